@@ -1,0 +1,90 @@
+"""Tilewise: GPU kernels that are written once, run anywhere and are measured in the open.
+
+A lesson imports the names below; each is loaded when it is first used, so that ``import tilewise`` is
+quick and never touches CuPy, MkDocs or Plotly.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewise.cases import case, ceil_div, constant, integers, normal, output, uniform
+    from tilewise.errors import LessonError
+    from tilewise.figures import Figure
+    from tilewise.gpu.comparison import agree, check
+    from tilewise.gpu.kernel import Kernel
+    from tilewise.measurements import measure
+    from tilewise.outputs import Table, exercise, publish, show
+    from tilewise.pseudocode import lanes, parallel, tiles
+    from tilewise.simulator import HazardError, Trace, expect_hazard
+
+_HOME = {
+    "Figure": "tilewise.figures",
+    "HazardError": "tilewise.simulator",
+    "Kernel": "tilewise.gpu.kernel",
+    "LessonError": "tilewise.errors",
+    "Table": "tilewise.outputs",
+    "Trace": "tilewise.simulator",
+    "agree": "tilewise.gpu.comparison",
+    "case": "tilewise.cases",
+    "ceil_div": "tilewise.cases",
+    "check": "tilewise.gpu.comparison",
+    "constant": "tilewise.cases",
+    "exercise": "tilewise.outputs",
+    "expect_hazard": "tilewise.simulator",
+    "integers": "tilewise.cases",
+    "lanes": "tilewise.pseudocode",
+    "measure": "tilewise.measurements",
+    "normal": "tilewise.cases",
+    "output": "tilewise.cases",
+    "parallel": "tilewise.pseudocode",
+    "publish": "tilewise.outputs",
+    "show": "tilewise.outputs",
+    "tiles": "tilewise.pseudocode",
+    "uniform": "tilewise.cases",
+}
+
+__all__ = [
+    "Figure",
+    "HazardError",
+    "Kernel",
+    "LessonError",
+    "Table",
+    "Trace",
+    "agree",
+    "case",
+    "ceil_div",
+    "check",
+    "constant",
+    "exercise",
+    "expect_hazard",
+    "integers",
+    "lanes",
+    "measure",
+    "normal",
+    "output",
+    "parallel",
+    "publish",
+    "show",
+    "tiles",
+    "uniform",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module it lives in.
+
+    Raises:
+        AttributeError: the name is not public; the message lists what is.
+    """
+    if name not in _HOME:
+        raise AttributeError(f"tilewise has no public name {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

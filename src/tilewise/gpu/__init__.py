@@ -1,0 +1,1 @@
+"""Kernels on a GPU: launching, comparing, timing and counting, all through CuPy."""
