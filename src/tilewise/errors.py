@@ -1,0 +1,111 @@
+"""What an author is told when a lesson is wrong: one line that names the place, the fault and the repair.
+
+``LessonError`` is raised by parsing, ordering, running and rendering; everything else that escapes is a bug
+of tilewise and keeps its traceback. Printing and collecting belong to the commands and to the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class LessonError(Exception):
+    """A fault in a lesson, a record or the navigation, for its author.
+
+    Attributes:
+        path: the file as an author knows it, relative to the project, e.g. ``lessons/kernels/grids.py``.
+        line: the line in that file, counted from 1; 0 where no line can be named.
+        message: what is wrong, one sentence.
+        repair: what to do about it, one sentence; may be empty.
+        details: longer text (a kernel's compiler messages) that a terminal may show below; often empty.
+    """
+
+    def __init__(self, path: str, line: int, message: str, repair: str = "", details: str = "") -> None:
+        self.path = path
+        self.line = line
+        self.message = one_line(message)
+        self.repair = one_line(repair)
+        self.details = details
+        super().__init__(path, line, message, repair, details)
+
+    @property
+    def errors(self) -> tuple[LessonError, ...]:
+        """The faults it stands for: itself, or those it gathers."""
+        return (self,)
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}" if self.line else self.path
+        return " ".join(part for part in (f"{place}:", self.message, self.repair) if part)
+
+
+class LessonErrors(LessonError):  # noqa: N818 - the plural of an exception
+    """Several faults found in one pass; its place is that of the first."""
+
+    def __init__(self, errors: Sequence[LessonError]) -> None:
+        first = errors[0]
+        super().__init__(first.path, first.line, first.message, first.repair, first.details)
+        self._errors = tuple(errors)
+
+    @property
+    def errors(self) -> tuple[LessonError, ...]:
+        """The faults it gathers, in the order in which they were found."""
+        return self._errors
+
+    def __reduce__(self) -> tuple[type[LessonErrors], tuple[tuple[LessonError, ...]]]:
+        return (LessonErrors, (self._errors,))
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self._errors)
+
+
+def raise_all(errors: Sequence[LessonError]) -> None:
+    """Raise what was found: nothing for none, the error itself for one, all of them for more."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise LessonErrors(errors)
+
+
+def one_line(text: str) -> str:
+    """``text`` with every run of white space, line ends included, as one space."""
+    return " ".join(text.split())
+
+
+def nearest(name: str, names: Iterable[str], at_most: int = 3) -> str:
+    """A repair that names what may have been meant.
+
+    Args:
+        name: what was written.
+        names: what exists.
+        at_most: how many to offer.
+
+    Returns:
+        ``Did you mean "a" or "b"?``, or, where nothing is close, ``There is "a", "b", ...`` for a short list,
+        or an empty string.
+    """
+    known = sorted(set(names))
+    folded = {entry.casefold(): entry for entry in reversed(known)}
+    close = [folded[match] for match in get_close_matches(name.casefold(), folded, n=at_most, cutoff=0.6)]
+    if close:
+        return f"Did you mean {any_of(close)}?"
+    if 0 < len(known) <= 12:
+        return f"There is {all_of(known)}."
+    return ""
+
+
+def any_of(names: Sequence[str]) -> str:
+    """``"a", "b" or "c"``."""
+    return _joined(names, "or")
+
+
+def all_of(names: Sequence[str]) -> str:
+    """``"a", "b" and "c"``."""
+    return _joined(names, "and")
+
+
+def _joined(names: Sequence[str], word: str) -> str:
+    quoted = [f'"{name}"' for name in names]
+    if len(quoted) < 2:
+        return "".join(quoted)
+    return f"{', '.join(quoted[:-1])} {word} {quoted[-1]}"

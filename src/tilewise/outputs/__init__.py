@@ -1,0 +1,123 @@
+"""What cells show: one class a kind of output, one sink that takes them.
+
+In: values from a lesson's cells. Out: ``Output`` objects that know their text, Markdown and JSON. Nothing here
+imports a header parser, MkDocs, Plotly or CuPy; a lesson on a bare machine loads it in milliseconds.
+
+To make a value of another class showable, give it ``as_output() -> Output``; an ``Output`` shows itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewise.outputs.base import (
+    CollectingSink,
+    Context,
+    Output,
+    PrintingSink,
+    Sink,
+    decode,
+    encode,
+    installed,
+    sink,
+)
+from tilewise.outputs.exercise import ExerciseOutput, exercise
+from tilewise.outputs.kernel import KernelOutput, from_kernel
+from tilewise.outputs.kinds import (
+    AgreeOutput,
+    CheckOutput,
+    ErrorOutput,
+    FigureOutput,
+    HazardOutput,
+    RunOutput,
+    Text,
+)
+from tilewise.outputs.table import Cell, Column, Table
+
+__all__ = [
+    "AgreeOutput",
+    "Cell",
+    "CheckOutput",
+    "CollectingSink",
+    "Column",
+    "Context",
+    "ErrorOutput",
+    "ExerciseOutput",
+    "FigureOutput",
+    "HazardOutput",
+    "KernelOutput",
+    "Output",
+    "PrintingSink",
+    "RunOutput",
+    "Sink",
+    "Table",
+    "Text",
+    "as_output",
+    "decode",
+    "encode",
+    "exercise",
+    "from_kernel",
+    "installed",
+    "publish",
+    "show",
+    "sink",
+]
+
+
+def as_output(value: object) -> Output | None:
+    """The output that shows ``value``; None where it has none.
+
+    Outputs stand for themselves, figures and kernels have one, and so has whatever has ``as_output()``.
+    """
+    if isinstance(value, Output):
+        return value
+    if isinstance(value, type):
+        return None
+    if callable(getattr(value, "as_output", None)):
+        made = value.as_output()  # type: ignore[attr-defined]
+        return made if isinstance(made, Output) else None
+    names = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
+    if any(name.startswith("tilewise.figures.") and name.endswith(".Figure") for name in names):
+        return FigureOutput(value.to_dict())  # type: ignore[attr-defined]
+    if any(name in ("tilewise.gpu.kernel.Kernel", "tilewise.gpu.kernel.KernelRegion") for name in names):
+        return from_kernel(value)
+    return None
+
+
+def show(*values: object) -> None:
+    """Show tables, figures, kernels and other outputs, in this order.
+
+    Raises:
+        TypeError: a value has no output; print it instead.
+    """
+    for value in values:
+        output = as_output(value)
+        if output is None:
+            raise TypeError(
+                f"show() takes tables, figures, kernels and runs, and got {type(value).__name__}; "
+                "print() shows the rest"
+            )
+        sink().add(output)
+
+
+def publish(**values: Any) -> None:
+    """Give values a name, so that the lesson's prose can quote them: ``{{ name | format }}``.
+
+    Args:
+        values: numbers, strings, NumPy scalars, or dicts of these (``{{ name.key }}``).
+
+    Raises:
+        TypeError: a value is none of these.
+        ValueError: a name was published before in this lesson.
+    """
+    sink().publish({name: _published(name, value) for name, value in values.items()})
+
+
+def _published(path: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _published(f"{path}.{key}", entry) for key, entry in value.items()}
+    plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+    if isinstance(plain, bool | int | float | str):
+        return plain
+    raise TypeError(f"publish() takes numbers, strings and dicts of them; {path} is {type(value).__name__}")

@@ -1,0 +1,138 @@
+"""An exercise: a task for the reader, a folded answer, and the tests that the answer passes in every build.
+
+In: Markdown, an answer and tests as functions. Out: a block with the answer's own source. The tests run where
+``exercise`` is called, so a wrong answer fails the lesson at its own line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewise.outputs.base import Context, Output, sink
+from tilewise.outputs.kernel import folded, from_kernel
+from tilewise.outputs.kinds import fence
+
+
+@dataclass(frozen=True)
+class ExerciseOutput(Output):
+    """A task, its hint and its answer, tested."""
+
+    kind: ClassVar[str] = "exercise"
+    title: str
+    """A few words."""
+    task: str
+    """What to do, in Markdown."""
+    answer: str
+    """The answer's source; empty for an exercise that only asks to think."""
+    language: str = "python"
+    """The answer's language: ``python`` or ``cuda``."""
+    tests: str = ""
+    """The tests' source."""
+    hint: str = ""
+    """A first step, in Markdown."""
+    explanation: str = ""
+    """What stands beside the answer, in Markdown."""
+    wrong_answers: int = 0
+    """How many wrong answers the tests turned down."""
+
+    def text(self) -> str:
+        """Title, task and what was tested; the answer stays in the lesson's file."""
+        lines = [f"exercise: {self.title}", textwrap.indent(self.task, "  ")]
+        if self.tests:
+            lines.append(f"  [the answer passes its tests{self._turned_down()}]")
+        return "\n".join(lines)
+
+    def _turned_down(self) -> str:
+        if not self.wrong_answers:
+            return ""
+        plural = "answer" if self.wrong_answers == 1 else "answers"
+        return f"; {self.wrong_answers} wrong {plural} turned down"
+
+    def markdown(self, context: Context) -> str:
+        """A ``!!! exercise`` block with folds for the hint, the tests and the answer."""
+        parts = [self.task]
+        if self.hint:
+            parts.append(folded("Hint", "hint", self.hint))
+        if self.tests:
+            parts.append(folded("Tests that an answer must pass", "tests", fence(self.tests, ".python")))
+        if self.answer or self.explanation:
+            code = fence(self.answer, f".{self.language}") if self.answer else ""
+            title = f"Answer, tested in every build{self._turned_down()}" if self.tests else "Answer"
+            parts.append(
+                folded(title, "answer", "\n\n".join(part for part in (self.explanation, code) if part))
+            )
+        inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
+        title = self.title.replace('"', "”")
+        return f'!!! exercise "{title}"\n\n{inside}'
+
+
+def exercise(
+    title: str,
+    task: str,
+    answer: Any = None,
+    tests: Callable[[Any], Any] | None = None,
+    *,
+    hint: str | None = None,
+    explanation: str | None = None,
+    wrong: Iterable[Any] = (),
+) -> None:
+    """Set an exercise, and test its answer here and now.
+
+    Args:
+        title: a few words.
+        task: what to do, in Markdown.
+        answer: a function or a ``Kernel``; its source is folded on the page.
+        tests: called with the answer; raises (``assert`` does) where it is wrong.
+        hint: a first step, in Markdown, folded.
+        explanation: Markdown beside the answer, in its fold.
+        wrong: answers that the tests must turn down, each of them.
+
+    Raises:
+        AssertionError: the answer fails, or a wrong one passes.
+        ValueError: there is an answer without tests, or tests without an answer.
+    """
+    if (answer is None) != (tests is None):
+        missing = "tests" if tests is None else "an answer"
+        raise ValueError(f'exercise "{title}" has no {missing}; give it both or neither')
+    turned_down = 0
+    if tests is not None:
+        tests(answer)
+        for candidate in wrong:
+            _must_fail(title, tests, candidate)
+            turned_down += 1
+    source, language = _source(answer)
+    sink().add(
+        ExerciseOutput(
+            title=title,
+            task=inspect.cleandoc(task),
+            answer=source,
+            language=language,
+            tests=_source(tests)[0],
+            hint=inspect.cleandoc(hint or ""),
+            explanation=inspect.cleandoc(explanation or ""),
+            wrong_answers=turned_down,
+        )
+    )
+
+
+def _must_fail(title: str, tests: Callable[[Any], Any], candidate: Any) -> None:
+    try:
+        tests(candidate)
+    except Exception:  # any refusal will do: a wrong answer may crash as well as give a wrong result
+        return
+    name = getattr(candidate, "__name__", None) or getattr(candidate, "name", repr(candidate))
+    raise AssertionError(
+        f'the tests of exercise "{title}" accept the wrong answer {name}; test what it gets wrong'
+    )
+
+
+def _source(what: Any) -> tuple[str, str]:
+    if what is None:
+        return "", "python"
+    if callable(what) and hasattr(what, "__code__"):
+        return textwrap.dedent(inspect.getsource(what)).rstrip(), "python"
+    return from_kernel(what).source.strip("\n"), "cuda"

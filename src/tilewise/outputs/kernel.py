@@ -1,0 +1,135 @@
+"""A kernel, or a region of one, as a page shows it: CUDA with true line numbers, its defines printed.
+
+In: the kernel's text as it was compiled. Out: a fence for the ``cuda`` lexer. Lines that only mark a region
+are shown blank, so that the numbers on the page, in a copy and in a compiler's message stay the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewise.outputs.base import Context, Output
+from tilewise.outputs.kinds import attribute, fence
+
+LONGEST_OPEN = 40
+"""A kernel with more lines than this is folded where it is defined."""
+
+_MARKER = re.compile(r"^\s*(?://|#)\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
+
+
+@dataclass(frozen=True)
+class KernelOutput(Output):
+    """A kernel's text, or the part of it that a region names."""
+
+    kind: ClassVar[str] = "kernel"
+    name: str
+    """The kernel's name."""
+    source: str
+    """The lines shown, markers of regions included."""
+    first_line: int = 1
+    """The number of the first of them in the whole kernel's source, counted from 1."""
+    region: str = ""
+    """The region's name; empty for the whole kernel."""
+    defines: tuple[tuple[str, str], ...] = ()
+    """What ``#define`` lines stand before the source, by name and value."""
+    options: tuple[str, ...] = ()
+    """Compiler options."""
+
+    def text(self) -> str:
+        """The source with line numbers."""
+        head = f"kernel {self.name}" + (f", region {self.region}" if self.region else "")
+        lines = [f"{self.first_line + at:4}  {line}" for at, line in enumerate(self.source.splitlines())]
+        return "\n".join([head, *self._prelude(), *lines])
+
+    def markdown(self, context: Context) -> str:
+        """A ``cuda`` fence; folded if it is a whole kernel and long."""
+        block = self.fence(context.unique(f"kernel-{self.name}"))
+        if self.region or len(self.source.strip().splitlines()) <= LONGEST_OPEN:
+            return block
+        return folded(f"{self.name}, {len(self.source.strip().splitlines())} lines", "kernel", block)
+
+    def fence(self, identity: str) -> str:
+        """The fence alone.
+
+        Args:
+            identity: the element's id.
+        """
+        first, source = trimmed(self.source, self.first_line)
+        shown, regions = without_markers(source, first)
+        attributes = [f'.cuda .tw-kernel #{identity} linenums="{first}"', f'data-kernel="{self.name}"']
+        if self.region:
+            attributes.append(f'data-region="{self.region}"')
+        if regions:
+            attributes.append(f'data-regions="{regions}"')
+        prelude = self._prelude()
+        if prelude:
+            attributes.append(f'title="{attribute("; ".join(prelude))}"')
+        return fence(shown, " ".join(attributes))
+
+    def _prelude(self) -> list[str]:
+        lines = [f"#define {name} {value}" for name, value in self.defines]
+        return lines + ([f"options {' '.join(self.options)}"] if self.options else [])
+
+
+def trimmed(source: str, first_line: int) -> tuple[int, str]:
+    """``source`` without blank lines around it, and the number of what is then its first line."""
+    lines = source.split("\n")
+    while len(lines) > 1 and not lines[0].strip():
+        lines.pop(0)
+        first_line += 1
+    return first_line, "\n".join(lines).rstrip()
+
+
+def without_markers(source: str, first_line: int = 1) -> tuple[str, str]:
+    """A source with the marker lines of its regions blank, and where the regions are.
+
+    Args:
+        source: CUDA C (``// [name`` ... ``// name]``) or Python (``# [name`` ... ``# name]``).
+        first_line: the number of its first line.
+
+    Returns:
+        The source, line for line, and the regions as ``name:first-last``, apart by spaces.
+    """
+    lines: list[str] = []
+    regions: list[str] = []
+    opened: dict[str, int] = {}
+    for at, line in enumerate(source.split("\n"), start=first_line):
+        marker = _MARKER.match(line)
+        lines.append("" if marker else line)
+        if marker and marker["opens"]:
+            opened[marker["opens"]] = at + 1
+        elif marker and marker["closes"] in opened:
+            regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{at - 1}")
+    return "\n".join(lines).rstrip("\n"), " ".join(regions)
+
+
+def folded(title: str, kind: str, body: str, opened: bool = False) -> str:
+    """A closed ``???`` block.
+
+    Args:
+        title: what its summary says.
+        kind: its class, one word.
+        body: Markdown.
+        opened: open from the start.
+    """
+    inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
+    return f'???{"+" if opened else ""} {kind} "{attribute(title)}"\n\n{inside}'
+
+
+def from_kernel(kernel: Any) -> KernelOutput:
+    """The output of a ``Kernel`` or of one of its regions.
+
+    A region is told by its ``first_line``: it has ``kernel``, ``name``, ``source`` and ``first_line``.
+    """
+    whole = getattr(kernel, "kernel", kernel)
+    is_region = whole is not kernel
+    return KernelOutput(
+        name=whole.name,
+        source=kernel.source,
+        first_line=kernel.first_line if is_region else 1,
+        region=kernel.name if is_region else "",
+        defines=tuple((str(name), str(value)) for name, value in (whole.defines or {}).items()),
+        options=tuple(whole.options),
+    )

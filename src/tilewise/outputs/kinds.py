@@ -1,0 +1,259 @@
+"""The outputs of a lesson's checks, prints, figures and runs: what each says on a terminal and on a page.
+
+In: plain facts, as whoever made them found them. Out: text and Markdown. Kernels and exercises have modules
+of their own; measurements are an output of ``tilewise.measurements``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html import escape
+from typing import Any, ClassVar
+
+from tilewise.outputs.base import Context, Output
+from tilewise.outputs.table import Table, number
+
+_TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
+
+
+@dataclass(frozen=True)
+class Text(Output):
+    """What a cell printed, or a recorded text that only another machine could print."""
+
+    kind: ClassVar[str] = "text"
+    content: str
+    """The text, without a final line end."""
+    source: str = ""
+    """Where it comes from, one sentence; empty for what the cell itself printed just now."""
+
+    def text(self) -> str:
+        """The text, under a line that names its origin if it has one."""
+        return f"[{self.source}]\n{self.content}" if self.source else self.content
+
+    def markdown(self, context: Context) -> str:
+        """A ``text`` fence of class ``tw-output``."""
+        if not self.content.strip():
+            return ""
+        title = f' title="{attribute(self.source)}"' if self.source else ""
+        return fence(self.content, f".text .tw-output{title}")
+
+
+@dataclass(frozen=True)
+class FigureOutput(Output):
+    """A figure's own data, to be drawn by the page's script."""
+
+    kind: ClassVar[str] = "figure"
+    data: dict[str, Any]
+    """``Figure.to_dict()``: title, caption, alt, height, kind, spec."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figure's data."""
+        return {"data": self.data}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> FigureOutput:
+        """The output whose ``to_dict`` gave ``data``; lists stay lists."""
+        return cls(data["data"])
+
+    def text(self) -> str:
+        """Title and text alternative: a terminal draws nothing."""
+        return f"figure: {self.data['title']}\n  {self.data['alt']}"
+
+    def markdown(self, context: Context) -> str:
+        """A ``figure.tw-figure`` with reserved height, a caption and the text alternative."""
+        content = json.dumps(self.data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        url = context.add_file(".json", content.encode())
+        identity = context.unique("figure")
+        title, caption, alt = (
+            escape(str(self.data[key]), quote=False) for key in ("title", "caption", "alt")
+        )
+        return context.html_block(
+            f'<figure class="tw-figure" id="{identity}" data-figure="{escape(url)}" '
+            f'data-kind="{escape(str(self.data["kind"]))}" aria-labelledby="{identity}-title" '
+            f'style="--tw-figure-height: {int(self.data["height"])}px">\n'
+            f'<div class="tw-figure-title" id="{identity}-title">{title}</div>\n'
+            f'<div class="tw-figure-body"></div>\n'
+            f"<figcaption>{caption}</figcaption>\n"
+            f'<div class="tw-figure-alt"><p>{alt}</p></div>\n'
+            f"</figure>"
+        )
+
+
+@dataclass(frozen=True)
+class CheckOutput(Output):
+    """A result that equals its reference within a tolerance."""
+
+    kind: ClassVar[str] = "check"
+    name: str
+    """What was compared, e.g. ``out`` or ``serial attention``."""
+    count: int
+    """How many values were compared."""
+    largest_error: float
+    """The largest absolute difference."""
+    rtol: float
+    """Relative tolerance."""
+    atol: float = 0.0
+    """Absolute tolerance."""
+
+    def text(self) -> str:
+        """One line."""
+        return f"check: {self._sentence()}"
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-check``."""
+        return context.html_block(
+            f'<div class="tw-check" data-kind="check">{_TICK} '
+            f"<strong>Checked</strong> {escape(self._sentence(), quote=False)}</div>"
+        )
+
+    def _sentence(self) -> str:
+        tolerance = f"rtol {self.rtol:g}" + (f", atol {self.atol:g}" if self.atol else "")
+        if self.rtol == 0 and self.atol == 0:
+            tolerance = "exact"
+        values = "value" if self.count == 1 else "values"
+        error = "all equal" if self.largest_error == 0 else f"largest error {self.largest_error:.2g}"
+        return f"{self.name}: {number(self.count)} {values}, {error} ({tolerance})"
+
+
+@dataclass(frozen=True)
+class AgreeOutput(Output):
+    """A pseudocode function and a kernel that gave the same results."""
+
+    kind: ClassVar[str] = "agree"
+    function: str
+    """The pseudocode function's name."""
+    kernel: str
+    """The kernel's name."""
+    cases: tuple[str, ...]
+    """Each case in a few words, e.g. its sizes."""
+    arrays: tuple[str, ...]
+    """The arrays compared."""
+    largest_error: float
+    """The largest absolute difference over all cases."""
+    rtol: float
+    """Relative tolerance."""
+    atol: float = 0.0
+    """Absolute tolerance."""
+    backend: str = "simulator"
+    """What ran the kernel."""
+
+    def text(self) -> str:
+        """One line."""
+        return f"agree: pseudocode {self.function} and kernel {self.kernel}: {self._rest()}"
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-check`` of kind ``agree``."""
+        return context.html_block(
+            f'<div class="tw-check" data-kind="agree">{_TICK} '
+            f"<strong>Pseudocode and CUDA agree</strong> on {escape(self._rest(), quote=False)}</div>"
+        )
+
+    def _rest(self) -> str:
+        tolerance = f"rtol {self.rtol:g}" + (f", atol {self.atol:g}" if self.atol else "")
+        error = "all equal" if self.largest_error == 0 else f"largest error {self.largest_error:.2g}"
+        cases = "1 case" if len(self.cases) == 1 else f"{len(self.cases)} cases"
+        named = "; ".join(self.cases)
+        return f"{', '.join(self.arrays)} in {cases} ({named}), {error} ({tolerance}; {self.backend})"
+
+
+@dataclass(frozen=True)
+class RunOutput(Output):
+    """What the simulator counted in one launch."""
+
+    kind: ClassVar[str] = "run"
+    title: str
+    """The launch in a few words, e.g. ``copy<<<(4), (256)>>>``."""
+    table: Table
+    """Its counts."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Title and table."""
+        return {"title": self.title, "table": self.table.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> RunOutput:
+        """The output whose ``to_dict`` gave ``data``."""
+        return cls(data["title"], Table.from_dict(data["table"]))
+
+    def text(self) -> str:
+        """Title and table."""
+        return f"run: {self.title}\n{self.table.text()}"
+
+    def markdown(self, context: Context) -> str:
+        """The table, under its title."""
+        return context.html_block(
+            f'<div class="tw-run"><div class="tw-run-title">{escape(self.title, quote=False)}</div>\n'
+            f"{self.table.html()}\n</div>"
+        )
+
+
+@dataclass(frozen=True)
+class HazardOutput(Output):
+    """A hazard that a lesson provokes on purpose."""
+
+    kind: ClassVar[str] = "hazard"
+    hazard: str
+    """What it is: ``race``, ``out of bounds``, ..."""
+    message: str
+    """What the simulator says."""
+    source_line: str = ""
+    """The kernel's line at fault, as written."""
+    line: int = 0
+    """Its number in the kernel; 0 where there is none."""
+
+    def text(self) -> str:
+        """Two lines."""
+        at = f"\n  {self.line}: {self.source_line.strip()}" if self.source_line else ""
+        return f"expected hazard, and it happened: {self.hazard}: {self.message}{at}"
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-hazard``."""
+        number_ = f'<span class="tw-hazard-line">line {self.line}</span> ' if self.line else ""
+        code = f"<code>{escape(self.source_line.strip(), quote=False)}</code>" if self.source_line else ""
+        where = f'\n<div class="tw-hazard-source">{number_}{code}</div>' if code else ""
+        return context.html_block(
+            f'<div class="tw-hazard" data-hazard="{escape(self.hazard)}">'
+            f"<strong>Hazard: {escape(self.hazard, quote=False)}.</strong> "
+            f"{escape(self.message, quote=False)}{where}\n</div>"
+        )
+
+
+@dataclass(frozen=True)
+class ErrorOutput(Output):
+    """An error that a lesson provokes on purpose, or that a page shows while serving."""
+
+    kind: ClassVar[str] = "error"
+    title: str
+    """What went wrong, a few words."""
+    message: str
+    """The whole message."""
+
+    def text(self) -> str:
+        """Title and message."""
+        return f"{self.title}: {self.message}"
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-error``."""
+        return context.html_block(
+            f'<div class="tw-error"><strong>{escape(self.title, quote=False)}.</strong> '
+            f"<pre>{escape(self.message, quote=False)}</pre></div>"
+        )
+
+
+def fence(text: str, attributes: str) -> str:
+    """A code fence of superfences, longer than any run of back ticks inside.
+
+    Args:
+        text: the code.
+        attributes: what stands in the braces, e.g. ``.cuda #name linenums="1"``.
+    """
+    ticks = "```"
+    while ticks in text:
+        ticks += "`"
+    return f"{ticks} {{ {attributes} }}\n{text.rstrip()}\n{ticks}"
+
+
+def attribute(text: str) -> str:
+    """``text`` for a double-quoted attribute of a fence: no quotes, braces or line ends."""
+    return " ".join(text.split()).replace('"', "”").replace("{", "(").replace("}", ")")

@@ -1,0 +1,191 @@
+"""Tables: columns with units, cells with a title or a link, as aligned text or as HTML.
+
+In: strings and numbers. Out: a ``Table`` output. How a number is rounded for a reader is decided here, once;
+a cell that needs another form is given as a string.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, ClassVar, Self
+
+from tilewise.outputs.base import Context, Output
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's heading."""
+
+    name: str
+    """What stands above it."""
+    unit: str = ""
+    """The unit of its numbers, e.g. ``GB/s``; printed small beside the name."""
+    align: str = ""
+    """``left``, ``right`` or ``center``; empty: right where the column holds numbers, else left."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that says more than its text."""
+
+    text: str | int | float
+    """What is shown."""
+    title: str | None = None
+    """A sentence for who points at it, and for screen readers."""
+    href: str | None = None
+    """Where it leads, relative to the page or to a lesson's file."""
+    mark: str | None = None
+    """A role for the styles: ``measured``, ``predicted``, ``waste``, ``hazard``, ``best``, ``stale``."""
+
+
+Entry = str | int | float | None | Cell
+
+
+@dataclass(frozen=True, init=False)
+class Table(Output):
+    """A table.
+
+    Args:
+        columns: names or ``Column`` objects.
+        rows: one sequence a row, as long as there are columns; ``None`` is an empty cell.
+        caption: a sentence below, which reads alone.
+
+    Raises:
+        ValueError: a row is longer or shorter than the columns.
+    """
+
+    kind: ClassVar[str] = "table"
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str | None
+    numeric: tuple[bool, ...]
+
+    def __init__(
+        self, columns: Iterable[str | Column], rows: Iterable[Sequence[Any]], caption: str | None = None
+    ) -> None:
+        heads = tuple(column if isinstance(column, Column) else Column(str(column)) for column in columns)
+        body = [tuple(row) for row in rows]
+        for number, row in enumerate(body, start=1):
+            if len(row) != len(heads):
+                raise ValueError(
+                    f"row {number} of the table has {len(row)} cells and the table has {len(heads)} columns"
+                )
+        numeric = tuple(
+            any(_is_number(row[at]) for row in body)
+            and all(_is_number(row[at]) or _is_empty(row[at]) for row in body)
+            for at in range(len(heads))
+        )
+        object.__setattr__(self, "columns", heads)
+        object.__setattr__(self, "rows", tuple(tuple(_cell(entry) for entry in row) for row in body))
+        object.__setattr__(self, "caption", caption)
+        object.__setattr__(self, "numeric", numeric)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Columns, rows, caption and which columns hold numbers."""
+        return {
+            "columns": [[column.name, column.unit, column.align] for column in self.columns],
+            "rows": [[[cell.text, cell.title, cell.href, cell.mark] for cell in row] for row in self.rows],
+            "caption": self.caption,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The table whose ``to_dict`` gave ``data``."""
+        rows = [[Cell(*cell) for cell in row] for row in data["rows"]]
+        return cls([Column(*column) for column in data["columns"]], rows, data["caption"])
+
+    def text(self) -> str:
+        """The table with aligned columns."""
+        heads = [f"{column.name} [{column.unit}]" if column.unit else column.name for column in self.columns]
+        lines = [heads, *([_shown(cell.text) for cell in row] for row in self.rows)]
+        widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+        ruled = [self._line(lines[0], widths), "  ".join("-" * width for width in widths)]
+        ruled += [self._line(line, widths) for line in lines[1:]]
+        return "\n".join([*ruled, *([self.caption] if self.caption else [])])
+
+    def _line(self, entries: Sequence[str], widths: Sequence[int]) -> str:
+        fitted = [
+            {"right": entry.rjust, "center": entry.center, "left": entry.ljust}[self._align(at)](widths[at])
+            for at, entry in enumerate(entries)
+        ]
+        return "  ".join(fitted).rstrip()
+
+    def _align(self, at: int) -> str:
+        return self.columns[at].align or ("right" if self.numeric[at] else "left")
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-table`` around the table, so that a wide one scrolls by itself."""
+        return context.html_block(self.html())
+
+    def html(self) -> str:
+        """The table as HTML, one row a line."""
+        lines = ['<div class="tw-table" tabindex="0" role="group"><table>']
+        if self.caption:
+            lines.append(f"<caption>{escape(self.caption, quote=False)}</caption>")
+        heads = "".join(self._head(at, column) for at, column in enumerate(self.columns))
+        lines.append(f"<thead><tr>{heads}</tr></thead>")
+        lines.append("<tbody>")
+        for row in self.rows:
+            lines.append(f"<tr>{''.join(self._body(at, cell) for at, cell in enumerate(row))}</tr>")
+        lines.append("</tbody>")
+        lines.append("</table></div>")
+        return "\n".join(lines)
+
+    def _head(self, at: int, column: Column) -> str:
+        unit = f' <span class="tw-unit">{escape(column.unit, quote=False)}</span>' if column.unit else ""
+        return f'<th scope="col" class="tw-{self._align(at)}">{escape(column.name, quote=False)}{unit}</th>'
+
+    def _body(self, at: int, cell: Cell) -> str:
+        shown = escape(_shown(cell.text), quote=False)
+        if cell.href:
+            shown = f'<a href="{escape(cell.href)}">{shown}</a>'
+        if cell.title:
+            shown = f'<span title="{escape(cell.title)}">{shown}</span>'
+        mark = f' data-mark="{escape(cell.mark)}"' if cell.mark else ""
+        return f'<td class="tw-{self._align(at)}"{mark}>{shown}</td>'
+
+
+def number(value: float) -> str:
+    """A number for a reader: thousands apart, four significant digits, ``∞`` and ``NaN`` by name.
+
+    >>> number(1048576), number(0.000123456), number(1979.0)
+    ('1,048,576', '0.0001235', '1,979')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    if math.isnan(value):
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "∞" if value > 0 else "−∞"
+    whole = value == round(value) or abs(value) >= 1000
+    return f"{value:,.0f}" if whole and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def _shown(value: str | float) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def _cell(entry: Any) -> Cell:
+    if isinstance(entry, Cell):
+        return Cell(_scalar(entry.text), entry.title, entry.href, entry.mark)
+    return Cell("" if entry is None else _scalar(entry))
+
+
+def _scalar(value: Any) -> str | int | float:
+    """A NumPy scalar as Python's; anything that is no number as its text."""
+    plain = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    return plain if isinstance(plain, str | int | float) else str(plain)
+
+
+def _is_number(entry: Any) -> bool:
+    value = _cell(entry).text
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_empty(entry: Any) -> bool:
+    return _cell(entry).text in ("", "–", "—")
