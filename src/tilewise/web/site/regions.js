@@ -1,0 +1,24 @@
+// In: tables and code blocks that may be wider than the screen. Out: those that do scroll can be reached and
+// scrolled by keyboard, and say what they are; those that do not stay out of the tab order.
+
+const SCROLLS = ".tw-table, .md-typeset__scrollwrap, .highlight pre > code, .tw-map";
+
+export function scrollableRegions(article, signal) {
+  const boxes = article.querySelectorAll(SCROLLS);
+  const mark = (box) => {
+    if (box.scrollWidth > box.clientWidth + 1) {
+      box.tabIndex = 0;
+      if (!box.matches("code")) {
+        box.setAttribute("role", "region");
+        if (!box.hasAttribute("aria-label")) box.setAttribute("aria-label", nameOf(box));
+      }
+    } else box.removeAttribute("tabindex");
+  };
+  const sizes = new ResizeObserver((entries) => entries.forEach((entry) => mark(entry.target)));
+  for (const box of boxes) sizes.observe(box);
+  signal.addEventListener("abort", () => sizes.disconnect());
+}
+
+function nameOf(box) {
+  return box.querySelector("caption")?.textContent.trim() || (box.matches(".tw-map") ? "Course map" : "Table");
+}

@@ -1,0 +1,47 @@
+// In: a link or an address that points inside something folded. Out: every fold around it is open, its tab
+// is shown, and the page stands at it. Folds also open for print, and close again as they were after it.
+
+import { showTabOf } from "./tabs.js";
+
+export function revealTargets(article, signal) {
+  const show = (hash) => {
+    const id = decodeURIComponent(hash.slice(1));
+    const target = id && document.getElementById(id);
+    if (target && article.contains(target)) reveal(target);
+  };
+  window.addEventListener("hashchange", () => show(location.hash), { signal });
+  article.addEventListener(
+    "click",
+    (event) => {
+      const link = event.target.closest?.("a[href*='#']");
+      if (link && link.pathname === location.pathname && link.host === location.host) show(link.hash);
+    },
+    { signal },
+  );
+  if (location.hash) show(location.hash);
+
+  let opened = [];
+  window.addEventListener(
+    "beforeprint",
+    () => {
+      opened = [...article.querySelectorAll("details:not([open])")];
+      for (const fold of opened) fold.open = true;
+    },
+    { signal },
+  );
+  window.addEventListener("afterprint", () => opened.splice(0).forEach((fold) => (fold.open = false)), { signal });
+}
+
+/** Open what hides `target` and bring it into view; do nothing where it is visible already. */
+export function reveal(target) {
+  let hidden = false;
+  for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+    if (!fold.open && target.closest("summary")?.parentElement !== fold) {
+      fold.open = true;
+      hidden = true;
+    }
+  }
+  if (!hidden && target.offsetParent !== null) return;
+  showTabOf(target);
+  requestAnimationFrame(() => target.scrollIntoView());
+}

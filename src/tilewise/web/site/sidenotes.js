@@ -1,0 +1,57 @@
+// In: the footnotes at the end of a page and their marks. Out: on a wide screen each note stands in the margin
+// beside its mark, below the note before it; elsewhere the list stays where it is. The notes never leave the
+// list, so the links between mark and note, the reading order and a page without script stay as they are.
+
+const wide = window.matchMedia("(min-width: 76.25em)");
+const GAP_PX = 14;
+
+export function placeNotes(article, signal) {
+  const list = article.querySelector(":scope > .footnote");
+  if (!list) return;
+  const pairs = [...list.querySelectorAll(":scope > ol > li[id]")].map((note, at) => {
+    note.dataset.number = at + 1;
+    const marks = [...article.querySelectorAll("a.footnote-ref")].filter((mark) => mark.hash === `#${note.id}`);
+    return { note, marks };
+  });
+
+  const place = () => {
+    list.classList.toggle("tw-in-margin", wide.matches);
+    if (!wide.matches) return;
+    const top = article.getBoundingClientRect().top;
+    let free = 0;
+    for (const { note, marks } of pairs) {
+      const mark = marks.find((each) => each.offsetParent !== null);
+      note.hidden = !mark;
+      if (!mark) continue;
+      const at = Math.max(mark.getBoundingClientRect().top - top - 2, free);
+      note.style.setProperty("--tw-note-top", `${at}px`);
+      free = at + note.offsetHeight + GAP_PX;
+    }
+    article.style.setProperty("--tw-notes-end", `${free}px`);
+  };
+
+  let asked = 0;
+  const soon = () => {
+    cancelAnimationFrame(asked);
+    asked = requestAnimationFrame(place);
+  };
+  const sizes = new ResizeObserver(soon);
+  sizes.observe(article);
+  signal.addEventListener("abort", () => {
+    sizes.disconnect();
+    cancelAnimationFrame(asked);
+  });
+  wide.addEventListener("change", soon, { signal });
+  article.addEventListener("toggle", soon, { signal, capture: true });
+  article.addEventListener("change", soon, { signal });
+  for (const { note, marks } of pairs) {
+    for (const mark of marks) {
+      const light = (on) => () => note.classList.toggle("tw-note-lit", on);
+      mark.addEventListener("pointerenter", light(true), { signal });
+      mark.addEventListener("pointerleave", light(false), { signal });
+      mark.addEventListener("focus", light(true), { signal });
+      mark.addEventListener("blur", light(false), { signal });
+    }
+  }
+  place();
+}

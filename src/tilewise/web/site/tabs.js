@@ -1,0 +1,22 @@
+// In: sets of content tabs, which Material switches and links. Out: each block carries its tab's name,
+// so that print can show them all one below the other, and each set a name for screen readers.
+
+export function labelTabsForPrint(article) {
+  for (const set of article.querySelectorAll(".tabbed-set")) {
+    const labels = set.querySelectorAll(":scope > .tabbed-labels > label");
+    const blocks = set.querySelectorAll(":scope > .tabbed-content > .tabbed-block");
+    blocks.forEach((block, at) => {
+      if (labels[at]) block.dataset.tab = labels[at].textContent.trim();
+    });
+  }
+}
+
+/** Show the tab that holds `element`, if one does and another is shown; sets inside sets included. */
+export function showTabOf(element) {
+  for (let block = element.closest(".tabbed-block"); block; block = block.parentElement.closest(".tabbed-block")) {
+    const set = block.closest(".tabbed-set");
+    const at = [...block.parentElement.children].indexOf(block);
+    const input = set.querySelectorAll(":scope > input")[at];
+    if (input && !input.checked) input.click();
+  }
+}
