@@ -1,0 +1,154 @@
+"""A figure: a statement, a caption, a text alternative and a specification that the site's script draws.
+
+In: what a lesson's call computed, with NumPy values allowed anywhere. Out: plain JSON, the HTML that holds the
+figure on a page, and the form that notebooks draw. Drawing is left to ``web/figures``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tilewise.figures import theme
+
+NARROW_PX = 480
+"""Up to this width of a figure its narrow height is reserved."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a figure shows and says, on a page, in a notebook and as text."""
+
+    title: str
+    """A statement, not a subject: it says what is to be seen."""
+    caption: str
+    """Reads alone, without the text around the figure."""
+    alt: str
+    """The text alternative: what the figure shows, without its steps."""
+    height: int
+    """Height in px that a page reserves, controls included."""
+    kind: str
+    """Which drawing: ``chart``, ``block_grid``, ``ribbon``, ``timeline``, ``memory_map``, ``loop_nest``."""
+    spec: Mapping[str, Any]
+    """What is drawn; for ``chart`` a Plotly figure whose colours are role tokens."""
+    steps: tuple[str, ...] = ()
+    """The text alternative of each step, or of each row of the data."""
+    narrow_height: int = 0
+    """Height in px on a narrow screen; 0 means the same."""
+    sources: tuple[str, ...] = field(default=(), compare=False)
+    """Where the data come from, e.g. a kernel's name; shown nowhere, kept for tests."""
+
+    def __post_init__(self) -> None:
+        for name in ("title", "caption", "alt"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"a figure needs a {name}: give {name}=... as one or two sentences")
+        if not 120 <= self.height <= 2000:
+            raise ValueError(f"a figure's height is in px, from 120 to 2000, not {self.height}")
+        object.__setattr__(self, "spec", plain(self.spec))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figure as JSON can hold it: NumPy converted, floats to seven significant digits."""
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "caption": self.caption,
+            "alt": self.alt,
+            "height": self.height,
+            "narrow_height": self.narrow_height or self.height,
+            "spec": self.spec,
+            "steps": list(self.steps),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Figure:
+        """The figure whose ``to_dict`` gave ``data``."""
+        return cls(
+            title=data["title"],
+            caption=data["caption"],
+            alt=data["alt"],
+            height=data["height"],
+            kind=data["kind"],
+            spec=data["spec"],
+            steps=tuple(data["steps"]),
+            narrow_height=data["narrow_height"],
+        )
+
+    def json_bytes(self) -> bytes:
+        """The file that the site's script fetches; the same bytes for the same figure."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+    def text(self) -> str:
+        """What a terminal prints."""
+        return "\n".join([f"Figure: {self.title}", self.alt, *(f"  {step}" for step in self.steps)])
+
+    def html(self, url: str, element_id: str | None = None) -> str:
+        """The element that holds the figure on a page; it has no blank lines.
+
+        Args:
+            url: where the page finds the file with ``json_bytes()``.
+            element_id: the element's id, for links to the figure.
+        """
+        name = f' id="{escape(element_id)}"' if element_id else ""
+        style = f"--tw-figure-height:{self.height}px;--tw-figure-height-narrow:{self.narrow_height or self.height}px"
+        rows = "".join(f"<li>{escape(step)}</li>" for step in self.steps)
+        listed = f"<ol>{rows}</ol>" if rows else ""
+        return (
+            f'<figure class="tw-figure"{name} data-figure="{escape(url)}" data-kind="{escape(self.kind)}" '
+            f'style="{style}">\n'
+            f'<p class="tw-figure-title">{escape(self.title)}</p>\n'
+            '<div class="tw-figure-body"><noscript><p class="tw-figure-note">This figure is drawn by a script, and '
+            "scripts are switched off here. The text below says what it shows.</p></noscript></div>\n"
+            f"<figcaption>{escape(self.caption)}</figcaption>\n"
+            '<details class="tw-figure-alt"><summary>The same as text</summary>'
+            f"<p>{escape(self.alt)}</p>{listed}</details>\n"
+            "</figure>"
+        )
+
+    def plotly(self, scheme: theme.Scheme = "light") -> dict[str, Any]:
+        """The figure as Plotly takes it; for drawings that are no charts, the view that needs no script.
+
+        Args:
+            scheme: which colours the roles become.
+        """
+        from tilewise.figures import still
+
+        spec: dict[str, Any] = theme.resolve(still.chart(self.kind, self.spec, self.title), scheme)
+        return spec
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """What Jupyter and VS Code draw; Plotly's own renderer is theirs."""
+        return {"application/vnd.plotly.v1+json": self.plotly(), "text/plain": self.text()}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it; a number that is not finite becomes None.
+
+    Raises:
+        TypeError: the value is of a type that a figure cannot hold.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return _rounded(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain(entry) for entry in value]
+    raise TypeError(f"a figure cannot hold a {type(value).__name__}; give numbers, text, lists or arrays")
+
+
+def _rounded(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.7g}")
+    return int(short) if short.is_integer() and abs(short) < 2**53 else short

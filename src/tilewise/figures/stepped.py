@@ -1,0 +1,74 @@
+"""A slider over charts: the same axes, other data at each step.
+
+In: charts that share their axes' labels, and a label for each. Out: one Figure of kind ``chart`` with frames, whose
+axes hold all steps so that nothing jumps. It leaves the charts' own layout to the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewise.figures.figure import Figure
+
+
+def stepped(
+    charts: Sequence[Figure],
+    labels: Sequence[Any],
+    *,
+    title: str,
+    caption: str,
+    step_name: str = "step",
+    start: int = 0,
+    alt: str | None = None,
+) -> Figure:
+    """Return charts of the same form as one figure with a slider.
+
+    Args:
+        charts: figures that ``line_chart``, ``bars`` or ``heat_map`` made; each is one step.
+        labels: what the slider says at each step.
+        title: what is to be seen, as a statement.
+        caption: what the figure shows, read alone.
+        step_name: what the slider sets.
+        start: the step shown first.
+        alt: the text alternative; by default the first chart's.
+
+    Raises:
+        ValueError: there are no charts, one is no chart, or they differ in the number of labels or traces.
+    """
+    if not charts or len(charts) != len(labels) or not 0 <= start < len(charts):
+        raise ValueError(
+            f"stepped needs a label for each chart, and a start among them: {len(charts)} and {len(labels)}"
+        )
+    if any(chart.kind != "chart" or "frames" in chart.spec for chart in charts):
+        raise ValueError("stepped takes charts without steps of their own")
+    if len({len(chart.spec["data"]) for chart in charts}) > 1:
+        raise ValueError("the charts of a stepped figure need the same number of series")
+    first = charts[start]
+    layout: dict[str, Any] = {**first.spec["layout"]}
+    for name in [key for key in layout if key.startswith(("xaxis", "yaxis"))]:
+        ranges = [chart.spec["layout"][name].get("range") for chart in charts]
+        if all(ranges):
+            layout[name] = {**layout[name], "range": [min(r[0] for r in ranges), max(r[1] for r in ranges)]}
+    layout["meta"] = {**layout.get("meta", {}), "step_name": step_name, "start": start}
+    frames = [
+        {
+            "name": str(label),
+            "data": chart.spec["data"],
+            "layout": {"annotations": chart.spec["layout"].get("annotations", [])},
+        }
+        for chart, label in zip(charts, labels, strict=True)
+    ]
+    return Figure(
+        title=title,
+        caption=caption,
+        alt=alt or first.alt,
+        height=max(chart.height for chart in charts) + 56,
+        narrow_height=max(chart.narrow_height or chart.height for chart in charts) + 56,
+        kind="chart",
+        spec={"data": first.spec["data"], "layout": layout, "frames": frames},
+        steps=tuple(
+            f"{step_name} {label}: {' | '.join(chart.steps)}"
+            for chart, label in zip(charts, labels, strict=True)
+        ),
+    )

@@ -1,0 +1,165 @@
+"""The view of a figure that needs no script of ours: what a notebook draws, and what Plotly validates.
+
+In: a figure's kind and specification. Out: a Plotly figure with role tokens for colours. It shows the first state;
+the site's explorers show all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewise.figures import dims, theme
+from tilewise.figures.charts import axis, base_layout
+from tilewise.figures.figure import plain
+
+
+def chart(kind: str, spec: Mapping[str, Any], title: str) -> dict[str, Any]:
+    """Return a Plotly figure with data, layout and, where there are steps, frames and a slider.
+
+    Raises:
+        ValueError: no figure is of that kind.
+    """
+    if kind not in _VIEWS:
+        raise ValueError(f"there is no figure of kind {kind!r}; there are {', '.join(_VIEWS)}")
+    made = _VIEWS[kind](spec)
+    made["layout"] = {**made["layout"], "title": {"text": title, "font": {"size": 15}}}
+    made["layout"]["margin"] = {**made["layout"]["margin"], "t": 64}
+    whole: dict[str, Any] = plain(made)
+    return whole
+
+
+def _chart(spec: Mapping[str, Any]) -> dict[str, Any]:
+    made = {"data": spec["data"], "layout": {k: v for k, v in spec["layout"].items() if k != "meta"}}
+    frames = spec.get("frames")
+    if not frames:
+        return made
+    meta = spec["layout"]["meta"]
+    slider = {
+        "active": meta["start"],
+        "currentvalue": {"prefix": f"{meta['step_name']}: "},
+        "steps": [
+            {"label": f["name"], "method": "animate", "args": [[f["name"]], {"mode": "immediate"}]}
+            for f in frames
+        ],
+    }
+    return {**made, "layout": {**made["layout"], "sliders": [slider]}, "frames": frames}
+
+
+def _block_grid(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The bottom layer, coloured by block, with who is who in the hover text."""
+    grid, block = tuple(spec["grid"]), tuple(spec["block"])
+    every = dims.threads(grid, block, spec["max_threads"])
+    layer = every.position[:, 2] == 0
+    x, y = every.position[layer, 0], every.position[layer, 1]
+    shape = (int(y.max()) + 1, int(x.max()) + 1)
+    number = np.full(shape, np.nan)
+    number[y, x] = every.linear_block[layer]
+    said = np.full(shape, "", dtype=object)
+    for at in np.flatnonzero(layer):
+        column, row, _ = every.position[at]
+        said[row, column] = (
+            f"block {tuple(every.block[at].tolist())}, thread {tuple(every.thread[at].tolist())}, "
+            f"warp {every.warp[at]}, lane {every.lane[at]}"
+        )
+    layout = base_layout(420)
+    layout["xaxis"] = axis(f"{spec['axes'][0]}, global index")
+    layout["yaxis"] = axis(f"{spec['axes'][1]}, global index") | {"autorange": "reversed"}
+    return {"data": [_cells(number, said.tolist(), "block")], "layout": layout}
+
+
+def _cells(number: np.ndarray[Any, Any], text: list[list[str]], role: str) -> dict[str, Any]:
+    return {
+        "type": "heatmap",
+        "z": number,
+        "text": text,
+        "hovertemplate": "%{text}<extra></extra>",
+        "colorscale": [[0, theme.token(role, 0.25)], [1, theme.token(role)]],
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+    }
+
+
+def _ribbon(spec: Mapping[str, Any]) -> dict[str, Any]:
+    blocks = -(-spec["n"] // spec["block"])
+    idle = blocks * spec["block"] - spec["n"]
+    layout = base_layout(220) | {"barmode": "stack"}
+    layout["xaxis"] = axis("threads")
+    layout["yaxis"] = {"showticklabels": False}
+    parts = [("at work", spec["n"], "block", ""), ("idle", idle, "waste", "/")]
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": [""],
+            "x": [count],
+            "text": [f"{count:,} {name}"],
+            "marker": {"color": theme.token(role), "pattern": {"shape": shape}},
+        }
+        for name, count, role, shape in parts
+    ]
+    return {"data": data, "layout": layout}
+
+
+def _timeline(spec: Mapping[str, Any]) -> dict[str, Any]:
+    layout = base_layout(150 + 56 * len(spec["rows"])) | {"barmode": "overlay"}
+    layout["xaxis"] = axis("time, not to scale" if spec["schematic"] else f"time [{spec['unit']}]")
+    layout["yaxis"] = {"autorange": "reversed", "automargin": True}
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "y": [spec["rows"][span["row"]]],
+            "base": [span["start"]],
+            "x": [span["stop"] - span["start"]],
+            "text": [span["label"]],
+            "marker": {"color": theme.token(span["role"])},
+        }
+        for span in spec["spans"]
+    ]
+    return {"data": data, "layout": layout}
+
+
+def _memory_map(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """How often the run touched each element of its first array."""
+    first = spec["run"]["arrays"][0]
+    shape = tuple(first["shape"]) if len(first["shape"]) == 2 else (1, first["shape"][0])
+    count = np.zeros(shape[0] * shape[1])
+    for step in spec["run"]["steps"]:
+        for touch in step["touches"]:
+            if touch["a"] == 0:
+                np.add.at(count, np.array(touch["i"], dtype=np.int64), 1)
+    layout = base_layout(360)
+    layout["xaxis"], layout["yaxis"] = axis("column"), axis("row") | {"autorange": "reversed"}
+    text = [[f"touched {int(n)} times" for n in row] for row in count.reshape(shape)]
+    return {"data": [_cells(count.reshape(shape), text, "read")], "layout": layout}
+
+
+def _loop_nest(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The threads of the last stage over the two outer loops."""
+    outer, inner = spec["loops"][0], spec["loops"][1]
+    folded = spec["stages"][-1]["axes"]
+    i, j = np.indices((outer["length"], inner["length"]))
+    thread = (i if outer["name"] in folded else 0 * i) * inner["length"] + (
+        j if inner["name"] in folded else 0 * j
+    )
+    layout = base_layout(360)
+    layout["xaxis"], layout["yaxis"] = axis(inner["name"]), axis(outer["name"]) | {"autorange": "reversed"}
+    return {
+        "data": [_cells(thread, [[f"thread {t}" for t in row] for row in thread], "block")],
+        "layout": layout,
+    }
+
+
+_VIEWS = {
+    "chart": _chart,
+    "block_grid": _block_grid,
+    "ribbon": _ribbon,
+    "timeline": _timeline,
+    "memory_map": _memory_map,
+    "loop_nest": _loop_nest,
+}
