@@ -1,7 +1,7 @@
 """What cells show: one class a kind of output, one sink that takes them.
 
-In: values from a lesson's cells. Out: ``Output`` objects that know their text, Markdown and JSON. Nothing here
-imports a header parser, MkDocs, Plotly or CuPy; a lesson on a bare machine loads it in milliseconds.
+In: values from a lesson's cells. Out: ``Output`` objects that know their text, Markdown and JSON. Nothing
+here imports a header parser, MkDocs, Plotly or CuPy; a lesson on a bare machine loads it in milliseconds.
 
 To make a value of another class showable, give it ``as_output() -> Output``; an ``Output`` shows itself.
 """

@@ -49,8 +49,8 @@ class Output(ABC):
     """Something that a cell shows: on a terminal as text, on a page as Markdown.
 
     A kind of output is one frozen dataclass that derives from this. Its fields are what JSON can hold (and
-    tuples); a class with richer fields overrides ``to_dict`` and ``from_dict``. Nothing else has to be touched:
-    the encoded form names the class.
+    tuples); a class with richer fields overrides ``to_dict`` and ``from_dict``. Nothing else has to be
+    touched: the encoded form names the class.
     """
 
     kind: ClassVar[str]

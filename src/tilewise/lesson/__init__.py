@@ -1,0 +1,73 @@
+"""Lessons: from a file in jupytext's percent format to a header and cells. Executes nothing.
+
+In: a file, or its text. Out: a frozen ``Lesson``, or a ``LessonError`` with the file's own line. Whether
+lessons fit together is the course's business; running and rendering are ``tilewise.run`` and
+``tilewise.page``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewise.errors import LessonError
+from tilewise.lesson.header import parse_header
+from tilewise.lesson.model import Cell, Header, Lesson
+from tilewise.lesson.percent import parse_cells
+
+__all__ = ["Cell", "Header", "Lesson", "decode", "parse", "read"]
+
+
+def parse(text: str, path: str, lesson_id: str) -> Lesson:
+    """Parse a lesson.
+
+    Args:
+        text: the file's text.
+        path: the file as messages shall name it, e.g. ``lessons/kernels/grids.py``.
+        lesson_id: e.g. ``kernels/grids``.
+
+    Raises:
+        LessonError: the header, a cell's options, or the code's syntax is wrong, or the file is empty.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not text.strip():
+        repair = "Write its header and a first cell, or take it out of the navigation."
+        raise LessonError(path, 1, "the lesson is empty.", repair)
+    lines = text.split("\n")
+    header, skip = parse_header(lines, path)
+    cells = parse_cells(lines, skip, path)
+    if not cells:
+        raise LessonError(
+            path, skip, "the lesson has no cells.", 'Add one: a line "# %% [markdown]" and prose.'
+        )
+    return Lesson(id=lesson_id, path=path, header=header, cells=cells, text=text)
+
+
+def decode(content: bytes, path: str) -> str:
+    """The text of a lesson's file.
+
+    Raises:
+        LessonError: it is not UTF-8; the line of the first wrong byte is named.
+    """
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"byte 0x{content[error.start]:02x} is not UTF-8."
+        raise LessonError(path, line, message, "Save the file as UTF-8.") from None
+
+
+def read(file: Path, root: Path) -> Lesson:
+    """Read and parse the lesson in a file below ``<root>/lessons``.
+
+    Args:
+        file: the file.
+        root: the project's root; messages name the file relative to it.
+
+    Raises:
+        LessonError: as ``decode`` and ``parse``.
+        OSError: the file cannot be read.
+    """
+    path = file.resolve().relative_to(root.resolve()).as_posix()
+    lesson_id = path.removeprefix("lessons/").removesuffix(".py")
+    return parse(decode(file.read_bytes(), path), path, lesson_id)

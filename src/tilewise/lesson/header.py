@@ -1,0 +1,119 @@
+"""The YAML header of a lesson: found, read and validated, each key with its line.
+
+In: the lines of a file. Out: a ``Header`` and the number of lines it takes, or a ``LessonError`` that names
+the line, the fault and what would be right.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from tilewise.errors import LessonError, nearest
+from tilewise.lesson.model import Header
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_KEYS = ("title", "needs", "summary", "description", "date", "author", "tags", "draft")
+_EXAMPLE = "Begin the file with # ---, # title: ..., # needs: [...], # summary: ..., # ---."
+
+
+def parse_header(lines: Sequence[str], path: str) -> tuple[Header, int]:
+    """Read the header at the top of a file.
+
+    Args:
+        lines: the file's lines.
+        path: the file, for messages.
+
+    Returns:
+        The header and the number of lines up to and with its closing ``# ---``.
+
+    Raises:
+        LessonError: there is none, it is not closed, it is no YAML, or a key or value is wrong.
+    """
+    if not lines or lines[0].rstrip() != "# ---":
+        raise LessonError(path, 1, "the lesson has no header.", _EXAMPLE)
+    for end, line in enumerate(lines[1:], start=1):
+        if line.rstrip() == "# ---":
+            break
+        if not line.startswith("#"):
+            raise LessonError(path, end + 1, "the header is not closed.", 'End it with a line "# ---".')
+    else:
+        raise LessonError(path, len(lines), "the header is not closed.", 'End it with a line "# ---".')
+    text = "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines[1:end])
+    return _header(_mapping(text, path), path), end + 1
+
+
+def _mapping(text: str, path: str) -> dict[str, tuple[Any, int]]:
+    """Each key of a YAML mapping with its value and its line in the file."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise LessonError(path, 2, "the header holds no keys.", _EXAMPLE)
+        found: dict[str, tuple[Any, int]] = {}
+        for key_node, value_node in node.value:
+            key, line = str(key_node.value), key_node.start_mark.line + 2
+            if key in found:
+                raise LessonError(path, line, f'the header has "{key}" twice.', "Keep one.")
+            found[key] = (loader.construct_object(value_node, deep=True), line)
+        return found
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        line = mark.line + 2 if mark else 2
+        raise LessonError(
+            path,
+            line,
+            f"the header is no valid YAML: {problem}.",
+            "Put text with a colon, a quote or a bracket in double quotes.",
+        ) from None
+    finally:
+        loader.dispose()
+
+
+def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
+    for key, (_, line) in found.items():
+        if key not in _KEYS:
+            repair = nearest(key, _KEYS)
+            raise LessonError(path, line, f'the header has an unknown key "{key}".', repair)
+    values = {key: value for key, (value, _) in found.items() if value is not None}
+    lines = {key: line for key, (_, line) in found.items()}
+
+    def wrong(key: str, wanted: str, example: str) -> LessonError:
+        got = values[key]
+        return LessonError(
+            path, lines[key], f'"{key}" must be {wanted}, and is {got!r}.', f"Write {key}: {example}."
+        )
+
+    for key in ("title", "summary", "description", "author"):
+        if key in values and not isinstance(values[key], str):
+            raise wrong(key, "a text", '"..."')
+    if not str(values.get("title", "")).strip():
+        raise LessonError(path, lines.get("title", 1), "the header has no title.", "Add title: ...")
+    for key in ("needs", "tags"):
+        entries = values.get(key, [])
+        if not (isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)):
+            raise wrong(key, "a list of names", "[kernels/grids]" if key == "needs" else "[memory]")
+    if len(set(values.get("needs", []))) < len(values.get("needs", [])):
+        raise LessonError(path, lines["needs"], '"needs" names a lesson twice.', "Keep one.")
+    if not isinstance(values.get("draft", False), bool):
+        raise wrong("draft", "true or false", "true")
+    date = values.get("date", "")
+    if isinstance(date, datetime.date) and not isinstance(date, datetime.datetime):
+        date = date.isoformat()
+    if not isinstance(date, str):
+        raise wrong("date", "a day", "2026-11-21")
+    return Header(
+        title=values["title"].strip(),
+        needs=tuple(values.get("needs", [])),
+        summary=values.get("summary", "").strip(),
+        description=values.get("description", "").strip(),
+        date=date,
+        author=values.get("author", ""),
+        tags=tuple(values.get("tags", [])),
+        draft=values.get("draft", False),
+        lines=lines,
+    )
