@@ -10,12 +10,9 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from tilewise.errors import LessonError, nearest
 from tilewise.lesson.model import Header
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _KEYS = ("title", "needs", "summary", "description", "date", "author", "tags", "draft")
 _EXAMPLE = "Begin the file with # ---, # title: ..., # needs: [...], # summary: ..., # ---."
 
@@ -48,7 +45,9 @@ def parse_header(lines: Sequence[str], path: str) -> tuple[Header, int]:
 
 def _mapping(text: str, path: str) -> dict[str, tuple[Any, int]]:
     """Each key of a YAML mapping with its value and its line in the file."""
-    loader = _Loader(text)
+    import yaml  # noqa: PLC0415 - cells are cut, and recorded, where PyYAML is missing
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
