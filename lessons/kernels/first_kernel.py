@@ -1,0 +1,497 @@
+# ---
+# title: The first kernel
+# needs: []
+# summary: "Twenty thousand additions, 256 threads at a time: how many threads start, and how many find nothing to do?"
+# description: "Write a CUDA kernel, launch it from Python, check it, and predict its time before measuring it."
+# date: 2026-11-21
+# tags: [launch, host, vector addition]
+# ---
+
+# %% [markdown]
+# Two arrays hold 20,000 numbers each, and a GPU is to add them with 256 threads in each block. How many threads
+# start, how many of them find nothing to do, and what takes longer: the additions, or carrying the numbers to
+# the place where they are added? You will predict all three and then hold each against a run. First: where are
+# the numbers?
+
+# %% [markdown]
+# ## Two memories
+#
+# A GPU does not see the arrays of your program. They lie in the memory of the host; the GPU, here called the
+# device, computes on a memory of its own, and the link between the two is much narrower than either. An
+# addition over there is an expedition: make room, carry over, compute, carry back. What is it that travels
+# across to compute?
+#
+# ??? definition "Host"
+#     The computer that runs your program and owns its arrays: it gives orders to the GPU and does not wait unless told to.
+#
+# ??? definition "Device | devices"
+#     The GPU together with its own memory, the device memory, whose size is counted in GB.
+
+# %% [markdown]
+# ## One function, many threads
+#
+# What travels is a kernel: a function that returns nothing and answers by writing to device memory. It is not
+# called once for the whole array. It is started as thousands of threads, and each of them runs the same few lines
+# for one element. `__global__` marks such a function; `extern "C"` keeps its name as written, so that the host
+# can ask for it by name.
+#
+# ??? definition "Kernel | kernels"
+#     A function that many threads of the device run at once and that answers by writing device memory.
+#
+# ??? definition "Thread | threads"
+#     One run of the kernel's code, with its own index and its own variables.
+
+# %%
+SOURCE = r"""
+extern "C" __global__ void vec_add(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+
+# %% [markdown]
+# All threads get the same four arguments, so the first line has to tell a thread which element is its own.
+# Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number of the block, `threadIdx.x`
+# the place inside it. Multiply, add, and the thread knows its `i`. Nobody passes these three as arguments, so
+# somebody else must set them.[^who]
+#
+# [^who]: The host states the number of blocks and their size when it launches. As a block starts, the hardware gives it
+#     its number and each of its threads a place; a thread reads them like variables and cannot change them.
+#
+# ??? definition "Block | blocks"
+#     A group of 1 to 1,024 threads that start together on one processor of the device.
+#
+# ??? definition "Grid | grids"
+#     All blocks of one launch, counted in blocks.
+
+# %% [markdown]
+# ## What the host does around it
+#
+# Five steps surround the kernel, and CuPy, which is NumPy for the device, has a call for each. `asarray` makes
+# room on the device and copies in; `empty` makes room only. The launch states blocks, threads in a block, and
+# arguments. `synchronize` waits; `asnumpy` copies out. `RawKernel` compiles the string. The printed lines were
+# recorded on a GPU; only `gpu_here`, which lets this file run without one, comes from this course.
+
+# %% needs="gpu" record="first_launch"
+import numpy as np
+
+from tilewise import gpu_here
+
+if gpu_here():
+    import cupy
+
+    n = 20_000
+    a = np.arange(n, dtype=np.float32)  # in host memory
+    b = np.full(n, 0.5, dtype=np.float32)
+
+    a_device, b_device = cupy.asarray(a), cupy.asarray(b)  # make room, copy in
+    c_device = cupy.empty(n, dtype=cupy.float32)  # make room
+    vec_add_device = cupy.RawKernel(SOURCE, "vec_add")
+    vec_add_device(((n + 255) // 256,), (256,), (a_device, b_device, c_device, np.int32(n)))  # launch
+    cupy.cuda.get_current_stream().synchronize()  # wait
+    c = cupy.asnumpy(c_device)  # copy out
+
+    print(c[:4], "...", c[-1])
+    print("equal to NumPy:", np.array_equal(c, a + b))
+
+# %% [markdown]
+# The launch line comes back before the first addition is done. It only hands the kernel to a queue, a stream,
+# which the device works off in order while the host goes on. That is why the cell waits before it reads the
+# answer,[^copy-waits] and why a clock around the launch line would time the handing over. It also raises a
+# question: who hears of an error?
+#
+# [^copy-waits]: `asnumpy` would have waited by itself: the copy stands behind the kernel in the same stream. The
+#     explicit wait is there because not every way of looking at the answer is so polite.
+#
+# ??? definition "Launch | launches | launched"
+#     The host's order to run a kernel, which names the grid, the block size and the arguments.
+#
+# ??? definition "Asynchronous | asynchronously"
+#     Said of a call that hands work over and returns at once, without waiting for the work to end.
+#
+# ??? definition "Stream | streams"
+#     A queue of device operations that run in the order in which they were put in.
+
+# %% [markdown]
+# Errors come back late as well. A launch that cannot be, such as a block of 2,048 threads, is refused on the spot,
+# and CuPy raises. A fault inside the kernel is unknown at that moment; it surfaces at the next call that
+# waits. CUDA C++ reports both as status codes that the program must read for itself, as the fold shows. Most readers have no
+# GPU to try either, so what then?
+#
+# ??? note "The same host in CUDA C++, every status read"
+#     This program needs NVIDIA's compiler; the build of this page does not run it.
+#
+#     ```cuda
+#     #include <cstdio>
+#     #include <cstdlib>
+#     #include <vector>
+#
+#     static void must(cudaError_t status, const char* step) {
+#         if (status == cudaSuccess) return;
+#         std::fprintf(stderr, "%s: %s\n", step, cudaGetErrorString(status));
+#         std::exit(1);
+#     }
+#
+#     __global__ void vec_add(const float* a, const float* b, float* c, int n) {
+#         int i = blockIdx.x * blockDim.x + threadIdx.x;
+#         if (i < n) c[i] = a[i] + b[i];
+#     }
+#
+#     int main() {
+#         const int n = 20000, block = 256, grid = (n + block - 1) / block;
+#         const size_t bytes = n * sizeof(float);
+#         std::vector<float> a(n, 1.0f), b(n, 0.5f), c(n);
+#         float *a_device, *b_device, *c_device;
+#         must(cudaMalloc(&a_device, bytes), "make room for a");
+#         must(cudaMalloc(&b_device, bytes), "make room for b");
+#         must(cudaMalloc(&c_device, bytes), "make room for c");
+#         must(cudaMemcpy(a_device, a.data(), bytes, cudaMemcpyHostToDevice), "copy a in");
+#         must(cudaMemcpy(b_device, b.data(), bytes, cudaMemcpyHostToDevice), "copy b in");
+#         vec_add<<<grid, block>>>(a_device, b_device, c_device, n);
+#         must(cudaGetLastError(), "launch");        // was the launch accepted?
+#         must(cudaDeviceSynchronize(), "kernel");   // did the kernel end well?
+#         must(cudaMemcpy(c.data(), c_device, bytes, cudaMemcpyDeviceToHost), "copy c out");
+#         std::printf("%s\n", c[n - 1] == 1.5f ? "right" : "wrong");
+#         must(cudaFree(a_device), "give a back");
+#         must(cudaFree(b_device), "give b back");
+#         must(cudaFree(c_device), "give c back");
+#     }
+#     ```
+
+# %% [markdown]
+# ## The same string without a GPU
+#
+# `Kernel` takes the same string. On a machine with a GPU it launches through CuPy; elsewhere a simulator
+# compiles the string and steps through its instructions, all threads of it. The Pseudocode tab says what
+# happens without index arithmetic, and it runs too: `parallel` yields the numbers from 0 in shuffled order, since
+# nobody promises an order among threads. Do the two tabs mean the same?
+
+# %%
+import numpy as np
+
+from tilewise import Kernel, parallel
+
+
+# %% tab="Pseudocode"
+def vec_add(a, b, c):
+    for i in parallel(len(a)):
+        c[i] = a[i] + b[i]
+
+
+# %% tab="CUDA C"
+VEC_ADD = Kernel(SOURCE)
+
+# %% [markdown]
+# `agree` runs both on fresh copies of the same inputs, with poison in `c` so that an element that nobody
+# writes cannot pass by luck. The sizes are awkward on purpose: one element, one less and one more than a block, and the
+# 20,000 of the question. One addition rounds once in either version, so the tolerance is zero. What did the
+# launches of these sizes have in common?
+
+# %%
+from tilewise import agree, case, ceil_div, normal, output
+
+
+def addition(n, block=256):
+    """One addition of n elements: inputs, an output to be written, and the launch."""
+    return case(a=normal(n), b=normal(n), c=output(n), n=n, grid=ceil_div(n, block), block=block)
+
+
+agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
+
+# %% [markdown]
+# ## How many threads start
+#
+# They all round up. Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so the launch takes
+# {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than there are elements. In integers one rounds up by
+# `(n + 255) / 256`; `ceil_div` is the general form.[^ceil] The last block is the only one with threads to spare.
+#
+# [^ceil]: Where the sources differ: the blog post writes `ceil(n, 256.0)` in the launch. `ceil` takes one argument, so a
+#     compiler rejects the line; `ceil(n / 256.0)` is what was meant, and `(n + 255) / 256` says it without leaving the integers.
+
+# %%
+from tilewise import publish, show
+from tilewise.figures import ribbon
+
+n, block = 20_000, 256
+blocks = ceil_div(n, block)
+threads = blocks * block
+publish(n=n, block=block, quotient=n / block, blocks=blocks, threads=threads, idle=threads - n)
+
+show(
+    ribbon(
+        n,
+        block,
+        title="Only the last block has threads without an element",
+        caption="Blocks of 256 threads laid along an array of 20,000 elements; threads past the end of the array are hatched.",
+    )
+)
+
+# %% [markdown]
+# ## Without the guard
+#
+# The `if (i < n)` in the kernel is the bounds guard. Leave it out, and the surplus threads read past `a` and `b` and write
+# past `c`. On a GPU this often goes unnoticed, because some other array lies there and quietly changes. The
+# simulator knows where each array ends. Which block do you expect it to name?
+#
+# ??? definition "Bounds guard | guard"
+#     The test that keeps threads without an element from touching memory.
+
+# %%
+from tilewise import expect_hazard
+
+NO_GUARD = Kernel(r"""
+extern "C" __global__ void vec_add(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    c[i] = a[i] + b[i];  // hazard: nothing stops i >= n
+}
+""")
+expect_hazard(NO_GUARD.on(addition(n, block)), "out of bounds", line_with="c[i] = a[i] + b[i]")
+
+# %% [markdown]
+# To see the damage itself, give the kernel without a guard arrays with room to spare and tell it that only the first
+# {{ n | , }} elements are in use. Nothing faults now, and behind the end {{ trampled }} words change that belong to
+# nobody's answer. With the guard none does. That settles right and wrong; how fast is right?
+
+# %%
+from tilewise import check
+
+room = threads + 100
+trampled = {}
+for label, kernel in {"with the guard": VEC_ADD, "without": NO_GUARD}.items():
+    a, b = np.ones(room, np.float32), np.ones(room, np.float32)
+    c = np.zeros(room, np.float32)
+    kernel.simulate(a, b, c, n, grid=blocks, block=block)
+    check(c[:n], np.full(n, 2.0), rtol=0.0, name=f"the first {n} elements, {label}")
+    trampled[label] = int(np.count_nonzero(c[n:]))
+publish(trampled=trampled["without"])
+check(
+    np.array(trampled["with the guard"]),
+    np.array(0),
+    rtol=0.0,
+    name="words changed behind the end, with the guard",
+)
+
+# %% [markdown]
+# ## Predict, then measure
+#
+# Each element costs one addition and 12 bytes: 4 from `a`, 4 from `b`, 4 to `c`. An H100 states
+# {{ memory.tb_per_s | .2f }} TB/s for its device memory, and no kernel moves its bytes faster than that. The host's link, PCIe 5
+# with 16 lines, moves {{ link.gb_per_s | .0f }} GB/s in each direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How
+# long is that for our sizes?
+
+# %%
+from tilewise import Table
+from tilewise.models import bound, device, stated
+
+memory_gb_per_s = stated(device("H100 SXM")).memory_gb_per_s
+link_gb_per_s = 64.0  # PCIe 5.0: 16 lines of 32 Gbit/s, one direction
+publish(
+    memory={"tb_per_s": memory_gb_per_s / 1000},
+    link={"gb_per_s": link_gb_per_s, "ratio": memory_gb_per_s / link_gb_per_s},
+)
+
+
+def least_us(n):
+    """The least time for n additions on an H100, and for carrying their arrays over its link, in microseconds."""
+    kernel = bound(stated(device("H100 SXM")), bytes_moved=12 * n, flop=n).time_us
+    return kernel, 12 * n / (link_gb_per_s * 1e9) * 1e6
+
+
+show(
+    Table(
+        ["elements", "bytes moved", "kernel at least, µs", "copies at least, µs"],
+        [[n, 12 * n, *least_us(n)] for n in (20_000, 2**20, 2**24, 2**26)],
+        caption="Bounds for one H100, from stated rates: nothing can be faster, much can be slower.",
+    )
+)
+
+# %% [markdown]
+# The picture below puts the five steps of one addition in a row, at the stated rates. The copies are nearly everything, whatever
+# happens in the kernel. That is the practical reason to leave arrays on the device for as long as there is work to do there,[^unified] and the
+# reason that times on later pages start when the inputs are on the device.
+#
+# [^unified]: Memory that both sides can address (mapped, or unified memory) makes explicit copies optional; the
+#     bytes still cross the link when they are used on the other side, so it saves code more than time. On machines whose processor and GPU share one memory
+#     the copies go away. And `nvidia-smi` shows what the allocator holds, which is more than what your arrays need.
+
+# %%
+from tilewise.figures import timeline
+
+n = 2**24
+kernel_us, copies_us = least_us(n)
+into, out = copies_us * 2 / 3, copies_us / 3
+show(
+    timeline(
+        [
+            ("link", 0.0, into / 2, "copy a in", "read"),
+            ("link", into / 2, into, "copy b in", "read"),
+            ("device", into, into + kernel_us, "kernel", "block"),
+            ("link", into + kernel_us, into + kernel_us + out, "copy c out", "write"),
+        ],
+        title="The copies take nearly all of the time",
+        caption="One addition of 16,777,216 elements at the stated rates of an H100 and its link: a prediction, with nothing overlapped.",
+        unit="µs",
+    )
+)
+publish(kernel_share=kernel_us / (kernel_us + copies_us))
+
+# %% [markdown]
+# Now the kernel alone, inputs on the device. Two things can keep it from its bound: at 20,000 elements there is so little to move that
+# starting and ending a launch is most of the time; and blocks of 32 threads may be too small to keep enough reads under way.
+# The library rows are what you would call instead of writing a kernel. Guess a share of the bound for the longest array before you look.
+
+# %%
+from tilewise import measure
+
+
+def cupy_add(arrays):
+    import cupy
+
+    return lambda: cupy.add(arrays["a"], arrays["b"], out=arrays["c"])
+
+
+def torch_add(arrays):
+    import torch
+
+    a, b, c = (torch.as_tensor(arrays[name], device="cuda") for name in "abc")
+    return lambda: torch.add(a, b, out=c)
+
+
+measure(
+    "vec_add",
+    variants={
+        "blocks of 256": lambda n: VEC_ADD.on(addition(n, 256)),
+        "blocks of 32": lambda n: VEC_ADD.on(addition(n, 32)),
+        "blocks of 1,024": lambda n: VEC_ADD.on(addition(n, 1024)),
+    },
+    cases=[{"n": 20_000}, {"n": 2**20}, {"n": 2**24}, {"n": 2**26}],
+    count_case={"n": 20_000},
+    bytes=lambda n: 12 * n,
+    flop=lambda n: n,
+    library={"cupy.add": cupy_add, "torch.add": torch_add},
+    reference=lambda a, b: {"c": a.astype(np.float64) + b.astype(np.float64)},
+    tolerance=1e-6,
+)
+
+# %% [markdown]
+# And now the whole expedition: copy in, add, copy out. The bound in this table is still that of the kernel, so the share says what part of the
+# time went into the part that we came for. Pinned host memory is memory that the operating system
+# has promised not to move; the device fetches from it directly, while ordinary memory takes a detour through a pinned buffer.
+
+
+# %%
+def round_trip(pinned):
+    """A contender that starts and ends in host memory."""
+
+    def prepare(arrays):
+        import cupy
+        import cupyx
+
+        empty = cupyx.empty_pinned if pinned else np.empty
+        host = {name: empty(arrays[name].shape, np.float32) for name in "abc"}
+        for name in "ab":
+            host[name][...] = cupy.asnumpy(arrays[name])
+
+        def run():
+            arrays["a"].set(host["a"])
+            arrays["b"].set(host["b"])
+            cupy.add(arrays["a"], arrays["b"], out=arrays["c"])
+            arrays["c"].get(out=host["c"])
+
+        return run
+
+    return prepare
+
+
+measure(
+    "vec_add_with_copies",
+    variants={"kernel alone": lambda n: VEC_ADD.on(addition(n))},
+    cases=[{"n": 20_000}, {"n": 2**24}],
+    count_case={"n": 20_000},
+    bytes=lambda n: 12 * n,
+    flop=lambda n: n,
+    library={
+        "with copies, ordinary memory": round_trip(False),
+        "with copies, pinned memory": round_trip(True),
+    },
+    reference=lambda a, b: {"c": a.astype(np.float64) + b.astype(np.float64)},
+    tolerance=1e-6,
+    note="The library rows copy both inputs in, call cupy.add, and copy the result out.",
+)
+
+# %% [markdown]
+# ## The answer
+#
+# For {{ n | , }} elements {{ blocks }} blocks start, {{ threads | , }} threads, and {{ idle }} of them do nothing; the guard is what makes nothing harmless. The
+# additions are the small part: at the stated rates the kernel is {{ kernel_share | .1% }} of the expedition, and the
+# measured table agrees that the copies decide. Whoever adds two arrays once should stay on the host.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - A kernel is one function run by every thread; `blockIdx`, `blockDim` and `threadIdx` tell a thread which element is its own.
+# - Around it the host makes room, copies in, launches, waits and copies out; the launch itself returns at once.
+# - The grid is rounded up, so the last block has threads to spare, and a bounds guard has to stop them.
+# - Adding moves 12 bytes for one operation, so the bytes decide; over the host's link they take {{ link.ratio | .0f }} times as long.
+
+# %% fold="The answer, the tests, and three wrong answers that the tests turn down"
+from tilewise import exercise
+
+STRIDED_SAXPY = Kernel(r"""
+extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        int at = offset + i * stride;
+        y[at] = alpha * x[at] + y[at];
+    }
+}
+""")
+
+NO_OFFSET = Kernel(r"""
+extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i * stride] = alpha * x[i * stride] + y[i * stride];
+}
+""")
+
+GUARDS_THE_PLACE = Kernel(r"""
+extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+    int at = offset + (blockIdx.x * blockDim.x + threadIdx.x) * stride;
+    if (at < n) y[at] = alpha * x[at] + y[at];
+}
+""")
+
+GUARDS_NOTHING = Kernel(r"""
+extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+    int at = offset + (blockIdx.x * blockDim.x + threadIdx.x) * stride;
+    y[at] = alpha * x[at] + y[at];
+}
+""")
+
+
+def saxpy_tests(kernel):
+    for n, offset, stride in [(1, 0, 1), (255, 3, 1), (256, 0, 2), (257, 5, 3), (20_000, 1, 2)]:
+        x = np.arange(offset + n * stride + 1000, dtype=np.float32) % 97
+        y = np.arange(x.size, dtype=np.float32) % 89
+        expected = y.copy()
+        expected[offset : offset + n * stride : stride] += 2.5 * x[offset : offset + n * stride : stride]
+        kernel.simulate(2.5, x, y, n, offset, stride, grid=ceil_div(n, 256), block=256)
+        assert np.array_equal(y, expected), f"n={n}, offset={offset}, stride={stride}"
+
+
+exercise(
+    "Every third element, from the fifth on",
+    """
+    Write `saxpy`: `y = alpha * x + y` for `n` elements that start at `offset` and lie `stride` apart in both arrays. The grid is
+    rounded up to blocks of 256. Which quantity does the guard test, and why not the place that is written? The tests look at
+    every word of `y`, also at those that do not belong to you.
+    """,
+    answer=STRIDED_SAXPY,
+    tests=saxpy_tests,
+    wrong=[NO_OFFSET, GUARDS_THE_PLACE, GUARDS_NOTHING],
+    hint="Two indices: which of the n elements is mine, and where does it lie?",
+)
+
+# %% [markdown]
+# An array has one axis, and so had this launch. Pictures and matrices have two, and a thread that has to divide to find its row and its column wastes
+# the help that the launch offers. [Grids with several axes](grids.py) hands out coordinates instead.

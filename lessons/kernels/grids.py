@@ -1,0 +1,374 @@
+# ---
+# title: Grids with several axes
+# needs: [kernels/first_kernel]
+# summary: "A picture of 1920 by 1080 pixels, 256 threads a block: does it matter whether a block lies down or stands up?"
+# description: "Map pictures and volumes on a launch, guard every axis, and see why x should run along the rows."
+# date: 2026-11-21
+# tags: [grid, block, row-major]
+# ---
+
+# %% [markdown]
+# A picture is 1,920 pixels wide and 1,080 high, and a block has 256 threads. In squares of 16 by 16, how many blocks
+# cover the picture? And when the same 256 threads stand upright, 1 wide and 256 high, how many times as many
+# pieces of memory do they touch? Both answers are counts, and this page makes them. It starts by
+# giving a thread more than one coordinate.
+
+# %% [markdown]
+# ## Two coordinates, then three
+#
+# A launch has up to three axes, called x, y and z, and both the grid and the block have a size along each. `blockIdx`,
+# `threadIdx`, `blockDim` and `gridDim` carry `.x`, `.y` and `.z`, and every axis repeats the line of the last page:
+# number of the block, times its size, plus the place inside.[^limits] Here each thread of a small volume writes down
+# who it is.
+#
+# [^limits]: A block holds at most 1,024 threads in all, and at most 64 along z. A grid has at most 65,535 blocks along y or
+#     z and 2,147,483,647 along x, so the longest axis of a problem belongs on x for that reason alone.
+#
+# ??? definition "dim3"
+#     CUDA's triple of sizes along x, y and z, in blocks for a grid and in threads for a block; a size left out is 1.
+
+# %%
+from tilewise import Kernel
+
+WHO_AM_I = Kernel(r"""
+extern "C" __global__ void who_am_i(int* block_of, int* thread_of, int width, int height, int depth) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int y = blockIdx.y * blockDim.y + threadIdx.y;
+    int z = blockIdx.z * blockDim.z + threadIdx.z;
+    if (x >= width || y >= height || z >= depth) return;
+    int cell = (z * height + y) * width + x;
+    block_of[cell] = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    thread_of[cell] = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+""")
+
+# %% [markdown]
+# The guard now tests every axis, since each is rounded up on its own. The smallest case is a grid of 2 by 2 blocks, each of 2 by
+# 2 threads, over a field of 4 by 4 cells. If every cell has its own pair of block and thread, each was visited once
+# and by nobody else. Then the same kernel takes a volume into which its blocks do not fit.
+
+# %%
+import numpy as np
+
+from tilewise import Table, ceil_div, check, show
+
+
+def owners(width, height, depth, block):
+    """Who wrote each cell of a volume: block numbers, thread numbers, and the grid that covered it."""
+    grid = (ceil_div(width, block[0]), ceil_div(height, block[1]), ceil_div(depth, block[2]))
+    block_of = np.full((depth, height, width), -1, np.int32)
+    thread_of = np.full((depth, height, width), -1, np.int32)
+    WHO_AM_I(block_of, thread_of, width, height, depth, grid=grid, block=block)
+    return block_of, thread_of, grid
+
+
+block_of, thread_of, _ = owners(4, 4, 1, (2, 2, 1))
+check(np.sort(block_of.ravel() * 4 + thread_of.ravel()), np.arange(16), rtol=0.0, name="16 cells, 16 owners")
+show(Table(["y", "x = 0", "x = 1", "x = 2", "x = 3"],
+           [[y, *(f"block {b}, thread {t}" for b, t in zip(block_of[0, y], thread_of[0, y], strict=True))] for y in range(4)],
+           caption="Block and thread of each cell, numbered with x first. Thread 1 stands to the right of thread 0, not below it."))  # fmt: skip
+
+# %% [markdown]
+# A volume of 5 by 3 by 2 cells does not fit blocks of 2 by 2 by 2. Each axis rounds up by itself, which gives {{ volume.blocks }} blocks and
+# {{ volume.threads }} threads for {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to 3-D: the
+# hatched threads are those that the guard sends home. What number has the thread that you picked?
+
+# %%
+from tilewise import publish
+from tilewise.figures import block_grid
+
+block_of, thread_of, grid = owners(5, 3, 2, (2, 2, 2))
+check(
+    np.unique(block_of.ravel() * 8 + thread_of.ravel()).size, 5 * 3 * 2, rtol=0.0, name="30 cells, 30 owners"
+)
+publish(volume={"cells": 5 * 3 * 2, "blocks": int(np.prod(grid)), "threads": int(np.prod(grid)) * 8})
+show(
+    block_grid(
+        grid,
+        (2, 2, 2),
+        extent=(5, 3, 2),
+        title="Three axes round up one by one, so idle threads stand on several sides",
+        caption="A grid of 3 by 2 by 1 blocks of 2 by 2 by 2 threads over a volume of 5 by 3 by 2 cells; threads outside the volume are hatched.",
+    )
+)
+
+# %% [markdown]
+# ## x runs first
+#
+# Threads in a block also have one number, and x runs fastest in it: first along x, then y, then z, as `thread_of` above spells out. The device
+# takes a block's threads in groups of 32 consecutive numbers, and the place in such a group is the lane. Memory is numbered too, and in
+# C and NumPy alike a matrix lies row by row. Whether these two orders run the same way is up to you.
+#
+# ??? definition "Lane | lanes"
+#     A thread's place, 0 to 31, in its group of 32 threads with consecutive numbers in the block.
+#
+# ??? definition "Row-major"
+#     Stored row by row: the element in row y and column x of a matrix `width` wide has the number y · width + x, and neighbours in a row are neighbours in memory.
+
+# %% [markdown]
+# ## A picture in a mirror
+#
+# Mirroring needs both coordinates: each pixel comes from its own row and from the opposite column. The pseudocode hands out pairs; the
+# kernel flattens a pair into a place, since a pointer knows nothing of rows. y is the row and x the column, by habit and, as will be
+# seen, for a reason. The sizes below are ragged along both axes.
+
+# %%
+from tilewise import agree, case, normal, output, parallel
+
+
+# %% tab="Pseudocode"
+def mirror(picture, mirrored):
+    height, width = picture.shape
+    for y, x in parallel(height, width):
+        mirrored[y, x] = picture[y, width - 1 - x]
+
+
+# %% tab="CUDA C"
+MIRROR = Kernel(r"""
+extern "C" __global__ void mirror(const float* picture, float* mirrored, int width, int height) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x;  // column
+    int y = blockIdx.y * blockDim.y + threadIdx.y;  // row
+    if (x >= width || y >= height) return;
+    mirrored[y * width + x] = picture[y * width + (width - 1 - x)];
+}
+""")
+
+
+# %%
+def mirroring(width, height, block):
+    """One picture to be mirrored by blocks of a given shape."""
+    return case(picture=normal(height, width), mirrored=output(height, width), width=width, height=height,
+                grid=(ceil_div(width, block[0]), ceil_div(height, block[1])), block=block)  # fmt: skip
+
+
+agree(
+    mirror,
+    MIRROR,
+    [mirroring(1, 1, (16, 16)), mirroring(37, 21, (16, 16)), mirroring(5, 70, (32, 8))],
+    rtol=0.0,
+)
+
+blocks_wide, blocks_high = ceil_div(1920, 16), ceil_div(1080, 16)
+publish(hd={"wide": blocks_wide, "high": blocks_high, "blocks": blocks_wide * blocks_high,
+            "idle_rows": blocks_high * 16 - 1080})  # fmt: skip
+
+# %% [markdown]
+# That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are {{ hd.high }}, the last of them with
+# {{ hd.idle_rows }} rows hanging over the edge: {{ hd.blocks | , }} blocks. The guard stops the overhang on both axes. What if one of its two tests is
+# forgotten?
+
+# %% [markdown]
+# ## One guard short
+#
+# In row-major order the place after the end of a row is the beginning of the next. A thread past the right edge therefore writes into the picture, at the left
+# edge one row down, and no bound is broken, until the last row. Here every cell should hold its own column. Of 15 cells {{ short.wrong }} do
+# not, and only {{ short.outside }} writes are caught. Which of two threads writes last is not promised to anybody.
+
+# %%
+from tilewise import expect_hazard
+
+NO_GUARD_ON_X = Kernel(r"""
+extern "C" __global__ void own_column(int* column_of, int width, int height) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (y >= height) return;
+    column_of[y * width + x] = x;  // hazard: nothing stops x >= width
+}
+""")
+
+field = case(column_of=output(3, 5, dtype="int32"), width=5, height=3, grid=(2, 1), block=(4, 4))
+expect_hazard(NO_GUARD_ON_X.on(field), "out of bounds", line_with="column_of[y * width + x] = x")
+
+# %%
+column_of = np.full((3, 5), -1, np.int32)
+run = NO_GUARD_ON_X.simulate(column_of, 5, 3, grid=(2, 1), block=(4, 4), hazards="collect")
+publish(short={"wrong": int((column_of != np.arange(5)).sum()), "outside": len(run.hazards)})
+show(Table(["y", *(f"x = {x}" for x in range(5))], [[y, *column_of[y].tolist()] for y in range(3)],
+           caption="What the cells hold without the guard on x. Each should hold its own column, 0 to 4."))  # fmt: skip
+
+# %% [markdown]
+# ## Lying or standing: predict
+#
+# Memory moves in pieces of 32 bytes, eight pixels of four bytes. The 32 lanes of a group that lies along a row read 128 bytes in a stretch: 4 pieces. In a block
+# 1 wide the same 32 lanes stand one below the other, a whole row apart, and each needs a piece of its own: 32. For widths
+# between, a group covers several rows, each at least one piece. From which width on does standing up cost?
+
+
+# %%
+def pieces_per_group(block):
+    """32-byte pieces that a group of 32 lanes touches in a row-major picture of floats, rows starting on a piece."""
+    wide = min(block[0], 32)
+    return (32 // wide) * ceil_div(wide * 4, 32)
+
+
+shapes = [(256, 1), (32, 8), (16, 16), (8, 32), (4, 64), (1, 256)]
+rows = []
+for shape in shapes:
+    counts = MIRROR.on(mirroring(256, 256, shape)).simulate().counts
+    counted = counts.global_load.sectors / counts.global_load.requests
+    check(
+        counted, pieces_per_group(shape), rtol=0.0, name=f"pieces of a group, block {shape[0]} x {shape[1]}"
+    )
+    rows.append(
+        [
+            f"{shape[0]} x {shape[1]}",
+            pieces_per_group(shape),
+            counted,
+            counts.global_load.sectors + counts.global_store.sectors,
+        ]
+    )
+show(Table(["block, wide x high", "pieces a group, formula", "counted for reads", "pieces in all, counted"], rows,
+           caption="Mirroring a picture of 256 by 256: all blocks hold 256 threads. Counted by the simulator, 32 bytes a piece."))  # fmt: skip
+publish(pieces={"lying": rows[0][3], "standing": rows[-1][3], "ratio": rows[-1][3] / rows[0][3]})
+
+# %% [markdown]
+# Down to a width of 8 nothing changes, since eight floats fill a piece; below that, every halving doubles the pieces. Standing costs
+# {{ pieces.ratio | .0f }} times as many as lying. The map shows the first read and write of one group in either position; one step further, the
+# same pieces are wanted again by the neighbours. Will the time go up by the same factor?
+
+# %%
+from tilewise import Trace
+from tilewise.figures import memory_map
+
+picture = mirroring(32, 32, (1, 32))
+traced = MIRROR.on(picture).simulate(trace=Trace(blocks=[0, 1]))
+show(
+    memory_map(
+        traced,
+        MIRROR.on(picture),
+        sectors=True,
+        title="A standing group touches a new piece in every row",
+        caption="Two blocks, 1 wide and 32 high, mirror the first two columns of a picture of 32 by 32. Borders mark pieces of 32 bytes; one float of eight is used.",
+    )
+)
+
+# %% [markdown]
+# ## Measure
+#
+# Two sizes: a screen of 1,920 by 1,080, whose arrays fit into the memory on the chip itself, and 8,192 by 8,192, whose arrays do not. The bound is 8 bytes a
+# pixel, once in and once out. If a piece had to come from device memory every time, standing would cost {{ pieces.ratio | .0f }} times as much; if it
+# stays near until the neighbours have used it, less. The record decides.
+
+# %%
+from tilewise import measure
+
+
+def cupy_mirror(arrays):
+    import cupy
+
+    return lambda: cupy.copyto(arrays["mirrored"], arrays["picture"][:, ::-1])
+
+
+def torch_mirror(arrays):
+    import torch
+
+    picture = torch.as_tensor(arrays["picture"], device="cuda")
+    return lambda: torch.flip(picture, [1])
+
+
+def variant(shape):
+    return lambda width, height: MIRROR.on(mirroring(width, height, shape))
+
+
+measure(
+    "mirror",
+    variants={f"{shape[0]} x {shape[1]}": variant(shape) for shape in shapes},
+    cases=[{"width": 1920, "height": 1080}, {"width": 8192, "height": 8192}],
+    count_case={"width": 256, "height": 256},
+    bytes=lambda width, height: 8 * width * height,
+    library={"cupy, reversed view": cupy_mirror, "torch.flip": torch_mirror},
+    reference=lambda picture: {"mirrored": picture[:, ::-1]},
+    tolerance=0.0,
+)
+
+# %% [markdown]
+# ## The answer
+#
+# {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. Whether a block of 256 lies or stands does matter: 1 wide, it touches {{ pieces.ratio | .0f }} times as many
+# pieces of memory for the same pixels, while any width from 8 on touches the least. So x goes along the rows, and blocks are at least
+# 8 floats wide; 32 is a habit that never loses.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - A launch has up to three axes; each is rounded up, and each needs its own test in the guard.
+# - In row-major order a missing test on x is silent in every row but the last.
+# - x runs fastest, both in the numbers of threads and, if the kernel says so, in memory; the two should run along each other.
+# - 32 lanes side by side on floats touch 4 pieces of 32 bytes, and 32 lanes one below the other touch 32.
+
+# %% fold="The answer, the tests, and three wrong answers that the tests turn down"
+from tilewise import exercise
+
+PRODUCT = Kernel(r"""
+extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float s = 0.0f;
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s;
+}
+""")
+
+SQUARE_ONLY = Kernel(r"""
+extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= N || col >= N) return;
+    float s = 0.0f;
+    for (int k = 0; k < N; ++k) s += A[row * N + k] * B[k * N + col];
+    C[row * N + col] = s;
+}
+""")
+
+ROW_FROM_X = Kernel(r"""
+extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    int col = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= M || col >= N) return;
+    float s = 0.0f;
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s;
+}
+""")
+
+NO_GUARD = Kernel(r"""
+extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0.0f;
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s;
+}
+""")
+
+
+def product_tests(kernel):
+    for M, N, K in [(16, 16, 16), (5, 33, 7), (40, 3, 9)]:
+        A = (np.arange(M * K, dtype=np.float32) % 7).reshape(M, K)
+        B = (np.arange(K * N, dtype=np.float32) % 5).reshape(K, N)
+        C = np.full((M, N), np.nan, np.float32)
+        grid = (ceil_div(N, 16), ceil_div(M, 16))
+        run = kernel.simulate(A, B, C, M, N, K, grid=grid, block=(16, 16))
+        assert np.array_equal(C, A @ B), f"M={M}, N={N}, K={K}"
+        assert run.counts.global_store.sectors <= 2 * ceil_div(M * N, 8) + M, (
+            "col does not run along the rows of C"
+        )
+
+
+exercise(
+    "A product of matrices that are not square",
+    """
+    One of the sources sketches a product of matrices with one thread for each element of the result: the lines for `row` and `col`, then nothing, with
+    one `Width` for all sizes and no guard. Finish it as `product(A, B, C, M, N, K)` for an M × K matrix times a K × N matrix, both row-major,
+    launched in blocks of 16 by 16. Which of `row` and `col` comes from x?
+    """,
+    answer=PRODUCT,
+    tests=product_tests,
+    wrong=[SQUARE_ONLY, ROW_FROM_X, NO_GUARD],
+    hint="The grid has N columns and M rows to cover; the loop over k is neither.",
+)
+
+# %% [markdown]
+# The sum over `k` in the exercise did not become an axis, and it could not have. Which loops may go and which must stay is the subject of
+# [attention on one thread](serial_attention.py), where ten of them wait.

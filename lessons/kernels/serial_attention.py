@@ -1,0 +1,653 @@
+# ---
+# title: Attention on one thread
+# needs: [kernels/grids]
+# summary: "Ten nested loops compute attention. How many of them can be handed to threads, and what does that gain?"
+# description: "Kernel 1: attention with no parallelism, corrected. Kernel 2: its independent loops turned into axes of a grid."
+# date: 2026-11-21
+# tags: [attention, softmax, loops]
+# ---
+
+# %% [markdown]
+# Attention over 1,024 rows of 128 numbers is ten loops and {{ work.operations_1e9 | .2f }} billion multiplications and additions. One
+# thread can run all ten, one after another. How many of the ten may instead be spread over threads without
+# changing the answer, and how much faster can the rest become? Before a loop can go, we need to know
+# what it computes.
+
+# %% [markdown]
+# ## Picking a row, softly
+#
+# A classifier multiplies its input with one row of weights for each class, and softmax passes the results into
+# probabilities. Attention does the same with keys in place of classes: a query asks, every key answers with a
+# logit. Then it does not pick the likeliest class but averages one value row for each key, with the
+# probabilities as weights. As arrays, that is three lines.
+#
+# ??? definition "Attention"
+#     For each query, a weighted mean of the value rows, with weights that say how well the query matches each key.
+#
+# ??? definition "Query | queries"
+#     A row of d numbers that asks: it is compared with every key.
+#
+# ??? definition "Key | keys"
+#     A row of d numbers that is compared with a query; each key belongs to one value row.
+#
+# ??? definition "Value row | value rows"
+#     A row of d numbers that is averaged, with the weight that its key has earned.
+#
+# ??? definition "Logit | logits"
+#     A score before softmax, any real number, without a unit.
+#
+# ??? definition "Softmax"
+#     The map from a row of logits to probabilities: each logit's exponential, divided by the sum of them all.
+
+# %% [markdown]
+# $$
+# S = \text{scale} \cdot Q K^\top, \qquad P_{ij} = \frac{e^{S_{ij} - m_i}}{\sum_{j'} e^{S_{ij'} - m_i}}, \qquad O = P V
+# $$
+#
+# $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token; $S$ and $P$ are $N \times N$. $m_i$ is the largest logit of row $i$;
+# subtracting it changes nothing on paper, since it cancels, and keeps every exponential at or below 1. The scale
+# is $1/\sqrt{d}$.[^head] Written out as loops, this is the first kernel of the series.
+#
+# [^head]: A model has several heads, each of which is one such attention over its own slice of the model's width; $d$ is the
+#     width of one head. This page computes one.
+#
+# ??? definition "Head | heads"
+#     One of several attentions that run side by side, each over its own slice of the model's width.
+
+# %%
+import numpy as np
+
+from tilewise import Kernel, parallel
+
+# %% [markdown]
+# ## Kernel 1: everything on one thread
+#
+# Three nests, one for each formula. The letters are those above; `s`, `z` and `o` are running sums, `m` a
+# running maximum. `K[j, k]` reads row `j` of $K$, which is column `j` of $K^\top$, so nothing has to be transposed. The CUDA version
+# differs only in that a matrix is one long array. Count the loops as you read.
+
+
+# %% tab="Pseudocode"
+def attention_serial(Q, K, V, S, P, O, scale):
+    N, d = Q.shape
+    for i in range(N):
+        for j in range(N):
+            s = 0.0
+            for k in range(d):
+                s += Q[i, k] * K[j, k]
+            S[i, j] = s * scale
+    for i in range(N):
+        m, z = -np.inf, 0.0
+        for j in range(N):
+            m = max(m, S[i, j])
+        for j in range(N):
+            z += np.exp(S[i, j] - m)
+        for j in range(N):
+            P[i, j] = np.exp(S[i, j] - m) / z
+    for i in range(N):
+        for c in range(d):
+            o = 0.0
+            for j in range(N):
+                o += P[i, j] * V[j, c]
+            O[i, c] = o
+
+
+# %% tab="CUDA C"
+ATTENTION_SERIAL = Kernel(r"""
+extern "C" __global__ void attention_serial(const float* Q, const float* K, const float* V,
+                                            float* S, float* P, float* O, int N, int d, float scale) {
+    if (blockIdx.x > 0 || threadIdx.x > 0) return;
+    for (int i = 0; i < N; ++i)
+        for (int j = 0; j < N; ++j) {
+            float s = 0.0f;
+            for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];
+            S[i * N + j] = s * scale;
+        }
+    for (int i = 0; i < N; ++i) {
+        float m = -INFINITY, z = 0.0f;
+        for (int j = 0; j < N; ++j) m = fmaxf(m, S[i * N + j]);
+        for (int j = 0; j < N; ++j) z += expf(S[i * N + j] - m);
+        for (int j = 0; j < N; ++j) P[i * N + j] = expf(S[i * N + j] - m) / z;
+    }
+    for (int i = 0; i < N; ++i)
+        for (int c = 0; c < d; ++c) {
+            float o = 0.0f;
+            for (int j = 0; j < N; ++j) o += P[i * N + j] * V[j * d + c];
+            O[i * d + c] = o;
+        }
+}
+""")
+
+# %% [markdown]
+# `agree` holds the tabs against each other on small odd sizes. Both could share a mistake, so the kernel
+# is also held against NumPy in 64-bit floats. Sums of some twenty 32-bit products differ from that by a few units in the
+# seventh digit, which is what the tolerances allow. Each row of $P$ must add up to 1, and that test will earn its
+# keep in a moment.
+
+# %%
+from tilewise import agree, case, check, normal, output
+
+
+def attention(N, d):
+    """One head: its inputs, the three arrays that the kernels write, and the scale."""
+    return case(
+        Q=normal(N, d), K=normal(N, d), V=normal(N, d), S=output(N, N), P=output(N, N), O=output(N, d),
+        N=N, d=d, scale=d**-0.5, grid=1, block=1,
+    )  # fmt: skip
+
+
+def softmax(S):
+    weights = np.exp(S - S.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def reference(Q, K, V, scale):
+    Q, K, V = (matrix.astype(np.float64) for matrix in (Q, K, V))
+    return softmax(scale * Q @ K.T) @ V
+
+
+agree(attention_serial, ATTENTION_SERIAL, [attention(7, 5), attention(21, 12)], rtol=1e-5, atol=1e-6)
+
+arrays = attention(21, 12).make()
+ATTENTION_SERIAL.on(attention(21, 12)).run(arrays)
+inputs = {name: arrays[name] for name in ("Q", "K", "V", "scale")}
+check(arrays["O"], reference(**inputs), rtol=1e-5, atol=1e-6, name="O against 64-bit NumPy")
+check(arrays["P"].sum(axis=1), np.ones(21), rtol=1e-6, name="rows of P add up to 1")
+
+# %% [markdown]
+# ## Where the sources differ: the shift
+#
+# The draft that this kernel comes from subtracts the row's maximum in the sum but not in the numerator. Its row
+# then adds up to $e^{m}$ in place of 1, here up to {{ slip.largest | .1f }}. Once a logit passes
+# {{ slip.limit | .1f }}, the exponential no longer fits a 32-bit float, which is what the shift was meant to prevent. Either subtract in both
+# places or in neither.
+
+# %%
+from tilewise import Table, publish, show
+
+N, d = 1024, 128
+arrays = attention(N, d).make()
+raw = (arrays["Q"] @ arrays["K"].T).astype(np.float32)
+S = raw * np.float32(d**-0.5)
+m = S.max(axis=1)
+drafted = np.exp(S) / np.exp(S - m[:, None]).sum(axis=1, keepdims=True)
+check(drafted.sum(axis=1), np.exp(m), rtol=1e-5, name="the draft's rows add up to exp(m)")
+publish(slip={"largest": float(drafted.sum(axis=1).max()), "limit": float(np.log(np.finfo(np.float32).max))})
+show(Table(["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum with the shift in both places"],
+           [[i, float(m[i]), float(np.exp(m[i])), float(drafted[i].sum()), float(softmax(S[i : i + 1]).sum())] for i in range(4)],
+           caption="The first four rows at N = 1024, d = 128. Without the shift in the numerator a row adds up to exp(m)."))  # fmt: skip
+
+# %% [markdown]
+# ## Where the sources differ: the scale
+#
+# The same draft has no scale, and the notes on flash attention print $\sqrt{d}$, the reciprocal of what the paper uses. A
+# product of two random rows of length $d$ spreads by about $\sqrt{d}$; dividing brings the spread back to 1. Without it softmax
+# nearly picks a single row, and multiplying makes it pick outright. The table measures how sharp each choice is.
+
+# %%
+sharpness = {}
+rows = []
+for name, scale in {"1/√d": d**-0.5, "1": 1.0, "√d": d**0.5}.items():
+    P = softmax(scale * raw.astype(np.float64))
+    sharpness[name] = float(P.max(axis=1).mean())
+    rows.append([name, float((scale * raw).std()), sharpness[name], f"{(P.max(axis=1) > 0.99).mean():.0%}"])
+show(Table(["scale", "spread of the logits", "mean largest probability", "rows with one weight above 0.99"], rows,
+           caption="1,024 queries against 1,024 keys, all unit normals, d = 128: the scale decides whether attention averages or picks."))  # fmt: skip
+publish(sharpness={"right": sharpness["1/√d"], "none": sharpness["1"], "wrong": sharpness["√d"]})
+
+# %% [markdown]
+# With few rows the same can be seen at once. In the map each row is one query and its weights on 16 keys; move the slider from the
+# right scale to the wrong one and watch every row shrink to a single key. With that settled, the kernel computes the right thing, and the question
+# is who computes it.
+
+# %%
+from tilewise.figures import heat_map
+
+few = attention(16, d).make()
+few_logits = (few["Q"] @ few["K"].T).astype(np.float64)
+show(
+    heat_map(
+        {"P": np.stack([softmax(scale * few_logits) for scale in (d**-0.5, 1.0, d**0.5)])},
+        steps=["1/√d", "1", "√d"],
+        step_name="scale",
+        x="key j",
+        y="query i",
+        title="Without the scale, attention picks where it should average",
+        caption="Weights of 16 queries on 16 keys, d = 128, unit normals, for three scales. Each row adds up to 1.",
+    )
+)
+
+# %% [markdown]
+# ## Which loops can go
+#
+# A launch takes the place of a loop when its passes could run in any order, or all at once, each seeing only
+# what was there before the loop began. Such a loop is independent. One that adds into `s` is not: every pass needs
+# the sum that the pass before has left. Sorting the ten loops is reading, pass by pass, who needs whom.
+#
+# ??? definition "Independent loop | independent loops"
+#     A loop in which no pass reads what another pass writes, and no two passes write the same place.
+#
+# ??? definition "Contraction | contractions"
+#     Summing products over an index that the result no longer has, as over k in a product of matrices.
+
+# %%
+show(Table(["nest", "loop", "what a pass needs from the others", "independent"], [
+    ["S", "i, query", "nothing: its own row of S", "yes"],
+    ["S", "j, key", "nothing: its own place in the row", "yes"],
+    ["S", "k", "the sum s so far: a contraction", "no"],
+    ["P", "i, query", "nothing: its own row of S and P", "yes"],
+    ["P", "j, first", "the maximum m so far", "no"],
+    ["P", "j, second", "the sum z so far", "no"],
+    ["P", "j, third", "nothing: its own place in P, once m and z are known", "yes"],
+    ["O", "i, query", "nothing: its own row of O", "yes"],
+    ["O", "c, column of V", "nothing: its own place in the row", "yes"],
+    ["O", "j, key", "the sum o so far: a contraction", "no"],
+], caption="Ten loops, six of them independent. One of the six stays: it waits behind two loops over the same j that are not."))  # fmt: skip
+
+# %% [markdown]
+# What happens to a loop that goes although it must not? Here the contraction over `k` has become a third axis of the
+# grid, so {{ broken.d }} threads add into one place. All of them read the old value, add their own product, and write; the
+# last to write wins. Of the {{ broken.entries }} entries of $S$, {{ broken.right }} are right. No bound is broken and nothing is reported, so only a
+# comparison finds it.
+
+# %%
+NO_K_LOOP = Kernel(r"""
+extern "C" __global__ void scores(const float* Q, const float* K, float* S, int N, int d, float scale) {
+    int j = blockIdx.x * blockDim.x + threadIdx.x;
+    int i = blockIdx.y * blockDim.y + threadIdx.y;
+    int k = blockIdx.z * blockDim.z + threadIdx.z;
+    if (i >= N || j >= N || k >= d) return;
+    S[i * N + j] += Q[i * d + k] * K[j * d + k] * scale;  // hazard: d threads change one place
+}
+""")
+
+# %%
+small = attention(8, 4).make()
+small["S"][:] = 0.0
+NO_K_LOOP.simulate(
+    *(small[name] for name in ("Q", "K", "S", "N", "d", "scale")), grid=(1, 1, 1), block=(8, 8, 4)
+)
+right = np.isclose(small["S"], small["Q"] @ small["K"].T * small["scale"], rtol=1e-4)
+publish(broken={"d": 4, "entries": right.size, "right": int(right.sum())})
+assert not right.any(), "a contraction spread over threads came out right by luck; choose other inputs"
+
+# %% [markdown]
+# ## Kernel 2: the independent loops are gone
+#
+# Each nest becomes a kernel of its own, because the second needs the whole of $S$ row and the third the whole of $P$
+# row, and within one launch no block waits for another.[^order] In the first, the loops over `i` and `j` become two
+# axes, with `j` on x since $S$ is stored row by row. The loop over `k` stays.
+#
+# [^order]: Between launches the order is safe: the three kernels stand in one stream, and each starts when the one before it
+#     has ended.
+
+
+# %% tab="Pseudocode"
+def scores(Q, K, S, scale):
+    N, d = Q.shape
+    for i, j in parallel(N, N):
+        s = 0.0
+        for k in range(d):
+            s += Q[i, k] * K[j, k]
+        S[i, j] = s * scale
+
+
+# %% tab="CUDA C"
+SCORES = Kernel(r"""
+extern "C" __global__ void scores(const float* Q, const float* K, float* S, int N, int d, float scale) {
+    int j = blockIdx.x * blockDim.x + threadIdx.x;  // New: was the loop over j
+    int i = blockIdx.y * blockDim.y + threadIdx.y;  // New: was the loop over i
+    if (i >= N || j >= N) return;
+    float s = 0.0f;
+    for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];
+    S[i * N + j] = s * scale;
+}
+""")
+
+# %%
+from tilewise.figures import Loop, Stage, loop_nest
+
+show(
+    loop_nest(
+        [Loop("i", 6), Loop("j", 6), Loop("k", 4, reduction=True)],
+        [
+            Stage("One thread runs all three loops."),
+            Stage("The loop over j has become the axis x.", {"j": "x"}),
+            Stage("The loop over i has become the axis y; k stays in the thread.", {"j": "x", "i": "y"}),
+        ],
+        body="s += Q[i][k] * K[j][k]",
+        title="Two loops fold into the grid, the third stays in the thread",
+        caption="The loop nest of the scores at N = 6, d = 4: independent loops become axes, the contraction over k remains.",
+    )
+)
+
+# %% [markdown]
+# Softmax gives up one loop only. A row's maximum and sum run through the whole row, so one thread takes one row and walks it
+# three times. That leaves $N$ threads for a launch that could hold a hundred times as many, which is worth remembering when
+# the times come in.
+
+
+# %% tab="Pseudocode"
+def softmax_rows(S, P):
+    N = len(S)
+    for i in parallel(N):
+        m, z = -np.inf, 0.0
+        for j in range(N):
+            m = max(m, S[i, j])
+        for j in range(N):
+            z += np.exp(S[i, j] - m)
+        for j in range(N):
+            P[i, j] = np.exp(S[i, j] - m) / z
+
+
+# %% tab="CUDA C"
+SOFTMAX_ROWS = Kernel(r"""
+extern "C" __global__ void softmax_rows(const float* S, float* P, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // New: was the loop over i
+    if (i >= N) return;
+    float m = -INFINITY, z = 0.0f;
+    for (int j = 0; j < N; ++j) m = fmaxf(m, S[i * N + j]);
+    for (int j = 0; j < N; ++j) z += expf(S[i * N + j] - m);
+    for (int j = 0; j < N; ++j) P[i * N + j] = expf(S[i * N + j] - m) / z;
+}
+""")
+
+# %% [markdown]
+# The third kernel has the shape of the first: two axes, one contraction, now over the keys. Query and column of $V$ become y
+# and x. Note which index is summed: `j`, the same index that softmax has just normalised over. A much later
+# kernel lives off this coincidence; here it only decides which loop stays.[^axes]
+#
+# [^axes]: Where the sources differ: one set of notes says that contraction and softmax share an axis. That holds for this second
+#     product, $PV$; the first one, $QK^\top$, contracts over $d$.
+
+
+# %% tab="Pseudocode"
+def weighted_sum(P, V, O):
+    N, d = V.shape
+    for i, c in parallel(N, d):
+        o = 0.0
+        for j in range(N):
+            o += P[i, j] * V[j, c]
+        O[i, c] = o
+
+
+# %% tab="CUDA C"
+WEIGHTED_SUM = Kernel(r"""
+extern "C" __global__ void weighted_sum(const float* P, const float* V, float* O, int N, int d) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;  // New: was the loop over c
+    int i = blockIdx.y * blockDim.y + threadIdx.y;  // New: was the loop over i
+    if (i >= N || c >= d) return;
+    float o = 0.0f;
+    for (int j = 0; j < N; ++j) o += P[i * N + j] * V[j * d + c];
+    O[i * d + c] = o;
+}
+""")
+
+# %% [markdown]
+# Each pair of tabs is held together on sizes that are no multiples of a block. The three launches in a row are then held
+# against the 64-bit reference, once with queries forty times as large: there a softmax without its shift would overflow in every row, and
+# most weights underflow to zero. What does the new shape gain?
+
+# %%
+from tilewise import ceil_div
+
+
+def scores_case(N, d):
+    return case(Q=normal(N, d), K=normal(N, d), S=output(N, N), N=N, d=d, scale=d**-0.5,
+                grid=(ceil_div(N, 8), ceil_div(N, 4)), block=(8, 4))  # fmt: skip
+
+
+def softmax_case(N):
+    return case(S=normal(N, N, scale=3.0), P=output(N, N), N=N, grid=ceil_div(N, 8), block=8)
+
+
+def weighted_sum_case(N, d):
+    return case(P=normal(N, N), V=normal(N, d), O=output(N, d), N=N, d=d,
+                grid=(ceil_div(d, 8), ceil_div(N, 4)), block=(8, 4))  # fmt: skip
+
+
+agree(scores, SCORES, [scores_case(5, 3), scores_case(21, 13)], rtol=1e-5, atol=1e-6)
+agree(softmax_rows, SOFTMAX_ROWS, [softmax_case(5), softmax_case(21)], rtol=1e-5, atol=1e-7)
+agree(weighted_sum, WEIGHTED_SUM, [weighted_sum_case(5, 3), weighted_sum_case(21, 13)], rtol=1e-5, atol=1e-5)
+
+
+# %%
+def kernel_2(inputs):
+    """The three launches of Kernel 2, in the order in which the stream runs them."""
+    N, d = inputs.values["N"], inputs.values["d"]
+    return [
+        SCORES.on(inputs, grid=(ceil_div(N, 32), ceil_div(N, 8)), block=(32, 8)),
+        SOFTMAX_ROWS.on(inputs, grid=ceil_div(N, 32), block=32),
+        WEIGHTED_SUM.on(inputs, grid=(ceil_div(d, 32), ceil_div(N, 8)), block=(32, 8)),
+    ]
+
+
+for stretch in (1, 40):
+    inputs = attention(77, 24)
+    arrays = inputs.make()
+    arrays["Q"] *= np.float32(stretch)
+    for launch in kernel_2(inputs):
+        launch.run(arrays)
+    expected = reference(arrays["Q"], arrays["K"], arrays["V"], arrays["scale"])
+    check(
+        arrays["O"],
+        expected,
+        rtol=1e-4,
+        atol=1e-5,
+        name=f"Kernel 2 against 64-bit NumPy, queries times {stretch}",
+    )
+
+# %% [markdown]
+# ## Predict, then measure
+#
+# Two bounds first. The arithmetic of both products is $4N^2d$ operations, the least traffic one reading of $Q$, $K$, $V$ and one writing
+# of $O$; for an H100 the table gives the time that each alone would take. The third row is new: in a thread, passes of a loop come one after
+# another, so the longest thread of each kernel sets a floor that no number of threads lowers.
+
+# %%
+from tilewise.models import bound, device, stated
+
+
+def passes(N, d):
+    """Turns that one thread makes one after another: for Kernel 1, then for each kernel of Kernel 2."""
+    return {"one thread": 2 * N * N * d + 3 * N * N, "scores": d, "softmax": 3 * N, "weighted sum": N}
+
+
+N, d = 1024, 128
+operations = 4 * N * N * d
+ceilings = stated(device("H100 SXM"))
+least = bound(ceilings, bytes_moved=4 * 4 * N * d, flop=operations)
+chain = passes(N, d)
+chain_2 = chain["scores"] + chain["softmax"] + chain["weighted sum"]
+show(Table(["kernel", "threads", "passes in one thread", "operations"], [
+    ["Kernel 1", 1, chain["one thread"], operations],
+    ["Kernel 2, scores", N * N, chain["scores"], operations // 2],
+    ["Kernel 2, softmax", N, chain["softmax"], 5 * N * N],
+    ["Kernel 2, weighted sum", N * d, chain["weighted sum"], operations // 2],
+], caption="N = 1024, d = 128. Softmax has one operation in a hundred and the longest chain of passes in Kernel 2."))  # fmt: skip
+publish(
+    work={
+        "operations_1e9": operations / 1e9,
+        "arithmetic_us": least.arithmetic_us,
+        "memory_us": least.memory_us,
+    },
+    passes={**{name.replace(" ", "_"): count for name, count in chain.items()}, "kernel_2": chain_2},
+    gain={"passes": chain["one thread"] / chain_2, "softmax_share": chain["softmax"] / chain_2},
+)
+
+# %% [markdown]
+# If a pass takes equally long everywhere, Kernel 2 gains the ratio of the chains: {{ passes.one_thread | , }} passes against
+# {{ passes.kernel_2 | , }}, a factor of {{ gain.passes | ,.0f }}, and softmax takes {{ gain.softmax_share | .0%}} of its time. That
+# is still far from the bound of {{ work.arithmetic_us | .1f }} µs for the arithmetic, let alone {{ work.memory_us | .1f }} µs for the traffic. Set your own
+# guess before you look.
+
+# %%
+from tilewise import measure
+
+
+def torch_three_operations(arrays):
+    """What a reader would write in eager mode: two products and a softmax."""
+    import torch
+
+    Q, K, V, S, P, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVSPO")
+    scale = float(arrays["scale"])
+
+    def run():
+        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
+        torch.softmax(S, dim=-1, out=P)
+        torch.mm(P, V, out=O)
+
+    return run
+
+
+measure(
+    "attention_one_thread",
+    variants={
+        "Kernel 1: one thread": lambda N, d: ATTENTION_SERIAL.on(attention(N, d)),
+        "Kernel 2: three kernels": lambda N, d: kernel_2(attention(N, d)),
+    },
+    cases=[{"N": 128, "d": 128}, {"N": 256, "d": 128}],
+    count_case={"N": 24, "d": 16},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    library={"torch, three operations": torch_three_operations},
+    reference=lambda Q, K, V, scale: {"O": reference(Q, K, V, scale)},
+    tolerance=1e-4,
+    note="Kernel 1 is timed at small N only: its time grows with the square of N.",
+)
+
+# %% [markdown]
+# Kernel 2 goes on alone to the size of the question. The library rows are three operations of torch in eager mode, each of them a
+# kernel that somebody has tuned. Then the three launches one by one: if the chains were right, softmax, with one operation in a
+# hundred, takes the largest part.
+
+# %%
+measure(
+    "attention_three_kernels",
+    variants={"Kernel 2: three kernels": lambda N, d: kernel_2(attention(N, d))},
+    cases=[{"N": 128, "d": 128}, {"N": 256, "d": 128}, {"N": 512, "d": 128}, {"N": 1024, "d": 128}],
+    count_case={"N": 64, "d": 32},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    library={"torch, three operations": torch_three_operations},
+    reference=lambda Q, K, V, scale: {"O": reference(Q, K, V, scale)},
+    tolerance=1e-4,
+)
+
+# %%
+measure(
+    "attention_steps",
+    variants={
+        "scores": lambda N, d: kernel_2(attention(N, d))[0],
+        "softmax": lambda N, d: SOFTMAX_ROWS.on(softmax_case(N), grid=ceil_div(N, 32), block=32),
+        "weighted sum": lambda N, d: WEIGHTED_SUM.on(
+            weighted_sum_case(N, d), grid=(ceil_div(d, 32), ceil_div(N, 8)), block=(32, 8)
+        ),
+    },
+    cases=[{"N": 1024, "d": 128}],
+    count_case={"N": 64, "d": 32},
+)
+
+# %% [markdown]
+# ## The answer
+#
+# Six of the ten loops are independent. Five became axes: i and j for the scores, i for softmax, i and c for the weighted sum. The sixth, which writes the
+# row of $P$, waits behind two loops that carry something along the same row. By counting passes alone this gains a factor of {{ gain.passes | ,.0f }} at N = 1024, and the
+# contractions, which stayed, are what later kernels will work on.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Attention is two products with a softmax by rows between them; the weights of each query add up to 1, if the maximum is subtracted in numerator and sum alike.
+# - The scale is $1/\sqrt{d}$. Without it the mean largest of 1,024 weights rises from {{ sharpness.right | .3f }} to {{ sharpness.none | .2f }}, and with $\sqrt{d}$ to {{ sharpness.wrong | .2f }}.
+# - An axis of the grid can take the place of an independent loop. A contraction cannot just be spread: threads that add into one place lose each other's sums.
+# - With enough threads, the longest chain of passes in one thread sets the time: in Kernel 2 that is softmax, with {{ gain.softmax_share | .0% }} of the chain.
+
+
+# %% fold="The answer, the tests, and two wrong answers that the tests turn down"
+from tilewise import exercise
+
+
+def independent(body, n, arrays):
+    before = {name: array.copy() for name, array in arrays.items()}
+    in_order = {name: array.copy() for name, array in arrays.items()}
+    for i in range(n):
+        body(i, in_order)
+    written = {name: np.zeros(array.shape, int) for name, array in arrays.items()}
+    alone = {name: array.copy() for name, array in arrays.items()}
+    for i in range(n):
+        mine = {name: array.copy() for name, array in before.items()}
+        body(i, mine)
+        for name, array in mine.items():
+            changed = array != before[name]
+            alone[name][changed] = array[changed]
+            written[name] += changed
+    no_clash = all((count <= 1).all() for count in written.values())
+    return no_clash and all(np.array_equal(alone[name], in_order[name]) for name in arrays)
+
+
+def shuffles_only(body, n, arrays):
+    in_order = {name: array.copy() for name, array in arrays.items()}
+    shuffled = {name: array.copy() for name, array in arrays.items()}
+    for i in range(n):
+        body(i, in_order)
+    for i in parallel(n):
+        body(i, shuffled)
+    return all(np.array_equal(shuffled[name], in_order[name]) for name in arrays)
+
+
+def counts_writers_only(body, n, arrays):
+    written = {name: np.zeros(array.shape, int) for name, array in arrays.items()}
+    for i in range(n):
+        mine = {name: array.copy() for name, array in arrays.items()}
+        body(i, mine)
+        for name, array in mine.items():
+            written[name] += array != arrays[name]
+    return all((count <= 1).all() for count in written.values())
+
+
+def double(i, at):
+    at["y"][i] = 2 * at["x"][i]
+
+
+def add_up(i, at):
+    at["y"][0] += at["x"][i]
+
+
+def running_sum(i, at):
+    at["y"][i] = at["x"][i] + (at["y"][i - 1] if i else 0)
+
+
+def shift_left(i, at):
+    at["x"][i] = at["x"][(i + 1) % len(at["x"])]
+
+
+def row_sums(i, at):
+    at["y"][i] = at["x"].reshape(2, -1)[i % 2].sum()
+
+
+def independence_tests(answer):
+    nests = {double: True, add_up: False, running_sum: False, shift_left: False, row_sums: True}
+    for body, expected in nests.items():
+        arrays = {"x": np.arange(3, 11), "y": np.full(8, -1)}
+        kept = {name: array.copy() for name, array in arrays.items()}
+        assert answer(body, 8, arrays) == expected, body.__name__
+        assert all(np.array_equal(arrays[name], kept[name]) for name in arrays), "the inputs were changed"
+
+
+exercise(
+    "May this loop go?",
+    """
+    Write `independent(body, n, arrays)`: whether a loop over `body(i, arrays)`, for i from 0 to n - 1, may be handed to threads. `body` changes the
+    arrays in place. Running the passes in a shuffled order is not enough: a sum of integers comes out right in any order, and goes wrong
+    when all passes read before any writes. The tests try five loops, and the inputs must be left as they were.
+    """,
+    answer=independent,
+    tests=independence_tests,
+    wrong=[shuffles_only, counts_writers_only],
+    hint="Give every pass a fresh copy of what was there before the loop, and collect what each one changed.",
+)
+
+# %% [markdown]
+# Kernel 2 stands far above its bounds, and so far that is only a ratio of two numbers. Which resource a kernel runs out of, and how to read that from its bytes and its
+# operations before it is written, is where the next part begins.
