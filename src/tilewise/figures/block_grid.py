@@ -62,7 +62,7 @@ def block_grid(
             f"a block holds at most {MAX_BLOCK_THREADS} threads; {block_dims} are {total(block_dims)}"
         )
     problem = None if extent is None else dims(extent, "extent")
-    names = tuple((*axes, *("x", "y", "z")[len(axes) :]))
+    names = (*axes, *("x", "y", "z")[len(axes) :])
     spec: dict[str, Any] = {
         "grid": grid_dims,
         "block": block_dims,

@@ -83,8 +83,7 @@ def threads(grid: Dims, block: Dims, first: int | None = None) -> Threads:
 
 def works(position: Ints, extent: Dims) -> npt.NDArray[np.bool_]:
     """Return which threads stand inside the problem; the others are stopped by the bounds guard."""
-    inside: npt.NDArray[np.bool_] = (position < np.array(extent)).all(axis=-1)
-    return inside
+    return np.asarray((position < np.array(extent)).all(axis=-1))
 
 
 def launch_of(grid: Any, block: Any) -> tuple[Dims, Dims, Any]:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from tilewise.figures import theme
-
-NARROW_PX = 480
-"""Up to this width of a figure its narrow height is reserved."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,6 @@ class Figure:
     """The text alternative of each step, or of each row of the data."""
     narrow_height: int = 0
     """Height in px on a narrow screen; 0 means the same."""
-    sources: tuple[str, ...] = field(default=(), compare=False)
-    """Where the data come from, e.g. a kernel's name; shown nowhere, kept for tests."""
 
     def __post_init__(self) -> None:
         for name in ("title", "caption", "alt"):
@@ -51,6 +46,7 @@ class Figure:
         if not 120 <= self.height <= 2000:
             raise ValueError(f"a figure's height is in px, from 120 to 2000, not {self.height}")
         object.__setattr__(self, "spec", plain(self.spec))
+        object.__setattr__(self, "narrow_height", self.narrow_height or self.height)
 
     def to_dict(self) -> dict[str, Any]:
         """The figure as JSON can hold it: NumPy converted, floats to seven significant digits."""
@@ -60,7 +56,7 @@ class Figure:
             "caption": self.caption,
             "alt": self.alt,
             "height": self.height,
-            "narrow_height": self.narrow_height or self.height,
+            "narrow_height": self.narrow_height,
             "spec": self.spec,
             "steps": list(self.steps),
         }
@@ -95,7 +91,7 @@ class Figure:
             element_id: the element's id, for links to the figure.
         """
         name = f' id="{escape(element_id)}"' if element_id else ""
-        style = f"--tw-figure-height:{self.height}px;--tw-figure-height-narrow:{self.narrow_height or self.height}px"
+        style = f"--tw-figure-height:{self.height}px;--tw-figure-height-narrow:{self.narrow_height}px"
         rows = "".join(f"<li>{escape(step)}</li>" for step in self.steps)
         listed = f"<ol>{rows}</ol>" if rows else ""
         return (
@@ -145,6 +141,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | range):
         return [plain(entry) for entry in value]
     raise TypeError(f"a figure cannot hold a {type(value).__name__}; give numbers, text, lists or arrays")
+
+
+def number(value: float) -> str:
+    """Return a number as a reader wants it: four significant digits, thousands apart, no exponent up to 10^9."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    size = math.floor(math.log10(abs(value)))
+    if not -4 <= size < 9:
+        return f"{value:.3e}"
+    digits = max(0, 3 - size)
+    written = f"{round(value, 3 - size):,.{digits}f}"
+    return written.rstrip("0").rstrip(".") if digits else written
 
 
 def _rounded(value: float) -> float | int | None:

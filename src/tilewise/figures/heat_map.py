@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewise.figures import theme
-from tilewise.figures.charts import Range, axis, base_layout
+from tilewise.figures.chart import Range, axis, base_layout
 from tilewise.figures.figure import Figure
 
 MAX_CELLS_WITH_NUMBERS = 100

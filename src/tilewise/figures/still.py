@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewise.figures import dims, theme
-from tilewise.figures.charts import axis, base_layout
+from tilewise.figures.chart import axis, base_layout
 from tilewise.figures.figure import plain
 
 

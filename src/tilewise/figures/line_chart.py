@@ -1,13 +1,12 @@
-"""Line charts, scatters and bars as Plotly specifications, laid out for a message.
+"""Lines and points against an axis, each labelled where it ends.
 
-In: numbers with labels and roles. Out: Figures of kind ``chart``: axes with units, direct labels, ranges that are set
-here so that steps share them. Colours stay role tokens; drawing is left to ``web/figures/chart.js``.
+In: series with roles, perhaps reference lines. Out: a Figure of kind ``chart``. Measured series are solid with filled
+marks, predicted ones dashed with open marks; drawing is left to ``web/figures/chart.js``.
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewise.figures import theme
-from tilewise.figures.figure import Figure, plain
+from tilewise.figures.chart import Range, axis, base_layout
+from tilewise.figures.figure import Figure, number
 
 Numbers = npt.ArrayLike
-Range = tuple[float, float]
+Floats = npt.NDArray[np.float64]
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _DASHES = ("solid", "dot", "dashdot", "longdash")
 
@@ -134,123 +134,7 @@ def line_chart(
     )
 
 
-def bars(
-    values: Mapping[str, float | Mapping[str, float]],
-    *,
-    title: str,
-    caption: str,
-    x: str,
-    role: str = "measured",
-    roles: Mapping[str, str] | None = None,
-    log: bool = False,
-    value_range: Range | None = None,
-    form: str = ",.4g",
-    height: int | None = None,
-    alt: str | None = None,
-) -> Figure:
-    """Return horizontal bars with their labels on the left and their values at the end.
-
-    Args:
-        values: number by label; or, for groups, numbers by series by label.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
-        x: what the bars' length shows, with its unit.
-        role: the role of all bars.
-        roles: role by label, or by series for groups, where they differ.
-        log: whether the axis is logarithmic; its start then is a choice, and bars say less than points.
-        value_range: ends of the axis.
-        form: how a value is written, in Python's format language.
-        height: height in px; by default by the number of bars.
-        alt: the text alternative; by default made from labels and values.
-
-    Raises:
-        ValueError: there are no bars, groups differ in their series, or a value is negative.
-    """
-    if not values:
-        raise ValueError("bars need at least one value")
-    table = {label: dict(v) if isinstance(v, Mapping) else {"": float(v)} for label, v in values.items()}
-    names = list(next(iter(table.values())))
-    if any(list(row) != names for row in table.values()):
-        raise ValueError(f"each group needs the same series in the same order: {names}")
-    every = np.array([[float(row[name]) for name in names] for row in table.values()])
-    if (every < 0).any() or (log and (every <= 0).any()):
-        raise ValueError("bars start at 0 and need values that are not negative, above 0 on a log axis")
-    ends = value_range or _bar_range(every, log)
-    labels = ["<br>".join(textwrap.wrap(label, 22)) for label in table]
-    data = [
-        _bars_of(labels, every[:, at], name, (roles or {}).get, role, form)
-        for at, name in reversed([*enumerate(names)])
-    ]
-    rows = len(labels) * len(names)
-    tall = height or 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
-    layout = base_layout(tall)
-    layout["xaxis"] = axis(x, log, ends)
-    layout["yaxis"] = {
-        "autorange": "reversed",
-        "automargin": True,
-        "ticks": "",
-        "showgrid": False,
-        "fixedrange": True,
-    }
-    layout |= {"bargap": 0.32, "barmode": "group", "meta": {"key": len(names) > 1}}
-    return Figure(
-        title=title,
-        caption=caption,
-        alt=alt or f"{x}, as bars. The values follow.",
-        height=max(160, tall),
-        kind="chart",
-        spec={"data": data, "layout": layout},
-        steps=tuple(
-            f"{label}: "
-            + "; ".join(f"{name + ' ' if name else ''}{format(row[name], form)}" for name in names)
-            for label, row in table.items()
-        ),
-    )
-
-
-def base_layout(height: int) -> dict[str, Any]:
-    """Return what all charts share: no ground of their own, one face, text at 13 px."""
-    return {
-        "height": height,
-        "margin": {"l": 12, "r": 16, "t": 14, "b": 12, "pad": 0},
-        "font": {"size": 13, "color": theme.token("ink")},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "showlegend": False,
-        "hovermode": "closest",
-        "hoverlabel": {
-            "bgcolor": theme.token("panel"),
-            "bordercolor": theme.token("line"),
-            "font": {"size": 13, "color": theme.token("ink")},
-        },
-    }
-
-
-def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, Any]:
-    """Return an axis with its label; its ends are given as values, on a log axis too."""
-    made: dict[str, Any] = {
-        "title": {"text": label, "standoff": 8, "font": {"size": 13, "color": theme.token("muted")}},
-        "automargin": True,
-        "fixedrange": True,
-        "zeroline": False,
-        "gridcolor": theme.token("line", 0.6),
-        "linecolor": theme.token("muted"),
-        "showline": True,
-        "ticks": "outside",
-        "ticklen": 4,
-        "tickcolor": theme.token("muted"),
-        "tickfont": {"size": 12, "color": theme.token("muted")},
-    }
-    if log:
-        made |= {"type": "log", "dtick": 1, "exponentformat": "SI", "minexponent": 4}
-    if ends:
-        made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
-        if log and made["range"][1] - made["range"][0] < 1.5:
-            made["dtick"] = "D2"
-    return made
-
-
-def _points(one: Series, log_x: bool, log_y: bool) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _points(one: Series, log_x: bool, log_y: bool) -> tuple[Floats, Floats]:
     x, y = np.atleast_1d(np.asarray(one.x, float)), np.atleast_1d(np.asarray(one.y, float))
     if x.shape != y.shape or x.ndim != 1 or x.size == 0:
         raise ValueError(
@@ -265,7 +149,7 @@ def _points(one: Series, log_x: bool, log_y: bool) -> tuple[npt.NDArray[np.float
     return x, y
 
 
-def _span(values: npt.NDArray[np.float64], log: bool, floor: float | None) -> Range:
+def _span(values: Floats, log: bool, floor: float | None) -> Range:
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if log:
         return low / 1.25, high * 1.25
@@ -275,9 +159,7 @@ def _span(values: npt.NDArray[np.float64], log: bool, floor: float | None) -> Ra
     return (low if low == floor else low - margin), high + margin
 
 
-def _trace(
-    one: Series, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], nth: int, x_name: str, y_name: str
-) -> dict[str, Any]:
+def _trace(one: Series, x: Floats, y: Floats, nth: int, x_name: str, y_name: str) -> dict[str, Any]:
     open_marks = one.role == "predicted"
     symbol = _SYMBOLS[nth % len(_SYMBOLS)] + ("-open" if open_marks else "")
     mode = "+".join(["lines"] * one.line + ["markers"] * (one.marks or not one.line))
@@ -303,7 +185,7 @@ def _trace(
     }
 
 
-def _band(one: Series, x: npt.NDArray[np.float64]) -> list[dict[str, Any]]:
+def _band(one: Series, x: Floats) -> list[dict[str, Any]]:
     if one.low is None or one.high is None:
         return []
     return [
@@ -342,8 +224,11 @@ def _marks(
     for mark in marks:
         if (mark.x is None) == (mark.y is None):
             raise ValueError(f"the mark {mark.label!r} needs x or y, and not both")
-        shape = {"type": "line", "line": {"color": theme.token(mark.role), "width": 1.5, "dash": "dot"}}
-        note = {
+        shape: dict[str, Any] = {
+            "type": "line",
+            "line": {"color": theme.token(mark.role), "width": 1.5, "dash": "dot"},
+        }
+        note: dict[str, Any] = {
             "name": "mark",
             "text": mark.label,
             "showarrow": False,
@@ -362,49 +247,11 @@ def _marks(
     return shapes, notes
 
 
-def _row(label: str, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> str:
+def _row(label: str, x: Floats, y: Floats) -> str:
     shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), 40)).astype(int))
-    points = "; ".join(f"{x[at]:,.4g}: {y[at]:,.4g}" for at in shown)
+    points = "; ".join(f"{number(x[at])}: {number(y[at])}" for at in shown)
     return (
         f"{label} ({len(shown)} of {len(x)} points): {points}"
         if len(shown) < len(x)
         else f"{label}: {points}"
     )
-
-
-def _bar_range(every: npt.NDArray[np.float64], log: bool) -> Range:
-    high = float(every.max()) or 1.0
-    return (float(every.min()) / 3, high * 4) if log else (0.0, high * 1.22)
-
-
-def _bars_of(
-    labels: list[str], values: npt.NDArray[np.float64], name: str, role_of: Any, role: str, form: str
-) -> dict[str, Any]:
-    chosen = (
-        [role_of(name) or role] * len(labels)
-        if name
-        else [role_of(label.replace("<br>", " ")) or role for label in labels]
-    )
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        "y": labels,
-        "x": values,
-        "text": [format(value, form) for value in plain(values)],
-        "textposition": "outside",
-        "textfont": {"size": 13, "color": theme.token("ink")},
-        "cliponaxis": False,
-        "constraintext": "none",
-        "hoverinfo": "skip",
-        "marker": {
-            "color": [theme.token(one, 0.25) if one == "predicted" else theme.token(one) for one in chosen],
-            "line": {"width": 1.5, "color": [theme.token(one) for one in chosen]},
-            "pattern": {
-                "shape": ["/" if one in ("predicted", "waste") else "" for one in chosen],
-                "size": 6,
-                "solidity": 0.35,
-                "fgcolor": theme.token("surface"),
-            },
-        },
-    }

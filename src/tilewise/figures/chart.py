@@ -1,0 +1,58 @@
+"""What all charts share: a layout without a ground of its own, and axes with units.
+
+In: a height, labels, ends. Out: parts of a Plotly specification whose colours are role tokens. What stands on the
+axes is left to the charts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewise.figures import theme
+
+Range = tuple[float, float]
+"""Lower and upper end of an axis or a scale, as values."""
+
+
+def base_layout(height: int) -> dict[str, Any]:
+    """Return what all charts share: no ground of their own, one face, text at 13 px."""
+    return {
+        "height": height,
+        "margin": {"l": 12, "r": 16, "t": 14, "b": 12, "pad": 0},
+        "font": {"size": 13, "color": theme.token("ink")},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": False,
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": theme.token("panel"),
+            "bordercolor": theme.token("line"),
+            "font": {"size": 13, "color": theme.token("ink")},
+        },
+    }
+
+
+def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, Any]:
+    """Return an axis with its label; its ends are given as values, on a log axis too."""
+    made: dict[str, Any] = {
+        "title": {"text": label, "standoff": 8, "font": {"size": 13, "color": theme.token("muted")}},
+        "automargin": True,
+        "fixedrange": True,
+        "zeroline": False,
+        "gridcolor": theme.token("line", 0.6),
+        "linecolor": theme.token("muted"),
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": theme.token("muted"),
+        "tickfont": {"size": 12, "color": theme.token("muted")},
+    }
+    if log:
+        made |= {"type": "log", "dtick": 1, "exponentformat": "SI", "minexponent": 4}
+    if ends:
+        made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
+        if log and made["range"][1] - made["range"][0] < 1.5:
+            made["dtick"] = "D2"
+    return made

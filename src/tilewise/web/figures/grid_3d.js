@@ -1,0 +1,67 @@
+// The launch in space: the same threads, in the same order, as cubes.
+// In: a launch, who is selected, who acts. Out: a scene for space.js. A launch with one axis shows lane, warp and block
+// as its three axes, since a single row of cubes says nothing.
+
+import { tint } from "./grid_2d.js";
+import { threadAt, total, usedAxes, works } from "./launch.js";
+
+const TINTS = [0.3, 0.5, 0.7, 0.9];
+const GAP = 0.9;
+const SIDE = 0.84;
+
+/**
+ * @param {import("./grid_2d.js").Launch} launch
+ * @param {string[]} names of x, y and z
+ * @param {{selected: number, preview: number|null, acting: Map<number, string>}} marks
+ * @param {any} colour
+ * @param {string} family
+ * @returns {import("./space.js").Scene}
+ */
+export function scene(launch, names, { selected, preview, acting }, colour, family) {
+  const { grid, block, extent, count, colourBy } = launch;
+  const single = usedAxes(grid, block).length === 1;
+  const shades = TINTS.map((share) => colour.over(colourBy, acting.size ? share * 0.35 : share));
+  const cubes = Array.from({ length: count }, (_, k) => {
+    const who = threadAt(k, grid, block);
+    const kind = acting.get(k);
+    return {
+      at: place(who, single),
+      size: SIDE,
+      colour: kind ? colour(kind === "update" ? "hazard" : kind) : shades[tint(who, colourBy)],
+      hollow: !works(who.position, extent),
+    };
+  });
+  const around = (k, grow) => ({ ...cubes[k], size: SIDE + grow });
+  const marked = [{ cube: around(selected, 0.12), colour: colour("lane"), width: 7 }];
+  if (preview !== null && preview !== selected) {
+    marked.push({ cube: around(preview, 0.08), colour: colour("ink"), width: 3 });
+  }
+  return {
+    cubes,
+    marked,
+    names: blockNames(launch, single),
+    axes: single ? ["lane", "warp in block", "block"] : names,
+    ink: colour("ink"),
+    wire: colour("waste"),
+    family,
+  };
+}
+
+function place(who, single) {
+  if (single) return [who.lane, who.warp, who.linearBlock * 2.2];
+  return who.position.map((p, axis) => p + who.block[axis] * GAP);
+}
+
+function blockNames({ grid, block, count }, single) {
+  const each = total(block);
+  const blocks = Math.ceil(count / each);
+  if (blocks > 27) return [];
+  return Array.from({ length: blocks }, (_, b) => {
+    const who = threadAt(b * each, grid, block);
+    const at = place(who, single);
+    if (single) return { at: [-2.5, 0, at[2]], text: String(b) };
+    const middle = at.map((side, axis) => side + (block[axis] - 1) / 2);
+    middle[2] = at[2] + block[2] - 0.1;
+    return { at: middle, text: `(${who.block.slice(0, grid[2] > 1 ? 3 : 2).join(", ")})` };
+  });
+}

@@ -1,0 +1,111 @@
+// Draws every figure of the page when it comes near, and lets go of it when the page changes.
+// In: `<figure class="tw-figure" data-figure="...json">`. Out: a drawing in its body. Each kind draws itself.
+
+import { blockGrid } from "./block_grid.js";
+import { chart } from "./chart.js";
+import { element } from "./dom.js";
+import { loopNest } from "./loop_nest.js";
+import { memoryMap } from "./memory_map.js";
+import { ribbon } from "./ribbon.js";
+import { recall, remember } from "./state.js";
+import { timeline } from "./timeline.js";
+
+/**
+ * @typedef {{dispose: () => void, recolour: () => void, resize: () => void}} View
+ * @typedef {{saved: Record<string, any>, save: (state: Record<string, any>) => void}} Memory
+ * @typedef {(body: HTMLElement, figure: any, memory: Memory) => View} Draw
+ */
+
+/** @type {Record<string, Draw>} */
+const KINDS = { block_grid: blockGrid, chart, loop_nest: loopNest, memory_map: memoryMap, ribbon, timeline };
+
+/** @type {Map<Element, View|null>} */
+const views = new Map();
+/** @type {Map<string, Promise<any>>} */
+const files = new Map();
+
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      near.unobserve(entry.target);
+      mount(/** @type {HTMLElement} */ (entry.target));
+    }
+  },
+  { rootMargin: "600px 0px" },
+);
+
+const sizes = new ResizeObserver((entries) => {
+  for (const entry of entries) {
+    const figure = entry.target.closest(".tw-figure");
+    const width = Math.round(entry.contentRect.width);
+    if (!figure || !width || entry.target.dataset.width === String(width)) continue;
+    const first = entry.target.dataset.width === undefined;
+    entry.target.dataset.width = String(width);
+    if (!first) views.get(figure)?.resize();
+  }
+});
+
+function scan() {
+  for (const [figure, view] of views) {
+    if (figure.isConnected) continue;
+    view?.dispose();
+    views.delete(figure);
+  }
+  for (const figure of document.querySelectorAll(".tw-figure[data-figure]")) {
+    if (views.has(figure)) continue;
+    views.set(figure, null);
+    near.observe(figure);
+  }
+}
+
+function fetched(url) {
+  if (!files.has(url)) {
+    const file = fetch(url).then((answer) => {
+      if (!answer.ok) throw new Error(`The figure's data could not be fetched (${answer.status}).`);
+      return answer.json();
+    });
+    file.catch(() => files.delete(url));
+    files.set(url, file);
+  }
+  return files.get(url);
+}
+
+/** @param {HTMLElement} place */
+async function mount(place) {
+  const body = /** @type {HTMLElement} */ (place.querySelector(".tw-figure-body"));
+  if (!body) return;
+  const url = new URL(place.dataset.figure, document.baseURI).href;
+  const page = location.pathname;
+  try {
+    const figure = await fetched(url);
+    const draw = KINDS[figure.kind];
+    if (!place.isConnected || views.get(place)) return;
+    if (!draw) throw new Error(`This page's script draws no figure of kind ${figure.kind}.`);
+    const name = `${page} ${figure.title}`;
+    body.replaceChildren();
+    views.set(
+      place,
+      draw(body, figure, { saved: recall(name, figure.kind), save: (state) => remember(name, figure.kind, state) }),
+    );
+    place.dataset.state = "drawn";
+    sizes.observe(body);
+  } catch (error) {
+    place.dataset.state = "failed";
+    body.replaceChildren(element("p", { class: "tw-figure-note", role: "status" }, error.message));
+  }
+}
+
+function start() {
+  scan();
+  const scheme = new MutationObserver(() => {
+    for (const view of views.values()) view?.recolour();
+  });
+  scheme.observe(document.body, { attributes: true, attributeFilter: ["data-md-color-scheme"] });
+  // Material announces each page, the first one too, when it swaps content instead of loading a page.
+  globalThis.document$?.subscribe(scan);
+  document.addEventListener("tw:content", scan);
+}
+
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start, { once: true });
+else start();

@@ -1,0 +1,199 @@
+// Cubes in space, drawn by Plotly in WebGL: full ones as one mesh, hollow ones as wires.
+// In: cubes with positions and colours. Out: a drawing that can be updated in place; the camera stays where it is.
+
+import { CONFIG, loadPlotly } from "./plotly_loader.js";
+
+const CORNERS = [
+  [0, 0, 0],
+  [1, 0, 0],
+  [1, 1, 0],
+  [0, 1, 0],
+  [0, 0, 1],
+  [1, 0, 1],
+  [1, 1, 1],
+  [0, 1, 1],
+];
+const TRIANGLES = [
+  [0, 2, 1],
+  [0, 3, 2],
+  [4, 5, 6],
+  [4, 6, 7],
+  [0, 1, 5],
+  [0, 5, 4],
+  [1, 2, 6],
+  [1, 6, 5],
+  [2, 3, 7],
+  [2, 7, 6],
+  [3, 0, 4],
+  [3, 4, 7],
+];
+const WIRE = [0, 1, 2, 3, 0, 4, 5, 1, 5, 6, 2, 6, 7, 3, 7, 4];
+
+/**
+ * @typedef {{at: number[], size: number, colour: string, hollow?: boolean}} Cube
+ * @typedef {{at: number[], text: string}} Name
+ * @typedef {{cubes: Cube[], marked: {cube: Cube, colour: string, width: number}[], names: Name[],
+ *   axes: string[], ink: string, wire: string, family: string}} Scene
+ */
+
+/**
+ * @param {HTMLElement} root
+ * @param {{onPreview?: (cube: number|null) => void, onSelect?: (cube: number) => void}} listeners
+ */
+export function space(root, { onPreview = () => {}, onSelect = () => {} }) {
+  let plotly = null;
+  let drawn = false;
+  let gone = false;
+  /** @type {number[]} */
+  let full = [];
+  let turn = Promise.resolve();
+
+  const cubeOf = (event) => {
+    const point = event.points?.[0];
+    return point && point.curveNumber === 0 ? full[Math.floor(point.pointNumber / CORNERS.length)] : null;
+  };
+
+  return {
+    /** @param {Scene} scene @param {number} width @param {number} height @returns {Promise<void>} */
+    draw(scene, width, height) {
+      turn = turn
+        .catch(() => {})
+        .then(async () => {
+          plotly = plotly || (await loadPlotly());
+          if (gone) return;
+          full = scene.cubes.flatMap((cube, at) => (cube.hollow ? [] : [at]));
+          await plotly.react(root, traces(scene), layout(scene, width, height), CONFIG);
+          if (drawn) return;
+          drawn = true;
+          root.on("plotly_hover", (event) => onPreview(cubeOf(event)));
+          root.on("plotly_unhover", () => onPreview(null));
+          root.on("plotly_click", (event) => {
+            const cube = cubeOf(event);
+            if (cube !== null) onSelect(cube);
+          });
+        });
+      return turn;
+    },
+    dispose() {
+      gone = true;
+      if (plotly && drawn) plotly.purge(root);
+    },
+  };
+}
+
+/** @param {Scene} scene */
+function traces({ cubes, marked, names, ink, wire, family }) {
+  const mesh = { x: [], y: [], z: [], i: [], j: [], k: [], facecolor: [] };
+  for (const cube of cubes) {
+    if (cube.hollow) continue;
+    const base = mesh.x.length;
+    for (const corner of corners(cube)) {
+      mesh.x.push(corner[0]);
+      mesh.y.push(corner[1]);
+      mesh.z.push(corner[2]);
+    }
+    for (const [a, b, c] of TRIANGLES) {
+      mesh.i.push(base + a);
+      mesh.j.push(base + b);
+      mesh.k.push(base + c);
+      mesh.facecolor.push(cube.colour);
+    }
+  }
+  const lines = (wanted, colour, width) => ({
+    type: "scatter3d",
+    mode: "lines",
+    ...wires(wanted),
+    line: { color: colour, width },
+    hoverinfo: "skip",
+    showlegend: false,
+  });
+  return [
+    {
+      type: "mesh3d",
+      ...mesh,
+      flatshading: true,
+      hoverinfo: "none",
+      lighting: { ambient: 0.72, diffuse: 0.45, specular: 0.02, roughness: 0.9, fresnel: 0 },
+      lightposition: { x: -2000, y: -4000, z: 6000 },
+    },
+    lines(
+      cubes.filter((cube) => cube.hollow),
+      wire,
+      1.5,
+    ),
+    {
+      type: "scatter3d",
+      mode: "text",
+      x: names.map((name) => name.at[0]),
+      y: names.map((name) => name.at[1]),
+      z: names.map((name) => name.at[2]),
+      text: names.map((name) => name.text),
+      textfont: { color: ink, size: 13, family },
+      hoverinfo: "skip",
+      showlegend: false,
+    },
+    ...marked.map(({ cube, colour, width }) => lines([cube], colour, width)),
+  ];
+}
+
+/** @param {Scene} scene */
+function layout({ cubes, axes, ink, family }, width, height) {
+  const axis = (name, reversed) => ({
+    title: { text: name, font: { size: 13, color: ink, family } },
+    showticklabels: false,
+    showgrid: false,
+    zeroline: false,
+    showline: false,
+    showspikes: false,
+    showbackground: false,
+    ticks: "",
+    autorange: reversed ? "reversed" : true,
+  });
+  const spread = [0, 1, 2].map((at) => {
+    const all = cubes.map((cube) => cube.at[at]);
+    return Math.max(...all) - Math.min(...all) + 1;
+  });
+  // Plotly scales the box so that the product of its sides is 1: a long launch needs a camera farther away.
+  const reach = Math.max(...spread) / Math.cbrt(spread[0] * spread[1] * spread[2]);
+  const away = 1.25 * reach ** 0.9 * Math.max(1, (0.9 * height) / width);
+  return {
+    width,
+    height,
+    margin: { l: 0, r: 0, t: 0, b: 0 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    showlegend: false,
+    uirevision: "camera",
+    scene: {
+      aspectmode: "data",
+      dragmode: "orbit",
+      bgcolor: "rgba(0,0,0,0)",
+      xaxis: axis(axes[0], false),
+      yaxis: axis(axes[1], true),
+      zaxis: axis(axes[2], false),
+      camera: {
+        eye: { x: -0.55 * away, y: 1.15 * away, z: 0.9 * away },
+        center: { x: 0, y: 0, z: -0.05 },
+      },
+      uirevision: "camera",
+    },
+  };
+}
+
+/** @param {Cube} cube */
+function corners(cube) {
+  return CORNERS.map((corner) => corner.map((side, axis) => cube.at[axis] + (side - 0.5) * cube.size));
+}
+
+function wires(cubes) {
+  const path = { x: [], y: [], z: [] };
+  for (const cube of cubes) {
+    const ends = corners(cube);
+    for (const corner of WIRE) {
+      path.x.push(ends[corner][0]);
+      path.y.push(ends[corner][1]);
+      path.z.push(ends[corner][2]);
+    }
+    for (const axis of [path.x, path.y, path.z]) axis.push(null);
+  }
+  return path;
+}
