@@ -9,7 +9,8 @@ export function placeNotes(article, signal) {
   const list = article.querySelector(":scope > .footnote");
   if (!list) return;
   const pairs = [...list.querySelectorAll(":scope > ol > li[id]")].map((note, at) => {
-    note.dataset.number = at + 1;
+    const first = note.querySelector("p") ?? note;
+    first.dataset.number = at + 1;
     const marks = [...article.querySelectorAll("a.footnote-ref")].filter((mark) => mark.hash === `#${note.id}`);
     return { note, marks };
   });
@@ -17,17 +18,18 @@ export function placeNotes(article, signal) {
   const place = () => {
     list.classList.toggle("tw-in-margin", wide.matches);
     if (!wide.matches) return;
-    const top = article.getBoundingClientRect().top;
-    let free = 0;
+    const box = article.getBoundingClientRect();
+    article.style.setProperty("--tw-notes-left", `${box.right + window.scrollX}px`);
+    let free = box.top + window.scrollY;
     for (const { note, marks } of pairs) {
       const mark = marks.find((each) => each.offsetParent !== null);
       note.hidden = !mark;
       if (!mark) continue;
-      const at = Math.max(mark.getBoundingClientRect().top - top - 2, free);
+      const at = Math.max(mark.getBoundingClientRect().top + window.scrollY - 2, free);
       note.style.setProperty("--tw-note-top", `${at}px`);
       free = at + note.offsetHeight + GAP_PX;
     }
-    article.style.setProperty("--tw-notes-end", `${free}px`);
+    article.style.setProperty("--tw-notes-height", `${free - box.top - window.scrollY}px`);
   };
 
   let asked = 0;
