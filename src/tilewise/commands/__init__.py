@@ -1,0 +1,1 @@
+"""The commands behind ``tilewise``, one module each; every one returns an exit status."""

@@ -1,0 +1,103 @@
+"""``tilewise check``: lint the lessons and their records.
+
+In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
+simulator, since a record's key is known only then; with ``--allow-stale`` what is stale is listed, not failed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from tilewise.errors import LessonError
+from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
+from tilewise.measurements.counting import Simulated
+from tilewise.measurements.output import Measurement
+from tilewise.measurements.playback import LessonFile, find_lesson, play, project_lessons
+from tilewise.measurements.record import read_record, read_text_record
+from tilewise.measurements.report import assemble, staleness
+from tilewise.measurements.session import handled_by
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+
+
+def check(allow_stale: bool) -> int:
+    """Lint the project's lessons and records.
+
+    Args:
+        allow_stale: list stale and missing records instead of failing because of them.
+
+    Returns:
+        0 where nothing is wrong, else 1.
+    """
+    os.environ["TILEWISE_BACKEND"] = "simulator"
+    root = lesson_root()
+    archive = Archive(root)
+    faults = record_faults(archive)
+    stale: list[str] = []
+    names = project_lessons(root)
+    for name in names:
+        try:
+            lesson = find_lesson(name, root)
+        except LessonError as error:
+            faults.append(str(error))
+            continue
+        stale += [*_stale_texts(lesson, archive), *_stale_experiments(lesson, archive, faults)]
+    for line in stale:
+        print(line, file=sys.stdout if allow_stale else sys.stderr)
+    for line in faults:
+        print(line, file=sys.stderr)
+    count = len(faults) + (0 if allow_stale else len(stale))
+    print(f"{len(names)} lessons, {count} faults" + (f", {len(stale)} to record" if allow_stale else ""))
+    return 1 if count else 0
+
+
+def record_faults(archive: Archive) -> list[str]:
+    """Records that cannot be believed, a line each."""
+    faults = []
+    for device in archive.devices:
+        for path in sorted((archive.folder / device).iterdir()):
+            try:
+                if path.name.endswith(TEXT_ENDING):
+                    read_text_record(path, archive.shown(path))
+                elif path.suffix == ".json":
+                    read_record(path, archive.shown(path))
+                else:
+                    faults.append(f"{archive.shown(path)}: this is no record. Take it out.")
+            except LessonError as error:
+                faults.append(str(error))
+    return faults
+
+
+def _stale_texts(lesson: LessonFile, archive: Archive) -> list[str]:
+    found = []
+    for cell in lesson.cells:
+        if not cell.record:
+            continue
+        try:
+            kept = archive.text_record(lesson.id, cell.record, cell.source)
+        except LessonError:
+            continue  # said by record_faults
+        if kept is None or kept.stale:
+            what = "has no record yet" if kept is None else "has changed since it was recorded"
+            found.append(f'{cell}: the cell "{cell.record}" {what}. Record it on a GPU: tilewise record {lesson.id}')
+    return found
+
+
+def _stale_experiments(lesson: LessonFile, archive: Archive, faults: list[str]) -> list[str]:
+    """Experiments without a current record; cells that fail otherwise are faults."""
+    found: list[str] = []
+
+    def handle(experiment: Experiment) -> Measurement:
+        record = archive.record(experiment.name)
+        stale = staleness(experiment, record)
+        if stale:
+            found.append(f"{experiment.path}:{experiment.line}: {stale}")
+        return assemble(experiment, Simulated({}), record, stale, (), ())
+
+    if lesson.experiments():
+        with handled_by(handle):
+            faults += [f"{failure.place}: {failure.message}" for failure in play(lesson)]
+    return found

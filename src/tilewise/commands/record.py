@@ -1,0 +1,131 @@
+"""``tilewise record``: time the experiments of lessons on this machine's GPU and write their records.
+
+In: lessons, by id or path. Out: record files and lines of progress on stdout. What was recorded before and is still
+current is left alone, so that an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewise.errors import LessonError
+from tilewise.gpu.counters import find_ncu
+from tilewise.gpu.device import gpu_fault, gpu_wanted
+from tilewise.gpu.timing import Plan
+from tilewise.measurements.archive import Archive, lesson_root
+from tilewise.measurements.hardware import CountingChild, count_lesson, with_counters
+from tilewise.measurements.playback import LessonFile, find_lesson, missing_needs, play, project_lessons
+from tilewise.measurements.record import write_record
+from tilewise.measurements.recorder import Laboratory, Recorder
+from tilewise.measurements.session import handled_by
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.output import Measurement
+
+
+def record(lessons: Sequence[str], counters: bool, out: str | None, force: bool, budget_s: float) -> int:
+    """Record lessons.
+
+    Args:
+        lessons: ids or paths; ``all`` for every lesson of the project.
+        counters: whether to count with Nsight Compute afterwards.
+        out: the folder that gets a folder a device; ``lessons/measurements`` where not given.
+        force: whether to record anew what is current.
+        budget_s: timed seconds for one contender, at most.
+
+    Returns:
+        0 where every experiment of the lessons has a current record now, else 1.
+    """
+    _need_gpu()
+    root = lesson_root()
+    archive = Archive(root)
+    names = project_lessons(root) if list(lessons) == ["all"] else tuple(lessons)
+    found = [find_lesson(name, root) for name in names]
+    laboratory = Laboratory()
+    say(f"recording on {laboratory.name}")
+    status = 0
+    for at, lesson in enumerate(found, start=1):
+        say(f"[{at}/{len(found)}] {lesson.id}")
+        folder = Path(out).absolute() if out else archive.folder
+        recorder = Recorder(archive, folder, laboratory, Plan(budget_s=budget_s), say, force)
+        status = max(status, _record_lesson(lesson, recorder, counters))
+    return status
+
+
+def say(line: str) -> None:
+    """A line of progress with the time, past any capture of stdout."""
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.__stdout__, flush=True)
+
+
+def _need_gpu() -> None:
+    fault = gpu_fault() if gpu_wanted() else "TILEWISE_BACKEND or TILEWISE_BUILD rules the GPU out."
+    if fault is not None:
+        repair = "Run it on a machine with an NVIDIA GPU, NumPy and CuPy."
+        raise LessonError("tilewise record", 0, f"there is no GPU to record on. {fault}", repair)
+
+
+def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool) -> int:
+    seen: list[Experiment] = []
+
+    def handle(experiment: Experiment) -> Measurement:
+        seen.append(experiment)
+        return recorder(experiment)
+
+    with handled_by(handle):
+        failures = play(lesson, lambda cell, text: recorder.record_text(lesson.id, cell, text))
+    for failure in failures:
+        say(f"  failed: {failure.place}: {failure.message}")
+    missing = [name for name in lesson.experiments() if name not in recorder.done]
+    for name in missing:
+        say(f"  not recorded: {name}")
+    texts = [cell for cell in lesson.cells if cell.record and cell.record not in recorder.texts]
+    for cell in texts:
+        lacking = ", ".join(missing_needs(cell)) or "see above"
+        say(f"  not recorded: {cell}, the text {cell.record} (missing here: {lacking})")
+    if counters and not _add_counters(lesson, recorder, [one for one in seen if one.name in recorder.done]):
+        return 1
+    return 1 if missing or texts or recorder.failed else 0
+
+
+def _add_counters(lesson: LessonFile, recorder: Recorder, seen: Sequence[Experiment]) -> bool:
+    """Count what has no counters yet; whether all of it has them now."""
+    wanted = {}
+    for experiment in seen:
+        kept = recorder.current(experiment)
+        if experiment.count_case is None or kept is None:
+            continue
+        if recorder.force or not any(row.counters for row in kept.rows):
+            wanted[experiment.name] = (experiment, kept)
+    if not wanted:
+        return True
+    ncu = find_ncu()
+    if ncu is None:
+        say("  Nsight Compute (ncu) is not here: the records keep no counters.")
+        return False
+    say(f"  counting {', '.join(wanted)} with Nsight Compute")
+    try:
+        counted = count_lesson(ncu, str(lesson.file), list(wanted))
+    except (ValueError, OSError, subprocess.TimeoutExpired) as error:
+        say(f"  not counted: {error}")
+        return False
+    for name, (experiment, kept) in wanted.items():
+        if name in counted:
+            write_record(with_counters(kept, experiment, counted[name]), recorder.path(name))
+            say(f"  {name}: counters of {len(counted[name])} variants")
+    return set(wanted) <= set(counted)
+
+
+def count_child(lesson: str, manifest: str, experiments: Sequence[str]) -> int:
+    """The child of ``record --counters``: replay a lesson and launch its count cases inside the profiler's range."""
+    found = find_lesson(lesson, lesson_root(lesson))
+    with handled_by(CountingChild(experiments, Path(manifest))):
+        failures = play(found)
+    for failure in failures:
+        print(f"{failure.place}: {failure.message}", file=sys.stderr)
+    return 0

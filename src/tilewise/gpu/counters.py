@@ -1,0 +1,84 @@
+"""Hardware counters: Nsight Compute's command line, and what its table says.
+
+In: a child command that launches kernels between ``profiler.start()`` and ``profiler.stop()``. Out: one mapping of
+metric to value for each launch, in order. Where Nsight Compute is missing, ``find_ncu`` says so with None.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+METRICS: Mapping[str, str] = {
+    "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "instructions": "smsp__inst_executed.sum",
+}
+"""Our names for the counters that are taken, and Nsight Compute's."""
+
+
+def find_ncu() -> str | None:
+    """Nsight Compute's command line: on the path, else in its usual folders, newest first."""
+    if found := shutil.which("ncu"):
+        return found
+    folders = [Path("/opt/nvidia/nsight-compute"), Path("/usr/local/cuda/nsight-compute")]
+    tools = [tool for folder in folders for tool in folder.glob("*/ncu")]
+    tools += [*Path("/usr/local").glob("cuda*/bin/ncu")]
+    return str(max(tools, key=_version)) if tools else None
+
+
+def _version(tool: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in tool.parent.name.split(".") if part.isdigit())
+
+
+def ncu_command(ncu: str, log: Path, child: Sequence[str]) -> list[str]:
+    """The command that counts what ``child`` launches while its profiler range is open.
+
+    Args:
+        ncu: the tool.
+        log: the file that takes the table.
+        child: the command to run.
+    """
+    return [ncu, "--metrics", ",".join(METRICS.values()), "--csv", "--page", "raw", "--print-units", "base",
+            "--profile-from-start", "off", "--clock-control", "none", "--log-file", str(log), *child]  # fmt: skip
+
+
+def parse_counters(text: str) -> list[tuple[str, dict[str, float]]]:
+    """What Nsight Compute's raw page says.
+
+    Args:
+        text: the log: lines that start with ``==`` among a table whose first row names the columns and whose
+            second row names the units.
+
+    Returns:
+        For each launch in order: the kernel's name and our names' values; a metric that it lacks is left out.
+
+    Raises:
+        ValueError: there is no table; the message holds what the tool said.
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("==")]
+    start = next((at for at, line in enumerate(lines) if line.lstrip().startswith('"ID"')), None)
+    if start is None:
+        said = " ".join(line.strip() for line in text.splitlines() if "ERROR" in line or "WARNING" in line)
+        raise ValueError(f"Nsight Compute printed no table. {said or text.strip()[-300:]}".strip())
+    table = csv.DictReader(io.StringIO("\n".join(lines[start:])))
+    launches = []
+    for row in table:
+        if not (row.get("ID") or "").strip().isdigit():
+            continue
+        values = {}
+        for name, metric in METRICS.items():
+            cell = (row.get(metric) or "").replace(",", "")
+            try:
+                values[name] = float(cell)
+            except ValueError:
+                continue
+        launches.append((row.get("Kernel Name") or "", values))
+    return launches

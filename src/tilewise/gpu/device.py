@@ -1,0 +1,144 @@
+"""The GPU of this machine: whether there is one, what it is called, and the state it is in.
+
+In: nothing. Out: plain values from CuPy, NVML or ``nvidia-smi``. Nothing is imported and no GPU is touched until
+a function is called; peaks are the device table's and the probes' affair.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+
+@dataclass(frozen=True)
+class State:
+    """Clocks, power and heat at one moment; None for what could not be read."""
+
+    sm_clock_mhz: float | None = None
+    """The SM clock now."""
+    memory_clock_mhz: float | None = None
+    """The memory clock now."""
+    power_limit_w: float | None = None
+    """The power limit that is set."""
+    temperature_c: float | None = None
+    """The GPU's temperature."""
+    driver: str | None = None
+    """The driver's version."""
+    throttled_by: str | None = None
+    """Why the clock is held down, in words; None where it is not or cannot be read."""
+
+
+def gpu_wanted() -> bool:
+    """Whether the environment leaves a GPU in use: ``TILEWISE_BACKEND=simulator`` and builds do not."""
+    return (
+        os.environ.get("TILEWISE_BACKEND", "") != "simulator" and os.environ.get("TILEWISE_BUILD", "") != "1"
+    )
+
+
+def gpu_fault() -> str | None:
+    """Why no GPU can be used here, one sentence; None where one can."""
+    if find_spec("cupy") is None:
+        return "CuPy is not installed."
+    try:
+        import cupy
+    except Exception as error:
+        return f"CuPy does not import: {error}"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return f"CuPy finds no GPU: {error}"
+    return None if count else "CuPy finds no GPU."
+
+
+def gpu_here() -> bool:
+    """Whether a GPU is wanted and can be used."""
+    return gpu_wanted() and gpu_fault() is None
+
+
+def properties() -> Mapping[str, Any]:
+    """What CUDA says of the current device; call only where ``gpu_here()``."""
+    import cupy
+
+    found: Mapping[str, Any] = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
+    return found
+
+
+def device_name() -> str:
+    """The current device's name as its driver gives it."""
+    name = properties()["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+_QUERY = {
+    "sm_clock_mhz": "clocks.sm", "memory_clock_mhz": "clocks.mem", "power_limit_w": "power.limit",
+    "temperature_c": "temperature.gpu", "driver": "driver_version",
+}  # fmt: skip
+_REASONS = {
+    0x04: "the power cap", 0x08: "a hardware slowdown", 0x20: "its temperature (software)",
+    0x40: "its temperature (hardware)", 0x80: "the power brake",
+}  # fmt: skip
+
+
+def state(identity: str = "0") -> State:
+    """Clocks, power and heat of a GPU now, by ``nvidia-smi``; empty where that is missing or fails.
+
+    Args:
+        identity: the GPU, by index or by PCI bus id.
+    """
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return State()
+    wanted = [*_QUERY.values(), "clocks_event_reasons.active"]
+    rows = _query(tool, identity, wanted) or _query(tool, identity, wanted[:-1])
+    if rows is None:
+        return State()
+    values: dict[str, Any] = {}
+    for name, text in zip(_QUERY, rows, strict=False):
+        values[name] = text if name == "driver" else _number(text)
+    reasons = rows[len(_QUERY)] if len(rows) > len(_QUERY) else ""
+    return State(**values, throttled_by=_throttled_by(reasons))
+
+
+def _query(tool: str, identity: str, fields: list[str]) -> list[str] | None:
+    command = [tool, f"--id={identity}", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode or not done.stdout.strip():
+        return None
+    return [part.strip() for part in done.stdout.strip().splitlines()[0].split(",")]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _throttled_by(text: str) -> str | None:
+    try:
+        mask = int(text, 16)
+    except ValueError:
+        return None
+    return " and ".join(words for bit, words in _REASONS.items() if mask & bit) or None
+
+
+def others_computing() -> int | None:
+    """How many other processes compute on the GPUs of this machine; None where that cannot be read."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-compute-apps=pid", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    pids = {line.strip() for line in done.stdout.splitlines() if line.strip().isdigit()}
+    return len(pids - {str(os.getpid())}) if done.returncode == 0 else None

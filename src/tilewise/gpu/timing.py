@@ -1,0 +1,202 @@
+"""Timing on a GPU: CUDA events around one call, a cold L2, contenders in turn, percentiles of many samples.
+
+In: callables that enqueue work on the current stream and do not wait. Out: microseconds. Whether the work is
+right, and what may be concluded from the times, is for others to say.
+
+Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (what was in L2 is gone, and no dirty
+line is left whose write-back the timed kernel would pay), spin for as long as the host needs to enqueue the work,
+event, the work, event. Without the spin a short kernel would be timed together with the host's gaps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+FLUSH_BYTES = 256 * 1024 * 1024
+"""How much is read before each repetition; several times the largest L2."""
+LEAD_IN_US = (40.0, 5000.0)
+"""The shortest and longest spin before a repetition."""
+
+_SOURCE = r"""
+extern "C" __global__ void read_all(const uint4* data, long long count, unsigned* sink) {
+    unsigned mixed = 0;
+    long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        uint4 word = data[i];
+        mixed |= word.x | word.y | word.z | word.w;
+    }
+    if (mixed == 0x9e3779b9u) *sink = mixed;   // never true for a buffer of zeros, but the compiler cannot know
+}
+extern "C" __global__ void spin(long long nanoseconds) {
+    long long start, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+    do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - start < nanoseconds);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something to time."""
+
+    label: str
+    """Its name in messages."""
+    call: Callable[[], Any]
+    """Enqueues the work on the current stream; does not wait for it."""
+    restore: Callable[[], Any] | None = None
+    """Puts back what the work overwrites, outside the timed stretch."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to go on."""
+
+    budget_s: float = 20.0
+    """Timed seconds for one contender, at most (three repetitions of a slow one are done all the same)."""
+    repetitions: int = 200
+    """Repetitions of one contender, at most."""
+    least: int = 3
+    """Repetitions of one contender at least, unless a single one outlasts the budget."""
+    flush: bool = True
+    """Whether the L2 is cold at each repetition."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The times of one contender."""
+
+    label: str
+    """Its name."""
+    samples_us: tuple[float, ...]
+    """Every repetition in microseconds, in the order taken."""
+    p20: float
+    """The 20th percentile in microseconds."""
+    median: float
+    """The median in microseconds."""
+    p80: float
+    """The 80th percentile in microseconds."""
+
+    @property
+    def spread(self) -> float:
+        """The distance from p20 to p80 as a share of the median."""
+        return (self.p80 - self.p20) / self.median if self.median else 0.0
+
+
+def summary(label: str, samples_us: Sequence[float]) -> Timing:
+    """Percentiles of samples, to the nanosecond."""
+    p20, median, p80 = (round(float(at), 3) for at in np.percentile(np.asarray(samples_us), [20, 50, 80]))
+    return Timing(label, tuple(round(float(sample), 3) for sample in samples_us), p20, median, p80)
+
+
+def repetitions(estimate_us: float, plan: Plan) -> int:
+    """How often to run a contender whose one repetition takes this long."""
+    if estimate_us <= 0:
+        return plan.repetitions
+    fitting = int(plan.budget_s * 1e6 / estimate_us)
+    if fitting >= plan.least:
+        return min(fitting, plan.repetitions)
+    return plan.least if fitting >= 1 else 1
+
+
+def takes_part(round_index: int, own: int, rounds: int) -> bool:
+    """Whether a contender with ``own`` repetitions runs in this round of ``rounds``, spread evenly over them."""
+    return (round_index + 1) * own // rounds > round_index * own // rounds
+
+
+def time_contenders(contenders: Sequence[Contender], plan: Plan | None = None,
+                    progress: Callable[[str], None] | None = None) -> list[Timing]:  # fmt: skip
+    """Time contenders in turn, round by round, in this process.
+
+    Args:
+        contenders: what to time; each has been run once before, so that nothing is compiled here.
+        plan: how long to go on.
+        progress: told, in a line, what is going on.
+
+    Returns:
+        One ``Timing`` for each contender, in order.
+    """
+    plan = plan or Plan()
+    stage = _stage()
+    counts, lead_ins = [], []
+    for contender in contenders:
+        estimate_us, enqueue_us = _estimate(stage, contender)
+        counts.append(repetitions(estimate_us, plan))
+        lead_ins.append(min(max(LEAD_IN_US[0], 2 * enqueue_us + 20), LEAD_IN_US[1]))
+        if progress:
+            progress(f"{contender.label}: about {estimate_us:.4g} us, {counts[-1]} repetitions")
+    rounds = max(counts)
+    samples: list[list[float]] = [[] for _ in contenders]
+    for at in range(rounds):
+        for index, contender in enumerate(contenders):
+            if takes_part(at, counts[index], rounds):
+                samples[index].append(stage.sample(contender, lead_ins[index], plan.flush))
+    return [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
+
+
+def _estimate(stage: Stage, contender: Contender) -> tuple[float, float]:
+    """Microseconds that one repetition takes, and that the host takes to enqueue it, after a warm-up."""
+    estimate_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
+    enqueue_us = 0.0
+    for _ in range(3 if estimate_us < 3e5 else 0):
+        stage.synchronize()
+        if contender.restore:
+            contender.restore()
+            stage.synchronize()
+        before = time.perf_counter()
+        contender.call()
+        enqueue_us = (time.perf_counter() - before) * 1e6
+        stage.synchronize()
+        estimate_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
+    return estimate_us, enqueue_us
+
+
+class Stage:
+    """The buffers and kernels that every repetition needs, made once a process."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._cupy = cupy
+        self._read = cupy.RawKernel(_SOURCE, "read_all")
+        self._spin = cupy.RawKernel(_SOURCE, "spin")
+        self._buffer = cupy.zeros(FLUSH_BYTES, dtype=np.uint8)
+        self._sink = cupy.zeros(1, dtype=np.uint32)
+        self._blocks = 8 * int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        before = time.perf_counter()
+        while time.perf_counter() - before < 0.3:  # clocks rise from idle before anything is timed
+            self.read(self._buffer)
+            self.synchronize()
+
+    def read(self, buffer: Any) -> None:
+        """Enqueue one read of a buffer of zeros."""
+        count = np.int64(buffer.nbytes // 16)
+        self._read((self._blocks,), (256,), (buffer, count, self._sink))
+
+    def synchronize(self) -> None:
+        """Wait for the GPU."""
+        self._cupy.cuda.get_current_stream().synchronize()
+
+    def sample(self, contender: Contender, lead_in_us: float, flush: bool) -> float:
+        """One repetition, in microseconds between its events."""
+        events = self._cupy.cuda.Event(), self._cupy.cuda.Event()
+        if contender.restore:
+            contender.restore()
+        if flush:
+            self.read(self._buffer)
+        self._spin((1,), (1,), (np.int64(lead_in_us * 1000),))
+        events[0].record()
+        contender.call()
+        events[1].record()
+        events[1].synchronize()
+        return float(self._cupy.cuda.get_elapsed_time(*events)) * 1000
+
+
+@lru_cache(maxsize=1)
+def _stage() -> Stage:
+    return Stage()

@@ -1,0 +1,23 @@
+"""Measurements: ``measure`` for lessons, records with their provenance, and the archive that reads them.
+
+In: experiments of lessons. Out: tables, records, and values for prose. How things are timed is ``tilewise.gpu``'s
+affair; what they ought to take is ``tilewise.models``'.
+"""
+
+from tilewise.measurements.archive import Archive, lookup, text_record
+from tilewise.measurements.experiment import Experiment, measure
+from tilewise.measurements.output import Measurement
+from tilewise.measurements.record import Record, RecordError, Row, TextRecord
+
+__all__ = [
+    "Archive",
+    "Experiment",
+    "Measurement",
+    "Record",
+    "RecordError",
+    "Row",
+    "TextRecord",
+    "lookup",
+    "measure",
+    "text_record",
+]

@@ -1,0 +1,145 @@
+"""Answers: fresh inputs, the reference's result in float64, and the check that comes before any timing.
+
+In: launches of an experiment and its reference. Out: arrays by name, or a ``LessonError`` that names the variant,
+the array, the element and both values. Where the arrays live, host or GPU, is the caller's affair.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewise.cases import Recipe
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+
+Array = npt.NDArray[Any]
+
+
+def values_of(launches: Sequence[Any]) -> dict[str, Any]:
+    """The recipes, arrays and scalars of the launches' cases, by name; the first launch that names one decides."""
+    values: dict[str, Any] = {}
+    for launch in launches:
+        for name, value in launch.case.values.items():
+            values.setdefault(name, value)
+    return values
+
+
+def make_inputs(launches: Sequence[Any], fresh: int | None = None) -> dict[str, Any]:
+    """Arrays and scalars by name, outputs poisoned.
+
+    Args:
+        launches: those of one variant.
+        fresh: draw other numbers than the recipes' own seeds give; another number, other inputs.
+    """
+    values = values_of(launches)
+    drawn = {name: value for name, value in values.items() if isinstance(value, Recipe)}
+    with ThreadPoolExecutor() as pool:
+        made = dict(zip(drawn, pool.map(lambda name: _make(name, drawn[name], fresh), drawn), strict=True))
+    return {name: made[name] if name in made else _copied(value) for name, value in values.items()}
+
+
+def _make(name: str, recipe: Recipe, fresh: int | None) -> Array:
+    seed = zlib.crc32(name.encode())
+    if fresh is None or recipe.kind in ("output", "constant"):
+        return recipe.make(seed)
+    own = seed if recipe.seed is None else recipe.seed
+    return replace(recipe, seed=own + 1_000_003 * (fresh + 1)).make(seed)
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def written(launches: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the arrays that a variant's kernels may write, in the order of their parameters."""
+    names = [parameter.name for launch in launches for parameter in launch.kernel.parameters
+             if parameter.is_pointer and not parameter.is_const]  # fmt: skip
+    return tuple(dict.fromkeys(names))
+
+
+def outputs(launches: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the arrays that start poisoned, in the order of the case."""
+    return tuple(name for name, value in values_of(launches).items()
+                 if isinstance(value, Recipe) and value.is_output)  # fmt: skip
+
+
+def expected_answer(experiment: Experiment, launches: Sequence[Any],
+                    inputs: Mapping[str, Any]) -> dict[str, Array] | None:  # fmt: skip
+    """What the reference gives for these inputs, by name of the array; None without a reference.
+
+    Raises:
+        LessonError: the reference wants an unknown input, or it is unclear which array it returned.
+    """
+    if experiment.reference is None:
+        return None
+    made = set(outputs(launches))
+    known = {name: _wide(value) for name, value in inputs.items() if name not in made}
+    wanted = inspect.signature(experiment.reference).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in wanted.values()):
+        given = known
+    else:
+        if missing := [name for name, parameter in wanted.items()
+                       if name not in known and parameter.default is inspect.Parameter.empty]:  # fmt: skip
+            raise experiment.error(
+                f'the reference wants "{missing[0]}", which is no input of the case.', f"Inputs: {', '.join(known)}."
+            )
+        given = {name: known[name] for name in wanted if name in known}
+    answer = experiment.reference(**given)
+    if isinstance(answer, Mapping):
+        if unknown := [name for name in answer if name not in inputs]:
+            raise experiment.error(f'the reference returned "{unknown[0]}", which the case does not name.')
+        return {name: np.asarray(value) for name, value in answer.items()}
+    return {answer_name(experiment, launches): np.asarray(answer)}
+
+
+def answer_name(experiment: Experiment, launches: Sequence[Any]) -> str:
+    """Which array a single returned array stands for: the case's last output, else the one array written.
+
+    Raises:
+        LessonError: it is unclear.
+    """
+    candidates = outputs(launches) or written(launches)
+    if not candidates or (not outputs(launches) and len(candidates) > 1):
+        raise experiment.error("it is unclear which array an answer stands for.", "Return a mapping by name.")
+    return candidates[-1]
+
+
+def _wide(value: Any) -> Any:
+    return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+
+
+def check_answer(experiment: Experiment, label: str, got: Mapping[str, Array], expected: Mapping[str, Array],
+                 where: str) -> None:  # fmt: skip
+    """Compare what a contender wrote with what is right.
+
+    Raises:
+        LessonError: an element is off by more than ``tolerance * (1 + |right|)``, or was never written.
+    """
+    for name, right in expected.items():
+        actual = np.asarray(got[name])
+        if actual.size != right.size:
+            raise experiment.error(
+                f'"{label}" gives {name} with {actual.size} elements {where}; the reference has {right.size}.'
+            )
+        left, wide = actual.reshape(-1).astype(np.float64), right.reshape(-1).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            off = np.abs(left - wide)
+            allowed = experiment.tolerance * (1 + np.abs(wide))
+            bad = ~((off <= allowed) | (left == wide) | (np.isnan(left) & np.isnan(wide)))
+        if bad.any():
+            at = int(np.argmax(np.where(np.isnan(off), np.inf, off) * bad))
+            index = tuple(int(part) for part in np.unravel_index(at, right.shape)) if right.ndim else ()
+            raise experiment.error(
+                f'"{label}" is wrong {where}: {name}{list(index)} is {left[at]:.9g} and should be {wide[at]:.9g}; '
+                f"{int(bad.sum())} of {right.size} elements are off by more than {experiment.tolerance:g}.",
+                "Nothing was timed.",
+            )

@@ -1,0 +1,230 @@
+"""The archive: every record under ``lessons/measurements``, found by device and experiment.
+
+In: the lessons' folder. Out: records, text records, and a nested dict of plain values for look-ups from prose.
+It reads files only; running, timing and printing are others' affairs.
+
+Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment has one
+case its values stand beside the case too (``experiment.variant.median``). Values of a timed row: ``median``,
+``p20``, ``p80`` (microseconds), ``gb_per_s``, ``tflop_per_s``, ``bound`` (microseconds), ``share_of_bound``,
+``times_first`` (how many times as fast as the first variant of the case), ``share_of_library`` (the best library's
+time over this one's), ``bytes``, ``flop``. Of a row with counters: ``counters.<name with underscores>``. Of the
+experiment: ``device``, ``date``, ``driver``, ``sm_clock_mhz``, ``sm_count``, ``ceilings.memory_gb_per_s``, ...
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilewise.measurements.key import text_key
+from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
+from tilewise.measurements.slugs import case_slug, device_slug, name_slug
+from tilewise.models.roofline import Bound, Ceilings, bound
+
+FOLDER = "measurements"
+"""Where records live, under the lessons' folder."""
+TEXT_ENDING = ".txt.json"
+"""How the file name of a text record ends."""
+
+
+def lesson_root(file: str | Path | None = None) -> Path:
+    """The folder ``lessons`` that a lesson's file lies in.
+
+    Args:
+        file: the lesson's file; where it is unknown, the current folder decides.
+
+    Returns:
+        ``TILEWISE_LESSONS`` where that is set, else the nearest folder above the file that is called ``lessons``
+        or holds ``measurements``, else ``lessons`` in the current folder.
+    """
+    if named := os.environ.get("TILEWISE_LESSONS"):
+        return Path(named)
+    if file is not None:
+        for parent in Path(file).absolute().parents:
+            if parent.name == "lessons" or (parent / FOLDER).is_dir():
+                return parent
+    return Path.cwd() / "lessons"
+
+
+def lesson_id(file: str | Path, root: Path) -> str:
+    """A lesson's id from its file: the path under the lessons' folder without ``.py``."""
+    path = Path(file).absolute()
+    try:
+        return path.relative_to(root.absolute()).with_suffix("").as_posix()
+    except ValueError:
+        return path.stem
+
+
+def ceilings_of(provenance: Mapping[str, Any]) -> Ceilings | None:
+    """A device's measured ceilings as a record holds them; None for a record without."""
+    kept = provenance.get("ceilings") or {}
+    if "memory_gb_per_s" not in kept:
+        return None
+    return Ceilings(kept["memory_gb_per_s"], dict(kept.get("tflop_per_s", {})), kept.get("launch_us", 0.0),
+                    "measured", dict(kept.get("probes", {})))  # fmt: skip
+
+
+def bound_of(row: Row, record: Record) -> Bound | None:
+    """The least time for a row's work on its record's device; None where the lesson gave no bytes and no flop."""
+    ceilings = ceilings_of(record.provenance)
+    if ceilings is None or (row.bytes is None and row.flop is None):
+        return None
+    return bound(ceilings, bytes_moved=row.bytes or 0, flop=row.flop or 0, arithmetic=record.arithmetic)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The records of one project."""
+
+    root: Path
+    """The lessons' folder."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the records lie."""
+        return self.root / FOLDER
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """The folders of devices, by name."""
+        if not self.folder.is_dir():
+            return ()
+        return tuple(sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir()))
+
+    def path(self, experiment: str, device: str) -> Path:
+        """Where an experiment's record on a device lies or would lie; ``device`` is a name or a folder's name."""
+        return self.folder / device_slug(device) / f"{experiment}.json"
+
+    def text_path(self, lesson: str, name: str, device: str) -> Path:
+        """Where a text record lies or would lie."""
+        return self.folder / device_slug(device) / f"{lesson.replace('/', '.')}.{name}{TEXT_ENDING}"
+
+    def shown(self, path: Path) -> str:
+        """How messages name a file: from the folder above the lessons' folder."""
+        try:
+            return path.absolute().relative_to(self.root.absolute().parent).as_posix()
+        except ValueError:
+            return path.name
+
+    def find(self, experiment: str, device: str | None = None) -> Path | None:
+        """The record of an experiment that tables show.
+
+        Args:
+            experiment: its name.
+            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the first folder by name that has it.
+        """
+        wanted = device or os.environ.get("TILEWISE_RECORDED_ON")
+        order = [device_slug(wanted)] if wanted else []
+        for name in [*order, *self.devices]:
+            path = self.path(experiment, name)
+            if path.is_file():
+                return path
+        return None
+
+    def record(self, experiment: str, device: str | None = None) -> Record | None:
+        """That record, read and checked; None where there is none.
+
+        Raises:
+            RecordError: the file cannot be believed.
+        """
+        path = self.find(experiment, device)
+        return read_record(path, self.shown(path)) if path else None
+
+    def records(self) -> Iterator[Record]:
+        """Every experiment's record on every device, by device and name.
+
+        Raises:
+            RecordError: a file cannot be believed.
+        """
+        for device in self.devices:
+            for path in sorted((self.folder / device).glob("*.json")):
+                if not path.name.endswith(TEXT_ENDING):
+                    yield read_record(path, self.shown(path))
+
+    def text_record(self, lesson: str, name: str, cell_source: str, device: str | None = None) -> TextRecord | None:
+        """What a cell printed on a GPU; ``stale`` where the cell has changed since.
+
+        Raises:
+            RecordError: the file cannot be believed.
+        """
+        wanted = device or os.environ.get("TILEWISE_RECORDED_ON")
+        for folder in [*([device_slug(wanted)] if wanted else []), *self.devices]:
+            path = self.text_path(lesson, name, folder)
+            if path.is_file():
+                shown = self.shown(path)
+                found = read_text_record(path, shown)
+                return replace(found, stale=found.key != text_key(cell_source), path=shown)
+        return None
+
+    def lookup(self, experiment: str, device: str | None = None) -> dict[str, Any] | None:
+        """An experiment's values as nested dicts of plain values; None where it has no record.
+
+        Raises:
+            RecordError: the file cannot be believed.
+        """
+        record = self.record(experiment, device)
+        return values_of(record) if record else None
+
+
+def values_of(record: Record) -> dict[str, Any]:
+    """A record as nested dicts of plain values, spelt as the module's docstring says."""
+    values: dict[str, Any] = {name: entry for name, entry in record.provenance.items() if name != "notes"}
+    values["event_pair_us"] = record.method.get("event_pair_us")
+    timed = [row for row in record.rows if row.median is not None]
+    for row in record.rows:
+        of_variant = values.setdefault(name_slug(row.variant), {})
+        of_case = of_variant.setdefault(case_slug(row.case), {})
+        of_case.update(_values_of_row(row, record, timed))
+    if len({case_slug(row.case) for row in timed}) == 1:
+        for row in timed:
+            of_variant = values[name_slug(row.variant)]
+            of_variant.update({name: entry for name, entry in of_variant[case_slug(row.case)].items()
+                               if name not in of_variant})  # fmt: skip
+    return values
+
+
+def _values_of_row(row: Row, record: Record, timed: list[Row]) -> dict[str, Any]:
+    values: dict[str, Any] = {"bytes": row.bytes, "flop": row.flop, **row.case}
+    if row.counters:
+        values["counters"] = {re.sub(r"\W+", "_", name): entry for name, entry in row.counters.items()}
+    if row.median is not None:
+        values.update({"median": row.median, "p20": row.p20, "p80": row.p80})
+        values.update(rates_of(row, record))
+        peers = [other for other in timed if other.case == row.case]
+        first = next((other.median for other in peers if other.role == "variant"), None)
+        libraries = [other.median for other in peers if other.role == "library" and other.median is not None]
+        if first is not None and row.median > 0:
+            values["times_first"] = first / row.median
+        if libraries and row.median > 0:
+            values["share_of_library"] = min(libraries) / row.median
+    return {name: entry for name, entry in values.items() if entry is not None}
+
+
+def rates_of(row: Row, record: Record) -> dict[str, float]:
+    """What follows from a row's median: GB/s, TFLOP/s, the bound in microseconds and the share of it reached."""
+    rates: dict[str, float] = {}
+    if row.median:
+        if row.bytes:
+            rates["gb_per_s"] = row.bytes / (row.median * 1e-6) / 1e9
+        if row.flop:
+            rates["tflop_per_s"] = row.flop / (row.median * 1e-6) / 1e12
+        least = bound_of(row, record)
+        if least is not None and least.time_us > 0:
+            rates["bound"] = least.time_us
+            rates["share_of_bound"] = least.time_us / row.median
+    return rates
+
+
+def text_record(lesson: str, name: str, cell_source: str, root: Path | None = None) -> TextRecord | None:
+    """``Archive.text_record`` for the project in the current folder or under ``root``."""
+    return Archive(root or lesson_root()).text_record(lesson, name, cell_source)
+
+
+def lookup(experiment: str, root: Path | None = None) -> dict[str, Any] | None:
+    """``Archive.lookup`` for the project in the current folder or under ``root``."""
+    return Archive(root or lesson_root()).lookup(experiment)

@@ -1,0 +1,280 @@
+"""The bench: an experiment on this machine's GPU, every contender checked first and then timed.
+
+In: an experiment. Out: rows of times for its cases, with what was odd. Records, tables and the simulator's counts
+are others' affairs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewise.gpu.device import State, device_name, others_computing, properties, state
+from tilewise.gpu.timing import Contender, Plan, Timing, time_contenders
+from tilewise.measurements.answers import (
+    answer_name,
+    check_answer,
+    expected_answer,
+    make_inputs,
+    outputs,
+    values_of,
+    written,
+)
+from tilewise.measurements.record import Row
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment, Parameters
+
+RECORDING = Plan()
+"""How long a recording goes on."""
+GLANCE = Plan(budget_s=1.5, repetitions=60)
+"""How long a lesson goes on that is run as a script on a GPU."""
+CLOCK_FELL = 0.93
+"""A clock below this share of its value before the timing is worth a note."""
+SPREAD = 0.10
+"""A distance from p20 to p80 above this share of the median is worth a note."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What came of timing an experiment."""
+
+    rows: tuple[Row, ...]
+    """Variants and libraries at every case."""
+    notes: tuple[str, ...]
+    """What was odd, a sentence each."""
+    state: State
+    """The GPU's state right after the last case."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A contender with what its check needs."""
+
+    label: str
+    role: str
+    call: Callable[[], Any]
+    arrays: Mapping[str, Any]
+    result: str | None
+    """The output that a library's returned array stands for."""
+
+
+def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
+    """Check and time an experiment at all of its cases.
+
+    Args:
+        experiment: what to time.
+        plan: how long to go on.
+        progress: told, in a line, what is going on.
+
+    Raises:
+        LessonError: a contender gives a wrong answer.
+    """
+    identity = _pci_bus_id()
+    rows: list[Row] = []
+    notes: list[str] = []
+    now = State()
+    others = others_computing()
+    if others:
+        notes.append(f"{others} other process(es) computed on the GPU.")
+    for parameters in experiment.cases:
+        shown = ", ".join(f"{name} = {value}" for name, value in parameters.items())
+        progress(f"{experiment.name} at {shown}: checking")
+        contenders, entries, absent = _checked(experiment, parameters)
+        notes += [note for note in absent if note not in notes]
+        before = busy_state()
+        timings = time_contenders(contenders, plan, progress)
+        now = state(identity)
+        notes += _oddities(shown, timings, before, now)
+        moved, done = experiment.work(parameters)
+        for entry, timing in zip(entries, timings, strict=True):
+            rows.append(Row(entry.label, entry.role, dict(parameters), timing.samples_us, timing.p20, timing.median,
+                            timing.p80, None, moved, done))  # fmt: skip
+    return Bench(tuple(rows), tuple(notes), now)
+
+
+def _pci_bus_id() -> str:
+    import cupy
+
+    return str(cupy.cuda.Device().pci_bus_id)
+
+
+def busy_state() -> State:
+    """The GPU's state while it has work, so that the clock is not that of an idle GPU."""
+    import cupy
+
+    words = cupy.ones(1 << 26, dtype=np.float32)
+    for _ in range(400):
+        words *= np.float32(1.0)
+    found = state(_pci_bus_id())
+    cupy.cuda.get_current_stream().synchronize()
+    return found
+
+
+def _oddities(shown: str, timings: Sequence[Timing], before: State, after: State) -> list[str]:
+    notes = [f"{timing.label} at {shown}: p20 and p80 lie {timing.spread:.0%} of the median apart."
+             for timing in timings if timing.spread > SPREAD]  # fmt: skip
+    if before.sm_clock_mhz and after.sm_clock_mhz and after.sm_clock_mhz < CLOCK_FELL * before.sm_clock_mhz:
+        notes.append(f"At {shown} the SM clock fell from {before.sm_clock_mhz:.0f} to {after.sm_clock_mhz:.0f} MHz.")
+    if after.throttled_by:
+        notes.append(f"At {shown} the clock was held down by {after.throttled_by}.")
+    return notes
+
+
+def _checked(experiment: Experiment, parameters: Parameters) -> tuple[list[Contender], list[_Entry], list[str]]:
+    """The contenders of a case, each of them checked on fresh inputs, with the case's own inputs in place."""
+    import cupy
+
+    by_label = {label: experiment.launches(label, parameters) for label in experiment.variants}
+    shared: dict[str, Any] = {}
+    fresh = {label: make_inputs(launches, fresh=0) for label, launches in by_label.items()}
+    device: dict[str, dict[str, Any]] = {}
+    for label, launches in by_label.items():
+        values = values_of(launches)
+        device[label] = {name: _placed(shared, f"{name} {values[name]!s}", made)
+                         for name, made in fresh[label].items()}  # fmt: skip
+    first = next(iter(by_label))
+    names = written(by_label[first])
+    expected = expected_answer(experiment, by_label[first], fresh[first])
+    entries = [_Entry(label, "variant", launcher(launches, device[label]), device[label], None)
+               for label, launches in by_label.items()]  # fmt: skip
+    absent: list[str] = []
+    for label, function in experiment.library.items():
+        made = _library(experiment, label, function, parameters, device[first])
+        if isinstance(made, str):
+            absent.append(made)
+        else:
+            result = answer_name(experiment, by_label[first]) if names else None
+            entries.append(_Entry(label, "library", made, device[first], result))
+    right = {name: cupy.asarray(value, dtype=np.float64) for name, value in (expected or {}).items()}
+    for entry in entries:
+        host = fresh[entry.label if entry.role == "variant" else first]
+        _refill(entry.arrays, host)
+        returned = entry.call()
+        cupy.cuda.get_current_stream().synchronize()
+        got = _result(entry, returned)
+        if expected is None:
+            right = {name: got[name].astype(np.float64) for name in names}
+            expected = {name: cupy.asnumpy(value) for name, value in right.items()}
+        if any(_differs(experiment, got[name], right[name]) for name in right):
+            check_answer(experiment, entry.label, {name: cupy.asnumpy(got[name]) for name in right},
+                         {name: cupy.asnumpy(value) for name, value in right.items()}, "on the GPU")  # fmt: skip
+    return _ready(by_label, entries, device), entries, absent
+
+
+def _ready(by_label: Mapping[str, Sequence[Any]], entries: Sequence[_Entry],
+           device: Mapping[str, Mapping[str, Any]]) -> list[Contender]:  # fmt: skip
+    """Contenders with the inputs that the case itself gives, and a way to put back what they overwrite."""
+    import cupy
+
+    kept: dict[int, Any] = {}
+    for label, launches in by_label.items():
+        _refill(device[label], make_inputs(launches))
+        overwritten = set(written(launches)) - set(outputs(launches))
+        for name in overwritten:
+            kept[id(device[label][name])] = (device[label][name], device[label][name].copy())
+    cupy.cuda.get_current_stream().synchronize()
+    contenders = []
+    for entry in entries:
+        pairs = [kept[id(array)] for array in entry.arrays.values() if id(array) in kept]
+        contenders.append(Contender(entry.label, entry.call, _restorer(pairs) if pairs else None))
+    return contenders
+
+
+def _restorer(pairs: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
+    def restore() -> None:
+        for array, original in pairs:
+            array[...] = original
+
+    return restore
+
+
+def _placed(shared: dict[str, Any], label: str, value: Any) -> Any:
+    """A device array for a host array, one for all variants that name the same recipe; scalars stay."""
+    import cupy
+
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind == "V":
+        return value
+    key = f"{label} {value.dtype.str} {value.shape}"
+    if key not in shared:
+        shared[key] = cupy.asarray(value)
+    return shared[key]
+
+
+def _refill(arrays: Mapping[str, Any], host: Mapping[str, Any]) -> None:
+    for name, array in arrays.items():
+        if hasattr(array, "__cuda_array_interface__"):
+            array.set(host[name])
+
+
+def on_device(launches: Sequence[Any]) -> dict[str, Any]:
+    """The launches' own inputs as device arrays and scalars, outputs poisoned."""
+    return {name: _placed({}, name, value) for name, value in make_inputs(launches).items()}
+
+
+def launcher(launches: Sequence[Any], arrays: Mapping[str, Any]) -> Callable[[], None]:
+    """A function that enqueues the launches with these arrays."""
+    ready = [(launch, [arrays[parameter.name] for parameter in launch.kernel.parameters]) for launch in launches]
+
+    def call() -> None:
+        for launch, values in ready:
+            launch.kernel(*values, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_bytes)
+
+    return call
+
+
+def _library(experiment: Experiment, label: str, function: Callable[..., Any], parameters: Parameters,
+             arrays: Mapping[str, Any]) -> Callable[[], Any] | str:  # fmt: skip
+    """The library's work as a function of no arguments, or a sentence on why it is missing."""
+    try:
+        wanted = list(inspect.signature(function).parameters)
+        maker = function if wanted[:1] == ["arrays"] else function(**parameters)
+        if wanted[:1] == ["arrays"] and len(wanted) > 1:
+            made = maker(dict(arrays), **{name: parameters[name] for name in wanted[1:]})
+        else:
+            made = maker(dict(arrays))
+    except ImportError as error:
+        return f"{label} is missing here: {error}."
+    if not callable(made):
+        raise experiment.error(f'the library "{label}" returned {type(made).__name__}.',
+                               "Return a function of no arguments that does the work.")  # fmt: skip
+    result: Callable[[], Any] = made
+    return result
+
+
+def _result(entry: _Entry, returned: Any) -> dict[str, Any]:
+    """What a contender left behind, by name: its arrays, or what a library returned."""
+    import cupy
+
+    got = {name: array for name, array in entry.arrays.items() if hasattr(array, "__cuda_array_interface__")}
+    if isinstance(returned, Mapping):
+        got.update({name: cupy.asarray(value) for name, value in returned.items()})
+    elif returned is not None and entry.result is not None and hasattr(returned, "__cuda_array_interface__"):
+        got[entry.result] = cupy.asarray(returned)
+    return got
+
+
+def _differs(experiment: Experiment, got: Any, right: Any) -> bool:
+    """Whether an array on the GPU is off by more than the tolerance anywhere."""
+    import cupy
+
+    if got.size != right.size:
+        return True
+    left, wide = got.reshape(-1).astype(np.float64), right.reshape(-1)
+    off = cupy.abs(left - wide)
+    good = (off <= experiment.tolerance * (1 + cupy.abs(wide))) | (left == wide)
+    good |= cupy.isnan(left) & cupy.isnan(wide)
+    return not bool(good.all())
+
+
+def here() -> tuple[str, Mapping[str, Any]]:
+    """This machine's GPU: its name and what CUDA says of it."""
+    return device_name(), properties()

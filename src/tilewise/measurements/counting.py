@@ -1,0 +1,118 @@
+"""Counting: what the simulator says of a variant at the count case, and where Nsight Compute says the same.
+
+In: an experiment. Out: counts by variant under the names of ``gpu.counters.METRICS``, after the answer was checked.
+Where the simulator cannot run (no clang here) the reason comes out instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewise.errors import LessonError
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Count:
+    """A count that a table can show."""
+
+    title: str
+    """The column's name."""
+    parts: tuple[str, ...]
+    """Which of the single counts it sums."""
+
+
+COUNTS: Mapping[str, Count] = {
+    "sectors": Count("sectors", ("global_load_sectors", "global_store_sectors")),
+    "requests": Count("requests", ("global_load_requests", "global_store_requests")),
+    "wavefronts": Count("shared wavefronts", ("shared_load_wavefronts", "shared_store_wavefronts")),
+    "instructions": Count("instructions", ("instructions",)),
+}
+"""The counts that a table can show, loads and stores together."""
+
+
+def total(counts: Mapping[str, float] | None, name: str) -> float | None:
+    """One of ``COUNTS`` from single counts; None where one is missing."""
+    if counts is None or any(part not in counts for part in COUNTS[name].parts):
+        return None
+    return sum(counts[part] for part in COUNTS[name].parts)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What the simulator gave."""
+
+    by_variant: Mapping[str, Mapping[str, float]]
+    """Single counts of each variant, summed over its launches; empty where it could not run."""
+    missing: str | None = None
+    """Why it could not run, one sentence."""
+
+
+def counts_of(run: Any) -> dict[str, float]:
+    """The single counts of a simulated run, under the hardware counters' names."""
+    counts = run.counts
+    return {
+        "global_load_requests": float(counts.global_load.requests),
+        "global_load_sectors": float(counts.global_load.sectors),
+        "global_store_requests": float(counts.global_store.requests),
+        "global_store_sectors": float(counts.global_store.sectors),
+        "global_load_useful_bytes": float(counts.global_load.useful_bytes),
+        "global_store_useful_bytes": float(counts.global_store.useful_bytes),
+        "shared_load_wavefronts": float(counts.shared_load.wavefronts),
+        "shared_store_wavefronts": float(counts.shared_store.wavefronts),
+        "instructions": float(counts.issued),
+    }
+
+
+def simulate(experiment: Experiment) -> Simulated:
+    """Run every variant at the count case on the simulator, check its answer and count.
+
+    Raises:
+        LessonError: a variant's answer is wrong.
+        HazardError: a variant has a hazard.
+    """
+    if experiment.count_case is None:
+        return Simulated({})
+    if (missing := simulator_fault()) is not None:
+        return Simulated({}, missing)
+    from tilewise.measurements.answers import check_answer, expected_answer, make_inputs, written
+
+    parameters = experiment.count_case
+    first = experiment.launches(next(iter(experiment.variants)), parameters)
+    expected = expected_answer(experiment, first, make_inputs(first))
+    by_variant: dict[str, Mapping[str, float]] = {}
+    for label in experiment.variants:
+        launches = experiment.launches(label, parameters)
+        arrays = make_inputs(launches)
+        summed: dict[str, float] = {}
+        for launch in launches:
+            values = [arrays[parameter.name] for parameter in launch.kernel.parameters]
+            run = launch.kernel.simulate(
+                *values, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_bytes
+            )
+            for name, value in counts_of(run).items():
+                summed[name] = summed.get(name, 0.0) + value
+        if expected is None:
+            expected = {name: arrays[name].copy() for name in written(launches)}
+        check_answer(experiment, label, {name: arrays[name] for name in expected}, expected, "on the simulator")
+        by_variant[label] = summed
+    return Simulated(by_variant)
+
+
+def simulator_fault() -> str | None:
+    """Why the simulator cannot run here, one sentence; None where it can."""
+    try:
+        from tilewise.simulator import compile_kernel
+
+        compile_kernel('extern "C" __global__ void probe(float* out) { out[threadIdx.x] = 1.0f; }')
+    except LessonError as error:
+        return error.message
+    except ImportError as error:
+        return f"The simulator does not import: {error}."
+    except (OSError, RuntimeError) as error:
+        return f"The simulator does not run here: {error}".rstrip(".") + "."
+    return None

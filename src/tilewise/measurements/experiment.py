@@ -1,0 +1,215 @@
+"""An experiment: variants of one piece of work, the sizes to time and to count, and the libraries beside them.
+
+In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its key, and the ``Measurement`` that the
+lesson shows. Running on a GPU is ``bench``'s affair, on the simulator ``counting``'s, files ``archive``'s.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilewise.errors import LessonError
+from tilewise.measurements import session
+from tilewise.measurements.archive import lesson_id, lesson_root
+from tilewise.measurements.counting import COUNTS
+from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens, launch_facts
+from tilewise.measurements.output import Measurement
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What a lesson wants measured."""
+
+    name: str
+    """Its name, unique in the course; also its record's file name."""
+    variants: Mapping[str, Callable[..., Any]]
+    """By label, the naive one first: a function of the parameters that returns a launch or a list of them."""
+    cases: tuple[Parameters, ...]
+    """The sizes that are timed."""
+    count_case: Parameters | None
+    """The size that is simulated and counted; None: nothing is."""
+    bytes: Callable[..., float] | None
+    """Bytes that have to move, from the parameters."""
+    flop: Callable[..., float] | None
+    """Operations that have to be done, from the parameters."""
+    library: Mapping[str, Callable[..., Any]]
+    """By label, what a reader would use instead."""
+    reference: Callable[..., Any] | None
+    """The right answer in float64, from the inputs by name."""
+    tolerance: float
+    """How far an element may be off, as a share of its size and in itself."""
+    arithmetic: str
+    """Which units do the operations."""
+    counts: tuple[str, ...]
+    """Which counts the table shows, keys of ``COUNTS``."""
+    note: str | None
+    """A sentence below the table."""
+    path: str
+    """The lesson's file as messages name it."""
+    line: int
+    """The line of the call."""
+    root: Path
+    """The lessons' folder."""
+    lesson: str
+    """The lesson's id."""
+
+    def error(self, message: str, repair: str = "") -> LessonError:
+        """A fault of this experiment, at the lesson's line."""
+        return LessonError(self.path, self.line, f'measure("{self.name}"): {message}', repair)
+
+    def launches(self, variant: str, parameters: Parameters) -> tuple[Any, ...]:
+        """The launches of a variant at a size.
+
+        Raises:
+            LessonError: its function does not take the parameters or returns something else.
+        """
+        made = self._call(self.variants[variant], f'the variant "{variant}"', parameters)
+        launches = tuple(made) if isinstance(made, list | tuple) else (made,)
+        if not launches or not all(hasattr(launch, "kernel") and hasattr(launch, "case") for launch in launches):
+            raise self.error(
+                f'the variant "{variant}" returned {type(made).__name__}.',
+                "Return kernel.on(case) or a list of those.",
+            )
+        return launches
+
+    def work(self, parameters: Parameters) -> tuple[float | None, float | None]:
+        """Bytes and operations at a size; None for what the lesson does not give."""
+        moved = self._call(self.bytes, "bytes", parameters) if self.bytes else None
+        done = self._call(self.flop, "flop", parameters) if self.flop else None
+        return _number(moved), _number(done)
+
+    def _call(self, function: Callable[..., Any], what: str, parameters: Parameters) -> Any:
+        try:
+            inspect.signature(function).bind(**parameters)
+        except (TypeError, ValueError) as error:
+            raise self.error(
+                f"{what} does not take the parameters {', '.join(parameters)}: {error}.",
+                "Give every function of measure() the names that the cases have.",
+            ) from None
+        return function(**parameters)
+
+    @cached_property
+    def key(self) -> str:
+        """The key of everything that could change the result; see ``key``."""
+        return digest(
+            {
+                "method": METHOD_VERSION,
+                "experiment": self.name,
+                "arithmetic": self.arithmetic,
+                "timed": [self._facts(case) for case in self.cases],
+                "counted": self._facts(self.count_case) if self.count_case is not None else None,
+                "library": {label: function_tokens(function) for label, function in self.library.items()},
+            }
+        )
+
+    def _facts(self, parameters: Parameters) -> dict[str, Any]:
+        return {
+            "parameters": {name: repr(value) for name, value in parameters.items()},
+            "work": self.work(parameters),
+            "variants": {
+                label: [launch_facts(launch) for launch in self.launches(label, parameters)] for label in self.variants
+            },
+        }
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    plain = value.item() if hasattr(value, "item") else value
+    return plain if isinstance(plain, int) else float(plain)
+
+
+def measure(
+    name: str,
+    variants: Mapping[str, Callable[..., Any]],
+    cases: Sequence[Parameters],
+    count_case: Parameters | None = None,
+    *,
+    bytes: Callable[..., float] | None = None,
+    flop: Callable[..., float] | None = None,
+    library: Mapping[str, Callable[..., Any]] | None = None,
+    reference: Callable[..., Any] | None = None,
+    tolerance: float = 1e-5,
+    arithmetic: str = "fp32",
+    counts: Sequence[str] = ("sectors",),
+    note: str | None = None,
+) -> Measurement:
+    """Predict, count and time variants of one piece of work, and show the table.
+
+    With a GPU every variant is checked and timed at ``cases``; without one, ``count_case`` alone is simulated and
+    the recorded times stand. While a lesson is recorded the record is written instead.
+
+    Args:
+        name: the experiment's name: small letters, digits and underscores; its record's file name.
+        variants: by label, the naive one first: ``fn(**parameters)`` returns ``kernel.on(case)`` or a list of
+            those, which run one after the other on the same arrays.
+        cases: the sizes to time, each a mapping of parameter to value.
+        count_case: a size that takes the simulator seconds; it is simulated and counted.
+        bytes: ``fn(**parameters)``, the bytes that have to cross the device memory's interface.
+        flop: ``fn(**parameters)``, the operations that have to be done.
+        library: by label, ``fn(arrays)``, or ``fn(**parameters)`` returning that: it gets the case's device arrays
+            (CuPy) and scalars by name and returns a function of no arguments that does the work and either writes
+            the case's outputs or returns them. It imports its package inside.
+        reference: gets the inputs by name (floating ones as float64), as many as it names, and returns the right
+            answer: a mapping by name, or one array for the last output of the case.
+        tolerance: an element may be off by ``tolerance * (1 + |right|)``.
+        arithmetic: the units that do ``flop``: ``fp32``, ``bf16_matrix``, ... as in the device table.
+        counts: which counts the table shows: ``sectors``, ``requests``, ``wavefronts``, ``instructions``.
+        note: a sentence below the table.
+
+    Returns:
+        What it shows, for figures and prose.
+
+    Raises:
+        LessonError: an argument is wrong, a variant gives a wrong answer, or, where ``TILEWISE_STALE=error``, the
+            record is missing or stale.
+    """
+    frame = sys._getframe(1)
+    file = frame.f_code.co_filename
+    root = lesson_root(file)
+    shown = _shown_path(file, root)
+    experiment = Experiment(
+        name, dict(variants), tuple(dict(case) for case in cases), dict(count_case) if count_case is not None else None,
+        bytes, flop, dict(library or {}), reference, tolerance, arithmetic, tuple(counts), note, shown, frame.f_lineno,
+        root, lesson_id(file, root),
+    )  # fmt: skip
+    _validate(experiment)
+    if (handler := session.handler()) is not None:
+        return handler(experiment)
+    from tilewise.measurements.report import report
+    from tilewise.outputs import sink
+
+    made = report(experiment)
+    sink().add(made)
+    return made
+
+
+def _shown_path(file: str, root: Path) -> str:
+    try:
+        return Path(file).absolute().relative_to(root.absolute().parent).as_posix()
+    except ValueError:
+        return Path(file).name
+
+
+def _validate(experiment: Experiment) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", experiment.name):
+        raise experiment.error("a name is small letters, digits and underscores.", "Rename the experiment.")
+    if not experiment.variants:
+        raise experiment.error("there is nothing to measure.", "Give at least one variant.")
+    if not experiment.cases:
+        raise experiment.error("there is no case to time.", "Give cases=[{...}].")
+    if both := sorted(set(experiment.variants) & set(experiment.library)):
+        raise experiment.error(f'"{both[0]}" is a variant and a library.', "Give one of them another label.")
+    if unknown := sorted(set(experiment.counts) - set(COUNTS)):
+        raise experiment.error(f'there is no count "{unknown[0]}".', f"Known: {', '.join(COUNTS)}.")
+    if experiment.reference is None and len(experiment.variants) + len(experiment.library) < 2:
+        raise experiment.error("nothing says whether the answer is right.", "Give reference=.")

@@ -1,0 +1,134 @@
+"""Hardware counters for records: the count case of each experiment under Nsight Compute, in a child process.
+
+In: a lesson and the records just written. Out: the same records with counters in the rows of the count case. The
+child replays the lesson, opens the profiler's range around each variant's launches alone, and says in a manifest in
+which order; the parent reads the tool's table beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewise.gpu.counters import ncu_command, parse_counters
+from tilewise.measurements.counting import Simulated
+from tilewise.measurements.record import Record, Row
+from tilewise.measurements.report import assemble
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.output import Measurement
+
+TIME_LIMIT_S = 900
+"""How long the child may take for one lesson."""
+
+Counted = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+class CountingChild:
+    """The handler in the child: launches each variant at the count case inside the profiler's range."""
+
+    def __init__(self, wanted: Sequence[str], manifest: Path) -> None:
+        self._wanted = set(wanted)
+        self._manifest = manifest
+        self._entries: list[dict[str, Any]] = []
+
+    def __call__(self, experiment: Experiment) -> Measurement:
+        """Launch its variants, each once unobserved, so that nothing is compiled in the range, and once observed."""
+        if experiment.name in self._wanted and experiment.count_case is not None:
+            for label in experiment.variants:
+                self._launch(experiment, label)
+        self._manifest.write_text(json.dumps(self._entries), encoding="utf-8")
+        return assemble(experiment, Simulated({}), None, "", (), ())
+
+    def _launch(self, experiment: Experiment, label: str) -> None:
+        import cupy
+
+        from tilewise.measurements.bench import launcher, on_device
+
+        assert experiment.count_case is not None
+        launches = experiment.launches(label, experiment.count_case)
+        launcher(launches, on_device(launches))()
+        call = launcher(launches, on_device(launches))
+        cupy.cuda.get_current_stream().synchronize()
+        cupy.cuda.runtime.profilerStart()
+        call()
+        cupy.cuda.get_current_stream().synchronize()
+        cupy.cuda.runtime.profilerStop()
+        self._entries.append({"experiment": experiment.name, "variant": label, "launches": len(launches)})
+
+
+def count_lesson(ncu: str, lesson: str, experiments: Sequence[str],
+                 run: Callable[..., Any] = subprocess.run) -> Counted:  # fmt: skip
+    """Count the variants of a lesson's experiments with Nsight Compute.
+
+    Args:
+        ncu: the tool.
+        lesson: the lesson's id or path.
+        experiments: which of its experiments.
+        run: ``subprocess.run`` or a stand-in.
+
+    Returns:
+        Counters by experiment, variant and our name, summed over the variant's launches.
+
+    Raises:
+        ValueError: the tool failed or its table does not fit; the message is what it said.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
+        child = [sys.executable, "-m", "tilewise", "count-child", lesson, "--manifest", str(manifest),
+                 *(part for name in experiments for part in ("--experiment", name))]  # fmt: skip
+        done = run(ncu_command(ncu, log, child), capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
+        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        if not manifest.is_file():
+            raise ValueError(f"nothing was launched. {_tail(said or done.stdout + done.stderr)}")
+        return match_counters(json.loads(manifest.read_text(encoding="utf-8")), parse_counters(said))
+
+
+def _tail(text: str) -> str:
+    return " ".join(text.split())[-400:]
+
+
+def match_counters(manifest: Sequence[Mapping[str, Any]],
+                   launches: Sequence[tuple[str, Mapping[str, float]]]) -> Counted:  # fmt: skip
+    """Sum the counters of launches over the variants that made them.
+
+    Raises:
+        ValueError: there are more or fewer launches than the manifest says.
+    """
+    expected = sum(int(entry["launches"]) for entry in manifest)
+    if expected != len(launches):
+        raise ValueError(f"{expected} launches were to be counted and Nsight Compute saw {len(launches)}")
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    at = 0
+    for entry in manifest:
+        summed: dict[str, float] = {}
+        for _, values in launches[at : at + int(entry["launches"])]:
+            for name, value in values.items():
+                summed[name] = summed.get(name, 0.0) + value
+        at += int(entry["launches"])
+        found.setdefault(entry["experiment"], {})[entry["variant"]] = summed
+    return found
+
+
+def with_counters(record: Record, experiment: Experiment, counted: Mapping[str, Mapping[str, float]]) -> Record:
+    """A record with counters in the rows of the count case, which are added where that was not timed."""
+    assert experiment.count_case is not None
+    case = dict(experiment.count_case)
+    moved, done = experiment.work(case)
+    rows = []
+    left = dict(counted)
+    for row in record.rows:
+        if dict(row.case) == case and row.variant in counted:
+            rows.append(replace(row, counters=dict(left.pop(row.variant))))
+        elif row.samples_us:
+            rows.append(row)
+    rows += [Row(label, "variant", case, (), None, None, None, dict(values), moved, done)
+             for label, values in left.items()]  # fmt: skip
+    return replace(record, rows=tuple(rows))

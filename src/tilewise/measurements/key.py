@@ -1,0 +1,187 @@
+"""The key of a measurement: a hash of everything that could change its result, and of nothing else.
+
+In: launches, library functions, cell text. Out: a hex digest. Comments, white space, region markers and ``#line``
+do not count in CUDA C; comments, layout and docstrings do not count in Python. A variant's own function does not
+count either: all it decides is in the launches that it returns, and those count in full.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import linecache
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+METHOD_VERSION = 1
+"""Raised whenever timing or counting changes so that older figures no longer compare."""
+
+_TOKEN = re.compile(
+    r"""
+    (?P<comment>//[^\n]*|/\*.*?\*/)
+  | (?P<directive>^[ \t]*\#(?:[^\n\\]|\\\n|\\.)*)
+  | (?P<raw>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+  | (?P<word>[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.'])*)
+  | (?P<mark><<<|>>>|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|[^\s\w])
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+
+
+def c_tokens(source: str) -> tuple[str, ...]:
+    """The tokens of CUDA C: no comments, no white space, no ``#line``.
+
+    A preprocessor directive is one token with its white space collapsed, since line ends matter in it.
+    """
+    tokens = []
+    for match in _TOKEN.finditer(source):
+        if match.lastgroup == "comment":
+            continue
+        if match.lastgroup == "directive":
+            text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", match.group(), flags=re.DOTALL).replace("\\\n", " ")
+            text = " ".join(text.split()).replace("# ", "#", 1)
+            if text.startswith("#line") or text == "#":
+                continue
+            tokens.append(text)
+        else:
+            tokens.append(match.group())
+    return tuple(tokens)
+
+
+def python_tree(tree: ast.AST) -> Any:
+    """A syntax tree as nested lists without positions, docstrings, contexts or empty fields.
+
+    Empty fields are left out so that the same code has the same tree under every version of Python.
+    """
+    fields: list[Any] = []
+    for name, value in ast.iter_fields(tree):
+        if name in ("ctx", "type_comment", "kind") or value is None or value == []:
+            continue
+        fields.append([name, _plain(_without_docstring(value) if name == "body" else value)])
+    return [type(tree).__name__, fields]
+
+
+def _without_docstring(body: Any) -> Any:
+    first = body[0] if isinstance(body, list) and body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        return body[1:]
+    return body
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ast.AST):
+        return python_tree(value)
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return repr(value)
+
+
+def python_tokens(text: str) -> str:
+    """Python text in a form that layout, comments and docstrings do not change."""
+    return json.dumps(python_tree(ast.parse(text)))
+
+
+def function_tokens(function: Callable[..., Any]) -> str:
+    """A function or lambda, and every function of the same file that it calls, as ``python_tokens`` has them.
+
+    Functions of other files count by their names alone; so does a callable that is no Python function.
+    """
+    seen: dict[str, Any] = {}
+    _collect(function, seen)
+    return json.dumps([seen[name] for name in sorted(seen)])
+
+
+def _collect(function: Any, seen: dict[str, Any]) -> None:
+    if not isinstance(function, FunctionType):
+        seen.setdefault(getattr(function, "__qualname__", type(function).__qualname__), None)
+        return
+    code = function.__code__
+    label = f"{function.__qualname__}:{code.co_firstlineno}"
+    if label in seen:
+        return
+    seen[label] = None
+    node = _definition(code)
+    seen[label] = python_tree(node) if node is not None else [code.co_code.hex(), repr(code.co_consts)]
+    closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+    used = [function.__globals__.get(name) for name in _names(code)]
+    for other in [*used, *closed]:
+        if isinstance(other, FunctionType) and other.__code__.co_filename == code.co_filename:
+            _collect(other, seen)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _names(code: CodeType) -> Iterable[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _definition(code: CodeType) -> ast.AST | None:
+    """The syntax tree of the function whose code this is, found in its file."""
+    text = "".join(linecache.getlines(code.co_filename))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    kinds = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and _starts(node) == code.co_firstlineno
+             and (isinstance(node, ast.Lambda)) == (code.co_name == "<lambda>")]  # fmt: skip
+    if len(found) < 2:
+        return found[0] if found else None
+    spots = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
+    for node in sorted(found, key=lambda node: node.col_offset, reverse=True):
+        span = ((node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0))
+        if spots and span[0] <= max(spots) <= span[1]:
+            return node
+    return found[0]
+
+
+def _starts(node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def kernel_facts(kernel: Any) -> dict[str, Any]:
+    """What of a kernel can change its speed."""
+    return {
+        "tokens": c_tokens(kernel.source),
+        "name": kernel.name,
+        "defines": sorted((str(name), str(value)) for name, value in dict(kernel.defines or {}).items()),
+        "options": [str(option) for option in kernel.options or ()],
+    }
+
+
+def launch_facts(launch: Any) -> dict[str, Any]:
+    """What of a launch can change its speed."""
+    return {
+        "kernel": kernel_facts(launch.kernel),
+        "grid": list(_three(launch.grid)),
+        "block": list(_three(launch.block)),
+        "shared_bytes": int(launch.shared_bytes),
+        "inputs": launch.case.fingerprint(),
+    }
+
+
+def _three(shape: int | Sequence[int]) -> tuple[int, ...]:
+    parts = (shape,) if isinstance(shape, int) else tuple(int(part) for part in shape)
+    return parts + (1,) * (3 - len(parts))
+
+
+def digest(facts: Mapping[str, Any]) -> str:
+    """A key from facts: the SHA-256 of their canonical JSON."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def text_key(cell_source: str) -> str:
+    """The key of a text record: the tokens of the cell that printed it."""
+    return digest({"method": METHOD_VERSION, "cell": python_tokens(cell_source)})

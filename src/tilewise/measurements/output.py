@@ -1,0 +1,191 @@
+"""The measurement as an output: one table of bound, simulated, counted, recorded and here, and where it was born.
+
+In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. A column that
+is empty for all rows is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any, ClassVar
+
+from tilewise.measurements.counting import COUNTS, total
+from tilewise.measurements.slugs import case_text
+from tilewise.outputs import Cell, Column, Context, Output, Table
+
+_UNITS = (("us", 1.0), ("ms", 1e3), ("s", 1e6))
+
+
+@dataclass(frozen=True)
+class Measurement(Output):
+    """What ``measure`` shows."""
+
+    kind: ClassVar[str] = "measurement"
+    name: str
+    """The experiment's name."""
+    lesson: str
+    """The lesson's id."""
+    count_case: Mapping[str, Any] | None
+    """The size at which was simulated and counted."""
+    counts: tuple[str, ...]
+    """Which counts the table shows."""
+    rows: tuple[Mapping[str, Any], ...]
+    """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted, recorded
+    (median, p20, p80), here (likewise), unit, library, device, date, share, gb_per_s, tflop_per_s."""
+    provenance: Mapping[str, Any] | None
+    """Of the record; None where there is none."""
+    record: str | None
+    """The record's file as messages name it; None where there is none."""
+    stale: str
+    """Why the recorded figures are not current, and the command that repairs it; empty where they are."""
+    notes: tuple[str, ...]
+    """Sentences below the table."""
+    inputs: tuple[str, ...]
+    """Files whose change changes this output: the record, where it is or would be."""
+
+    @property
+    def repair(self) -> str:
+        """The command that makes the record anew."""
+        return f"tilewise record {self.lesson}"
+
+    def table(self) -> Table:
+        """The rows as a table, with its units in the headings."""
+        builder = _Columns(self)
+        builder.labels()
+        builder.times("bound", "bound", lambda row: row.get("bound"), _bound_title)
+        for name in self.counts:
+            builder.counted(name)
+        mark = "stale" if self.stale else "measured"
+        title = _recorded_title(self)
+        builder.times("recorded", "recorded", lambda row: _median(row.get("recorded")), title, mark)
+        builder.plain(Column("share of the bound", "%", "right"),
+                      lambda row: _rounded(100 * row["share"], 3) if row.get("share") else None)  # fmt: skip
+        rate = "gb_per_s" if any(row.get("limited_by") == "memory" for row in self.rows) else "tflop_per_s"
+        builder.plain(Column("rate", {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}[rate], "right"),
+                      lambda row: _rounded(row.get(rate), 4))  # fmt: skip
+        builder.times("here", "here", lambda row: _median(row.get("here")), _here_title, "measured")
+        return Table(builder.columns, builder.rows())
+
+    def text(self) -> str:
+        """The table and the sentences below it."""
+        return "\n".join([f"{self.name}", self.table().text(), *self._lines()])
+
+    def markdown(self, context: Context) -> str:
+        """The table, its notes and, folded, where the recorded figures come from."""
+        parts = [f'<div class="tw-measurement" id="{escape(context.unique(self.name))}">', self.table().html()]
+        if self.stale:
+            parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
+        parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]
+        if self.provenance is not None:
+            members = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in self._facts())
+            summary = escape(f"Recorded on {self.provenance['device']}, {self.provenance['date']}")
+            parts.append(f'<details class="tw-provenance"><summary>{summary}</summary><dl>{members}</dl></details>')
+        return context.html_block("\n".join([*parts, "</div>"]))
+
+    def _lines(self) -> list[str]:
+        lines = [self.stale] if self.stale else []
+        if self.provenance is not None:
+            lines.append("recorded on " + ", ".join(f"{name} {value}" if name != "device" else value
+                                                    for name, value in self._facts() if name != "record"))  # fmt: skip
+        return [*lines, *self.notes]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Where the recorded figures come from, for a reader."""
+        kept = self.provenance or {}
+        found = [("device", kept.get("device")), ("date", kept.get("date")), ("driver", kept.get("driver"))]
+        for name, label, unit in (("sm_clock_mhz", "SM clock", "MHz"), ("memory_clock_mhz", "memory clock", "MHz"),
+                                  ("power_limit_w", "power limit", "W"),
+                                  ("temperature_c", "temperature", "°C")):  # fmt: skip
+            if kept.get(name) is not None:
+                found.append((label, f"{kept[name]:.0f} {unit}"))
+        ceilings = kept.get("ceilings") or {}
+        if "memory_gb_per_s" in ceilings:
+            found.append(("fastest memory probe", f"{ceilings['memory_gb_per_s']:,.0f} GB/s"))
+        versions = kept.get("versions") or {}
+        names = {"cuda_runtime": "CUDA", "cupy": "CuPy", "torch": "torch", "cudnn": "cuDNN", "triton": "Triton"}
+        shown = ", ".join(f"{label} {versions[name]}" for name, label in names.items() if name in versions)
+        found += [("versions", shown or None), ("record", self.record)]
+        return [(label, str(value)) for label, value in found if value]
+
+
+def _median(times: Mapping[str, float] | None) -> float | None:
+    return times["median"] if times else None
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else float(f"{value:.{digits}g}")
+
+
+def _spread(times: Mapping[str, float]) -> str:
+    return f"p20 {times['p20']:,.4g} us, median {times['median']:,.4g} us, p80 {times['p80']:,.4g} us"
+
+
+def _bound_title(row: Mapping[str, Any]) -> str | None:
+    return f"set by {row['limited_by']}" if row.get("limited_by") else None
+
+
+def _here_title(row: Mapping[str, Any]) -> str | None:
+    return _spread(row["here"]) if row.get("here") else None
+
+
+def _recorded_title(made: Measurement) -> Any:
+    def title(row: Mapping[str, Any]) -> str | None:
+        if not row.get("recorded"):
+            return None
+        return f"{row['device']}, {row['date']}: {_spread(row['recorded'])}"
+
+    return title
+
+
+class _Columns:
+    """Builds a table column by column and leaves out the empty ones."""
+
+    def __init__(self, made: Measurement) -> None:
+        self._made = made
+        self.columns: list[Column] = []
+        self._cells: list[list[Any]] = [[] for _ in made.rows]
+
+    def rows(self) -> list[list[Any]]:
+        return self._cells
+
+    def plain(self, column: Column, value: Any) -> None:
+        values = [value(row) for row in self._made.rows]
+        if any(entry is not None for entry in values):
+            self.columns.append(column)
+            for cells, entry in zip(self._cells, values, strict=True):
+                cells.append(entry)
+
+    def labels(self) -> None:
+        self.plain(Column("variant", "", "left"),
+                   lambda row: Cell(row["variant"], "library") if row["role"] == "library" else row["variant"])  # fmt: skip
+        names = dict.fromkeys(name for row in self._made.rows for name in row["parameters"])
+        for name in names:
+            self.plain(Column(name, "", "right"), lambda row, name=name: row["parameters"].get(name))
+
+    def times(self, name: str, what: str, value: Any, title: Any, mark: str = "predicted") -> None:
+        found = [entry for row in self._made.rows if (entry := value(row)) is not None]
+        if not found:
+            return
+        middle = sorted(found)[len(found) // 2]
+        unit, scale = max(((unit, scale) for unit, scale in _UNITS if middle >= scale), key=lambda pair: pair[1],
+                          default=_UNITS[0])  # fmt: skip
+
+        def cell(row: Mapping[str, Any]) -> Cell | None:
+            entry = value(row)
+            return None if entry is None else Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark)
+
+        self.plain(Column(what, unit, "right"), cell)
+
+    def counted(self, name: str) -> None:
+        at = f"at {case_text(self._made.count_case)}" if self._made.count_case else ""
+        seen: set[str] = set()
+        first = [not (row["variant"] in seen or seen.add(row["variant"])) for row in self._made.rows]  # type: ignore[func-returns-value]
+        for source, mark in (("simulated", "predicted"), ("counted", "measured")):
+            values = [total(row.get(source), name) if lead else None
+                      for row, lead in zip(self._made.rows, first, strict=True)]  # fmt: skip
+            if any(entry is not None for entry in values):
+                self.columns.append(Column(f"{COUNTS[name].title} {source} {at}".strip(), "", "right"))
+                for cells, entry in zip(self._cells, values, strict=True):
+                    cells.append(None if entry is None else Cell(int(entry), None, None, mark))

@@ -1,0 +1,164 @@
+"""Playback: a lesson's code cells run in order, in this process, for the commands that record, count and list.
+
+In: a lesson's id or path. Out: nothing by itself; experiments go to the handler that is installed, and the text of
+``record="..."`` cells to a callback. A cell that fails is reported and the rest goes on, since a machine that can
+record may lack what another cell needs. The site's runner is not used, and no header is parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from tilewise.errors import LessonError, nearest
+from tilewise.gpu.device import gpu_here
+from tilewise.lesson.model import Cell
+from tilewise.lesson.percent import parse_cells
+from tilewise.outputs import CollectingSink, PrintingSink, installed
+
+
+@dataclass(frozen=True)
+class LessonFile:
+    """A lesson found on disk."""
+
+    id: str
+    """Its id, e.g. ``speed/roofline``."""
+    file: Path
+    """Its file."""
+    shown: str
+    """The file as messages name it."""
+    root: Path
+    """The lessons' folder."""
+    cells: tuple[Cell, ...]
+    """All its cells."""
+
+    def experiments(self) -> tuple[str, ...]:
+        """The names that it gives to ``measure``, as far as they stand there in quotes."""
+        names = []
+        for cell in self.cells:
+            if cell.kind != "code":
+                continue
+            for node in ast.walk(ast.parse(cell.source)):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "measure":
+                    given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "name")]
+                    names += [entry.value for entry in given
+                              if isinstance(entry, ast.Constant) and isinstance(entry.value, str)]  # fmt: skip
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that raised."""
+
+    place: str
+    """File and line."""
+    message: str
+    """What it said, one line."""
+
+
+def project_lessons(root: Path) -> tuple[str, ...]:
+    """The ids of all lessons under a folder, by name."""
+    files = [file for file in root.rglob("*.py") if _starts_as_lesson(file)]
+    return tuple(sorted(file.relative_to(root).with_suffix("").as_posix() for file in files))
+
+
+def _starts_as_lesson(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.readline().rstrip() == b"# ---"
+
+
+def find_lesson(name: str, root: Path) -> LessonFile:
+    """A lesson by its id or its path.
+
+    Args:
+        name: ``speed/roofline``, ``lessons/speed/roofline.py`` or any path to the file.
+        root: the lessons' folder.
+
+    Raises:
+        LessonError: there is no such lesson, or it cannot be cut into cells.
+    """
+    for file in (root / f"{name.removesuffix('.py')}.py", Path(name)):
+        if file.is_file():
+            return _read(file.absolute(), root.absolute())
+    raise LessonError(name, 0, "there is no such lesson.", nearest(name, project_lessons(root)))
+
+
+def _read(file: Path, root: Path) -> LessonFile:
+    inside = file.is_relative_to(root)
+    shown = file.relative_to(root.parent).as_posix() if inside else file.name
+    identity = file.relative_to(root).with_suffix("").as_posix() if inside else file.stem
+    lines = file.read_text(encoding="utf-8").replace("\r\n", "\n").split("\n")
+    header = next((at for at, line in enumerate(lines) if at and line.rstrip() == "# ---"), -1)
+    return LessonFile(identity, file, shown, root, parse_cells(lines, header + 1, shown))
+
+
+def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = None) -> list[Failure]:
+    """Run a lesson's code cells in order in one namespace.
+
+    Args:
+        lesson: the lesson.
+        record_text: gets each ``record="..."`` cell and what it printed; without it such cells are run like others.
+
+    Returns:
+        The cells that raised. A cell whose ``needs`` are missing here is left out.
+    """
+    failures = []
+    module = ModuleType(f"tilewise_lesson_{lesson.id.replace('/', '_')}")
+    module.__file__ = str(lesson.file)
+    with _importable(lesson, module):
+        for cell in lesson.cells:
+            if cell.kind != "code" or missing_needs(cell):
+                continue
+            recorded = bool(cell.record and record_text)
+            taken = io.StringIO()
+            try:
+                with contextlib.redirect_stdout(taken), installed(PrintingSink() if recorded else CollectingSink()):
+                    _execute(lesson, cell, module)
+                if recorded and record_text:
+                    record_text(cell, taken.getvalue().rstrip("\n"))
+            except KeyboardInterrupt:
+                raise
+            except LessonError as error:
+                failures.append(Failure(str(error).split(": ", 1)[0], f"{error.message} {error.repair}".strip()))
+            except (Exception, SystemExit) as error:
+                failures.append(Failure(_place(lesson, cell, error), f"{type(error).__name__}: {error}"))
+    return failures
+
+
+def missing_needs(cell: Cell) -> tuple[str, ...]:
+    """What a cell needs and this machine lacks."""
+    return tuple(need for need in cell.needs if not (gpu_here() if need == "gpu" else find_spec(need)))
+
+
+@contextlib.contextmanager
+def _importable(lesson: LessonFile, module: ModuleType) -> Iterator[None]:
+    kept = list(sys.path)
+    sys.path[:0] = [str(lesson.file.parent), str(lesson.root)]
+    sys.modules[module.__name__] = module
+    try:
+        yield
+    finally:
+        sys.path[:] = kept
+        del sys.modules[module.__name__]
+
+
+def _execute(lesson: LessonFile, cell: Cell, module: ModuleType) -> None:
+    tree = ast.increment_lineno(ast.parse(cell.source), cell.source_line - 1)
+    exec(compile(tree, str(lesson.file), "exec"), module.__dict__)
+
+
+def _place(lesson: LessonFile, cell: Cell, error: BaseException) -> str:
+    """The lesson's own line that an exception came from."""
+    line, frame = cell.first_line, error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == str(lesson.file):
+            line = frame.tb_lineno
+        frame = frame.tb_next
+    return f"{lesson.shown}:{line}"

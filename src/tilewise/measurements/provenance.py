@@ -1,0 +1,92 @@
+"""Provenance: where, when and with what a measurement was taken, and nothing about whose machine it was.
+
+In: the GPU's state before and after, and the modules that took part. Out: a plain mapping for a record. No host
+name, user name, path or serial number gets in.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from tilewise.gpu.device import State
+from tilewise.models.roofline import Ceilings
+
+_PACKAGES = {"cupy": "cupy", "numpy": "numpy", "torch": "torch", "triton": "triton", "numba": "numba"}
+
+
+def versions() -> dict[str, str]:
+    """Versions of CUDA's parts and of those packages that have been imported."""
+    found = {"python": ".".join(str(part) for part in sys.version_info[:3])}
+    for name, module in _PACKAGES.items():
+        if module in sys.modules and (version := getattr(sys.modules[module], "__version__", None)):
+            found[name] = str(version)
+    if "cupy" in sys.modules:
+        found.update(_cuda_versions(sys.modules["cupy"]))
+    if "torch" in sys.modules:
+        found.update(_torch_versions(sys.modules["torch"]))
+    return dict(sorted(found.items()))
+
+
+def _cuda_versions(cupy: Any) -> dict[str, str]:
+    found = {"cuda_runtime": _dotted(cupy.cuda.runtime.runtimeGetVersion())}
+    try:
+        found["nvrtc"] = ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion())
+    except (AttributeError, RuntimeError):
+        pass
+    return found
+
+
+def _torch_versions(torch: Any) -> dict[str, str]:
+    try:
+        cudnn = torch.backends.cudnn.version()
+    except (AttributeError, RuntimeError):
+        cudnn = None
+    found = {"torch_cuda": str(torch.version.cuda)} if getattr(torch.version, "cuda", None) else {}
+    if cudnn:
+        found["cudnn"] = f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}"
+    return found
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def provenance(name: str, properties: Mapping[str, Any], now: State, ceilings: Ceilings, notes: list[str],
+               day: str | None = None) -> dict[str, Any]:  # fmt: skip
+    """What a record says about its birth.
+
+    Args:
+        name: the device's name as its driver gives it.
+        properties: what CUDA says of the device.
+        now: clocks, power and heat, read right after the GPU was busy.
+        ceilings: what probes reached on the device.
+        notes: sentences about what was odd, e.g. a clock that fell.
+        day: the UTC day as ``2026-11-21``; today where not given.
+    """
+    return {
+        "device": name,
+        "date": day or datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "driver": now.driver,
+        "sm_count": _whole(properties.get("multiProcessorCount")),
+        "l2_bytes": _whole(properties.get("l2CacheSize")),
+        "memory_bytes": _whole(properties.get("totalGlobalMem")),
+        "sm_clock_mhz": now.sm_clock_mhz,
+        "memory_clock_mhz": now.memory_clock_mhz,
+        "power_limit_w": now.power_limit_w,
+        "temperature_c": now.temperature_c,
+        "ceilings": {
+            "memory_gb_per_s": ceilings.memory_gb_per_s,
+            "tflop_per_s": dict(ceilings.tflop_per_s),
+            "launch_us": ceilings.launch_us,
+            "probes": dict(ceilings.probes),
+        },
+        "versions": versions(),
+        "notes": list(notes),
+    }
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)

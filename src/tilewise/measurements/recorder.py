@@ -1,0 +1,162 @@
+"""The recorder: experiments of a lesson timed on this machine's GPU and written as records.
+
+In: experiments, one by one, as ``measure`` hands them over. Out: record files, whole or not at all; a failed or
+interrupted experiment leaves its old record. Counters are added afterwards by ``hardware``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewise.errors import LessonError
+from tilewise.gpu.timing import FLUSH_BYTES, Plan
+from tilewise.lesson.model import Cell
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.counting import Simulated
+from tilewise.measurements.key import METHOD_VERSION, text_key
+from tilewise.measurements.provenance import provenance
+from tilewise.measurements.record import Record, RecordError, TextRecord, read_record, write_record
+from tilewise.measurements.report import assemble
+from tilewise.models.roofline import Ceilings
+
+if TYPE_CHECKING:
+    from tilewise.gpu.device import State
+    from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.output import Measurement
+
+Progress = Callable[[str], None]
+
+
+class Laboratory:
+    """This machine's GPU, its name and its ceilings, found once a process."""
+
+    @cached_property
+    def name(self) -> str:
+        """The device's name as its driver gives it."""
+        from tilewise.gpu.device import device_name
+
+        return device_name()
+
+    @cached_property
+    def _probed(self) -> tuple[Ceilings, float]:
+        from tilewise.gpu.ceilings import measure_ceilings
+        from tilewise.measurements.bench import busy_state
+
+        return measure_ceilings(busy_state().sm_clock_mhz)
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """What probes reach."""
+        return self._probed[0]
+
+    @property
+    def event_pair_us(self) -> float:
+        """Microseconds between two events around nothing."""
+        return self._probed[1]
+
+    def provenance(self, now: State, notes: list[str]) -> dict[str, Any]:
+        """What a record taken now says about its birth."""
+        from tilewise.gpu.device import properties
+
+        return provenance(self.name, properties(), now, self.ceilings, notes)
+
+
+@dataclass
+class Recorder:
+    """Takes the experiments of one lesson."""
+
+    archive: Archive
+    """Where records are looked for."""
+    out: Path
+    """The folder that holds a folder a device; usually the archive's own."""
+    laboratory: Laboratory
+    """The GPU."""
+    plan: Plan
+    """How long timing goes on."""
+    progress: Progress
+    """Told, in a line, what is going on."""
+    force: bool = False
+    """Whether to record anew what is current."""
+    done: list[str] = field(default_factory=list)
+    """Experiments whose record is current now."""
+    texts: list[str] = field(default_factory=list)
+    """Text records that are current now."""
+    failed: list[LessonError] = field(default_factory=list)
+    """What went wrong."""
+
+    def path(self, experiment: str) -> Path:
+        """Where an experiment's record is written."""
+        return self._placed(self.archive.path(experiment, self.laboratory.name))
+
+    def _placed(self, path: Path) -> Path:
+        return self.out / path.relative_to(self.archive.folder)
+
+    def __call__(self, experiment: Experiment) -> Measurement:
+        """Time an experiment and write its record, unless that is current."""
+        kept = self.current(experiment)
+        if kept is not None and not self.force:
+            self.progress(f"{experiment.name}: its record of {kept.provenance['date']} is current")
+            self.done.append(experiment.name)
+            return assemble(experiment, Simulated({}), kept, "", (), ())
+        try:
+            record = self._record(experiment)
+        except LessonError as error:
+            self.failed.append(error)
+            raise
+        except Exception as error:
+            fault = experiment.error(f"recording failed: {type(error).__name__}: {error}. The old record is kept.")
+            self.failed.append(fault)
+            raise fault from error
+        write_record(record, self.path(experiment.name))
+        self.done.append(experiment.name)
+        for row in record.rows:
+            shown = ", ".join(f"{name}={value}" for name, value in row.case.items())
+            self.progress(f"{experiment.name}: {row.variant} ({shown}) {row.median:,.4g} us "
+                          f"[{row.p20:,.4g}, {row.p80:,.4g}], {len(row.samples_us)} samples")  # fmt: skip
+        return assemble(experiment, Simulated({}), record, "", (), ())
+
+    def current(self, experiment: Experiment) -> Record | None:
+        """The record of this device whose key is the experiment's own, if there is one."""
+        for path in (self.path(experiment.name), self.archive.path(experiment.name, self.laboratory.name)):
+            try:
+                record = read_record(path) if path.is_file() else None
+            except RecordError as error:
+                self.progress(f"{error} It is recorded anew.")
+                continue
+            if record is not None and record.key == experiment.key:
+                return record
+        return None
+
+    def _record(self, experiment: Experiment) -> Record:
+        from tilewise.measurements.bench import run_bench
+
+        made = run_bench(experiment, self.plan, self.progress)
+        method = {
+            "version": METHOD_VERSION,
+            "timer": "CUDA events around each repetition",
+            "order": "contenders in turn, round by round, in one process",
+            "l2": f"cold: {FLUSH_BYTES} bytes read before each repetition",
+            "lead_in": "a spinning kernel before the first event",
+            "event_pair_us": self.laboratory.event_pair_us,
+        }
+        return Record(experiment.name, experiment.lesson, experiment.key, experiment.arithmetic,
+                      self.laboratory.provenance(made.state, list(made.notes)), made.rows, method)  # fmt: skip
+
+    def record_text(self, lesson: str, cell: Cell, text: str) -> None:
+        """Write what a cell printed, unless the record of it is current."""
+        from tilewise.measurements.bench import busy_state
+
+        path = self._placed(self.archive.text_path(lesson, cell.record, self.laboratory.name))
+        kept = self.archive.text_record(lesson, cell.record, cell.source, self.laboratory.name)
+        if kept is not None and not kept.stale and not self.force and kept.text == text:
+            self.texts.append(cell.record)
+            self.progress(f"{lesson}: the text record {cell.record} is current")
+            return
+        made = TextRecord(lesson, cell.record, text_key(cell.source), self.laboratory.provenance(busy_state(), []), text)
+        write_record(made, path)
+        self.texts.append(cell.record)
+        self.progress(f"{lesson}: wrote the text record {cell.record}, {len(text.splitlines())} lines")

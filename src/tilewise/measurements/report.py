@@ -1,0 +1,152 @@
+"""The report: an experiment's rows put together from models, simulator, record and this machine's GPU.
+
+In: an experiment. Out: a ``Measurement``. In a build (``TILEWISE_BUILD=1``) or with ``TILEWISE_BACKEND=simulator``
+no GPU is touched. ``TILEWISE_STALE=error`` makes a missing or stale record an error; otherwise it is marked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewise.errors import LessonError
+from tilewise.gpu.device import gpu_here
+from tilewise.measurements.archive import Archive, ceilings_of, rates_of
+from tilewise.measurements.counting import Simulated, simulate
+from tilewise.measurements.output import Measurement
+from tilewise.measurements.record import Record, Row
+from tilewise.models.devices import device
+from tilewise.models.roofline import Ceilings, bound, stated
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+
+
+def report(experiment: Experiment) -> Measurement:
+    """Predict, simulate, look up and, where there is a GPU, time an experiment.
+
+    Raises:
+        LessonError: a wrong answer, an unreadable record, or a stale one where that is an error.
+    """
+    simulated = simulate(experiment)
+    archive = Archive(experiment.root)
+    timed, notes, name_here = _here(experiment)
+    record = archive.record(experiment.name, name_here)
+    stale = staleness(experiment, record)
+    if stale and os.environ.get("TILEWISE_STALE") == "error":
+        message, _, command = stale.partition(" Record it ")
+        raise experiment.error(message, f"Record it {command}")
+    if simulated.missing:
+        notes.append(f"Nothing was simulated here: {simulated.missing}")
+    return assemble(experiment, simulated, record, stale, timed, notes)
+
+
+def staleness(experiment: Experiment, record: Record | None) -> str:
+    """Why an experiment's record is not current, with the command that repairs it; empty where it is."""
+    command = f"tilewise record {experiment.lesson}"
+    if record is None:
+        return f"{experiment.name} has no record yet. Record it on a GPU: {command}"
+    if record.key != experiment.key:
+        return (f"The record of {experiment.name} from {record.provenance['date']} is stale: what it measured has "
+                f"changed since. Record it anew on a GPU: {command}")  # fmt: skip
+    return ""
+
+
+def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]:
+    """Times on this machine's GPU, what was odd, and its name; nothing where there is none."""
+    if not gpu_here():
+        return (), [], None
+    from tilewise.measurements.bench import GLANCE, here, run_bench
+
+    made = run_bench(experiment, GLANCE, lambda line: print(line, file=sys.stderr, flush=True))
+    name, _ = here()
+    notes = [f"Here: {name}.", *made.notes]
+    return made.rows, notes, name
+
+
+def assemble(experiment: Experiment, simulated: Simulated, record: Record | None, stale: str,
+             timed: Sequence[Row], notes: Sequence[str]) -> Measurement:  # fmt: skip
+    """The table of an experiment from its parts.
+
+    Args:
+        experiment: what was measured.
+        simulated: the simulator's counts.
+        record: the record, or None.
+        stale: why the record is not current, or nothing.
+        timed: rows of this machine's GPU; empty for none.
+        notes: sentences to put below.
+    """
+    kept = {(row.variant, _case(row.case)): row for row in record.rows} if record else {}
+    own = {(row.variant, _case(row.case)): row for row in timed}
+    counted = {row.variant: row.counters for row in record.rows if row.counters} if record else {}
+    rows = []
+    for parameters in experiment.cases:
+        for label in [*experiment.variants, *experiment.library]:
+            at = (label, _case(parameters))
+            role = "library" if label in experiment.library else "variant"
+            if role == "library" and at not in kept and at not in own:
+                continue
+            rows.append(_row(experiment, label, role, parameters, kept.get(at), own.get(at), record)
+                        | {"simulated": simulated.by_variant.get(label), "counted": counted.get(label)})  # fmt: skip
+    sentences = [*notes, *(record.provenance.get("notes", []) if record else [])]
+    if experiment.note:
+        sentences.append(experiment.note)
+    archive = Archive(experiment.root)
+    path = archive.find(experiment.name) if record else None
+    shown = archive.shown(archive.path(experiment.name, record.provenance["device"])) if record else None
+    return Measurement(experiment.name, experiment.lesson, experiment.count_case, experiment.counts, tuple(rows),
+                       record.provenance if record else None, shown, stale, tuple(sentences),
+                       (str(path),) if path else (str(archive.folder),))  # fmt: skip
+
+
+def _row(experiment: Experiment, label: str, role: str, parameters: Mapping[str, Any], recorded: Row | None,
+         timed: Row | None, record: Record | None) -> dict[str, Any]:  # fmt: skip
+    moved, done = experiment.work(parameters)
+    least = None
+    if moved is not None or done is not None:
+        ceilings = _ceilings(record)
+        try:
+            least = bound(ceilings, bytes_moved=moved or 0, flop=done or 0, arithmetic=experiment.arithmetic)
+        except KeyError as error:
+            raise experiment.error(f"{error.args[0]}.", "Give another arithmetic=.") from None
+    rates = rates_of(recorded, record) if recorded and record else {}
+    return {
+        "experiment": experiment.name,
+        "variant": label,
+        "role": role,
+        "parameters": dict(parameters),
+        "bound": least.time_us if least else None,
+        "limited_by": least.limited_by if least else None,
+        "recorded": _times(recorded),
+        "here": _times(timed),
+        "unit": "us",
+        "library": label if role == "library" else None,
+        "device": record.provenance["device"] if record else None,
+        "date": record.provenance["date"] if record else None,
+        "share": rates.get("share_of_bound"),
+        "gb_per_s": rates.get("gb_per_s"),
+        "tflop_per_s": rates.get("tflop_per_s"),
+    }
+
+
+def _ceilings(record: Record | None) -> Ceilings:
+    """The record's measured ceilings, else those that the maker of an H100 states."""
+    measured = ceilings_of(record.provenance) if record else None
+    if measured is not None:
+        return measured
+    fallback = device("H100 SXM")
+    if fallback is None:
+        raise LessonError("device table", 0, "the device table has no H100 SXM.", "Put the entry back.")
+    return stated(fallback)
+
+
+def _times(row: Row | None) -> dict[str, float] | None:
+    if row is None or row.median is None or row.p20 is None or row.p80 is None:
+        return None
+    return {"median": row.median, "p20": row.p20, "p80": row.p80}
+
+
+def _case(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(case.items()))

@@ -1,0 +1,41 @@
+"""Slugs: how devices, variants and cases are spelt in file names and in look-ups from prose.
+
+``NVIDIA H100 80GB HBM3`` is the folder ``nvidia-h100-80gb-hbm3``. In ``{{ vector_add.float4.n_1024.median | us }}``
+the variant ``float4`` and the case ``{"n": 1024}`` are spelt with underscores: lower case, every run of other
+characters one underscore, parameters joined as ``name_value`` in the order in which the case names them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+
+def device_slug(name: str) -> str:
+    """The folder of a device's records."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def name_slug(name: str) -> str:
+    """A variant's or library's label as a look-up spells it; a leading digit gets an underscore in front."""
+    slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    return f"_{slug}" if slug[:1].isdigit() else slug
+
+
+def case_slug(case: Mapping[str, Any]) -> str:
+    """A case's parameters as a look-up spells them, e.g. ``n_1024_d_64``; ``only`` for no parameters."""
+    return "_".join(name_slug(f"{name} {_number(value)}") for name, value in case.items()) or "only"
+
+
+def case_text(case: Mapping[str, Any]) -> str:
+    """A case's parameters for a reader, e.g. ``n = 1,024, d = 64``."""
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in case.items())
+
+
+def _number(value: Any) -> str:
+    return str(value).replace("-", "minus ").replace(".", "_") if isinstance(value, int | float) else str(value)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

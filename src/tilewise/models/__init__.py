@@ -1,0 +1,36 @@
+"""Models: small formulas that predict a kernel's time from bytes, operations, blocks and a device's ceilings.
+
+Lessons import them by name. Nothing here touches a GPU, a clock or a file.
+"""
+
+from tilewise.models.devices import DEVICES, Device, device
+from tilewise.models.occupancy import Occupancy, occupancy
+from tilewise.models.roofline import (
+    Bound,
+    Ceilings,
+    attainable_tflop_per_s,
+    bound,
+    intensity_flop_per_byte,
+    stated,
+)
+from tilewise.models.traffic import bytes_in_flight, sectors, sectors_of_stride
+from tilewise.models.waves import Waves, waves
+
+__all__ = [
+    "DEVICES",
+    "Bound",
+    "Ceilings",
+    "Device",
+    "Occupancy",
+    "Waves",
+    "attainable_tflop_per_s",
+    "bound",
+    "bytes_in_flight",
+    "device",
+    "intensity_flop_per_byte",
+    "occupancy",
+    "sectors",
+    "sectors_of_stride",
+    "stated",
+    "waves",
+]

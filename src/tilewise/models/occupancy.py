@@ -1,0 +1,104 @@
+"""Occupancy: how many blocks and warps fit on one SM at a time, and what stops more.
+
+In: a kernel's threads, registers and shared memory, and the limits of a compute capability. Out: an
+``Occupancy``. What a kernel needs is read from the compiler's report, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one SM holds, from the CUDA programming guide's table of technical specifications."""
+
+    threads: int
+    """Resident threads."""
+    blocks: int
+    """Resident blocks."""
+    shared_bytes: int
+    """Shared memory in all."""
+    shared_bytes_per_block: int
+    """The most that one block may have after opting in."""
+    registers: int = 65536
+    """Registers of 32 bits."""
+    registers_per_thread: int = 255
+    """The most that one thread may have."""
+    register_unit: int = 256
+    """Registers are given to a warp in multiples of this."""
+    shared_unit: int = 128
+    """Shared memory is given in multiples of this."""
+    shared_reserved: int = 1024
+    """What the system keeps of each block's shared memory."""
+
+
+LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType({
+    (7, 5): Limits(1024, 16, 64 * 1024, 64 * 1024, shared_unit=256, shared_reserved=0),
+    (8, 0): Limits(2048, 32, 164 * 1024, 163 * 1024),
+    (8, 6): Limits(1536, 16, 100 * 1024, 99 * 1024),
+    (8, 9): Limits(1536, 24, 100 * 1024, 99 * 1024),
+    (9, 0): Limits(2048, 32, 228 * 1024, 227 * 1024),
+    (10, 0): Limits(2048, 32, 228 * 1024, 227 * 1024),
+    (12, 0): Limits(1536, 24, 100 * 1024, 99 * 1024),
+})  # fmt: skip
+"""Limits by compute capability."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What fits on one SM."""
+
+    blocks_per_sm: int
+    """Blocks that are resident together."""
+    warps_per_sm: int
+    """Their warps."""
+    share: float
+    """Those warps as a share of the warps that the SM could hold."""
+    limited_by: str
+    """``threads``, ``blocks``, ``registers`` or ``shared memory``."""
+
+
+def occupancy(threads: int, registers: int, shared_bytes: int = 0,
+              compute_capability: tuple[int, int] = (9, 0)) -> Occupancy:  # fmt: skip
+    """How many blocks of a kernel fit on one SM.
+
+    Args:
+        threads: threads of a block.
+        registers: registers of a thread.
+        shared_bytes: shared memory of a block, static and dynamic.
+        compute_capability: of the device.
+
+    Raises:
+        ValueError: a block that cannot be launched at all.
+        KeyError: a compute capability without an entry in ``LIMITS``.
+    """
+    limits = LIMITS[compute_capability]
+    if not 1 <= threads <= 1024:
+        raise ValueError(f"a block has 1 to 1024 threads, not {threads}")
+    if not 0 < registers <= limits.registers_per_thread:
+        raise ValueError(f"a thread has 1 to {limits.registers_per_thread} registers, not {registers}")
+    if not 0 <= shared_bytes <= limits.shared_bytes_per_block:
+        raise ValueError(f"a block has at most {limits.shared_bytes_per_block} bytes of shared memory, "
+                         f"not {shared_bytes}")  # fmt: skip
+    warps = -(-threads // 32)
+    # A warp lives in one of four partitions, and its registers come out of that partition's quarter.
+    per_warp = _rounded(registers * 32, limits.register_unit)
+    warps_by_registers = 4 * ((limits.registers // 4) // per_warp)
+    shared = _rounded(shared_bytes + limits.shared_reserved, limits.shared_unit)
+    fits = {
+        "threads": limits.threads // 32 // warps,
+        "blocks": limits.blocks,
+        "registers": warps_by_registers // warps,
+    }
+    if shared:
+        fits["shared memory"] = limits.shared_bytes // shared
+    limited_by = min(fits, key=lambda name: fits[name])
+    blocks = fits[limited_by]
+    return Occupancy(blocks, blocks * warps, blocks * warps * 32 / limits.threads, limited_by)
+
+
+def _rounded(amount: int, unit: int) -> int:
+    return -(-amount // unit) * unit
