@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewise.errors import LessonError
     from tilewise.figures import Figure
     from tilewise.gpu.comparison import agree, check
+    from tilewise.gpu.device import gpu_here
     from tilewise.gpu.kernel import Kernel
     from tilewise.measurements import measure
     from tilewise.outputs import Table, exercise, publish, show
@@ -34,6 +35,7 @@ _HOME = {
     "constant": "tilewise.cases",
     "exercise": "tilewise.outputs",
     "expect_hazard": "tilewise.simulator",
+    "gpu_here": "tilewise.gpu.device",
     "integers": "tilewise.cases",
     "lanes": "tilewise.pseudocode",
     "measure": "tilewise.measurements",
@@ -60,6 +62,7 @@ __all__ = [
     "constant",
     "exercise",
     "expect_hazard",
+    "gpu_here",
     "integers",
     "lanes",
     "measure",
