@@ -8,21 +8,22 @@
 # ---
 
 # %% [markdown]
-# Two arrays hold 20,000 numbers each, and a GPU is to add them with 256 threads in each block. How many threads
-# start, how many of them find nothing to do, and what takes longer: the additions, or carrying the numbers to
-# the place where they are added? You will predict all three and then hold each against a run. First: where are
-# the numbers?
+# Two arrays hold 20,000 numbers each, and a GPU is to add them with 256 threads in each block. How
+# many threads start, how many of them find nothing to do, and what takes longer: the additions, or
+# carrying the numbers to the place where they are added? You will predict all three and then hold
+# each against a run. First: where are the numbers?
 
 # %% [markdown]
 # ## Two memories
 #
-# A GPU does not see the arrays of your program. They lie in the memory of the host; the GPU, here called the
-# device, computes on a memory of its own, and the link between the two is much narrower than either. An
-# addition over there is an expedition: make room, carry over, compute, carry back. What is it that travels
-# across to compute?
+# A GPU does not see the arrays of your program. They lie in the memory of the host; the GPU, here
+# called the device, computes on a memory of its own, and the link between the two is much narrower
+# than either. An addition over there is an expedition: make room, carry over, compute, carry back.
+# What is it that travels across to compute?
 #
 # ??? definition "Host"
-#     The computer that runs your program and owns its arrays: it gives orders to the GPU and does not wait unless told to.
+#     The computer that runs your program and owns its arrays: it gives orders to the GPU and does
+#     not wait unless told to.
 #
 # ??? definition "Device | devices"
 #     The GPU together with its own memory, the device memory, whose size is counted in GB.
@@ -30,13 +31,14 @@
 # %% [markdown]
 # ## One function, many threads
 #
-# What travels is a kernel: a function that returns nothing and answers by writing to device memory. It is not
-# called once for the whole array. It is started as thousands of threads, and each of them runs the same few lines
-# for one element. `__global__` marks such a function; `extern "C"` keeps its name as written, so that the host
-# can ask for it by name.
+# What travels is a kernel: a function that returns nothing and answers by writing to device memory.
+# It is not called once for the whole array. It is started as thousands of threads, and each of them
+# runs the same few lines for one element. `__global__` marks such a function; `extern "C"` keeps
+# its name as written, so that the host can ask for it by name.
 #
 # ??? definition "Kernel | kernels"
-#     A function that many threads of the device run at once and that answers by writing device memory.
+#     A function that many threads of the device run at once and that answers by writing device
+#     memory.
 #
 # ??? definition "Thread | threads"
 #     One run of the kernel's code, with its own index and its own variables.
@@ -50,13 +52,14 @@ extern "C" __global__ void vec_add(const float* a, const float* b, float* c, int
 """
 
 # %% [markdown]
-# All threads get the same four arguments, so the first line has to tell a thread which element is its own.
-# Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number of the block, `threadIdx.x`
-# the place inside it. Multiply, add, and the thread knows its `i`. Nobody passes these three as arguments, so
-# somebody else must set them.[^who]
+# All threads get the same four arguments, so the first line has to tell a thread which element is
+# its own. Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number of
+# the block, `threadIdx.x` the place inside it. Multiply, add, and the thread knows its `i`. Nobody
+# passes these three as arguments, so somebody else must set them.[^who]
 #
-# [^who]: The host states the number of blocks and their size when it launches. As a block starts, the hardware gives it
-#     its number and each of its threads a place; a thread reads them like variables and cannot change them.
+# [^who]: The host states the number of blocks and their size when it launches. As a block starts,
+#     the hardware gives it its number and each of its threads a place; a thread reads them like
+#     variables and cannot change them.
 #
 # ??? definition "Block | blocks"
 #     A group of 1 to 1,024 threads that start together on one processor of the device.
@@ -67,10 +70,11 @@ extern "C" __global__ void vec_add(const float* a, const float* b, float* c, int
 # %% [markdown]
 # ## What the host does around it
 #
-# Five steps surround the kernel, and CuPy, which is NumPy for the device, has a call for each. `asarray` makes
-# room on the device and copies in; `empty` makes room only. The launch states blocks, threads in a block, and
-# arguments. `synchronize` waits; `asnumpy` copies out. `RawKernel` compiles the string. The printed lines were
-# recorded on a GPU; only `gpu_here`, which lets this file run without one, comes from this course.
+# Five steps surround the kernel, and CuPy, which is NumPy for the device, has a call for each.
+# `asarray` makes room on the device and copies in; `empty` makes room only. The launch states
+# blocks, threads in a block, and arguments. `synchronize` waits; `asnumpy` copies out. `RawKernel`
+# compiles the string. The printed lines were recorded on a GPU; only `gpu_here`, which lets this
+# file run without one, comes from this course.
 
 # %% needs="gpu" record="first_launch"
 import numpy as np
@@ -95,13 +99,18 @@ if gpu_here():
     print("equal to NumPy:", np.array_equal(c, a + b))
 
 # %% [markdown]
-# The launch line comes back before the first addition is done. It only hands the kernel to a queue, a stream,
-# which the device works off in order while the host goes on. That is why the cell waits before it reads the
-# answer,[^copy-waits] and why a clock around the launch line would time the handing over. It also raises a
-# question: who hears of an error?
+# The launch is asynchronous: its line comes back before the first addition is done. It only hands
+# the kernel to a stream, a queue which the device works off in order while the host goes
+# on.[^eager] That is why the cell waits before it reads the answer,[^copy-waits] and why a clock
+# around the launch line would time the handing over. But who, then, hears of an error?
 #
-# [^copy-waits]: `asnumpy` would have waited by itself: the copy stands behind the kernel in the same stream. The
-#     explicit wait is there because not every way of looking at the answer is so polite.
+# [^eager]: Where the sources differ: the blog post has a framework in eager mode wait for each
+#     result before it queues the next kernel. It does not wait; the device runs dry only where the
+#     host queues more slowly than the device works.
+#
+# [^copy-waits]: `asnumpy` would have waited by itself: the copy stands behind the kernel in the
+#     same stream. The explicit wait is there because not every way of looking at the answer is so
+#     polite.
 #
 # ??? definition "Launch | launches | launched"
 #     The host's order to run a kernel, which names the grid, the block size and the arguments.
@@ -113,10 +122,10 @@ if gpu_here():
 #     A queue of device operations that run in the order in which they were put in.
 
 # %% [markdown]
-# Errors come back late as well. A launch that cannot be, such as a block of 2,048 threads, is refused on the spot,
-# and CuPy raises. A fault inside the kernel is unknown at that moment; it surfaces at the next call that
-# waits. CUDA C++ reports both as status codes that the program must read for itself, as the fold shows. Most readers have no
-# GPU to try either, so what then?
+# Errors come back late as well. A launch that cannot be, such as a block of 2,048 threads, is
+# refused on the spot, and CuPy raises. A fault inside the kernel is unknown at that moment; it
+# surfaces at the next call that waits. CUDA C++ reports both as status codes that the program must
+# read for itself, as the fold shows. Most readers have no GPU to try either, so what then?
 #
 # ??? note "The same host in CUDA C++, every status read"
 #     This program needs NVIDIA's compiler; the build of this page does not run it.
@@ -161,10 +170,11 @@ if gpu_here():
 # %% [markdown]
 # ## The same string without a GPU
 #
-# `Kernel` takes the same string. On a machine with a GPU it launches through CuPy; elsewhere a simulator
-# compiles the string and steps through its instructions, all threads of it. The Pseudocode tab says what
-# happens without index arithmetic, and it runs too: `parallel` yields the numbers from 0 in shuffled order, since
-# nobody promises an order among threads. Do the two tabs mean the same?
+# `Kernel` takes the same string. On a machine with a GPU it launches through CuPy; elsewhere a
+# simulator compiles the string and steps through its instructions, all threads of it. The
+# Pseudocode tab says what happens without index arithmetic, and it runs too: `parallel` yields the
+# numbers from 0 in shuffled order, since nobody promises an order among threads. Do the two tabs
+# mean the same?
 
 # %%
 import numpy as np
@@ -182,10 +192,10 @@ def vec_add(a, b, c):
 VEC_ADD = Kernel(SOURCE)
 
 # %% [markdown]
-# `agree` runs both on fresh copies of the same inputs, with poison in `c` so that an element that nobody
-# writes cannot pass by luck. The sizes are awkward on purpose: one element, one less and one more than a block, and the
-# 20,000 of the question. One addition rounds once in either version, so the tolerance is zero. What did the
-# launches of these sizes have in common?
+# `agree` runs both on fresh copies of the same inputs, with poison in `c` so that an element that
+# nobody writes cannot pass by luck. The sizes are awkward on purpose: one element, one less and one
+# more than a block, and the 20,000 of the question. One addition rounds once in either version, so
+# the tolerance is zero. What did the launches of these sizes have in common?
 
 # %%
 from tilewise import agree, case, ceil_div, normal, output
@@ -201,12 +211,14 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
 # %% [markdown]
 # ## How many threads start
 #
-# They all round up. Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so the launch takes
-# {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than there are elements. In integers one rounds up by
-# `(n + 255) / 256`; `ceil_div` is the general form.[^ceil] The last block is the only one with threads to spare.
+# They all round up. Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so
+# the launch takes {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than
+# there are elements. In integers one rounds up by `(n + 255) / 256`; `ceil_div` is the general
+# form.[^ceil] The last block is the only one with threads to spare.
 #
-# [^ceil]: Where the sources differ: the blog post writes `ceil(n, 256.0)` in the launch. `ceil` takes one argument, so a
-#     compiler rejects the line; `ceil(n / 256.0)` is what was meant, and `(n + 255) / 256` says it without leaving the integers.
+# [^ceil]: Where the sources differ: the blog post writes `ceil(n, 256.0)` in the launch. `ceil`
+#     takes one argument, so a compiler rejects the line; `ceil(n / 256.0)` is what was meant, and
+#     `(n + 255) / 256` says it without leaving the integers.
 
 # %%
 from tilewise import publish, show
@@ -229,9 +241,10 @@ show(
 # %% [markdown]
 # ## Without the guard
 #
-# The `if (i < n)` in the kernel is the bounds guard. Leave it out, and the surplus threads read past `a` and `b` and write
-# past `c`. On a GPU this often goes unnoticed, because some other array lies there and quietly changes. The
-# simulator knows where each array ends. Which block do you expect it to name?
+# The `if (i < n)` in the kernel is the bounds guard. Leave it out, and the surplus threads read
+# past `a` and `b` and write past `c`. On a GPU this often goes unnoticed, because some other array
+# lies there and quietly changes. The simulator knows where each array ends. Which block do you
+# expect it to name?
 #
 # ??? definition "Bounds guard | guard"
 #     The test that keeps threads without an element from touching memory.
@@ -248,9 +261,10 @@ extern "C" __global__ void vec_add(const float* a, const float* b, float* c, int
 expect_hazard(NO_GUARD.on(addition(n, block)), "out of bounds", line_with="c[i] = a[i] + b[i]")
 
 # %% [markdown]
-# To see the damage itself, give the kernel without a guard arrays with room to spare and tell it that only the first
-# {{ n | , }} elements are in use. Nothing faults now, and behind the end {{ trampled }} words change that belong to
-# nobody's answer. With the guard none does. That settles right and wrong; how fast is right?
+# To see the damage itself, give the kernel without a guard arrays with room to spare and tell it
+# that only the first {{ n | , }} elements are in use. Nothing faults now, and behind the end
+# {{ trampled }} words change that belong to nobody's answer. With the guard none does. That settles
+# right and wrong; how fast is right?
 
 # %%
 from tilewise import check
@@ -275,9 +289,10 @@ check(
 # ## Predict, then measure
 #
 # Each element costs one addition and 12 bytes: 4 from `a`, 4 from `b`, 4 to `c`. An H100 states
-# {{ memory.tb_per_s | .2f }} TB/s for its device memory, and no kernel moves its bytes faster than that. The host's link, PCIe 5
-# with 16 lines, moves {{ link.gb_per_s | .0f }} GB/s in each direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How
-# long is that for our sizes?
+# {{ memory.tb_per_s | .2f }} TB/s for its device memory, and no kernel moves its bytes faster than
+# that. The host's link, PCIe 5 with 16 lines, moves {{ link.gb_per_s | .0f }} GB/s in each
+# direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How long is
+# that for our sizes?
 
 # %%
 from tilewise import Table
@@ -306,13 +321,15 @@ show(
 )
 
 # %% [markdown]
-# The picture below puts the five steps of one addition in a row, at the stated rates. The copies are nearly everything, whatever
-# happens in the kernel. That is the practical reason to leave arrays on the device for as long as there is work to do there,[^unified] and the
-# reason that times on later pages start when the inputs are on the device.
+# The picture below puts the five steps of one addition in a row, at the stated rates. The copies
+# are nearly everything, whatever happens in the kernel. That is the practical reason to leave
+# arrays on the device for as long as there is work to do there,[^unified] and the reason that times
+# on later pages start when the inputs are on the device.
 #
-# [^unified]: Memory that both sides can address (mapped, or unified memory) makes explicit copies optional; the
-#     bytes still cross the link when they are used on the other side, so it saves code more than time. On machines whose processor and GPU share one memory
-#     the copies go away. And `nvidia-smi` shows what the allocator holds, which is more than what your arrays need.
+# [^unified]: Memory that both sides can address (mapped, or unified memory) makes explicit copies
+#     optional; the bytes still cross the link when they are used on the other side, so it saves
+#     code more than time. On machines whose processor and GPU share one memory the copies go away.
+#     And `nvidia-smi` shows what the allocator holds, which is more than what your arrays need.
 
 # %%
 from tilewise.figures import timeline
@@ -336,9 +353,11 @@ show(
 publish(kernel_share=kernel_us / (kernel_us + copies_us))
 
 # %% [markdown]
-# Now the kernel alone, inputs on the device. Two things can keep it from its bound: at 20,000 elements there is so little to move that
-# starting and ending a launch is most of the time; and blocks of 32 threads may be too small to keep enough reads under way.
-# The library rows are what you would call instead of writing a kernel. Guess a share of the bound for the longest array before you look.
+# Now the kernel alone, inputs on the device. Two things can keep it from its bound: at 20,000
+# elements there is so little to move that starting and ending a launch is most of the time; and
+# blocks of 32 threads may be too small to keep enough reads under way. The library rows are what
+# you would call instead of writing a kernel. Guess a share of the bound for the longest array
+# before you look.
 
 # %%
 from tilewise import measure
@@ -374,9 +393,10 @@ measure(
 )
 
 # %% [markdown]
-# And now the whole expedition: copy in, add, copy out. The bound in this table is still that of the kernel, so the share says what part of the
-# time went into the part that we came for. Pinned host memory is memory that the operating system
-# has promised not to move; the device fetches from it directly, while ordinary memory takes a detour through a pinned buffer.
+# And now the whole expedition: copy in, add, copy out. The bound in this table is still that of the
+# kernel, so the share says what part of the time went into the part that we came for. Pinned host
+# memory is memory that the operating system has promised not to move; the device fetches from it
+# directly, while ordinary memory takes a detour through a pinned buffer.
 
 
 # %%
@@ -422,17 +442,22 @@ measure(
 # %% [markdown]
 # ## The answer
 #
-# For {{ n | , }} elements {{ blocks }} blocks start, {{ threads | , }} threads, and {{ idle }} of them do nothing; the guard is what makes nothing harmless. The
-# additions are the small part: at the stated rates the kernel is {{ kernel_share | .1% }} of the expedition, and the
-# measured table agrees that the copies decide. Whoever adds two arrays once should stay on the host.
+# For {{ n | , }} elements {{ blocks }} blocks start, {{ threads | , }} threads, and {{ idle }} of
+# them do nothing; the guard is what makes nothing harmless. The additions are the small part: at
+# the stated rates the kernel is {{ kernel_share | .1% }} of the expedition, and the measured table
+# agrees that the copies decide. Whoever adds two arrays once should stay on the host.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A kernel is one function run by every thread; `blockIdx`, `blockDim` and `threadIdx` tell a thread which element is its own.
-# - Around it the host makes room, copies in, launches, waits and copies out; the launch itself returns at once.
-# - The grid is rounded up, so the last block has threads to spare, and a bounds guard has to stop them.
-# - Adding moves 12 bytes for one operation, so the bytes decide; over the host's link they take {{ link.ratio | .0f }} times as long.
+# - A kernel is one function run by every thread; `blockIdx`, `blockDim` and `threadIdx` tell a
+#   thread which element is its own.
+# - Around it the host makes room, copies in, launches, waits and copies out; the launch itself
+#   returns at once.
+# - The grid is rounded up, so the last block has threads to spare, and a bounds guard has to stop
+#   them.
+# - Adding moves 12 bytes for one operation, so the bytes decide; over the host's link they take
+#   {{ link.ratio | .0f }} times as long.
 
 # %% fold="The answer, the tests, and three wrong answers that the tests turn down"
 from tilewise import exercise
@@ -493,5 +518,6 @@ exercise(
 )
 
 # %% [markdown]
-# An array has one axis, and so had this launch. Pictures and matrices have two, and a thread that has to divide to find its row and its column wastes
-# the help that the launch offers. [Grids with several axes](grids.py) hands out coordinates instead.
+# An array has one axis, and so had this launch. Pictures and matrices have two, and a thread that
+# has to divide to find its row and its column wastes the help that the launch offers.
+# [Grids with several axes](grids.py) hands out coordinates instead.

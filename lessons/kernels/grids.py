@@ -8,24 +8,26 @@
 # ---
 
 # %% [markdown]
-# A picture is 1,920 pixels wide and 1,080 high, and a block has 256 threads. In squares of 16 by 16, how many blocks
-# cover the picture? And when the same 256 threads stand upright, 1 wide and 256 high, how many times as many
-# pieces of memory do they touch? Both answers are counts, and this page makes them. It starts by
-# giving a thread more than one coordinate.
+# A picture is 1,920 pixels wide and 1,080 high, and a block has 256 threads. In squares of 16 by
+# 16, how many blocks cover the picture? And when the same 256 threads stand upright, 1 wide and 256
+# high, how many times as many pieces of memory do they touch? Both answers are counts, and this
+# page makes them. It starts by giving a thread more than one coordinate.
 
 # %% [markdown]
 # ## Two coordinates, then three
 #
-# A launch has up to three axes, called x, y and z, and both the grid and the block have a size along each. `blockIdx`,
-# `threadIdx`, `blockDim` and `gridDim` carry `.x`, `.y` and `.z`, and every axis repeats the line of the last page:
-# number of the block, times its size, plus the place inside.[^limits] Here each thread of a small volume writes down
-# who it is.
+# A launch has up to three axes, called x, y and z, and both the grid and the block have a size
+# along each. `blockIdx`, `threadIdx`, `blockDim` and `gridDim` carry `.x`, `.y` and `.z`, and every
+# axis repeats the line of the last page: number of the block, times its size, plus the place
+# inside.[^limits] Here each thread of a small volume writes down who it is.
 #
-# [^limits]: A block holds at most 1,024 threads in all, and at most 64 along z. A grid has at most 65,535 blocks along y or
-#     z and 2,147,483,647 along x, so the longest axis of a problem belongs on x for that reason alone.
+# [^limits]: A block holds at most 1,024 threads in all, and at most 64 along z. A grid has at most
+#     65,535 blocks along y or z and 2,147,483,647 along x, so the longest axis of a problem belongs
+#     on x for that reason alone.
 #
 # ??? definition "dim3"
-#     CUDA's triple of sizes along x, y and z, in blocks for a grid and in threads for a block; a size left out is 1.
+#     CUDA's triple of sizes along x, y and z, in blocks for a grid and in threads for a block; a
+#     size left out is 1.
 
 # %%
 from tilewise import Kernel
@@ -43,9 +45,10 @@ extern "C" __global__ void who_am_i(int* block_of, int* thread_of, int width, in
 """)
 
 # %% [markdown]
-# The guard now tests every axis, since each is rounded up on its own. The smallest case is a grid of 2 by 2 blocks, each of 2 by
-# 2 threads, over a field of 4 by 4 cells. If every cell has its own pair of block and thread, each was visited once
-# and by nobody else. Then the same kernel takes a volume into which its blocks do not fit.
+# The guard now tests every axis, since each is rounded up on its own. The smallest case is a grid
+# of 2 by 2 blocks, each of 2 by 2 threads, over a field of 4 by 4 cells. If every cell has its own
+# pair of block and thread, each was visited once and by nobody else. Then the same kernel takes a
+# volume into which its blocks do not fit.
 
 # %%
 import numpy as np
@@ -69,9 +72,10 @@ show(Table(["y", "x = 0", "x = 1", "x = 2", "x = 3"],
            caption="Block and thread of each cell, numbered with x first. Thread 1 stands to the right of thread 0, not below it."))  # fmt: skip
 
 # %% [markdown]
-# A volume of 5 by 3 by 2 cells does not fit blocks of 2 by 2 by 2. Each axis rounds up by itself, which gives {{ volume.blocks }} blocks and
-# {{ volume.threads }} threads for {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to 3-D: the
-# hatched threads are those that the guard sends home. What number has the thread that you picked?
+# A volume of 5 by 3 by 2 cells does not fit blocks of 2 by 2 by 2. Each axis rounds up by itself,
+# which gives {{ volume.blocks }} blocks and {{ volume.threads }} threads for {{ volume.cells }}
+# cells. In the explorer below, drag the sizes, pick a thread and switch to 3-D: the hatched threads
+# are those that the guard sends home. What number has the thread that you picked?
 
 # %%
 from tilewise import publish
@@ -95,22 +99,25 @@ show(
 # %% [markdown]
 # ## x runs first
 #
-# Threads in a block also have one number, and x runs fastest in it: first along x, then y, then z, as `thread_of` above spells out. The device
-# takes a block's threads in groups of 32 consecutive numbers, and the place in such a group is the lane. Memory is numbered too, and in
-# C and NumPy alike a matrix lies row by row. Whether these two orders run the same way is up to you.
+# Threads in a block also have one number, and x runs fastest in it: first along x, then y, then z,
+# as `thread_of` above spells out. The device takes a block's threads in groups of 32 consecutive
+# numbers, and the place in such a group is the lane. Memory is numbered too, and in C and NumPy
+# alike a matrix lies row by row. Whether these two orders run the same way is up to you.
 #
 # ??? definition "Lane | lanes"
 #     A thread's place, 0 to 31, in its group of 32 threads with consecutive numbers in the block.
 #
 # ??? definition "Row-major"
-#     Stored row by row: the element in row y and column x of a matrix `width` wide has the number y · width + x, and neighbours in a row are neighbours in memory.
+#     Stored row by row: the element in row y and column x of a matrix `width` wide has the number y
+#     · width + x, and neighbours in a row are neighbours in memory.
 
 # %% [markdown]
 # ## A picture in a mirror
 #
-# Mirroring needs both coordinates: each pixel comes from its own row and from the opposite column. The pseudocode hands out pairs; the
-# kernel flattens a pair into a place, since a pointer knows nothing of rows. y is the row and x the column, by habit and, as will be
-# seen, for a reason. The sizes below are ragged along both axes.
+# Mirroring needs both coordinates: each pixel comes from its own row and from the opposite column.
+# The pseudocode hands out pairs; the kernel flattens a pair into a place, since a pointer knows
+# nothing of rows. y is the row and x the column, by habit and, as will be seen, for a reason. The
+# sizes below are ragged along both axes.
 
 # %%
 from tilewise import agree, case, normal, output, parallel
@@ -153,16 +160,19 @@ publish(hd={"wide": blocks_wide, "high": blocks_high, "blocks": blocks_wide * bl
             "idle_rows": blocks_high * 16 - 1080})  # fmt: skip
 
 # %% [markdown]
-# That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are {{ hd.high }}, the last of them with
-# {{ hd.idle_rows }} rows hanging over the edge: {{ hd.blocks | , }} blocks. The guard stops the overhang on both axes. What if one of its two tests is
-# forgotten?
+# That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are
+# {{ hd.high }}, the last of them with {{ hd.idle_rows }} rows hanging over the edge:
+# {{ hd.blocks | , }} blocks. The guard stops the overhang on both axes. What if one of its two
+# tests is forgotten?
 
 # %% [markdown]
 # ## One guard short
 #
-# In row-major order the place after the end of a row is the beginning of the next. A thread past the right edge therefore writes into the picture, at the left
-# edge one row down, and no bound is broken, until the last row. Here every cell should hold its own column. Of 15 cells {{ short.wrong }} do
-# not, and only {{ short.outside }} writes are caught. Which of two threads writes last is not promised to anybody.
+# In row-major order the place after the end of a row is the beginning of the next. A thread past
+# the right edge therefore writes into the picture, at the left edge one row down, and no bound is
+# broken, until the last row. Here every cell should hold its own column. Of 15 cells
+# {{ short.wrong }} do not, and only {{ short.outside }} writes are caught. Which of two threads
+# writes last is not promised to anybody.
 
 # %%
 from tilewise import expect_hazard
@@ -189,9 +199,10 @@ show(Table(["y", *(f"x = {x}" for x in range(5))], [[y, *column_of[y].tolist()] 
 # %% [markdown]
 # ## Lying or standing: predict
 #
-# Memory moves in pieces of 32 bytes, eight pixels of four bytes. The 32 lanes of a group that lies along a row read 128 bytes in a stretch: 4 pieces. In a block
-# 1 wide the same 32 lanes stand one below the other, a whole row apart, and each needs a piece of its own: 32. For widths
-# between, a group covers several rows, each at least one piece. From which width on does standing up cost?
+# Memory moves in pieces of 32 bytes, eight pixels of four bytes. The 32 lanes of a group that lies
+# along a row read 128 bytes in a stretch: 4 pieces. In a block 1 wide the same 32 lanes stand one
+# below the other, a whole row apart, and each needs a piece of its own: 32. For widths between, a
+# group covers several rows, each at least one piece. From which width on does standing up cost?
 
 
 # %%
@@ -222,9 +233,10 @@ show(Table(["block, wide x high", "pieces a group, formula", "counted for reads"
 publish(pieces={"lying": rows[0][3], "standing": rows[-1][3], "ratio": rows[-1][3] / rows[0][3]})
 
 # %% [markdown]
-# Down to a width of 8 nothing changes, since eight floats fill a piece; below that, every halving doubles the pieces. Standing costs
-# {{ pieces.ratio | .0f }} times as many as lying. The map shows the first read and write of one group in either position; one step further, the
-# same pieces are wanted again by the neighbours. Will the time go up by the same factor?
+# Down to a width of 8 nothing changes, since eight floats fill a piece; below that, every halving
+# doubles the pieces. Standing costs {{ pieces.ratio | .0f }} times as many as lying. The map shows
+# the first read and write of one group in either position; one step further, the same pieces are
+# wanted again by the neighbours. Will the time go up by the same factor?
 
 # %%
 from tilewise import Trace
@@ -245,9 +257,10 @@ show(
 # %% [markdown]
 # ## Measure
 #
-# Two sizes: a screen of 1,920 by 1,080, whose arrays fit into the memory on the chip itself, and 8,192 by 8,192, whose arrays do not. The bound is 8 bytes a
-# pixel, once in and once out. If a piece had to come from device memory every time, standing would cost {{ pieces.ratio | .0f }} times as much; if it
-# stays near until the neighbours have used it, less. The record decides.
+# Two sizes: a screen of 1,920 by 1,080, whose arrays fit into the memory on the chip itself, and
+# 8,192 by 8,192, whose arrays do not. The bound is 8 bytes a pixel, once in and once out. If a
+# piece had to come from device memory every time, standing would cost {{ pieces.ratio | .0f }}
+# times as much; if it stays near until the neighbours have used it, less. The record decides.
 
 # %%
 from tilewise import measure
@@ -284,17 +297,20 @@ measure(
 # %% [markdown]
 # ## The answer
 #
-# {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. Whether a block of 256 lies or stands does matter: 1 wide, it touches {{ pieces.ratio | .0f }} times as many
-# pieces of memory for the same pixels, while any width from 8 on touches the least. So x goes along the rows, and blocks are at least
-# 8 floats wide; 32 is a habit that never loses.
+# {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. Whether a block of 256 lies or stands
+# does matter: 1 wide, it touches {{ pieces.ratio | .0f }} times as many pieces of memory for the
+# same pixels, while any width from 8 on touches the least. So x goes along the rows, and blocks are
+# at least 8 floats wide; 32 is a habit that never loses.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A launch has up to three axes; each is rounded up, and each needs its own test in the guard.
 # - In row-major order a missing test on x is silent in every row but the last.
-# - x runs fastest, both in the numbers of threads and, if the kernel says so, in memory; the two should run along each other.
-# - 32 lanes side by side on floats touch 4 pieces of 32 bytes, and 32 lanes one below the other touch 32.
+# - x runs fastest, both in the numbers of threads and, if the kernel says so, in memory; the two
+#   should run along each other.
+# - 32 lanes side by side on floats touch 4 pieces of 32 bytes, and 32 lanes one below the other
+#   touch 32.
 
 # %% fold="The answer, the tests, and three wrong answers that the tests turn down"
 from tilewise import exercise
@@ -370,5 +386,6 @@ exercise(
 )
 
 # %% [markdown]
-# The sum over `k` in the exercise did not become an axis, and it could not have. Which loops may go and which must stay is the subject of
-# [attention on one thread](serial_attention.py), where ten of them wait.
+# The sum over `k` in the exercise did not become an axis, and it could not have. Which loops may go
+# and which must stay is the subject of [attention on one thread](serial_attention.py), where ten of
+# them wait.

@@ -8,21 +8,22 @@
 # ---
 
 # %% [markdown]
-# Attention over 1,024 rows of 128 numbers is ten loops and {{ work.operations_1e9 | .2f }} billion multiplications and additions. One
-# thread can run all ten, one after another. How many of the ten may instead be spread over threads without
-# changing the answer, and how much faster can the rest become? Before a loop can go, we need to know
-# what it computes.
+# Attention over 1,024 rows of 128 numbers is ten loops and {{ work.operations_1e9 | .2f }} billion
+# multiplications and additions. One thread can run all ten, one after another. How many of the ten
+# may instead be spread over threads without changing the answer, and how much faster can the rest
+# become? Before a loop can go, we need to know what it computes.
 
 # %% [markdown]
 # ## Picking a row, softly
 #
-# A classifier multiplies its input with one row of weights for each class, and softmax passes the results into
-# probabilities. Attention does the same with keys in place of classes: a query asks, every key answers with a
-# logit. Then it does not pick the likeliest class but averages one value row for each key, with the
-# probabilities as weights. As arrays, that is three lines.
+# A classifier multiplies its input with one row of weights for each class, and softmax passes the
+# results into probabilities. Attention does the same with keys in place of classes: a query asks,
+# every key answers with a logit. Then it does not pick the likeliest class but averages one value
+# row for each key, with the probabilities as weights. As arrays, that is three lines.
 #
 # ??? definition "Attention"
-#     For each query, a weighted mean of the value rows, with weights that say how well the query matches each key.
+#     For each query, a weighted mean of the value rows, with weights that say how well the query
+#     matches each key.
 #
 # ??? definition "Query | queries"
 #     A row of d numbers that asks: it is compared with every key.
@@ -37,19 +38,21 @@
 #     A score before softmax, any real number, without a unit.
 #
 # ??? definition "Softmax"
-#     The map from a row of logits to probabilities: each logit's exponential, divided by the sum of them all.
+#     The map from a row of logits to probabilities: each logit's exponential, divided by the sum of
+#     them all.
 
 # %% [markdown]
 # $$
 # S = \text{scale} \cdot Q K^\top, \qquad P_{ij} = \frac{e^{S_{ij} - m_i}}{\sum_{j'} e^{S_{ij'} - m_i}}, \qquad O = P V
 # $$
 #
-# $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token; $S$ and $P$ are $N \times N$. $m_i$ is the largest logit of row $i$;
-# subtracting it changes nothing on paper, since it cancels, and keeps every exponential at or below 1. The scale
-# is $1/\sqrt{d}$.[^head] Written out as loops, this is the first kernel of the series.
+# $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token; $S$ and $P$ are $N \times N$.
+# $m_i$ is the largest logit of row $i$; subtracting it changes nothing on paper, since it cancels,
+# and keeps every exponential at or below 1. The scale is $1/\sqrt{d}$.[^head] Written out as loops,
+# this is the first kernel of the series.
 #
-# [^head]: A model has several heads, each of which is one such attention over its own slice of the model's width; $d$ is the
-#     width of one head. This page computes one.
+# [^head]: A model has several heads, each of which is one such attention over its own slice of the
+#     model's width; $d$ is the width of one head. This page computes one.
 #
 # ??? definition "Head | heads"
 #     One of several attentions that run side by side, each over its own slice of the model's width.
@@ -62,9 +65,10 @@ from tilewise import Kernel, parallel
 # %% [markdown]
 # ## Kernel 1: everything on one thread
 #
-# Three nests, one for each formula. The letters are those above; `s`, `z` and `o` are running sums, `m` a
-# running maximum. `K[j, k]` reads row `j` of $K$, which is column `j` of $K^\top$, so nothing has to be transposed. The CUDA version
-# differs only in that a matrix is one long array. Count the loops as you read.
+# Three nests, one for each formula. The letters are those above; `s`, `z` and `o` are running sums,
+# `m` a running maximum. `K[j, k]` reads row `j` of $K$, which is column `j` of $K^\top$, so nothing
+# has to be transposed. The CUDA version differs only in that a matrix is one long array. Count the
+# loops as you read.
 
 
 # %% tab="Pseudocode"
@@ -119,10 +123,10 @@ extern "C" __global__ void attention_serial(const float* Q, const float* K, cons
 """)
 
 # %% [markdown]
-# `agree` holds the tabs against each other on small odd sizes. Both could share a mistake, so the kernel
-# is also held against NumPy in 64-bit floats. Sums of some twenty 32-bit products differ from that by a few units in the
-# seventh digit, which is what the tolerances allow. Each row of $P$ must add up to 1, and that test will earn its
-# keep in a moment.
+# `agree` holds the tabs against each other on small odd sizes. Both could share a mistake, so the
+# kernel is also held against NumPy in 64-bit floats. Sums of some twenty 32-bit products differ
+# from that by a few units in the seventh digit, which is what the tolerances allow. Each row of $P$
+# must add up to 1, and that test will earn its keep in a moment.
 
 # %%
 from tilewise import agree, case, check, normal, output
@@ -142,8 +146,11 @@ def softmax(S):
 
 
 def reference(Q, K, V, scale):
+    """S, P and O in 64-bit floats."""
     Q, K, V = (matrix.astype(np.float64) for matrix in (Q, K, V))
-    return softmax(scale * Q @ K.T) @ V
+    S = scale * Q @ K.T
+    P = softmax(S)
+    return {"S": S, "P": P, "O": P @ V}
 
 
 agree(attention_serial, ATTENTION_SERIAL, [attention(7, 5), attention(21, 12)], rtol=1e-5, atol=1e-6)
@@ -151,16 +158,16 @@ agree(attention_serial, ATTENTION_SERIAL, [attention(7, 5), attention(21, 12)], 
 arrays = attention(21, 12).make()
 ATTENTION_SERIAL.on(attention(21, 12)).run(arrays)
 inputs = {name: arrays[name] for name in ("Q", "K", "V", "scale")}
-check(arrays["O"], reference(**inputs), rtol=1e-5, atol=1e-6, name="O against 64-bit NumPy")
+check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O against 64-bit NumPy")
 check(arrays["P"].sum(axis=1), np.ones(21), rtol=1e-6, name="rows of P add up to 1")
 
 # %% [markdown]
 # ## Where the sources differ: the shift
 #
-# The draft that this kernel comes from subtracts the row's maximum in the sum but not in the numerator. Its row
-# then adds up to $e^{m}$ in place of 1, here up to {{ slip.largest | .1f }}. Once a logit passes
-# {{ slip.limit | .1f }}, the exponential no longer fits a 32-bit float, which is what the shift was meant to prevent. Either subtract in both
-# places or in neither.
+# The draft that this kernel comes from subtracts the row's maximum in the sum but not in the
+# numerator. Its row then adds up to $e^{m}$ in place of 1, here up to {{ slip.largest | .1f }}.
+# Once a logit passes {{ slip.limit | .1f }}, the exponential no longer fits a 32-bit float, which
+# is what the shift was meant to prevent. Either subtract in both places or in neither.
 
 # %%
 from tilewise import Table, publish, show
@@ -180,9 +187,10 @@ show(Table(["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum 
 # %% [markdown]
 # ## Where the sources differ: the scale
 #
-# The same draft has no scale, and the notes on flash attention print $\sqrt{d}$, the reciprocal of what the paper uses. A
-# product of two random rows of length $d$ spreads by about $\sqrt{d}$; dividing brings the spread back to 1. Without it softmax
-# nearly picks a single row, and multiplying makes it pick outright. The table measures how sharp each choice is.
+# The same draft has no scale, and the notes on flash attention print $\sqrt{d}$, the reciprocal of
+# what the paper uses. A product of two random rows of length $d$ spreads by about $\sqrt{d}$;
+# dividing brings the spread back to 1. Without it softmax nearly picks a single row, and
+# multiplying makes it pick outright. The table measures how sharp each choice is.
 
 # %%
 sharpness = {}
@@ -196,9 +204,9 @@ show(Table(["scale", "spread of the logits", "mean largest probability", "rows w
 publish(sharpness={"right": sharpness["1/√d"], "none": sharpness["1"], "wrong": sharpness["√d"]})
 
 # %% [markdown]
-# With few rows the same can be seen at once. In the map each row is one query and its weights on 16 keys; move the slider from the
-# right scale to the wrong one and watch every row shrink to a single key. With that settled, the kernel computes the right thing, and the question
-# is who computes it.
+# With few rows the same can be seen at once. In the map each row is one query and its weights on 16
+# keys; move the slider from the right scale to the wrong one and watch every row shrink to a single
+# key. With that settled, the kernel computes the right thing, and the question is who computes it.
 
 # %%
 from tilewise.figures import heat_map
@@ -220,15 +228,18 @@ show(
 # %% [markdown]
 # ## Which loops can go
 #
-# A launch takes the place of a loop when its passes could run in any order, or all at once, each seeing only
-# what was there before the loop began. Such a loop is independent. One that adds into `s` is not: every pass needs
-# the sum that the pass before has left. Sorting the ten loops is reading, pass by pass, who needs whom.
+# A launch takes the place of a loop when its passes could run in any order, or all at once, each
+# seeing only what was there before the loop began. Such a loop is independent. One that adds into
+# `s` is not: every pass needs the sum that the pass before has left. Sorting the ten loops is
+# reading, pass by pass, who needs whom.
 #
 # ??? definition "Independent loop | independent loops"
-#     A loop in which no pass reads what another pass writes, and no two passes write the same place.
+#     A loop in which no pass reads what another pass writes, and no two passes write the same
+#     place.
 #
 # ??? definition "Contraction | contractions"
-#     Summing products over an index that the result no longer has, as over k in a product of matrices.
+#     Summing products over an index that the result no longer has, as over k in a product of
+#     matrices.
 
 # %%
 show(Table(["nest", "loop", "what a pass needs from the others", "independent"], [
@@ -245,10 +256,11 @@ show(Table(["nest", "loop", "what a pass needs from the others", "independent"],
 ], caption="Ten loops, six of them independent. One of the six stays: it waits behind two loops over the same j that are not."))  # fmt: skip
 
 # %% [markdown]
-# What happens to a loop that goes although it must not? Here the contraction over `k` has become a third axis of the
-# grid, so {{ broken.d }} threads add into one place. All of them read the old value, add their own product, and write; the
-# last to write wins. Of the {{ broken.entries }} entries of $S$, {{ broken.right }} are right. No bound is broken and nothing is reported, so only a
-# comparison finds it.
+# What happens to a loop that goes although it must not? Here the contraction over `k` has become a
+# third axis of the grid, so {{ broken.d }} threads add into one place. All of them read the old
+# value, add their own product, and write; the last to write wins. Of the {{ broken.entries }}
+# entries of $S$, {{ broken.right }} are right. No bound is broken and nothing is reported, so only
+# a comparison finds it.
 
 # %%
 NO_K_LOOP = Kernel(r"""
@@ -274,12 +286,17 @@ assert not right.any(), "a contraction spread over threads came out right by luc
 # %% [markdown]
 # ## Kernel 2: the independent loops are gone
 #
-# Each nest becomes a kernel of its own, because the second needs the whole of $S$ row and the third the whole of $P$
-# row, and within one launch no block waits for another.[^order] In the first, the loops over `i` and `j` become two
-# axes, with `j` on x since $S$ is stored row by row. The loop over `k` stays.
+# Each nest becomes a kernel of its own, because the second needs whole rows of $S$ and the third
+# whole rows of $P$, and within one launch no block waits for another.[^order] In the first, the
+# loops over `i` and `j` become two axes, with `j` on x since $S$ is stored row by row. The loop
+# over `k` stays.[^draft]
 #
-# [^order]: Between launches the order is safe: the three kernels stand in one stream, and each starts when the one before it
-#     has ended.
+# [^draft]: Where the sources differ: the draft says that splitting into blocks removes a loop and
+#     brings in `threadIdx`. It takes both numbers, `blockIdx` for the block and `threadIdx` for the
+#     place inside it, and a loop that is independent.
+#
+# [^order]: Between launches the order is safe: the three kernels stand in one stream, and each
+#     starts when the one before it has ended.
 
 
 # %% tab="Pseudocode"
@@ -322,9 +339,9 @@ show(
 )
 
 # %% [markdown]
-# Softmax gives up one loop only. A row's maximum and sum run through the whole row, so one thread takes one row and walks it
-# three times. That leaves $N$ threads for a launch that could hold a hundred times as many, which is worth remembering when
-# the times come in.
+# Softmax gives up one loop only. A row's maximum and sum run through the whole row, so one thread
+# takes one row and walks it three times. That leaves $N$ threads for a launch that could hold a
+# hundred times as many, which is worth remembering when the times come in.
 
 
 # %% tab="Pseudocode"
@@ -353,12 +370,13 @@ extern "C" __global__ void softmax_rows(const float* S, float* P, int N) {
 """)
 
 # %% [markdown]
-# The third kernel has the shape of the first: two axes, one contraction, now over the keys. Query and column of $V$ become y
-# and x. Note which index is summed: `j`, the same index that softmax has just normalised over. A much later
-# kernel lives off this coincidence; here it only decides which loop stays.[^axes]
+# The third kernel has the shape of the first: two axes, one contraction, now over the keys. Query
+# and column of $V$ become y and x. Note which index is summed: `j`, the same index that softmax has
+# just normalised over. A much later kernel lives off this coincidence; here it only decides which
+# loop stays.[^axes]
 #
-# [^axes]: Where the sources differ: one set of notes says that contraction and softmax share an axis. That holds for this second
-#     product, $PV$; the first one, $QK^\top$, contracts over $d$.
+# [^axes]: Where the sources differ: one set of notes says that contraction and softmax share an
+#     axis. That holds for this second product, $PV$; the first one, $QK^\top$, contracts over $d$.
 
 
 # %% tab="Pseudocode"
@@ -384,9 +402,10 @@ extern "C" __global__ void weighted_sum(const float* P, const float* V, float* O
 """)
 
 # %% [markdown]
-# Each pair of tabs is held together on sizes that are no multiples of a block. The three launches in a row are then held
-# against the 64-bit reference, once with queries forty times as large: there a softmax without its shift would overflow in every row, and
-# most weights underflow to zero. What does the new shape gain?
+# Each pair of tabs is held together on sizes that are no multiples of a block. The three launches
+# in a row are then held against the 64-bit reference, once with queries forty times as large: there
+# a softmax without its shift would overflow in every row, and most weights underflow to zero. What
+# does the new shape gain?
 
 # %%
 from tilewise import ceil_div
@@ -428,7 +447,7 @@ for stretch in (1, 40):
     arrays["Q"] *= np.float32(stretch)
     for launch in kernel_2(inputs):
         launch.run(arrays)
-    expected = reference(arrays["Q"], arrays["K"], arrays["V"], arrays["scale"])
+    expected = reference(arrays["Q"], arrays["K"], arrays["V"], arrays["scale"])["O"]
     check(
         arrays["O"],
         expected,
@@ -440,16 +459,17 @@ for stretch in (1, 40):
 # %% [markdown]
 # ## Predict, then measure
 #
-# Two bounds first. The arithmetic of both products is $4N^2d$ operations, the least traffic one reading of $Q$, $K$, $V$ and one writing
-# of $O$; for an H100 the table gives the time that each alone would take. The third row is new: in a thread, passes of a loop come one after
-# another, so the longest thread of each kernel sets a floor that no number of threads lowers.
+# Two bounds first. The arithmetic of both products is $4N^2d$ operations, the least traffic one
+# reading of $Q$, $K$, $V$ and one writing of $O$; for an H100 the table gives the time that each
+# alone would take. The third row is new: in a thread, passes of a loop come one after another, so
+# the longest thread of each kernel sets a floor that no number of threads lowers.
 
 # %%
 from tilewise.models import bound, device, stated
 
 
 def passes(N, d):
-    """Turns that one thread makes one after another: for Kernel 1, then for each kernel of Kernel 2."""
+    """Passes that one thread makes one after another: in Kernel 1, then in each kernel of Kernel 2."""
     return {"one thread": 2 * N * N * d + 3 * N * N, "scores": d, "softmax": 3 * N, "weighted sum": N}
 
 
@@ -476,10 +496,11 @@ publish(
 )
 
 # %% [markdown]
-# If a pass takes equally long everywhere, Kernel 2 gains the ratio of the chains: {{ passes.one_thread | , }} passes against
-# {{ passes.kernel_2 | , }}, a factor of {{ gain.passes | ,.0f }}, and softmax takes {{ gain.softmax_share | .0%}} of its time. That
-# is still far from the bound of {{ work.arithmetic_us | .1f }} µs for the arithmetic, let alone {{ work.memory_us | .1f }} µs for the traffic. Set your own
-# guess before you look.
+# If a pass takes equally long everywhere, Kernel 2 gains the ratio of the chains:
+# {{ passes.one_thread | , }} passes against {{ passes.kernel_2 | , }}, a factor of
+# {{ gain.passes | ,.0f }}, and softmax takes {{ gain.softmax_share | .0% }} of its time. That is
+# still far from the bound of {{ work.arithmetic_us | .1f }} µs for the arithmetic, let alone
+# {{ work.memory_us | .1f }} µs for the traffic. Set your own guess before you look.
 
 # %%
 from tilewise import measure
@@ -511,15 +532,16 @@ measure(
     bytes=lambda N, d: 4 * 4 * N * d,
     flop=lambda N, d: 4 * N * N * d,
     library={"torch, three operations": torch_three_operations},
-    reference=lambda Q, K, V, scale: {"O": reference(Q, K, V, scale)},
+    reference=reference,
     tolerance=1e-4,
     note="Kernel 1 is timed at small N only: its time grows with the square of N.",
 )
 
 # %% [markdown]
-# Kernel 2 goes on alone to the size of the question. The library rows are three operations of torch in eager mode, each of them a
-# kernel that somebody has tuned. Then the three launches one by one: if the chains were right, softmax, with one operation in a
-# hundred, takes the largest part.
+# Kernel 2 goes on alone to the size of the question. The library rows are three operations of torch
+# in eager mode, each a kernel that somebody has tuned. The second table starts one launch more in
+# each row; if the chains were right, the step to softmax, with one operation in a hundred, is the
+# largest.
 
 # %%
 measure(
@@ -530,7 +552,7 @@ measure(
     bytes=lambda N, d: 4 * 4 * N * d,
     flop=lambda N, d: 4 * N * N * d,
     library={"torch, three operations": torch_three_operations},
-    reference=lambda Q, K, V, scale: {"O": reference(Q, K, V, scale)},
+    reference=reference,
     tolerance=1e-4,
 )
 
@@ -538,30 +560,37 @@ measure(
 measure(
     "attention_steps",
     variants={
-        "scores": lambda N, d: kernel_2(attention(N, d))[0],
-        "softmax": lambda N, d: SOFTMAX_ROWS.on(softmax_case(N), grid=ceil_div(N, 32), block=32),
-        "weighted sum": lambda N, d: WEIGHTED_SUM.on(
-            weighted_sum_case(N, d), grid=(ceil_div(d, 32), ceil_div(N, 8)), block=(32, 8)
-        ),
+        "scores": lambda N, d: kernel_2(attention(N, d))[:1],
+        "scores, softmax": lambda N, d: kernel_2(attention(N, d))[:2],
+        "scores, softmax, weighted sum": lambda N, d: kernel_2(attention(N, d)),
     },
     cases=[{"N": 1024, "d": 128}],
     count_case={"N": 64, "d": 32},
+    reference=reference,
+    tolerance=1e-4,
 )
 
 # %% [markdown]
 # ## The answer
 #
-# Six of the ten loops are independent. Five became axes: i and j for the scores, i for softmax, i and c for the weighted sum. The sixth, which writes the
-# row of $P$, waits behind two loops that carry something along the same row. By counting passes alone this gains a factor of {{ gain.passes | ,.0f }} at N = 1024, and the
-# contractions, which stayed, are what later kernels will work on.
+# Six of the ten loops are independent. Five became axes: i and j for the scores, i for softmax, i
+# and c for the weighted sum. The sixth, which writes the row of $P$, waits behind two loops that
+# carry something along the same row. By counting passes alone this gains a factor of
+# {{ gain.passes | ,.0f }} at N = 1024, and the contractions, which stayed, are what later kernels
+# will work on.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Attention is two products with a softmax by rows between them; the weights of each query add up to 1, if the maximum is subtracted in numerator and sum alike.
-# - The scale is $1/\sqrt{d}$. Without it the mean largest of 1,024 weights rises from {{ sharpness.right | .3f }} to {{ sharpness.none | .2f }}, and with $\sqrt{d}$ to {{ sharpness.wrong | .2f }}.
-# - An axis of the grid can take the place of an independent loop. A contraction cannot just be spread: threads that add into one place lose each other's sums.
-# - With enough threads, the longest chain of passes in one thread sets the time: in Kernel 2 that is softmax, with {{ gain.softmax_share | .0% }} of the chain.
+# - Attention is two products with a softmax by rows between them; the weights of each query add up
+#   to 1, if the maximum is subtracted in numerator and sum alike.
+# - The scale is $1/\sqrt{d}$. Without it the mean largest of 1,024 weights rises from
+#   {{ sharpness.right | .3f }} to {{ sharpness.none | .2f }}, and with $\sqrt{d}$ to
+#   {{ sharpness.wrong | .2f }}.
+# - An axis of the grid can take the place of an independent loop. A contraction cannot just be
+#   spread: threads that add into one place lose each other's sums.
+# - With enough threads, the longest chain of passes in one thread sets the time: in Kernel 2 that
+#   is softmax, with {{ gain.softmax_share | .0% }} of the chain.
 
 
 # %% fold="The answer, the tests, and two wrong answers that the tests turn down"
@@ -649,5 +678,6 @@ exercise(
 )
 
 # %% [markdown]
-# Kernel 2 stands far above its bounds, and so far that is only a ratio of two numbers. Which resource a kernel runs out of, and how to read that from its bytes and its
-# operations before it is written, is where the next part begins.
+# Kernel 2 stands far above its bounds, and so far that is only a ratio of two numbers. Which
+# resource a kernel runs out of, and how to read that from its bytes and its operations before it is
+# written, is where the next part begins.
