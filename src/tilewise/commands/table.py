@@ -6,14 +6,13 @@ In: a lesson. Out: stdout. The lesson's code is run, its other outputs are not s
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewise.measurements.archive import lesson_root
 from tilewise.measurements.output import Measurement
-from tilewise.measurements.playback import find_lesson, play
+from tilewise.measurements.playback import find_lesson, on_the_simulator, play
 from tilewise.measurements.report import report
 from tilewise.measurements.session import handled_by
 
@@ -27,14 +26,13 @@ def table(lesson: str, as_json: bool) -> int:
     Returns:
         0, or 1 where a cell of the lesson failed; the reason is on stderr.
     """
-    os.environ["TILEWISE_BACKEND"] = "simulator"
     made: list[Measurement] = []
 
     def handle(experiment: Experiment) -> Measurement:
         made.append(report(experiment))
         return made[-1]
 
-    with handled_by(handle):
+    with on_the_simulator(), handled_by(handle):
         failures = play(find_lesson(lesson, lesson_root()))
     if as_json:
         print(json.dumps([json_row(row) for one in made for row in one.rows], indent=1))
@@ -47,6 +45,22 @@ def table(lesson: str, as_json: bool) -> int:
 
 def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """One row as programs read it."""
-    names = ("experiment", "variant", "role", "parameters", "bound", "limited_by", "simulated", "counted", "recorded",
-             "share", "gb_per_s", "tflop_per_s", "unit", "library", "device", "date")  # fmt: skip
+    names = (
+        "experiment",
+        "variant",
+        "role",
+        "parameters",
+        "bound",
+        "limited_by",
+        "simulated",
+        "counted",
+        "recorded",
+        "share",
+        "gb_per_s",
+        "tflop_per_s",
+        "unit",
+        "library",
+        "device",
+        "date",
+    )
     return {name: row.get(name) for name in names}

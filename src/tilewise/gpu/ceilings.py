@@ -71,8 +71,10 @@ def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float
     import cupy
 
     sms = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
-    kernels = {name: cupy.RawKernel(_SOURCE, name)
-               for name in ("copy_words", "write_words", "read_words", "fma_chains", "nothing")}  # fmt: skip
+    kernels = {
+        name: cupy.RawKernel(_SOURCE, name)
+        for name in ("copy_words", "write_words", "read_words", "fma_chains", "nothing")
+    }
     one, two = cupy.zeros(PROBE_BYTES, dtype=np.uint8), cupy.zeros(PROBE_BYTES, dtype=np.uint8)
     count, wide, sink = np.int64(PROBE_BYTES // 16), (sms * 16,), cupy.zeros(1, dtype=np.uint32)
     grid = (sms * 32,)
@@ -81,11 +83,15 @@ def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float
         Contender("copy", lambda: kernels["copy_words"](wide, (256,), (one, two, count))),
         Contender("write", lambda: kernels["write_words"](wide, (256,), (two, count, np.uint32(7)))),
         Contender("read", lambda: kernels["read_words"](wide, (256,), (one, count, sink))),
-        Contender("fma", lambda: kernels["fma_chains"](grid, (256,), (sums, np.float32(0.999), np.float32(0.001),
-                                                                     np.int32(_STEPS)))),
+        Contender(
+            "fma",
+            lambda: kernels["fma_chains"](
+                grid, (256,), (sums, np.float32(0.999), np.float32(0.001), np.int32(_STEPS))
+            ),
+        ),
         Contender("launch", lambda: kernels["nothing"]((1,), (32,), ())),
         Contender("events", lambda: None),
-    ]  # fmt: skip
+    ]
     for probe in probes:
         probe.call()
     timings = {timing.label: timing for timing in time_contenders(probes, Plan(repetitions=40))}

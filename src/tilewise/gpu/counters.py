@@ -46,8 +46,23 @@ def ncu_command(ncu: str, log: Path, child: Sequence[str]) -> list[str]:
         log: the file that takes the table.
         child: the command to run.
     """
-    return [ncu, "--metrics", ",".join(METRICS.values()), "--csv", "--page", "raw", "--print-units", "base",
-            "--profile-from-start", "off", "--clock-control", "none", "--log-file", str(log), *child]  # fmt: skip
+    return [
+        ncu,
+        "--metrics",
+        ",".join(METRICS.values()),
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--profile-from-start",
+        "off",
+        "--clock-control",
+        "none",
+        "--log-file",
+        str(log),
+        *child,
+    ]
 
 
 def parse_counters(text: str) -> list[tuple[str, dict[str, float]]]:

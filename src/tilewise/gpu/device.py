@@ -75,13 +75,19 @@ def device_name() -> str:
 
 
 _QUERY = {
-    "sm_clock_mhz": "clocks.sm", "memory_clock_mhz": "clocks.mem", "power_limit_w": "power.limit",
-    "temperature_c": "temperature.gpu", "driver": "driver_version",
-}  # fmt: skip
+    "sm_clock_mhz": "clocks.sm",
+    "memory_clock_mhz": "clocks.mem",
+    "power_limit_w": "power.limit",
+    "temperature_c": "temperature.gpu",
+    "driver": "driver_version",
+}
 _REASONS = {
-    0x04: "the power cap", 0x08: "a hardware slowdown", 0x20: "its temperature (software)",
-    0x40: "its temperature (hardware)", 0x80: "the power brake",
-}  # fmt: skip
+    0x04: "the power cap",
+    0x08: "a hardware slowdown",
+    0x20: "its temperature (software)",
+    0x40: "its temperature (hardware)",
+    0x80: "the power brake",
+}
 
 
 def state(identity: str = "0") -> State:

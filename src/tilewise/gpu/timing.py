@@ -109,8 +109,9 @@ def takes_part(round_index: int, own: int, rounds: int) -> bool:
     return (round_index + 1) * own // rounds > round_index * own // rounds
 
 
-def time_contenders(contenders: Sequence[Contender], plan: Plan | None = None,
-                    progress: Callable[[str], None] | None = None) -> list[Timing]:  # fmt: skip
+def time_contenders(
+    contenders: Sequence[Contender], plan: Plan | None = None, progress: Callable[[str], None] | None = None
+) -> list[Timing]:
     """Time contenders in turn, round by round, in this process.
 
     Args:

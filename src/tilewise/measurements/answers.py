@@ -61,19 +61,25 @@ def _copied(value: Any) -> Any:
 
 def written(launches: Sequence[Any]) -> tuple[str, ...]:
     """Names of the arrays that a variant's kernels may write, in the order of their parameters."""
-    names = [parameter.name for launch in launches for parameter in launch.kernel.parameters
-             if parameter.is_pointer and not parameter.is_const]  # fmt: skip
+    names = [
+        parameter.name
+        for launch in launches
+        for parameter in launch.kernel.parameters
+        if parameter.is_pointer and not parameter.is_const
+    ]
     return tuple(dict.fromkeys(names))
 
 
 def outputs(launches: Sequence[Any]) -> tuple[str, ...]:
     """Names of the arrays that start poisoned, in the order of the case."""
-    return tuple(name for name, value in values_of(launches).items()
-                 if isinstance(value, Recipe) and value.is_output)  # fmt: skip
+    return tuple(
+        name for name, value in values_of(launches).items() if isinstance(value, Recipe) and value.is_output
+    )
 
 
-def expected_answer(experiment: Experiment, launches: Sequence[Any],
-                    inputs: Mapping[str, Any]) -> dict[str, Array] | None:  # fmt: skip
+def expected_answer(
+    experiment: Experiment, launches: Sequence[Any], inputs: Mapping[str, Any]
+) -> dict[str, Array] | None:
     """What the reference gives for these inputs, by name of the array; None without a reference.
 
     Raises:
@@ -87,10 +93,14 @@ def expected_answer(experiment: Experiment, launches: Sequence[Any],
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in wanted.values()):
         given = known
     else:
-        if missing := [name for name, parameter in wanted.items()
-                       if name not in known and parameter.default is inspect.Parameter.empty]:  # fmt: skip
+        if missing := [
+            name
+            for name, parameter in wanted.items()
+            if name not in known and parameter.default is inspect.Parameter.empty
+        ]:
             raise experiment.error(
-                f'the reference wants "{missing[0]}", which is no input of the case.', f"Inputs: {', '.join(known)}."
+                f'the reference wants "{missing[0]}", which is no input of the case.',
+                f"Inputs: {', '.join(known)}.",
             )
         given = {name: known[name] for name in wanted if name in known}
     answer = experiment.reference(**given)
@@ -117,8 +127,9 @@ def _wide(value: Any) -> Any:
     return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
 
 
-def check_answer(experiment: Experiment, label: str, got: Mapping[str, Array], expected: Mapping[str, Array],
-                 where: str) -> None:  # fmt: skip
+def check_answer(
+    experiment: Experiment, label: str, got: Mapping[str, Array], expected: Mapping[str, Array], where: str
+) -> None:
     """Compare what a contender wrote with what is right.
 
     Raises:

@@ -65,8 +65,13 @@ def ceilings_of(provenance: Mapping[str, Any]) -> Ceilings | None:
     kept = provenance.get("ceilings") or {}
     if "memory_gb_per_s" not in kept:
         return None
-    return Ceilings(kept["memory_gb_per_s"], dict(kept.get("tflop_per_s", {})), kept.get("launch_us", 0.0),
-                    "measured", dict(kept.get("probes", {})))  # fmt: skip
+    return Ceilings(
+        kept["memory_gb_per_s"],
+        dict(kept.get("tflop_per_s", {})),
+        kept.get("launch_us", 0.0),
+        "measured",
+        dict(kept.get("probes", {})),
+    )
 
 
 def bound_of(row: Row, record: Record) -> Bound | None:
@@ -146,7 +151,9 @@ class Archive:
                 if not path.name.endswith(TEXT_ENDING):
                     yield read_record(path, self.shown(path))
 
-    def text_record(self, lesson: str, name: str, cell_source: str, device: str | None = None) -> TextRecord | None:
+    def text_record(
+        self, lesson: str, name: str, cell_source: str, device: str | None = None
+    ) -> TextRecord | None:
         """What a cell printed on a GPU; ``stale`` where the cell has changed since.
 
         Raises:
@@ -183,8 +190,13 @@ def values_of(record: Record) -> dict[str, Any]:
     if len({case_slug(row.case) for row in timed}) == 1:
         for row in timed:
             of_variant = values[name_slug(row.variant)]
-            of_variant.update({name: entry for name, entry in of_variant[case_slug(row.case)].items()
-                               if name not in of_variant})  # fmt: skip
+            of_variant.update(
+                {
+                    name: entry
+                    for name, entry in of_variant[case_slug(row.case)].items()
+                    if name not in of_variant
+                }
+            )
     return values
 
 

@@ -94,8 +94,20 @@ def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
         notes += _oddities(shown, timings, before, now)
         moved, done = experiment.work(parameters)
         for entry, timing in zip(entries, timings, strict=True):
-            rows.append(Row(entry.label, entry.role, dict(parameters), timing.samples_us, timing.p20, timing.median,
-                            timing.p80, None, moved, done))  # fmt: skip
+            rows.append(
+                Row(
+                    entry.label,
+                    entry.role,
+                    dict(parameters),
+                    timing.samples_us,
+                    timing.p20,
+                    timing.median,
+                    timing.p80,
+                    None,
+                    moved,
+                    done,
+                )
+            )
     return Bench(tuple(rows), tuple(notes), now)
 
 
@@ -118,16 +130,23 @@ def busy_state() -> State:
 
 
 def _oddities(shown: str, timings: Sequence[Timing], before: State, after: State) -> list[str]:
-    notes = [f"{timing.label} at {shown}: p20 and p80 lie {timing.spread:.0%} of the median apart."
-             for timing in timings if timing.spread > SPREAD]  # fmt: skip
+    notes = [
+        f"{timing.label} at {shown}: p20 and p80 lie {timing.spread:.0%} of the median apart."
+        for timing in timings
+        if timing.spread > SPREAD
+    ]
     if before.sm_clock_mhz and after.sm_clock_mhz and after.sm_clock_mhz < CLOCK_FELL * before.sm_clock_mhz:
-        notes.append(f"At {shown} the SM clock fell from {before.sm_clock_mhz:.0f} to {after.sm_clock_mhz:.0f} MHz.")
+        notes.append(
+            f"At {shown} the SM clock fell from {before.sm_clock_mhz:.0f} to {after.sm_clock_mhz:.0f} MHz."
+        )
     if after.throttled_by:
         notes.append(f"At {shown} the clock was held down by {after.throttled_by}.")
     return notes
 
 
-def _checked(experiment: Experiment, parameters: Parameters) -> tuple[list[Contender], list[_Entry], list[str]]:
+def _checked(
+    experiment: Experiment, parameters: Parameters
+) -> tuple[list[Contender], list[_Entry], list[str]]:
     """The contenders of a case, each of them checked on fresh inputs, with the case's own inputs in place."""
     import cupy
 
@@ -137,13 +156,16 @@ def _checked(experiment: Experiment, parameters: Parameters) -> tuple[list[Conte
     device: dict[str, dict[str, Any]] = {}
     for label, launches in by_label.items():
         values = values_of(launches)
-        device[label] = {name: _placed(shared, f"{name} {values[name]!s}", made)
-                         for name, made in fresh[label].items()}  # fmt: skip
+        device[label] = {
+            name: _placed(shared, f"{name} {values[name]!s}", made) for name, made in fresh[label].items()
+        }
     first = next(iter(by_label))
     names = written(by_label[first])
     expected = expected_answer(experiment, by_label[first], fresh[first])
-    entries = [_Entry(label, "variant", launcher(launches, device[label]), device[label], None)
-               for label, launches in by_label.items()]  # fmt: skip
+    entries = [
+        _Entry(label, "variant", launcher(launches, device[label]), device[label], None)
+        for label, launches in by_label.items()
+    ]
     absent: list[str] = []
     for label, function in experiment.library.items():
         made = _library(experiment, label, function, parameters, device[first])
@@ -163,13 +185,19 @@ def _checked(experiment: Experiment, parameters: Parameters) -> tuple[list[Conte
             right = {name: got[name].astype(np.float64) for name in names}
             expected = {name: cupy.asnumpy(value) for name, value in right.items()}
         if any(_differs(experiment, got[name], right[name]) for name in right):
-            check_answer(experiment, entry.label, {name: cupy.asnumpy(got[name]) for name in right},
-                         {name: cupy.asnumpy(value) for name, value in right.items()}, "on the GPU")  # fmt: skip
+            check_answer(
+                experiment,
+                entry.label,
+                {name: cupy.asnumpy(got[name]) for name in right},
+                {name: cupy.asnumpy(value) for name, value in right.items()},
+                "on the GPU",
+            )
     return _ready(by_label, entries, device), entries, absent
 
 
-def _ready(by_label: Mapping[str, Sequence[Any]], entries: Sequence[_Entry],
-           device: Mapping[str, Mapping[str, Any]]) -> list[Contender]:  # fmt: skip
+def _ready(
+    by_label: Mapping[str, Sequence[Any]], entries: Sequence[_Entry], device: Mapping[str, Mapping[str, Any]]
+) -> list[Contender]:
     """Contenders with the inputs that the case itself gives, and a way to put back what they overwrite."""
     import cupy
 
@@ -222,7 +250,9 @@ def on_device(launches: Sequence[Any]) -> dict[str, Any]:
 
 def launcher(launches: Sequence[Any], arrays: Mapping[str, Any]) -> Callable[[], None]:
     """A function that enqueues the launches with these arrays."""
-    ready = [(launch, [arrays[parameter.name] for parameter in launch.kernel.parameters]) for launch in launches]
+    ready = [
+        (launch, [arrays[parameter.name] for parameter in launch.kernel.parameters]) for launch in launches
+    ]
 
     def call() -> None:
         for launch, values in ready:
@@ -231,8 +261,13 @@ def launcher(launches: Sequence[Any], arrays: Mapping[str, Any]) -> Callable[[],
     return call
 
 
-def _library(experiment: Experiment, label: str, function: Callable[..., Any], parameters: Parameters,
-             arrays: Mapping[str, Any]) -> Callable[[], Any] | str:  # fmt: skip
+def _library(
+    experiment: Experiment,
+    label: str,
+    function: Callable[..., Any],
+    parameters: Parameters,
+    arrays: Mapping[str, Any],
+) -> Callable[[], Any] | str:
     """The library's work as a function of no arguments, or a sentence on why it is missing."""
     try:
         wanted = list(inspect.signature(function).parameters)
@@ -244,8 +279,10 @@ def _library(experiment: Experiment, label: str, function: Callable[..., Any], p
     except ImportError as error:
         return f"{label} is missing here: {error}."
     if not callable(made):
-        raise experiment.error(f'the library "{label}" returned {type(made).__name__}.',
-                               "Return a function of no arguments that does the work.")  # fmt: skip
+        raise experiment.error(
+            f'the library "{label}" returned {type(made).__name__}.',
+            "Return a function of no arguments that does the work.",
+        )
     result: Callable[[], Any] = made
     return result
 

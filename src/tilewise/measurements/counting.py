@@ -98,7 +98,9 @@ def simulate(experiment: Experiment) -> Simulated:
                 summed[name] = summed.get(name, 0.0) + value
         if expected is None:
             expected = {name: arrays[name].copy() for name in written(launches)}
-        check_answer(experiment, label, {name: arrays[name] for name in expected}, expected, "on the simulator")
+        check_answer(
+            experiment, label, {name: arrays[name] for name in expected}, expected, "on the simulator"
+        )
         by_variant[label] = summed
     return Simulated(by_variant)
 

@@ -74,7 +74,9 @@ class Experiment:
         """
         made = self._call(self.variants[variant], f'the variant "{variant}"', parameters)
         launches = tuple(made) if isinstance(made, list | tuple) else (made,)
-        if not launches or not all(hasattr(launch, "kernel") and hasattr(launch, "case") for launch in launches):
+        if not launches or not all(
+            hasattr(launch, "kernel") and hasattr(launch, "case") for launch in launches
+        ):
             raise self.error(
                 f'the variant "{variant}" returned {type(made).__name__}.',
                 "Return kernel.on(case) or a list of those.",
@@ -116,7 +118,8 @@ class Experiment:
             "parameters": {name: repr(value) for name, value in parameters.items()},
             "work": self.work(parameters),
             "variants": {
-                label: [launch_facts(launch) for launch in self.launches(label, parameters)] for label in self.variants
+                label: [launch_facts(launch) for launch in self.launches(label, parameters)]
+                for label in self.variants
             },
         }
 
@@ -178,10 +181,23 @@ def measure(
     root = lesson_root(file)
     shown = _shown_path(file, root)
     experiment = Experiment(
-        name, dict(variants), tuple(dict(case) for case in cases), dict(count_case) if count_case is not None else None,
-        bytes, flop, dict(library or {}), reference, tolerance, arithmetic, tuple(counts), note, shown, frame.f_lineno,
-        root, lesson_id(file, root),
-    )  # fmt: skip
+        name,
+        dict(variants),
+        tuple(dict(case) for case in cases),
+        dict(count_case) if count_case is not None else None,
+        bytes,
+        flop,
+        dict(library or {}),
+        reference,
+        tolerance,
+        arithmetic,
+        tuple(counts),
+        note,
+        shown,
+        frame.f_lineno,
+        root,
+        lesson_id(file, root),
+    )
     _validate(experiment)
     if (handler := session.handler()) is not None:
         return handler(experiment)

@@ -64,8 +64,9 @@ class CountingChild:
         self._entries.append({"experiment": experiment.name, "variant": label, "launches": len(launches)})
 
 
-def count_lesson(ncu: str, lesson: str, experiments: Sequence[str],
-                 run: Callable[..., Any] = subprocess.run) -> Counted:  # fmt: skip
+def count_lesson(
+    ncu: str, lesson: str, experiments: Sequence[str], run: Callable[..., Any] = subprocess.run
+) -> Counted:
     """Count the variants of a lesson's experiments with Nsight Compute.
 
     Args:
@@ -82,9 +83,19 @@ def count_lesson(ncu: str, lesson: str, experiments: Sequence[str],
     """
     with tempfile.TemporaryDirectory() as folder:
         log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
-        child = [sys.executable, "-m", "tilewise", "count-child", lesson, "--manifest", str(manifest),
-                 *(part for name in experiments for part in ("--experiment", name))]  # fmt: skip
-        done = run(ncu_command(ncu, log, child), capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
+        child = [
+            sys.executable,
+            "-m",
+            "tilewise",
+            "count-child",
+            lesson,
+            "--manifest",
+            str(manifest),
+            *(part for name in experiments for part in ("--experiment", name)),
+        ]
+        done = run(
+            ncu_command(ncu, log, child), capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False
+        )
         said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
         if not manifest.is_file():
             raise ValueError(f"nothing was launched. {_tail(said or done.stdout + done.stderr)}")
@@ -95,8 +106,9 @@ def _tail(text: str) -> str:
     return " ".join(text.split())[-400:]
 
 
-def match_counters(manifest: Sequence[Mapping[str, Any]],
-                   launches: Sequence[tuple[str, Mapping[str, float]]]) -> Counted:  # fmt: skip
+def match_counters(
+    manifest: Sequence[Mapping[str, Any]], launches: Sequence[tuple[str, Mapping[str, float]]]
+) -> Counted:
     """Sum the counters of launches over the variants that made them.
 
     Raises:
@@ -117,7 +129,9 @@ def match_counters(manifest: Sequence[Mapping[str, Any]],
     return found
 
 
-def with_counters(record: Record, experiment: Experiment, counted: Mapping[str, Mapping[str, float]]) -> Record:
+def with_counters(
+    record: Record, experiment: Experiment, counted: Mapping[str, Mapping[str, float]]
+) -> Record:
     """A record with counters in the rows of the count case, which are added where that was not timed."""
     assert experiment.count_case is not None
     case = dict(experiment.count_case)
@@ -129,6 +143,8 @@ def with_counters(record: Record, experiment: Experiment, counted: Mapping[str, 
             rows.append(replace(row, counters=dict(left.pop(row.variant))))
         elif row.samples_us:
             rows.append(row)
-    rows += [Row(label, "variant", case, (), None, None, None, dict(values), moved, done)
-             for label, values in left.items()]  # fmt: skip
+    rows += [
+        Row(label, "variant", case, (), None, None, None, dict(values), moved, done)
+        for label, values in left.items()
+    ]
     return replace(record, rows=tuple(rows))

@@ -66,7 +66,11 @@ def python_tree(tree: ast.AST) -> Any:
 
 def _without_docstring(body: Any) -> Any:
     first = body[0] if isinstance(body, list) and body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+    if (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    ):
         return body[1:]
     return body
 
@@ -134,8 +138,13 @@ def _definition(code: CodeType) -> ast.AST | None:
     except SyntaxError:
         return None
     kinds = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and _starts(node) == code.co_firstlineno
-             and (isinstance(node, ast.Lambda)) == (code.co_name == "<lambda>")]  # fmt: skip
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+        and _starts(node) == code.co_firstlineno
+        and (isinstance(node, ast.Lambda)) == (code.co_name == "<lambda>")
+    ]
     if len(found) < 2:
         return found[0] if found else None
     spots = [(line, column) for line, _, column, _ in code.co_positions() if line and column]

@@ -60,11 +60,15 @@ class Measurement(Output):
         mark = "stale" if self.stale else "measured"
         title = _recorded_title(self)
         builder.times("recorded", "recorded", lambda row: _median(row.get("recorded")), title, mark)
-        builder.plain(Column("share of the bound", "%", "right"),
-                      lambda row: _rounded(100 * row["share"], 3) if row.get("share") else None)  # fmt: skip
+        builder.plain(
+            Column("share of the bound", "%", "right"),
+            lambda row: _rounded(100 * row["share"], 3) if row.get("share") else None,
+        )
         rate = "gb_per_s" if any(row.get("limited_by") == "memory" for row in self.rows) else "tflop_per_s"
-        builder.plain(Column("rate", {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}[rate], "right"),
-                      lambda row: _rounded(row.get(rate), 4))  # fmt: skip
+        builder.plain(
+            Column("rate", {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}[rate], "right"),
+            lambda row: _rounded(row.get(rate), 4),
+        )
         builder.times("here", "here", lambda row: _median(row.get("here")), _here_title, "measured")
         return Table(builder.columns, builder.rows())
 
@@ -74,37 +78,59 @@ class Measurement(Output):
 
     def markdown(self, context: Context) -> str:
         """The table, its notes and, folded, where the recorded figures come from."""
-        parts = [f'<div class="tw-measurement" id="{escape(context.unique(self.name))}">', self.table().html()]
+        parts = [
+            f'<div class="tw-measurement" id="{escape(context.unique(self.name))}">',
+            self.table().html(),
+        ]
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
         parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]
         if self.provenance is not None:
-            members = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in self._facts())
+            members = "".join(
+                f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in self._facts()
+            )
             summary = escape(f"Recorded on {self.provenance['device']}, {self.provenance['date']}")
-            parts.append(f'<details class="tw-provenance"><summary>{summary}</summary><dl>{members}</dl></details>')
+            parts.append(
+                f'<details class="tw-provenance"><summary>{summary}</summary><dl>{members}</dl></details>'
+            )
         return context.html_block("\n".join([*parts, "</div>"]))
 
     def _lines(self) -> list[str]:
         lines = [self.stale] if self.stale else []
         if self.provenance is not None:
-            lines.append("recorded on " + ", ".join(f"{name} {value}" if name != "device" else value
-                                                    for name, value in self._facts() if name != "record"))  # fmt: skip
+            lines.append(
+                "recorded on "
+                + ", ".join(
+                    f"{name} {value}" if name != "device" else value
+                    for name, value in self._facts()
+                    if name != "record"
+                )
+            )
         return [*lines, *self.notes]
 
     def _facts(self) -> list[tuple[str, str]]:
         """Where the recorded figures come from, for a reader."""
         kept = self.provenance or {}
         found = [("device", kept.get("device")), ("date", kept.get("date")), ("driver", kept.get("driver"))]
-        for name, label, unit in (("sm_clock_mhz", "SM clock", "MHz"), ("memory_clock_mhz", "memory clock", "MHz"),
-                                  ("power_limit_w", "power limit", "W"),
-                                  ("temperature_c", "temperature", "°C")):  # fmt: skip
+        for name, label, unit in (
+            ("sm_clock_mhz", "SM clock", "MHz"),
+            ("memory_clock_mhz", "memory clock", "MHz"),
+            ("power_limit_w", "power limit", "W"),
+            ("temperature_c", "temperature", "°C"),
+        ):
             if kept.get(name) is not None:
                 found.append((label, f"{kept[name]:.0f} {unit}"))
         ceilings = kept.get("ceilings") or {}
         if "memory_gb_per_s" in ceilings:
             found.append(("fastest memory probe", f"{ceilings['memory_gb_per_s']:,.0f} GB/s"))
         versions = kept.get("versions") or {}
-        names = {"cuda_runtime": "CUDA", "cupy": "CuPy", "torch": "torch", "cudnn": "cuDNN", "triton": "Triton"}
+        names = {
+            "cuda_runtime": "CUDA",
+            "cupy": "CuPy",
+            "torch": "torch",
+            "cudnn": "cuDNN",
+            "triton": "Triton",
+        }
         shown = ", ".join(f"{label} {versions[name]}" for name, label in names.items() if name in versions)
         found += [("versions", shown or None), ("record", self.record)]
         return [(label, str(value)) for label, value in found if value]
@@ -158,8 +184,10 @@ class _Columns:
                 cells.append(entry)
 
     def labels(self) -> None:
-        self.plain(Column("variant", "", "left"),
-                   lambda row: Cell(row["variant"], "library") if row["role"] == "library" else row["variant"])  # fmt: skip
+        self.plain(
+            Column("variant", "", "left"),
+            lambda row: Cell(row["variant"], "library") if row["role"] == "library" else row["variant"],
+        )
         names = dict.fromkeys(name for row in self._made.rows for name in row["parameters"])
         for name in names:
             self.plain(Column(name, "", "right"), lambda row, name=name: row["parameters"].get(name))
@@ -169,8 +197,11 @@ class _Columns:
         if not found:
             return
         middle = sorted(found)[len(found) // 2]
-        unit, scale = max(((unit, scale) for unit, scale in _UNITS if middle >= scale), key=lambda pair: pair[1],
-                          default=_UNITS[0])  # fmt: skip
+        unit, scale = max(
+            ((unit, scale) for unit, scale in _UNITS if middle >= scale),
+            key=lambda pair: pair[1],
+            default=_UNITS[0],
+        )
 
         def cell(row: Mapping[str, Any]) -> Cell | None:
             entry = value(row)
@@ -183,8 +214,10 @@ class _Columns:
         seen: set[str] = set()
         first = [not (row["variant"] in seen or seen.add(row["variant"])) for row in self._made.rows]  # type: ignore[func-returns-value]
         for source, mark in (("simulated", "predicted"), ("counted", "measured")):
-            values = [total(row.get(source), name) if lead else None
-                      for row, lead in zip(self._made.rows, first, strict=True)]  # fmt: skip
+            values = [
+                total(row.get(source), name) if lead else None
+                for row, lead in zip(self._made.rows, first, strict=True)
+            ]
             if any(entry is not None for entry in values):
                 self.columns.append(Column(f"{COUNTS[name].title} {source} {at}".strip(), "", "right"))
                 for cells, entry in zip(self._cells, values, strict=True):

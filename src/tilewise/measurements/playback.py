@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,10 +47,17 @@ class LessonFile:
             if cell.kind != "code":
                 continue
             for node in ast.walk(ast.parse(cell.source)):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "measure":
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Name)
+                    and node.func.id == "measure"
+                ):
                     given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "name")]
-                    names += [entry.value for entry in given
-                              if isinstance(entry, ast.Constant) and isinstance(entry.value, str)]  # fmt: skip
+                    names += [
+                        entry.value
+                        for entry in given
+                        if isinstance(entry, ast.Constant) and isinstance(entry.value, str)
+                    ]
         return tuple(names)
 
 
@@ -119,14 +127,19 @@ def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = N
             recorded = bool(cell.record and record_text)
             taken = io.StringIO()
             try:
-                with contextlib.redirect_stdout(taken), installed(PrintingSink() if recorded else CollectingSink()):
+                with (
+                    contextlib.redirect_stdout(taken),
+                    installed(PrintingSink() if recorded else CollectingSink()),
+                ):
                     _execute(lesson, cell, module)
                 if recorded and record_text:
                     record_text(cell, taken.getvalue().rstrip("\n"))
             except KeyboardInterrupt:
                 raise
             except LessonError as error:
-                failures.append(Failure(str(error).split(": ", 1)[0], f"{error.message} {error.repair}".strip()))
+                failures.append(
+                    Failure(str(error).split(": ", 1)[0], f"{error.message} {error.repair}".strip())
+                )
             except (Exception, SystemExit) as error:
                 failures.append(Failure(_place(lesson, cell, error), f"{type(error).__name__}: {error}"))
     return failures
@@ -135,6 +148,20 @@ def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = N
 def missing_needs(cell: Cell) -> tuple[str, ...]:
     """What a cell needs and this machine lacks."""
     return tuple(need for need in cell.needs if not (gpu_here() if need == "gpu" else find_spec(need)))
+
+
+@contextlib.contextmanager
+def on_the_simulator() -> Iterator[None]:
+    """Keep kernels off the GPU for the length of a ``with`` block."""
+    kept = os.environ.get("TILEWISE_BACKEND")
+    os.environ["TILEWISE_BACKEND"] = "simulator"
+    try:
+        yield
+    finally:
+        if kept is None:
+            del os.environ["TILEWISE_BACKEND"]
+        else:
+            os.environ["TILEWISE_BACKEND"] = kept
 
 
 @contextlib.contextmanager

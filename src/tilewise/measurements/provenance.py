@@ -54,8 +54,14 @@ def _dotted(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def provenance(name: str, properties: Mapping[str, Any], now: State, ceilings: Ceilings, notes: list[str],
-               day: str | None = None) -> dict[str, Any]:  # fmt: skip
+def provenance(
+    name: str,
+    properties: Mapping[str, Any],
+    now: State,
+    ceilings: Ceilings,
+    notes: list[str],
+    day: str | None = None,
+) -> dict[str, Any]:
     """What a record says about its birth.
 
     Args:

@@ -141,8 +141,16 @@ def read_record(path: Path, shown: str | None = None) -> Record:
     if fault is not None:
         raise RecordError(shown or path.as_posix(), 0, f"the record {fault}", repair(lesson or ""))
     rows = tuple(Row(**{**row, "samples_us": tuple(row["samples_us"])}) for row in body["rows"])
-    return Record(body["experiment"], body["lesson"], body["key"], body["arithmetic"], body["provenance"], rows,
-                  body["method"], body["checksum"])  # fmt: skip
+    return Record(
+        body["experiment"],
+        body["lesson"],
+        body["key"],
+        body["arithmetic"],
+        body["provenance"],
+        rows,
+        body["method"],
+        body["checksum"],
+    )
 
 
 def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
@@ -156,7 +164,9 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
     if fault is None and body["checksum"] != checksum(body):
         fault = "was edited by hand: its checksum does not fit its content."
     if fault is not None:
-        raise RecordError(shown or path.as_posix(), 0, f"the text record {fault}", repair(str(body.get("lesson", ""))))
+        raise RecordError(
+            shown or path.as_posix(), 0, f"the text record {fault}", repair(str(body.get("lesson", "")))
+        )
     return TextRecord(body["lesson"], body["name"], body["key"], body["provenance"], body["text"])
 
 
@@ -164,27 +174,53 @@ def _body(path: Path, shown: str) -> dict[str, Any]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        raise RecordError(shown, getattr(error, "lineno", 0), "the record is no JSON; it may be truncated.",
-                          repair("")) from None  # fmt: skip
+        raise RecordError(
+            shown, getattr(error, "lineno", 0), "the record is no JSON; it may be truncated.", repair("")
+        ) from None
     if not isinstance(body, dict):
         raise RecordError(shown, 0, "the record is no JSON object.", repair(""))
     return body
 
 
 _FORM: Mapping[str, type | tuple[type, ...]] = {
-    "schema": int, "experiment": str, "lesson": str, "key": str, "arithmetic": str, "provenance": dict,
-    "rows": list, "method": dict, "checksum": str,
-}  # fmt: skip
-_ROW: Mapping[str, type | tuple[type, ...]] = {
-    "variant": str, "role": str, "case": dict, "samples_us": list, "p20": (int, float, type(None)),
-    "median": (int, float, type(None)), "p80": (int, float, type(None)), "counters": (dict, type(None)),
-    "bytes": (int, float, type(None)), "flop": (int, float, type(None)),
-}  # fmt: skip
-_PROVENANCE: Mapping[str, type | tuple[type, ...]] = {"device": str, "date": str, "ceilings": dict, "versions": dict}
-_TEXT: Mapping[str, type | tuple[type, ...]] = {
-    "schema": int, "kind": str, "lesson": str, "name": str, "key": str, "provenance": dict, "text": str,
+    "schema": int,
+    "experiment": str,
+    "lesson": str,
+    "key": str,
+    "arithmetic": str,
+    "provenance": dict,
+    "rows": list,
+    "method": dict,
     "checksum": str,
-}  # fmt: skip
+}
+_ROW: Mapping[str, type | tuple[type, ...]] = {
+    "variant": str,
+    "role": str,
+    "case": dict,
+    "samples_us": list,
+    "p20": (int, float, type(None)),
+    "median": (int, float, type(None)),
+    "p80": (int, float, type(None)),
+    "counters": (dict, type(None)),
+    "bytes": (int, float, type(None)),
+    "flop": (int, float, type(None)),
+}
+_PROVENANCE: Mapping[str, type | tuple[type, ...]] = {
+    "device": str,
+    "date": str,
+    "ceilings": dict,
+    "versions": dict,
+}
+_TEXT: Mapping[str, type | tuple[type, ...]] = {
+    "schema": int,
+    "kind": str,
+    "lesson": str,
+    "name": str,
+    "key": str,
+    "provenance": dict,
+    "text": str,
+    "checksum": str,
+}
 
 
 def _fault(body: Mapping[str, Any]) -> str | None:
@@ -207,7 +243,9 @@ def _row_fault(row: Mapping[str, Any], at: int) -> str | None:
         return f'has the role "{row["role"]}" in rows[{at}]; a row is a variant or a library.'
     timed = [row["p20"], row["median"], row["p80"]]
     numbers = [entry for entry in [*row["samples_us"], *timed] if entry is not None]
-    if any(isinstance(entry, bool) or not isinstance(entry, int | float) or not entry >= 0 for entry in numbers):
+    if any(
+        isinstance(entry, bool) or not isinstance(entry, int | float) or not entry >= 0 for entry in numbers
+    ):
         return f"has a time in rows[{at}] that is no number of microseconds."
     if row["samples_us"] and (None in timed or not row["p20"] <= row["median"] <= row["p80"]):
         return f"has percentiles in rows[{at}] that are missing or out of order."
@@ -219,12 +257,13 @@ def _row_fault(row: Mapping[str, Any], at: int) -> str | None:
 def _text_fault(body: Mapping[str, Any]) -> str | None:
     fault = _misfit(body, _TEXT, "")
     if fault is None and (body["schema"] != SCHEMA or body["kind"] != "text"):
-        fault = f'is no text record of form {SCHEMA}.'
+        fault = f"is no text record of form {SCHEMA}."
     return fault or _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)
 
 
-def _misfit(body: Mapping[str, Any], form: Mapping[str, type | tuple[type, ...]], prefix: str,
-            exact: bool = True) -> str | None:  # fmt: skip
+def _misfit(
+    body: Mapping[str, Any], form: Mapping[str, type | tuple[type, ...]], prefix: str, exact: bool = True
+) -> str | None:
     for name, kinds in form.items():
         if name not in body:
             return f'has no "{prefix}{name}".'
@@ -252,8 +291,12 @@ def layout(value: Any, indent: int = 0) -> str:
     """JSON that reads and diffs well: objects one member a line, lists of plain values on one line."""
     pad = " " * (indent + 1)
     if isinstance(value, Mapping) and value:
-        members = [f"{pad}{json.dumps(str(name))}: {layout(entry, indent + 1)}" for name, entry in value.items()]
+        members = [
+            f"{pad}{json.dumps(str(name))}: {layout(entry, indent + 1)}" for name, entry in value.items()
+        ]
         return "{\n" + ",\n".join(members) + "\n" + " " * indent + "}"
     if isinstance(value, list | tuple) and any(isinstance(entry, Mapping | list | tuple) for entry in value):
-        return "[\n" + ",\n".join(pad + layout(entry, indent + 1) for entry in value) + "\n" + " " * indent + "]"
+        return (
+            "[\n" + ",\n".join(pad + layout(entry, indent + 1) for entry in value) + "\n" + " " * indent + "]"
+        )
     return json.dumps(value)

@@ -108,15 +108,19 @@ class Recorder:
             self.failed.append(error)
             raise
         except Exception as error:
-            fault = experiment.error(f"recording failed: {type(error).__name__}: {error}. The old record is kept.")
+            fault = experiment.error(
+                f"recording failed: {type(error).__name__}: {error}. The old record is kept."
+            )
             self.failed.append(fault)
             raise fault from error
         write_record(record, self.path(experiment.name))
         self.done.append(experiment.name)
         for row in record.rows:
             shown = ", ".join(f"{name}={value}" for name, value in row.case.items())
-            self.progress(f"{experiment.name}: {row.variant} ({shown}) {row.median:,.4g} us "
-                          f"[{row.p20:,.4g}, {row.p80:,.4g}], {len(row.samples_us)} samples")  # fmt: skip
+            self.progress(
+                f"{experiment.name}: {row.variant} ({shown}) {row.median:,.4g} us "
+                f"[{row.p20:,.4g}, {row.p80:,.4g}], {len(row.samples_us)} samples"
+            )
         return assemble(experiment, Simulated({}), record, "", (), ())
 
     def current(self, experiment: Experiment) -> Record | None:
@@ -143,8 +147,15 @@ class Recorder:
             "lead_in": "a spinning kernel before the first event",
             "event_pair_us": self.laboratory.event_pair_us,
         }
-        return Record(experiment.name, experiment.lesson, experiment.key, experiment.arithmetic,
-                      self.laboratory.provenance(made.state, list(made.notes)), made.rows, method)  # fmt: skip
+        return Record(
+            experiment.name,
+            experiment.lesson,
+            experiment.key,
+            experiment.arithmetic,
+            self.laboratory.provenance(made.state, list(made.notes)),
+            made.rows,
+            method,
+        )
 
     def record_text(self, lesson: str, cell: Cell, text: str) -> None:
         """Write what a cell printed, unless the record of it is current."""
@@ -156,7 +167,9 @@ class Recorder:
             self.texts.append(cell.record)
             self.progress(f"{lesson}: the text record {cell.record} is current")
             return
-        made = TextRecord(lesson, cell.record, text_key(cell.source), self.laboratory.provenance(busy_state(), []), text)
+        made = TextRecord(
+            lesson, cell.record, text_key(cell.source), self.laboratory.provenance(busy_state(), []), text
+        )
         write_record(made, path)
         self.texts.append(cell.record)
         self.progress(f"{lesson}: wrote the text record {cell.record}, {len(text.splitlines())} lines")

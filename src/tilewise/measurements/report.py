@@ -49,8 +49,10 @@ def staleness(experiment: Experiment, record: Record | None) -> str:
     if record is None:
         return f"{experiment.name} has no record yet. Record it on a GPU: {command}"
     if record.key != experiment.key:
-        return (f"The record of {experiment.name} from {record.provenance['date']} is stale: what it measured has "
-                f"changed since. Record it anew on a GPU: {command}")  # fmt: skip
+        return (
+            f"The record of {experiment.name} from {record.provenance['date']} is stale: what it measured has "
+            f"changed since. Record it anew on a GPU: {command}"
+        )
     return ""
 
 
@@ -66,8 +68,14 @@ def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]
     return made.rows, notes, name
 
 
-def assemble(experiment: Experiment, simulated: Simulated, record: Record | None, stale: str,
-             timed: Sequence[Row], notes: Sequence[str]) -> Measurement:  # fmt: skip
+def assemble(
+    experiment: Experiment,
+    simulated: Simulated,
+    record: Record | None,
+    stale: str,
+    timed: Sequence[Row],
+    notes: Sequence[str],
+) -> Measurement:
     """The table of an experiment from its parts.
 
     Args:
@@ -88,21 +96,39 @@ def assemble(experiment: Experiment, simulated: Simulated, record: Record | None
             role = "library" if label in experiment.library else "variant"
             if role == "library" and at not in kept and at not in own:
                 continue
-            rows.append(_row(experiment, label, role, parameters, kept.get(at), own.get(at), record)
-                        | {"simulated": simulated.by_variant.get(label), "counted": counted.get(label)})  # fmt: skip
+            rows.append(
+                _row(experiment, label, role, parameters, kept.get(at), own.get(at), record)
+                | {"simulated": simulated.by_variant.get(label), "counted": counted.get(label)}
+            )
     sentences = [*notes, *(record.provenance.get("notes", []) if record else [])]
     if experiment.note:
         sentences.append(experiment.note)
     archive = Archive(experiment.root)
     path = archive.find(experiment.name) if record else None
     shown = archive.shown(archive.path(experiment.name, record.provenance["device"])) if record else None
-    return Measurement(experiment.name, experiment.lesson, experiment.count_case, experiment.counts, tuple(rows),
-                       record.provenance if record else None, shown, stale, tuple(sentences),
-                       (str(path),) if path else (str(archive.folder),))  # fmt: skip
+    return Measurement(
+        experiment.name,
+        experiment.lesson,
+        experiment.count_case,
+        experiment.counts,
+        tuple(rows),
+        record.provenance if record else None,
+        shown,
+        stale,
+        tuple(sentences),
+        (str(path),) if path else (str(archive.folder),),
+    )
 
 
-def _row(experiment: Experiment, label: str, role: str, parameters: Mapping[str, Any], recorded: Row | None,
-         timed: Row | None, record: Record | None) -> dict[str, Any]:  # fmt: skip
+def _row(
+    experiment: Experiment,
+    label: str,
+    role: str,
+    parameters: Mapping[str, Any],
+    recorded: Row | None,
+    timed: Row | None,
+    record: Record | None,
+) -> dict[str, Any]:
     moved, done = experiment.work(parameters)
     least = None
     if moved is not None or done is not None:

@@ -34,7 +34,9 @@ def case_text(case: Mapping[str, Any]) -> str:
 
 
 def _number(value: Any) -> str:
-    return str(value).replace("-", "minus ").replace(".", "_") if isinstance(value, int | float) else str(value)
+    return (
+        str(value).replace("-", "minus ").replace(".", "_") if isinstance(value, int | float) else str(value)
+    )
 
 
 def _shown(value: Any) -> str:

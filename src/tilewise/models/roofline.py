@@ -59,8 +59,14 @@ def stated(device: Device, sm_clock_mhz: float | None = None) -> Ceilings:
     return Ceilings(device.memory_gb_per_s, rates)
 
 
-def bound(ceilings: Ceilings, *, bytes_moved: float = 0, flop: float = 0, arithmetic: str = "fp32",
-          launches: int = 1) -> Bound:  # fmt: skip
+def bound(
+    ceilings: Ceilings,
+    *,
+    bytes_moved: float = 0,
+    flop: float = 0,
+    arithmetic: str = "fp32",
+    launches: int = 1,
+) -> Bound:
     """The least time for this much work: the longest of memory, arithmetic and the launches.
 
     Args:

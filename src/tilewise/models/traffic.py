@@ -19,7 +19,7 @@ def sectors(addresses: Iterable[int], bytes_each: int = 4) -> int:
         addresses: the byte address of each active lane.
         bytes_each: how many bytes each lane moves.
     """
-    touched = set()
+    touched: set[int] = set()
     for address in addresses:
         touched.update(range(address // SECTOR_BYTES, (address + bytes_each - 1) // SECTOR_BYTES + 1))
     return len(touched)

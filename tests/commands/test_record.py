@@ -1,0 +1,220 @@
+"""``tilewise record``, ``table`` and ``check`` on a project of one lesson and a fake GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fake_gpu
+import pytest
+
+from tilewise.__main__ import main
+from tilewise.measurements import archive, hardware
+
+LESSON = '''# ---
+# title: Adding
+# needs: []
+# summary: "How fast?"
+# ---
+
+# %%
+from fake_gpu import VECTOR, FakeKernel, add
+
+from tilewise import case, measure, normal, output
+
+import shared_state
+
+ADD = FakeKernel(shared_state.GPU, "c[i] = a[i] + b[i]; // plain", shared_state.BODY or add, VECTOR, cost_us=120.0)
+WIDE = FakeKernel(shared_state.GPU, "float4", add, VECTOR, cost_us=100.0)
+
+
+def vectors(n):
+    return case(a=normal(n), b=normal(n), c=output(n), n=n)
+
+
+# %% needs="gpu" record="raw"
+print("hello from", "the GPU")
+
+# %%
+measure(
+    "adding",
+    variants={"one float": lambda n: ADD.on(vectors(n)), "float4": lambda n: WIDE.on(vectors(n))},
+    cases=[{"n": 4096}],
+    count_case={"n": 64},
+    bytes=lambda n: 12 * n,
+    library={"cuBLAS": lambda n: lambda arrays: lambda: shared_state.library(arrays),
+             "absent": lambda arrays: __import__("no_such_package")},
+    reference=lambda a, b: a + b,
+)
+'''  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A folder with one lesson, a fake GPU, and what the lesson reads from its surroundings."""
+    gpu = fake_gpu.FakeGpu()
+
+    def library(arrays: Any) -> Any:
+        gpu.run("library", 80.0)
+        return (arrays["a"] + arrays["b"]).view(fake_gpu.FakeArray)
+
+    state = SimpleNamespace(GPU=gpu, BODY=None, library=library)
+    monkeypatch.setitem(__import__("sys").modules, "shared_state", state)
+    fake_gpu.install(monkeypatch, gpu)
+    monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: None)
+    monkeypatch.setattr("tilewise.commands.record.find_ncu", lambda: None)
+    lesson = tmp_path / "lessons" / "kernels" / "adding.py"
+    lesson.parent.mkdir(parents=True)
+    lesson.write_text(LESSON, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3"
+    return SimpleNamespace(gpu=gpu, state=state, lesson=lesson, folder=folder, root=tmp_path / "lessons")
+
+
+def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
+    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "kernels/adding"]) == 0
+    path = project.folder / "adding.json"
+    written = json.loads(path.read_text())
+    assert [(row["variant"], row["role"], row["median"]) for row in written["rows"]] == [
+        ("one float", "variant", 120.0), ("float4", "variant", 100.0), ("cuBLAS", "library", 80.0),
+    ]  # fmt: skip
+    assert written["provenance"]["device"] == "NVIDIA H100 80GB HBM3"
+    assert any("absent is missing here" in note for note in written["provenance"]["notes"])
+    assert len(written["rows"][0]["samples_us"]) == 200
+    before = path.read_bytes()
+    capfd.readouterr()
+    assert main(["record", "lessons/kernels/adding.py"]) == 0
+    assert "is current" in capfd.readouterr().out
+    assert path.read_bytes() == before
+
+
+def test_text_records_hold_what_a_gpu_cell_printed(project: SimpleNamespace) -> None:
+    main(["record", "kernels/adding"])
+    source = 'print("hello from", "the GPU")'
+    kept = archive.text_record("kernels/adding", "raw", source, project.root)
+    assert kept is not None
+    assert (kept.text, kept.stale) == ("hello from the GPU", False)
+    changed = archive.text_record("kernels/adding", "raw", 'print("bye")', project.root)
+    assert changed is not None
+    assert changed.stale
+
+
+def test_a_wrong_answer_is_not_timed_and_keeps_the_old_record(
+    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main(["record", "kernels/adding"])
+    before = (project.folder / "adding.json").read_bytes()
+
+    def forgets_the_last(a: Any, b: Any, c: Any, n: int) -> None:
+        c[: n - 1] = a[: n - 1] + b[: n - 1]
+
+    project.state.BODY = forgets_the_last
+    assert main(["record", "kernels/adding", "--force"]) == 1
+    said = capfd.readouterr().out
+    assert 'lessons/kernels/adding.py:26: measure("adding"): "one float" is wrong on the GPU: c[4095] is nan' in said
+    assert "not recorded: adding" in said
+    assert (project.folder / "adding.json").read_bytes() == before
+
+
+def test_an_interrupted_recording_leaves_no_half_written_file(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilewise.measurements.bench.time_contenders", interrupt)
+    assert main(["record", "kernels/adding"]) == 130
+    written = [path.name for path in project.root.rglob("measurements/*/*")]
+    assert written == ["kernels.adding.raw.txt.json"], "the text was whole, the experiment was not"
+
+
+def test_out_gets_a_folder_for_the_device(project: SimpleNamespace, tmp_path: Path) -> None:
+    assert main(["record", "kernels/adding", "--out", str(tmp_path / "elsewhere")]) == 0
+    names = sorted(path.relative_to(tmp_path / "elsewhere").as_posix() for path in (tmp_path / "elsewhere").rglob("*.json"))
+    assert names == ["nvidia-h100-80gb-hbm3/adding.json", "nvidia-h100-80gb-hbm3/kernels.adding.raw.txt.json"]
+    assert not project.folder.exists()
+
+
+def test_without_a_gpu_recording_says_what_it_needs(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
+    assert main(["record", "kernels/adding"]) == 1
+    assert capsys.readouterr().err.startswith("tilewise record: there is no GPU to record on.")
+
+
+def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ncu(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        child = command[command.index("tilewise") + 1 :]
+        project.gpu.profiled.clear()
+        assert main(child) == 0
+        metric = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+        rows = [f'"{at}","fake","{16 * (at + 1)}"' for at in range(len(project.gpu.profiled))]
+        log = Path(command[command.index("--log-file") + 1])
+        log.write_text("\n".join(["==PROF== Connected", f'"ID","Kernel Name","{metric}"', '"","","sector"', *rows]))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr("tilewise.commands.record.find_ncu", lambda: "/opt/ncu")
+    monkeypatch.setattr(hardware.subprocess, "run", ncu)
+    monkeypatch.setattr(hardware.count_lesson, "__defaults__", (ncu,))
+    assert main(["record", "kernels/adding", "--counters"]) == 0
+    rows = json.loads((project.folder / "adding.json").read_text())["rows"]
+    counted = [(row["variant"], row["case"], row["median"], row["counters"]) for row in rows if row["counters"]]
+    assert counted == [
+        ("one float", {"n": 64}, None, {"global_load_sectors": 16.0}),
+        ("float4", {"n": 64}, None, {"global_load_sectors": 32.0}),
+    ]
+
+
+def test_table_prints_one_object_a_row(project: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["record", "kernels/adding"])
+    capsys.readouterr()
+    assert main(["table", "kernels/adding", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["variant"] for row in rows] == ["one float", "float4", "cuBLAS"]
+    assert rows[0]["recorded"] == {"median": 120.0, "p20": 120.0, "p80": 120.0}
+    assert rows[0]["simulated"]["global_load_sectors"] == 24
+    assert rows[2]["library"] == "cuBLAS"
+    assert main(["table", "kernels/adding"]) == 0
+    text = capsys.readouterr().out
+    assert "counted" not in text, "no table has an empty column"
+    assert "here" not in text.splitlines()[1]
+
+
+def test_check_names_a_stale_record_with_the_command_that_repairs_it(
+    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["record", "kernels/adding"])
+    capsys.readouterr()
+    assert main(["check"]) == 0
+    project.lesson.write_text(LESSON.replace("a[i] + b[i]", "b[i] + a[i]"), encoding="utf-8")
+    assert main(["check"]) == 1
+    assert "lessons/kernels/adding.py:26: The record of adding from" in (said := capsys.readouterr().err)
+    assert "tilewise record kernels/adding" in said
+    assert main(["check", "--allow-stale"]) == 0
+    assert "1 to record" in capsys.readouterr().out
+
+
+def test_comments_layout_and_names_of_the_lesson_do_not_make_a_record_stale(
+    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["record", "kernels/adding"])
+    text = LESSON.replace("// plain", "// better words").replace("ADD", "PLAIN").replace("lambda n: 12 * n", "lambda n: n * 12")
+    project.lesson.write_text(text, encoding="utf-8")
+    assert main(["check"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_stale_record_is_an_error_where_the_build_is_strict(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEWISE_STALE", "error")
+    assert main(["table", "kernels/adding"]) == 1
+    assert "has no record yet" in capsys.readouterr().err
