@@ -1,0 +1,75 @@
+# Targets for readers (serve, site, test) and for contributors (check, format, frameworks, constraints).
+# Each sets up what is missing: .venv is made once, and again when pyproject.toml or constraints.txt changes.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
+NEWER  := import sys; sys.exit(sys.version_info < (3, 11, 5))
+TORCH  := 2.13.0
+
+# Material prints a notice about another project's future on every run; it changes nothing here.
+export NO_MKDOCS_2_WARNING := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help serve site test check format frameworks constraints clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make serve       set up what is missing, then serve the site with live reload"
+	@echo "make site        set up what is missing, then build the site into site/"
+	@echo "make test        set up what is missing, then run every test that needs no GPU"
+	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
+	@echo "make format      format the code and repair what the linter can"
+	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
+	@echo "make clean       remove .cache and site; .venv stays"
+
+$(READY): pyproject.toml constraints.txt
+	@set -e; \
+	for python in $(PYTHONS); do \
+	  if command -v $$python >/dev/null 2>&1 && $$python -c "$(NEWER)" 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "tilewise needs Python 3.11.5 or newer; tried: $(PYTHONS)." >&2; \
+	  echo "Found: $$(python3 --version 2>&1 || true). Install a newer one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
+	fi; \
+	if ! $(BIN)/python -c "$(NEWER)" 2>/dev/null; then \
+	  echo "Setting up $(VENV) with $$($$found --version). This happens once."; \
+	  $$found -m venv --clear $(VENV) || { \
+	    echo "$$found could not make a virtual environment. On Debian or Ubuntu install its venv package (python3-venv)." >&2; \
+	    exit 1; }; \
+	fi; \
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"; \
+	touch $@
+
+serve: $(READY)
+	$(BIN)/mkdocs serve
+
+site: $(READY)
+	$(BIN)/mkdocs build
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+	$(BIN)/mkdocs build --strict
+
+format: $(READY)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+# The CPU build of PyTorch where pip's indexes have it, else the general one, which is larger and works as well.
+frameworks: $(READY)
+	$(BIN)/python -m pip install "torch==$(TORCH)+cpu" triton || $(BIN)/python -m pip install "torch==$(TORCH)" triton
+
+constraints: $(READY)
+	@{ sed -n '/^#/p' constraints.txt; \
+	   $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+
+clean:
+	rm -rf .cache site
