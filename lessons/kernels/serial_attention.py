@@ -222,6 +222,7 @@ show(
         y="query i",
         title="Without the scale, attention picks where it should average",
         caption="Weights of 16 queries on 16 keys, d = 128, unit normals, for three scales. Each row adds up to 1.",
+        alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys, with 1 and with √d nearly all of a row is one dark cell.",
     )
 )
 
@@ -459,10 +460,11 @@ for stretch in (1, 40):
 # %% [markdown]
 # ## Predict, then measure
 #
-# Two bounds first. The arithmetic of both products is $4N^2d$ operations, the least traffic one
-# reading of $Q$, $K$, $V$ and one writing of $O$; for an H100 the table gives the time that each
-# alone would take. The third row is new: in a thread, passes of a loop come one after another, so
-# the longest thread of each kernel sets a floor that no number of threads lowers.
+# Two bounds first. Both products together are $4N^2d$ operations, at least
+# {{ work.arithmetic_us | .1f }} µs on an H100. The least traffic is $Q$, $K$ and $V$ read once and
+# $O$ written once, at least {{ work.memory_us | .1f }} µs. A third floor is new: the passes of a
+# loop in one thread come one after another, so the longest chain sets a time that no number of
+# threads lowers.
 
 # %%
 from tilewise.models import bound, device, stated
@@ -473,12 +475,14 @@ def passes(N, d):
     return {"one thread": 2 * N * N * d + 3 * N * N, "scores": d, "softmax": 3 * N, "weighted sum": N}
 
 
+def chain_of_kernel_2(N, d):
+    return sum(passes(N, d)[kernel] for kernel in ("scores", "softmax", "weighted sum"))
+
+
 N, d = 1024, 128
 operations = 4 * N * N * d
-ceilings = stated(device("H100 SXM"))
-least = bound(ceilings, bytes_moved=4 * 4 * N * d, flop=operations)
+least = bound(stated(device("H100 SXM")), bytes_moved=4 * 4 * N * d, flop=operations)
 chain = passes(N, d)
-chain_2 = chain["scores"] + chain["softmax"] + chain["weighted sum"]
 show(Table(["kernel", "threads", "passes in one thread", "operations"], [
     ["Kernel 1", 1, chain["one thread"], operations],
     ["Kernel 2, scores", N * N, chain["scores"], operations // 2],
@@ -491,16 +495,21 @@ publish(
         "arithmetic_us": least.arithmetic_us,
         "memory_us": least.memory_us,
     },
-    passes={**{name.replace(" ", "_"): count for name, count in chain.items()}, "kernel_2": chain_2},
-    gain={"passes": chain["one thread"] / chain_2, "softmax_share": chain["softmax"] / chain_2},
+    passes={"one_thread": chain["one thread"], "kernel_2": chain_of_kernel_2(N, d)},
+    gain={
+        "at_1024": chain["one thread"] / chain_of_kernel_2(N, d),
+        "at_256": passes(256, d)["one thread"] / chain_of_kernel_2(256, d),
+        "softmax_share": chain["softmax"] / chain_of_kernel_2(N, d),
+    },
+    megabytes={"S": 4 * N * N / 1e6, "others": 4 * 4 * N * d / 1e6},
 )
 
 # %% [markdown]
 # If a pass takes equally long everywhere, Kernel 2 gains the ratio of the chains:
 # {{ passes.one_thread | , }} passes against {{ passes.kernel_2 | , }}, a factor of
-# {{ gain.passes | ,.0f }}, and softmax takes {{ gain.softmax_share | .0% }} of its time. That is
-# still far from the bound of {{ work.arithmetic_us | .1f }} µs for the arithmetic, let alone
-# {{ work.memory_us | .1f }} µs for the traffic. Set your own guess before you look.
+# {{ gain.at_1024 | ,.0f }}; at N = 256, where one thread can still be waited for,
+# {{ gain.at_256 | ,.0f }}. And softmax takes {{ gain.softmax_share | .0% }} of Kernel 2. Set your
+# own guess before you look.
 
 # %%
 from tilewise import measure
@@ -576,7 +585,7 @@ measure(
 # Six of the ten loops are independent. Five became axes: i and j for the scores, i for softmax, i
 # and c for the weighted sum. The sixth, which writes the row of $P$, waits behind two loops that
 # carry something along the same row. By counting passes alone this gains a factor of
-# {{ gain.passes | ,.0f }} at N = 1024, and the contractions, which stayed, are what later kernels
+# {{ gain.at_1024 | ,.0f }} at N = 1024, and the contractions, which stayed, are what later kernels
 # will work on.
 
 # %% [markdown]
@@ -678,6 +687,7 @@ exercise(
 )
 
 # %% [markdown]
-# Kernel 2 stands far above its bounds, and so far that is only a ratio of two numbers. Which
-# resource a kernel runs out of, and how to read that from its bytes and its operations before it is
+# Kernel 2 sends $S$ and $P$ out and back, {{ megabytes.S | .1f }} MB each, where all inputs and
+# outputs together are {{ megabytes.others | .1f }} MB, and it stands far above its bounds. Which
+# resource a kernel runs out of, and how to tell from its bytes and its operations before it is
 # written, is where the next part begins.
