@@ -12,7 +12,7 @@ from pathlib import Path
 from tilewise.errors import LessonError
 from tilewise.lesson.header import parse_header
 from tilewise.lesson.model import Cell, Header, Lesson
-from tilewise.lesson.percent import parse_cells
+from tilewise.lesson.percent import check_tabs, parse_cells
 
 __all__ = ["Cell", "Header", "Lesson", "decode", "parse", "read"]
 
@@ -26,7 +26,8 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
         lesson_id: e.g. ``kernels/grids``.
 
     Raises:
-        LessonError: the header, a cell's options, or the code's syntax is wrong, or the file is empty.
+        LessonError: the header, a cell's options, the tabs or the code's syntax is wrong, or the file is
+        empty.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -40,7 +41,9 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
         raise LessonError(
             path, skip, "the lesson has no cells.", 'Add one: a line "# %% [markdown]" and prose.'
         )
-    return Lesson(id=lesson_id, path=path, header=header, cells=cells, text=text)
+    lesson = Lesson(id=lesson_id, path=path, header=header, cells=cells, text=text)
+    check_tabs(lesson)
+    return lesson
 
 
 def decode(content: bytes, path: str) -> str:

@@ -45,7 +45,7 @@ def parse_header(lines: Sequence[str], path: str) -> tuple[Header, int]:
 
 def _mapping(text: str, path: str) -> dict[str, tuple[Any, int]]:
     """Each key of a YAML mapping with its value and its line in the file."""
-    import yaml  # noqa: PLC0415 - cells are cut, and recorded, where PyYAML is missing
+    import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:

@@ -100,8 +100,21 @@ class Lesson:
         return tuple(cell for cell in self.cells if cell.kind == "code")
 
     @cached_property
+    def tab_sets(self) -> tuple[tuple[int, ...], ...]:
+        """The indices of neighbouring cells with tabs, set by set."""
+        sets: list[list[int]] = []
+        for index, cell in enumerate(self.cells):
+            if not cell.tab:
+                continue
+            if sets and sets[-1][-1] == index - 1:
+                sets[-1].append(index)
+            else:
+                sets.append([index])
+        return tuple(tuple(members) for members in sets)
+
+    @cached_property
     def prose(self) -> Prose:
         """What the lesson's prose defines, uses, links and quotes; found once."""
-        from tilewise.lesson.prose import Prose  # noqa: PLC0415 - the two modules name each other's types
+        from tilewise.lesson.prose import Prose
 
         return Prose.of(self)

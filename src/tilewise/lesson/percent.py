@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from tilewise.errors import LessonError, nearest
-from tilewise.lesson.model import Cell, Kind
+from tilewise.lesson.model import Cell, Kind, Lesson
 
 _MARKER = re.compile(r"^# ?%%(?!%)(?P<rest>.*)$")
 _OPTION = re.compile(r'\s*(?P<key>[A-Za-z_][\w-]*)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>\S+))')
@@ -71,6 +71,27 @@ def _outside_strings(starts: list[int], tree: ast.Module, path: str) -> list[int
             repair = "Indent the line, or move it between statements."
             raise LessonError(path, at + 1, "a cell begins in the middle of a statement.", repair)
     return kept
+
+
+def check_tabs(lesson: Lesson) -> None:
+    """Every tab has neighbours, and no two of a set have the same title.
+
+    Raises:
+        LessonError: a tab stands alone, or two are called the same.
+    """
+    for members in lesson.tab_sets:
+        cells = [lesson.cells[index] for index in members]
+        if len(cells) == 1:
+            message = f'the tab "{cells[0].tab}" stands alone.'
+            repair = "Put the cell that belongs beside it directly below or above, or take tab= away."
+            raise LessonError(lesson.path, cells[0].first_line, message, repair)
+        seen: dict[str, Cell] = {}
+        for cell in cells:
+            if cell.tab.casefold() in seen:
+                message = f'two neighbouring tabs are called "{cell.tab}".'
+                repair = "Give one another title, or put prose between two sets of tabs."
+                raise LessonError(lesson.path, cell.first_line, message, repair)
+            seen[cell.tab.casefold()] = cell
 
 
 def _cell(lines: Sequence[str], start: int, end: int, path: str) -> Cell:

@@ -1,0 +1,315 @@
+"""Executes the cells of one lesson in a process of its own and sends back what they showed.
+
+In: a ``Job``. Out: a line of JSON for each cell begun, and at last the ``Result`` or the fault, with the
+lesson's own line. Starting and stopping the process, and keeping results, belong to ``tilewise.run``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import linecache
+import os
+import random
+import signal
+import sys
+import traceback
+import types
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tilewise.errors import LessonError
+from tilewise.outputs import CollectingSink, KernelOutput, Output, Text, as_output, encode, installed
+from tilewise.run.inputs import Watch, relative
+from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
+
+Send = Callable[[Mapping[str, Any]], None]
+
+
+class OutOfTime(BaseException):
+    """Raised in the middle of a cell when its time is up; no ``except Exception`` holds it back."""
+
+
+class Printed(io.TextIOBase):
+    """Takes what cells print, up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self._limit = limit
+        self._parts: list[str] = []
+        self._cut = 0
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Keep the text, or as much as the limit allows."""
+        kept = text[: self._left]
+        self._left -= len(kept)
+        self._cut += len(text) - len(kept)
+        if kept:
+            self._parts.append(kept)
+        return len(text)
+
+    def take(self) -> str:
+        """What was printed since the last call, and, where text was lost, that it was."""
+        text = "".join(self._parts).rstrip("\n")
+        self._parts.clear()
+        if self._cut:
+            said = f"[cut here: {self._cut:,} characters more than the {self._limit:,} that a page keeps]"
+            text = f"{text}\n{said}" if text else said
+            self._cut = 0
+        return text
+
+
+class _Sink(CollectingSink):
+    """Keeps the order between what is printed and what is shown."""
+
+    def __init__(self, printed: Printed) -> None:
+        super().__init__()
+        self._printed = printed
+
+    def add(self, output: Output) -> None:
+        self.flush()
+        super().add(output)
+
+    def flush(self) -> None:
+        """Turn what was printed into an output."""
+        if text := self._printed.take():
+            self.outputs.append(Text(text))
+
+
+def execute(job: Job, send: Send) -> None:
+    """Run a job and send its course and its end.
+
+    Args:
+        job: what to run; the current folder is changed to its root.
+        send: takes ``{"cell": index}`` for each cell begun and ``{"result": ...}`` or ``{"error": ...}`` at
+        last.
+    """
+    root = Path(job.root)
+    os.chdir(root)
+    watch = Watch(root)
+    _settle(job)
+    result = Result()
+    try:
+        _run_cells(job, result, send)
+    except LessonError as error:
+        send({"error": error_to_dict(error)})
+        return
+    own = str(root.resolve() / job.path)
+    result.inputs = relative([path for path in watch.stop() if path != own], root)
+    send({"result": result.to_dict()})
+
+
+def _settle(job: Job) -> None:
+    """Make this process the same every time."""
+    import numpy as np
+
+    random.seed(0)
+    np.random.seed(0)
+    sys.argv = [str(Path(job.root) / job.path)]
+    sys.path.insert(0, str((Path(job.root) / job.path).parent))
+    text = [line + "\n" for line in job.lines]
+    linecache.cache[job.path] = (sum(map(len, text)), None, text, job.path)
+
+
+def _run_cells(job: Job, result: Result, send: Send) -> None:
+    module = types.ModuleType("__main__")
+    module.__file__ = str(Path(job.root) / job.path)
+    sys.modules["__main__"] = module
+    printed = Printed(job.output_limit)
+    collecting = _Sink(printed)
+    exported: dict[str, tuple[CodeCell, Any]] = {}
+    sys.stdout, sys.stderr = printed, io.StringIO()
+    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, job.time_limit_s)
+    with installed(collecting):
+        for cell in job.cells:
+            send({"cell": cell.index})
+            missing = [name for name in cell.needs if not _is_there(name)]
+            if missing:
+                result.skipped[cell.index] = missing
+                shown = _recorded(job, cell)
+                result.outputs[cell.index] = [encode(shown)] if shown is not None else []
+                continue
+            names = module.__dict__
+            if cell.tab:
+                if any(other.tab_set != cell.tab_set for other, _ in exported.values()):
+                    exported = {}
+                names = dict(module.__dict__)
+            before = dict(names)
+            _guarded(job, cell, names, collecting)
+            collecting.flush()
+            new = {name: value for name, value in names.items() if before.get(name, before) is not value}
+            if cell.tab:
+                _export(job, cell, new, module.__dict__, exported)
+            result.outputs[cell.index] = [encode(output) for output in collecting.outputs]
+            collecting.outputs.clear()
+            _note_definitions(cell, new, result)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    result.published = collecting.published
+
+
+def _run_cell(job: Job, cell: CodeCell, names: dict[str, Any], collecting: _Sink) -> None:
+    tree = ast.parse(cell.source, filename=job.path)
+    ast.increment_lineno(tree, cell.source_line - 1)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, job.path, "exec"), names)
+        return
+    tree.body.pop()
+    exec(compile(tree, job.path, "exec"), names)
+    value = eval(compile(ast.Expression(last.value), job.path, "eval"), names)
+    output = as_output(value) if value is not None else None
+    if output is not None and not any(output is known for known in collecting.outputs):
+        collecting.add(output)
+
+
+def _export(
+    job: Job,
+    cell: CodeCell,
+    new: Mapping[str, Any],
+    into: dict[str, Any],
+    exported: dict[str, tuple[CodeCell, Any]],
+) -> None:
+    """Hand what a tab defines to the cells below; two tabs of a set may not define a name differently."""
+    for name, value in new.items():
+        if name.startswith("__"):
+            continue
+        if name in exported and exported[name][1] is not value:
+            other = exported[name][0]
+            raise LessonError(
+                job.path,
+                cell.line,
+                f'the tabs "{other.tab}" and "{cell.tab}" both define {name}.',
+                "Call one of them by another name, so that the cells below know which is meant.",
+            )
+        exported[name] = (cell, value)
+        into[name] = value
+
+
+def _note_definitions(cell: CodeCell, new: Mapping[str, Any], result: Result) -> None:
+    kernels = {}
+    for name, value in new.items():
+        output = as_output(value) if _is_kernel(value) else None
+        if isinstance(output, KernelOutput):
+            kernels[name] = encode(output)
+    result.kernels[cell.index] = kernels
+    result.functions[cell.index] = [
+        name for name, value in new.items() if isinstance(value, types.FunctionType)
+    ]
+
+
+def _is_kernel(value: Any) -> bool:
+    return type(value).__name__ == "Kernel" and type(value).__module__.startswith("tilewise.")
+
+
+def _is_there(name: str) -> bool:
+    """Whether a package can be imported; a build never has a GPU, whatever the machine has."""
+    try:
+        return name != GPU and find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _recorded(job: Job, cell: CodeCell) -> Text | None:
+    """The recorded text that stands in for a skipped cell."""
+    if not cell.record:
+        return None
+    from tilewise.measurements import RecordError, text_record
+
+    try:
+        record = text_record(job.lesson_id, cell.record, cell.source)
+    except RecordError as error:
+        raise LessonError(job.path, cell.line, f'the text record "{cell.record}": {error}') from None
+    repair = f"tilewise record {job.lesson_id}"
+    if record is not None and not record.stale:
+        where = ", ".join(
+            str(record.provenance[key]) for key in ("device", "date") if key in record.provenance
+        )
+        return Text(record.text.rstrip("\n"), source=f"recorded on {where}")
+    what = "is not recorded yet" if record is None else "was recorded for other code"
+    if os.environ.get("TILEWISE_STALE") == "error":
+        message = f'the output "{cell.record}" {what}.'
+        raise LessonError(job.path, cell.line, message, f"Run {repair} on a machine with a GPU.")
+    content = f"This output {what}; {repair} on a machine with a GPU makes it."
+    return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source="stale")
+
+
+def _out_of_time(*_: object) -> None:
+    raise OutOfTime
+
+
+def _guarded(job: Job, cell: CodeCell, names: dict[str, Any], collecting: _Sink) -> None:
+    """Run a cell, and turn whatever it raises into a fault with the lesson's own line."""
+    try:
+        _run_cell(job, cell, names, collecting)
+    except LessonError as error:
+        path, line = error.path or job.path, error.line
+        if not line and path == job.path:
+            line = _line(job, cell)
+        raise LessonError(path, line, error.message, error.repair, error.details) from None
+    except OutOfTime:
+        message = f"the lesson runs for more than {job.time_limit_s:g} s; this is where it was."
+        repair = "Look for a loop that does not end, or take a smaller size."
+        raise LessonError(job.path, _line(job, cell), message, repair) from None
+    except SystemExit as error:
+        message = f"the cell leaves Python by sys.exit({'' if error.code is None else repr(error.code)})."
+        repair = "Raise an exception instead; a lesson goes on to its end."
+        raise LessonError(job.path, _line(job, cell), message, repair) from None
+    except BaseException as error:
+        details = str(getattr(error, "details", "") or "")
+        raise LessonError(job.path, _line(job, cell), _said(job, cell, error), "", details) from None
+
+
+def _line(job: Job, cell: CodeCell) -> int:
+    """The lesson's line at which the exception being handled came up, or the cell's."""
+    found = cell.line
+    for frame, line in traceback.walk_tb(sys.exc_info()[2]):
+        if frame.f_code.co_filename == job.path:
+            found = line
+    return found
+
+
+def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
+    text = str(error).strip()
+    kind = type(error)
+    if kind is AssertionError and not text:
+        line = _line(job, cell)
+        return f"an assertion does not hold: {job.lines[line - 1].strip()}"
+    if kind.__module__.startswith("tilewise") or kind is AssertionError:
+        return text or kind.__name__
+    return f"{kind.__name__}: {text}" if text else kind.__name__
+
+
+def run_job(job: Job, descriptor: int) -> None:
+    """Run a job with its messages going to a file descriptor, and end the process."""
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(quiet, standard)
+
+    def send(message: Mapping[str, Any]) -> None:
+        line = json.dumps(message, ensure_ascii=False).encode() + b"\n"
+        while line:
+            line = line[os.write(descriptor, line) :]
+
+    try:
+        execute(job, send)
+    except BaseException:  # not the lesson's fault but ours: the runner raises it with this traceback
+        send({"crash": traceback.format_exc()})
+    os._exit(0)  # no lesson's thread or exit handler keeps the runner waiting
+
+
+def main() -> None:
+    """Read a job from standard input; send to the descriptor that the command line names."""
+    descriptor = int(sys.argv[1])
+    run_job(Job.from_dict(json.loads(sys.stdin.read())), descriptor)
+
+
+if __name__ == "__main__":
+    main()

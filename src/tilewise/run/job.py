@@ -1,0 +1,117 @@
+"""What the runner and the process that executes cells tell each other: plain data, as JSON lines.
+
+In: a lesson's code cells and limits. Out: a ``Job`` for the child, and the ``Result`` it sends back. Both
+sides import only this module of each other, so that the child stays light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tilewise.errors import LessonError
+
+GPU = "gpu"
+"""The name in ``needs=`` that stands for a GPU rather than for a package."""
+
+
+@dataclass(frozen=True)
+class CodeCell:
+    """A code cell, as the child needs it."""
+
+    index: int
+    """Its index among the lesson's code cells."""
+    line: int
+    """The line of its ``# %%``."""
+    source_line: int
+    """The line of its source's first line."""
+    source: str
+    """The code."""
+    tab: str
+    """The tab's title; empty for none."""
+    tab_set: int
+    """Which set of tabs it belongs to; -1 for none."""
+    needs: tuple[str, ...]
+    """Packages without which it is skipped."""
+    record: str
+    """The text record that stands in for it; empty for none."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A lesson to execute."""
+
+    root: str
+    """The project's root, an absolute path; the child's current folder."""
+    path: str
+    """The lesson's file relative to the root."""
+    lesson_id: str
+    """Its id."""
+    lines: tuple[str, ...]
+    """The whole file, for tracebacks and ``inspect.getsource``."""
+    cells: tuple[CodeCell, ...]
+    """The code cells in order."""
+    time_limit_s: float
+    """After how long the lesson is stopped."""
+    output_limit: int
+    """How many characters of printed text are kept, all cells together."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Job:
+        """The job whose ``to_dict`` gave ``data``."""
+        cells = tuple(CodeCell(**{**cell, "needs": tuple(cell["needs"])}) for cell in data["cells"])
+        return Job(**{**data, "cells": cells, "lines": tuple(data["lines"])})
+
+
+@dataclass
+class Result:
+    """What a lesson showed, published, defined and read."""
+
+    outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    """By cell: encoded outputs."""
+    published: dict[str, Any] = field(default_factory=dict)
+    """Values for prose."""
+    skipped: dict[int, list[str]] = field(default_factory=dict)
+    """By cell: what it needs and this machine lacks."""
+    kernels: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """By cell: each kernel that it bound to a name, as an encoded output."""
+    functions: dict[int, list[str]] = field(default_factory=dict)
+    """By cell: the functions that it defined."""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Files and folders read, relative to the root or absolute, each with the hash of its content."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; keys that are numbers become text."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Result:
+        """The result whose ``to_dict`` gave ``data``, also after JSON."""
+
+        def by_cell(name: str) -> dict[int, Any]:
+            return {int(index): value for index, value in data[name].items()}
+
+        return Result(
+            outputs=by_cell("outputs"),
+            published=dict(data["published"]),
+            skipped=by_cell("skipped"),
+            kernels=by_cell("kernels"),
+            functions=by_cell("functions"),
+            inputs=dict(data["inputs"]),
+        )
+
+
+def error_to_dict(error: LessonError) -> dict[str, Any]:
+    """A lesson error as JSON can hold it."""
+    return {
+        "path": error.path,
+        "line": error.line,
+        "message": error.message,
+        "repair": error.repair,
+        "details": error.details,
+    }

@@ -1,0 +1,82 @@
+"""Keeps what lessons showed on disk, under the hash of their code, while what they read is unchanged.
+
+In: a lesson's code cells and a result. Out: the same result later, or nothing. Prose is no part of the
+hash. Files are written whole or not at all, and one that cannot be read counts as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tilewise.run.inputs import Fingerprints
+from tilewise.run.job import CodeCell, Job, Result
+
+_FORMAT = 1
+_PACKAGES = ("numpy", "ziglang", "torch", "triton", "numba")
+_SWITCHES = ("TILEWISE_STALE", "TILEWISE_RECORDED_ON", "TILEWISE_LESSONS")
+
+
+class Store:
+    """Kept results of one project."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._root = root
+        self._folder = folder
+        self._fingerprints = Fingerprints()
+        self._versions = [platform.python_version(), *(_version(name) for name in _PACKAGES)]
+
+    def key(self, job: Job) -> str:
+        """The hash of everything that decides what a lesson shows, but for what it reads."""
+        switches = [os.environ.get(name, "") for name in _SWITCHES]
+        cells = [_identity(cell) for cell in job.cells]
+        decided = [
+            _FORMAT,
+            self._versions,
+            switches,
+            job.lesson_id,
+            job.time_limit_s,
+            job.output_limit,
+            cells,
+        ]
+        return hashlib.sha256(json.dumps(decided).encode()).hexdigest()[:32]
+
+    def get(self, key: str) -> Result | None:
+        """The result kept under a key, if all that it read is still the same."""
+        try:
+            result = Result.from_dict(json.loads(self._file(key).read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return result if self.holds(result) else None
+
+    def holds(self, result: Result) -> bool:
+        """Whether everything that a result was made from is unchanged."""
+        return all(self._fingerprints.of(self._root / path) == mark for path, mark in result.inputs.items())
+
+    def put(self, key: str, result: Result) -> None:
+        """Keep a result; writes a file in the cache's folder."""
+        file = self._file(key)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = file.with_name(f"{file.name}.{os.getpid()}")
+        made.write_text(json.dumps(result.to_dict(), ensure_ascii=False), encoding="utf-8")
+        made.replace(file)
+
+    def _file(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+
+def _identity(cell: CodeCell) -> Sequence[object]:
+    """What of a cell decides its outputs: not where it stands."""
+    return (cell.source, cell.tab, cell.tab_set, cell.needs, cell.record)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
