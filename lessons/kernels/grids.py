@@ -67,9 +67,10 @@ def owners(width, height, depth, block):
 
 block_of, thread_of, _ = owners(4, 4, 1, (2, 2, 1))
 check(np.sort(block_of.ravel() * 4 + thread_of.ravel()), np.arange(16), rtol=0.0, name="16 cells, 16 owners")
-show(Table(["y", "x = 0", "x = 1", "x = 2", "x = 3"],
-           [[y, *(f"block {b}, thread {t}" for b, t in zip(block_of[0, y], thread_of[0, y], strict=True))] for y in range(4)],
-           caption="Block and thread of each cell, numbered with x first. Thread 1 stands to the right of thread 0, not below it."))  # fmt: skip
+columns = ["y", "x = 0", "x = 1", "x = 2", "x = 3"]
+rows = [[y, *(f"block {block_of[0, y, x]}, thread {thread_of[0, y, x]}" for x in range(4))] for y in range(4)]
+caption = "Block and thread of each cell, numbered with x first: thread 1 stands to the right of thread 0, not below it."
+show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
 # A volume of 5 by 3 by 2 cells does not fit blocks of 2 by 2 by 2. Each axis rounds up by itself,
@@ -82,9 +83,8 @@ from tilewise import publish
 from tilewise.figures import block_grid
 
 block_of, thread_of, grid = owners(5, 3, 2, (2, 2, 2))
-check(
-    np.unique(block_of.ravel() * 8 + thread_of.ravel()).size, 5 * 3 * 2, rtol=0.0, name="30 cells, 30 owners"
-)
+owner = block_of.ravel() * 8 + thread_of.ravel()
+check(np.unique(owner).size, owner.size, rtol=0.0, name="30 cells, 30 owners")
 publish(volume={"cells": 5 * 3 * 2, "blocks": int(np.prod(grid)), "threads": int(np.prod(grid)) * 8})
 show(
     block_grid(
@@ -144,20 +144,16 @@ extern "C" __global__ void mirror(const float* picture, float* mirrored, int wid
 # %%
 def mirroring(width, height, block):
     """One picture to be mirrored by blocks of a given shape."""
-    return case(picture=normal(height, width), mirrored=output(height, width), width=width, height=height,
-                grid=(ceil_div(width, block[0]), ceil_div(height, block[1])), block=block)  # fmt: skip
+    picture, mirrored = normal(height, width), output(height, width)
+    grid = (ceil_div(width, block[0]), ceil_div(height, block[1]))
+    return case(picture=picture, mirrored=mirrored, width=width, height=height, grid=grid, block=block)
 
 
-agree(
-    mirror,
-    MIRROR,
-    [mirroring(1, 1, (16, 16)), mirroring(37, 21, (16, 16)), mirroring(5, 70, (32, 8))],
-    rtol=0.0,
-)
+cases = [mirroring(1, 1, (16, 16)), mirroring(37, 21, (16, 16)), mirroring(5, 70, (32, 8))]
+agree(mirror, MIRROR, cases, rtol=0.0)
 
-blocks_wide, blocks_high = ceil_div(1920, 16), ceil_div(1080, 16)
-publish(hd={"wide": blocks_wide, "high": blocks_high, "blocks": blocks_wide * blocks_high,
-            "idle_rows": blocks_high * 16 - 1080})  # fmt: skip
+wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
+publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080})
 
 # %% [markdown]
 # That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are
@@ -193,8 +189,9 @@ expect_hazard(NO_GUARD_ON_X.on(field), "out of bounds", line_with="column_of[y *
 column_of = np.full((3, 5), -1, np.int32)
 run = NO_GUARD_ON_X.simulate(column_of, 5, 3, grid=(2, 1), block=(4, 4), hazards="collect")
 publish(short={"wrong": int((column_of != np.arange(5)).sum()), "outside": len(run.hazards)})
-show(Table(["y", *(f"x = {x}" for x in range(5))], [[y, *column_of[y].tolist()] for y in range(3)],
-           caption="What the cells hold without the guard on x. Each should hold its own column, 0 to 4."))  # fmt: skip
+columns, rows = ["y", *(f"x = {x}" for x in range(5))], [[y, *column_of[y].tolist()] for y in range(3)]
+caption = "What the cells hold without the guard on x. Each should hold its own column, 0 to 4."
+show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
 # ## Lying or standing: predict
@@ -216,27 +213,25 @@ shapes = [(256, 1), (32, 8), (16, 16), (8, 32), (4, 64), (1, 256)]
 rows = []
 for shape in shapes:
     counts = MIRROR.on(mirroring(256, 256, shape)).simulate().counts
+    name, formula = f"{shape[0]} x {shape[1]}", pieces_per_group(shape)
     counted = counts.global_load.sectors / counts.global_load.requests
-    check(
-        counted, pieces_per_group(shape), rtol=0.0, name=f"pieces of a group, block {shape[0]} x {shape[1]}"
+    check(counted, formula, rtol=0.0, name=f"pieces a group, block {name}")
+    rows.append([name, formula, counted, counts.global_load.sectors + counts.global_store.sectors])
+columns = ["block, wide x high", "pieces a group, formula", "counted for reads", "pieces in all, counted"]
+show(
+    Table(
+        columns,
+        rows,
+        caption="Mirroring a picture of 256 by 256 with 256 threads a block. Counted by the simulator, 32 bytes a piece.",
     )
-    rows.append(
-        [
-            f"{shape[0]} x {shape[1]}",
-            pieces_per_group(shape),
-            counted,
-            counts.global_load.sectors + counts.global_store.sectors,
-        ]
-    )
-show(Table(["block, wide x high", "pieces a group, formula", "counted for reads", "pieces in all, counted"], rows,
-           caption="Mirroring a picture of 256 by 256: all blocks hold 256 threads. Counted by the simulator, 32 bytes a piece."))  # fmt: skip
+)
 publish(pieces={"lying": rows[0][3], "standing": rows[-1][3], "ratio": rows[-1][3] / rows[0][3]})
 
 # %% [markdown]
 # Down to a width of 8 nothing changes, since eight floats fill a piece; below that, every halving
 # doubles the pieces. Standing costs {{ pieces.ratio | .0f }} times as many as lying. The map shows
-# the first read and write of one group in either position; one step further, the same pieces are
-# wanted again by the neighbours. Will the time go up by the same factor?
+# two groups that stand side by side: the second wants the very pieces that the first has just
+# fetched. Will the time go up by the same factor?
 
 # %%
 from tilewise import Trace
@@ -300,7 +295,7 @@ measure(
 # {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. Whether a block of 256 lies or stands
 # does matter: 1 wide, it touches {{ pieces.ratio | .0f }} times as many pieces of memory for the
 # same pixels, while any width from 8 on touches the least. So x goes along the rows, and blocks are
-# at least 8 floats wide; 32 is a habit that never loses.
+# at least 8 floats wide; 32 wide is a safe habit.
 
 # %% [markdown]
 # ## Takeaways

@@ -134,10 +134,9 @@ from tilewise import agree, case, check, normal, output
 
 def attention(N, d):
     """One head: its inputs, the three arrays that the kernels write, and the scale."""
-    return case(
-        Q=normal(N, d), K=normal(N, d), V=normal(N, d), S=output(N, N), P=output(N, N), O=output(N, d),
-        N=N, d=d, scale=d**-0.5, grid=1, block=1,
-    )  # fmt: skip
+    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d), "N": N, "d": d, "scale": d**-0.5}
+    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
+    return case(**inputs, **written, grid=1, block=1)
 
 
 def softmax(S):
@@ -180,9 +179,12 @@ m = S.max(axis=1)
 drafted = np.exp(S) / np.exp(S - m[:, None]).sum(axis=1, keepdims=True)
 check(drafted.sum(axis=1), np.exp(m), rtol=1e-5, name="the draft's rows add up to exp(m)")
 publish(slip={"largest": float(drafted.sum(axis=1).max()), "limit": float(np.log(np.finfo(np.float32).max))})
-show(Table(["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum with the shift in both places"],
-           [[i, float(m[i]), float(np.exp(m[i])), float(drafted[i].sum()), float(softmax(S[i : i + 1]).sum())] for i in range(4)],
-           caption="The first four rows at N = 1024, d = 128. Without the shift in the numerator a row adds up to exp(m)."))  # fmt: skip
+columns = ["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum with the shift in both places"]
+rows = [[i, m[i], np.exp(m[i]), drafted[i].sum(), softmax(S[i : i + 1]).sum()] for i in range(4)]
+caption = (
+    "The first four rows at N = 1024, d = 128. Without the shift in the numerator a row adds up to exp(m)."
+)
+show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
 # ## Where the sources differ: the scale
@@ -193,14 +195,15 @@ show(Table(["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum 
 # multiplying makes it pick outright. The table measures how sharp each choice is.
 
 # %%
-sharpness = {}
-rows = []
+sharpness, rows = {}, []
 for name, scale in {"1/√d": d**-0.5, "1": 1.0, "√d": d**0.5}.items():
-    P = softmax(scale * raw.astype(np.float64))
-    sharpness[name] = float(P.max(axis=1).mean())
-    rows.append([name, float((scale * raw).std()), sharpness[name], f"{(P.max(axis=1) > 0.99).mean():.0%}"])
-show(Table(["scale", "spread of the logits", "mean largest probability", "rows with one weight above 0.99"], rows,
-           caption="1,024 queries against 1,024 keys, all unit normals, d = 128: the scale decides whether attention averages or picks."))  # fmt: skip
+    logits = scale * raw.astype(np.float64)
+    largest = softmax(logits).max(axis=1)
+    sharpness[name] = largest.mean()
+    rows.append([name, logits.std(), largest.mean(), f"{(largest > 0.99).mean():.0%}"])
+columns = ["scale", "spread of the logits", "mean largest probability", "rows with one weight above 0.99"]
+caption = "1,024 queries against 1,024 keys, unit normals, d = 128: the scale decides whether attention averages or picks."
+show(Table(columns, rows, caption=caption))
 publish(sharpness={"right": sharpness["1/√d"], "none": sharpness["1"], "wrong": sharpness["√d"]})
 
 # %% [markdown]
@@ -222,7 +225,7 @@ show(
         y="query i",
         title="Without the scale, attention picks where it should average",
         caption="Weights of 16 queries on 16 keys, d = 128, unit normals, for three scales. Each row adds up to 1.",
-        alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys, with 1 and with √d nearly all of a row is one dark cell.",
+        alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys, with 1 and with √d most of a row is one dark cell.",
     )
 )
 
@@ -243,7 +246,7 @@ show(
 #     matrices.
 
 # %%
-show(Table(["nest", "loop", "what a pass needs from the others", "independent"], [
+rows = [
     ["S", "i, query", "nothing: its own row of S", "yes"],
     ["S", "j, key", "nothing: its own place in the row", "yes"],
     ["S", "k", "the sum s so far: a contraction", "no"],
@@ -254,7 +257,9 @@ show(Table(["nest", "loop", "what a pass needs from the others", "independent"],
     ["O", "i, query", "nothing: its own row of O", "yes"],
     ["O", "c, column of V", "nothing: its own place in the row", "yes"],
     ["O", "j, key", "the sum o so far: a contraction", "no"],
-], caption="Ten loops, six of them independent. One of the six stays: it waits behind two loops over the same j that are not."))  # fmt: skip
+]
+caption = "Ten loops, six of them independent. One of the six stays: it waits behind two loops over the same j that are not."
+show(Table(["nest", "loop", "what a pass needs from the others", "independent"], rows, caption=caption))
 
 # %% [markdown]
 # What happens to a loop that goes although it must not? Here the contraction over `k` has become a
@@ -413,8 +418,10 @@ from tilewise import ceil_div
 
 
 def scores_case(N, d):
-    return case(Q=normal(N, d), K=normal(N, d), S=output(N, N), N=N, d=d, scale=d**-0.5,
-                grid=(ceil_div(N, 8), ceil_div(N, 4)), block=(8, 4))  # fmt: skip
+    grid, scale = (ceil_div(N, 8), ceil_div(N, 4)), d**-0.5
+    return case(
+        Q=normal(N, d), K=normal(N, d), S=output(N, N), N=N, d=d, scale=scale, grid=grid, block=(8, 4)
+    )
 
 
 def softmax_case(N):
@@ -422,8 +429,8 @@ def softmax_case(N):
 
 
 def weighted_sum_case(N, d):
-    return case(P=normal(N, N), V=normal(N, d), O=output(N, d), N=N, d=d,
-                grid=(ceil_div(d, 8), ceil_div(N, 4)), block=(8, 4))  # fmt: skip
+    grid = (ceil_div(d, 8), ceil_div(N, 4))
+    return case(P=normal(N, N), V=normal(N, d), O=output(N, d), N=N, d=d, grid=grid, block=(8, 4))
 
 
 agree(scores, SCORES, [scores_case(5, 3), scores_case(21, 13)], rtol=1e-5, atol=1e-6)
@@ -483,12 +490,16 @@ N, d = 1024, 128
 operations = 4 * N * N * d
 least = bound(stated(device("H100 SXM")), bytes_moved=4 * 4 * N * d, flop=operations)
 chain = passes(N, d)
-show(Table(["kernel", "threads", "passes in one thread", "operations"], [
+rows = [
     ["Kernel 1", 1, chain["one thread"], operations],
     ["Kernel 2, scores", N * N, chain["scores"], operations // 2],
     ["Kernel 2, softmax", N, chain["softmax"], 5 * N * N],
     ["Kernel 2, weighted sum", N * d, chain["weighted sum"], operations // 2],
-], caption="N = 1024, d = 128. Softmax has one operation in a hundred and the longest chain of passes in Kernel 2."))  # fmt: skip
+]
+caption = (
+    "N = 1024, d = 128. Softmax has one operation in a hundred and the longest chain of passes in Kernel 2."
+)
+show(Table(["kernel", "threads", "passes in one thread", "operations"], rows, caption=caption))
 publish(
     work={
         "operations_1e9": operations / 1e9,
