@@ -1,6 +1,7 @@
 """The command line: ``tilewise record | table | check | doctor``.
 
-In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is called,
+In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
+    called,
 so that none pays for another's needs.
 """
 
@@ -15,19 +16,27 @@ from tilewise.errors import LessonError
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(prog="tilewise", description="GPU kernels that run, are counted and are measured.")
+    top = argparse.ArgumentParser(
+        prog="tilewise", description="GPU kernels that run, are counted and are measured."
+    )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     record = commands.add_parser("record", help="time a lesson's experiments on this machine's GPU")
-    record.add_argument("lessons", nargs="+", metavar="LESSON", help="id or path of a lesson; 'all' for every one")
+    record.add_argument(
+        "lessons", nargs="+", metavar="LESSON", help="id or path of a lesson; 'all' for every one"
+    )
     record.add_argument("--counters", action="store_true", help="also count with Nsight Compute")
     record.add_argument("--out", metavar="DIR", help="write there instead of lessons/measurements")
     record.add_argument("--force", action="store_true", help="record anew what is current")
-    record.add_argument("--budget", type=float, default=20.0, metavar="S", help="timed seconds a contender (20)")
+    record.add_argument(
+        "--budget", type=float, default=20.0, metavar="S", help="timed seconds a contender (20)"
+    )
     table = commands.add_parser("table", help="print a lesson's tables")
     table.add_argument("lesson", metavar="LESSON", help="id or path of a lesson")
     table.add_argument("--json", action="store_true", help="one array of rows")
     check = commands.add_parser("check", help="lint the lessons and their records")
-    check.add_argument("--allow-stale", action="store_true", help="list what must be recorded instead of failing")
+    check.add_argument(
+        "--allow-stale", action="store_true", help="list what must be recorded instead of failing"
+    )
     commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
     child = commands.add_parser("count-child", help="(used by record --counters)")
     child.add_argument("lesson")

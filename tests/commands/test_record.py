@@ -116,7 +116,10 @@ def test_a_wrong_answer_is_not_timed_and_keeps_the_old_record(
     project.state.BODY = forgets_the_last
     assert main(["record", "kernels/adding", "--force"]) == 1
     said = capfd.readouterr().out
-    assert 'lessons/kernels/adding.py:26: measure("adding"): "one float" is wrong on the GPU: c[4095] is nan' in said
+    assert (
+        'lessons/kernels/adding.py:26: measure("adding"): "one float" is wrong on the GPU: c[4095] is nan'
+        in said
+    )
     assert "not recorded: adding" in said
     assert (project.folder / "adding.json").read_bytes() == before
 
@@ -135,7 +138,10 @@ def test_an_interrupted_recording_leaves_no_half_written_file(
 
 def test_out_gets_a_folder_for_the_device(project: SimpleNamespace, tmp_path: Path) -> None:
     assert main(["record", "kernels/adding", "--out", str(tmp_path / "elsewhere")]) == 0
-    names = sorted(path.relative_to(tmp_path / "elsewhere").as_posix() for path in (tmp_path / "elsewhere").rglob("*.json"))
+    names = sorted(
+        path.relative_to(tmp_path / "elsewhere").as_posix()
+        for path in (tmp_path / "elsewhere").rglob("*.json")
+    )
     assert names == ["nvidia-h100-80gb-hbm3/adding.json", "nvidia-h100-80gb-hbm3/kernels.adding.raw.txt.json"]
     assert not project.folder.exists()
 
@@ -158,7 +164,9 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
         metric = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
         rows = [f'"{at}","fake","{16 * (at + 1)}"' for at in range(len(project.gpu.profiled))]
         log = Path(command[command.index("--log-file") + 1])
-        log.write_text("\n".join(["==PROF== Connected", f'"ID","Kernel Name","{metric}"', '"","","sector"', *rows]))
+        log.write_text(
+            "\n".join(["==PROF== Connected", f'"ID","Kernel Name","{metric}"', '"","","sector"', *rows])
+        )
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr("tilewise.commands.record.find_ncu", lambda: "/opt/ncu")
@@ -166,7 +174,9 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
     monkeypatch.setattr(hardware.count_lesson, "__defaults__", (ncu,))
     assert main(["record", "kernels/adding", "--counters"]) == 0
     rows = json.loads((project.folder / "adding.json").read_text())["rows"]
-    counted = [(row["variant"], row["case"], row["median"], row["counters"]) for row in rows if row["counters"]]
+    counted = [
+        (row["variant"], row["case"], row["median"], row["counters"]) for row in rows if row["counters"]
+    ]
     assert counted == [
         ("one float", {"n": 64}, None, {"global_load_sectors": 16.0}),
         ("float4", {"n": 64}, None, {"global_load_sectors": 32.0}),
@@ -206,7 +216,11 @@ def test_comments_layout_and_names_of_the_lesson_do_not_make_a_record_stale(
     project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["record", "kernels/adding"])
-    text = LESSON.replace("// plain", "// better words").replace("ADD", "PLAIN").replace("lambda n: 12 * n", "lambda n: n * 12")
+    text = (
+        LESSON.replace("// plain", "// better words")
+        .replace("ADD", "PLAIN")
+        .replace("lambda n: 12 * n", "lambda n: n * 12")
+    )
     project.lesson.write_text(text, encoding="utf-8")
     assert main(["check"]) == 0
     assert capsys.readouterr().err == ""

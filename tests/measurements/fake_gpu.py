@@ -21,7 +21,12 @@ class FakeArray(np.ndarray):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ctypes.data, False), "version": 3}
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.ctypes.data, False),
+            "version": 3,
+        }
 
     def set(self, host: np.ndarray) -> None:
         self[...] = host
@@ -69,7 +74,9 @@ class FakeKernel:
         sectors = sum(value.nbytes // 32 for value in values if isinstance(value, np.ndarray))
         part = SimpleNamespace(requests=sectors // 4, sectors=sectors, useful_bytes=sectors * 32)
         none = SimpleNamespace(requests=0, sectors=0, wavefronts=0, useful_bytes=0)
-        counts = SimpleNamespace(global_load=part, global_store=none, shared_load=none, shared_store=none, issued=7)
+        counts = SimpleNamespace(
+            global_load=part, global_store=none, shared_load=none, shared_store=none, issued=7
+        )
         return SimpleNamespace(counts=counts)
 
     def on(self, case: Any, grid: Any = 1, block: Any = 32) -> Any:

@@ -1,7 +1,8 @@
 """``tilewise check``: lint the lessons and their records.
 
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
-simulator, since a record's key is known only then; with ``--allow-stale`` what is stale is listed, not failed.
+simulator, since a record's key is known only then; with ``--allow-stale`` what is stale is listed, not
+failed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """``tilewise record``: time the experiments of lessons on this machine's GPU and write their records.
 
-In: lessons, by id or path. Out: record files and lines of progress on stdout. What was recorded before and is still
+In: lessons, by id or path. Out: record files and lines of progress on stdout. What was recorded before and
+    is still
 current is left alone, so that an interrupted run goes on where it stopped.
 """
 
@@ -122,7 +123,7 @@ def _add_counters(lesson: LessonFile, recorder: Recorder, seen: Sequence[Experim
 
 
 def count_child(lesson: str, manifest: str, experiments: Sequence[str]) -> int:
-    """The child of ``record --counters``: replay a lesson and launch its count cases inside the profiler's range."""
+    """The child of ``record --counters``: replay a lesson, its count cases observed."""
     found = find_lesson(lesson, lesson_root(lesson))
     with handled_by(CountingChild(experiments, Path(manifest))):
         failures = play(found)

@@ -22,7 +22,8 @@ _CHAINS, _STEPS = 8, 4096
 _SOURCE = r"""
 extern "C" __global__ void copy_words(const uint4* from, uint4* to, long long count) {
     long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) to[i] = from[i];
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+        to[i] = from[i];
 }
 extern "C" __global__ void write_words(uint4* to, long long count, unsigned value) {
     long long step = (long long)gridDim.x * blockDim.x;
@@ -35,7 +36,10 @@ extern "C" __global__ void read_words(const uint4* from, long long count, unsign
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += 4 * step) {
         uint4 words[4];
         #pragma unroll
-        for (int j = 0; j < 4; ++j) words[j] = i + j * step < count ? from[i + j * step] : make_uint4(0, 0, 0, 0);
+        for (int j = 0; j < 4; ++j) {
+            long long at = i + j * step;
+            words[j] = at < count ? from[at] : make_uint4(0, 0, 0, 0);
+        }
         #pragma unroll
         for (int j = 0; j < 4; ++j) mixed |= words[j].x | words[j].y | words[j].z | words[j].w;
     }

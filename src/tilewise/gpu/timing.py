@@ -3,9 +3,10 @@
 In: callables that enqueue work on the current stream and do not wait. Out: microseconds. Whether the work is
 right, and what may be concluded from the times, is for others to say.
 
-Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (what was in L2 is gone, and no dirty
-line is left whose write-back the timed kernel would pay), spin for as long as the host needs to enqueue the work,
-event, the work, event. Without the spin a short kernel would be timed together with the host's gaps.
+Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (what was in L2 is gone, and no
+dirty line is left whose write-back the timed kernel would pay), spin for as long as the host needs to
+enqueue the work, event, the work, event. Without the spin a short kernel would be timed together with the
+host's gaps.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ extern "C" __global__ void read_all(const uint4* data, long long count, unsigned
         uint4 word = data[i];
         mixed |= word.x | word.y | word.z | word.w;
     }
-    if (mixed == 0x9e3779b9u) *sink = mixed;   // never true for a buffer of zeros, but the compiler cannot know
+    if (mixed == 0x9e3779b9u) *sink = mixed;  // never true for zeros, which the compiler cannot know
 }
 extern "C" __global__ void spin(long long nanoseconds) {
     long long start, now;
@@ -105,7 +106,7 @@ def repetitions(estimate_us: float, plan: Plan) -> int:
 
 
 def takes_part(round_index: int, own: int, rounds: int) -> bool:
-    """Whether a contender with ``own`` repetitions runs in this round of ``rounds``, spread evenly over them."""
+    """Whether a contender with ``own`` repetitions, spread evenly over ``rounds``, runs in this one."""
     return (round_index + 1) * own // rounds > round_index * own // rounds
 
 

@@ -1,6 +1,7 @@
 """Answers: fresh inputs, the reference's result in float64, and the check that comes before any timing.
 
-In: launches of an experiment and its reference. Out: arrays by name, or a ``LessonError`` that names the variant,
+In: launches of an experiment and its reference. Out: arrays by name, or a ``LessonError`` that names the
+    variant,
 the array, the element and both values. Where the arrays live, host or GPU, is the caller's affair.
 """
 
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
 
 Array = npt.NDArray[Any]
+Drawn = dict[tuple[str, str], Array]
 
 
 def values_of(launches: Sequence[Any]) -> dict[str, Any]:
-    """The recipes, arrays and scalars of the launches' cases, by name; the first launch that names one decides."""
+    """The recipes, arrays and scalars of the launches' cases, by name; the first that names one decides."""
     values: dict[str, Any] = {}
     for launch in launches:
         for name, value in launch.case.values.items():
@@ -33,18 +35,29 @@ def values_of(launches: Sequence[Any]) -> dict[str, Any]:
     return values
 
 
-def make_inputs(launches: Sequence[Any], fresh: int | None = None) -> dict[str, Any]:
+def make_inputs(
+    launches: Sequence[Any], fresh: int | None = None, drawn: Drawn | None = None
+) -> dict[str, Any]:
     """Arrays and scalars by name, outputs poisoned.
 
     Args:
         launches: those of one variant.
         fresh: draw other numbers than the recipes' own seeds give; another number, other inputs.
+        drawn: arrays made before, by name and recipe, which are handed out again and added to; for a caller
+            who never writes to them.
     """
     values = values_of(launches)
-    drawn = {name: value for name, value in values.items() if isinstance(value, Recipe)}
+    drawn = {} if drawn is None else drawn
+    wanted = {(name, str(value)): value for name, value in values.items() if isinstance(value, Recipe)}
+    missing = [key for key in wanted if key not in drawn]
     with ThreadPoolExecutor() as pool:
-        made = dict(zip(drawn, pool.map(lambda name: _make(name, drawn[name], fresh), drawn), strict=True))
-    return {name: made[name] if name in made else _copied(value) for name, value in values.items()}
+        drawn.update(
+            zip(missing, pool.map(lambda key: _make(key[0], wanted[key], fresh), missing), strict=True)
+        )
+    return {
+        name: drawn[name, str(value)] if isinstance(value, Recipe) else _copied(value)
+        for name, value in values.items()
+    }
 
 
 def _make(name: str, recipe: Recipe, fresh: int | None) -> Array:
@@ -123,6 +136,23 @@ def answer_name(experiment: Experiment, launches: Sequence[Any]) -> str:
     return candidates[-1]
 
 
+def checked_names(
+    experiment: Experiment, label: str, writes: Sequence[str], expected: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Which of the expected arrays a contender has to have written.
+
+    Raises:
+        LessonError: it writes none of them, so that nothing would be checked.
+    """
+    names = tuple(name for name in writes if name in expected)
+    if expected and not names:
+        raise experiment.error(
+            f'"{label}" writes {", ".join(writes) or "nothing"}; the reference gives {", ".join(expected)}.',
+            "Let the reference return a mapping with every array that a variant writes.",
+        )
+    return names
+
+
 def _wide(value: Any) -> Any:
     return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
 
@@ -150,7 +180,7 @@ def check_answer(
             at = int(np.argmax(np.where(np.isnan(off), np.inf, off) * bad))
             index = tuple(int(part) for part in np.unravel_index(at, right.shape)) if right.ndim else ()
             raise experiment.error(
-                f'"{label}" is wrong {where}: {name}{list(index)} is {left[at]:.9g} and should be {wide[at]:.9g}; '
+                f'"{label}" is wrong {where}: {name}{list(index)} is {left[at]:.9g}, right is {wide[at]:.9g}; '
                 f"{int(bad.sum())} of {right.size} elements are off by more than {experiment.tolerance:g}.",
                 "Nothing was timed.",
             )

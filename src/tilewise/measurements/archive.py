@@ -1,14 +1,17 @@
 """The archive: every record under ``lessons/measurements``, found by device and experiment.
 
-In: the lessons' folder. Out: records, text records, and a nested dict of plain values for look-ups from prose.
+In: the lessons' folder. Out: records, text records, and a nested dict of plain values for look-ups from
+    prose.
 It reads files only; running, timing and printing are others' affairs.
 
-Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment has one
-case its values stand beside the case too (``experiment.variant.median``). Values of a timed row: ``median``,
-``p20``, ``p80`` (microseconds), ``gb_per_s``, ``tflop_per_s``, ``bound`` (microseconds), ``share_of_bound``,
-``times_first`` (how many times as fast as the first variant of the case), ``share_of_library`` (the best library's
-time over this one's), ``bytes``, ``flop``. Of a row with counters: ``counters.<name with underscores>``. Of the
-experiment: ``device``, ``date``, ``driver``, ``sm_clock_mhz``, ``sm_count``, ``ceilings.memory_gb_per_s``, ...
+Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment
+has one case its values stand beside the case too (``experiment.variant.median``). Values of a timed row:
+``median``, ``p20``, ``p80`` (microseconds), ``gb_per_s``, ``tflop_per_s``, ``bound`` (microseconds),
+``share_of_bound``, ``times_first`` (how many times as fast as the first variant of the case),
+``share_of_library`` (the best library's time over this one's), ``bytes``, ``flop``. Of a row with counters:
+``counters.<name with underscores>``. Of the
+experiment: ``device``, ``date``, ``driver``, ``sm_clock_mhz``, ``sm_count``, ``ceilings.memory_gb_per_s``,
+    ...
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ def lesson_root(file: str | Path | None = None) -> Path:
         file: the lesson's file; where it is unknown, the current folder decides.
 
     Returns:
-        ``TILEWISE_LESSONS`` where that is set, else the nearest folder above the file that is called ``lessons``
-        or holds ``measurements``, else ``lessons`` in the current folder.
+        ``TILEWISE_LESSONS`` where that is set, else the nearest folder above the file that is called
+        ``lessons`` or holds ``measurements``, else ``lessons`` in the current folder.
     """
     if named := os.environ.get("TILEWISE_LESSONS"):
         return Path(named)
@@ -75,7 +78,7 @@ def ceilings_of(provenance: Mapping[str, Any]) -> Ceilings | None:
 
 
 def bound_of(row: Row, record: Record) -> Bound | None:
-    """The least time for a row's work on its record's device; None where the lesson gave no bytes and no flop."""
+    """The least time for a row's work on its record's device; None where the lesson gave no work."""
     ceilings = ceilings_of(record.provenance)
     if ceilings is None or (row.bytes is None and row.flop is None):
         return None
@@ -102,7 +105,7 @@ class Archive:
         return tuple(sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir()))
 
     def path(self, experiment: str, device: str) -> Path:
-        """Where an experiment's record on a device lies or would lie; ``device`` is a name or a folder's name."""
+        """Where an experiment's record on a device, given by its name or its folder's, lies or would lie."""
         return self.folder / device_slug(device) / f"{experiment}.json"
 
     def text_path(self, lesson: str, name: str, device: str) -> Path:
@@ -121,7 +124,8 @@ class Archive:
 
         Args:
             experiment: its name.
-            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the first folder by name that has it.
+            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the first folder by name that has
+                it.
         """
         wanted = device or os.environ.get("TILEWISE_RECORDED_ON")
         order = [device_slug(wanted)] if wanted else []
@@ -218,7 +222,7 @@ def _values_of_row(row: Row, record: Record, timed: list[Row]) -> dict[str, Any]
 
 
 def rates_of(row: Row, record: Record) -> dict[str, float]:
-    """What follows from a row's median: GB/s, TFLOP/s, the bound in microseconds and the share of it reached."""
+    """What follows from a row's median: GB/s, TFLOP/s, the bound in microseconds, the share reached."""
     rates: dict[str, float] = {}
     if row.median:
         if row.bytes:

@@ -1,6 +1,7 @@
 """The bench: an experiment on this machine's GPU, every contender checked first and then timed.
 
-In: an experiment. Out: rows of times for its cases, with what was odd. Records, tables and the simulator's counts
+In: an experiment. Out: rows of times for its cases, with what was odd. Records, tables and the simulator's
+    counts
 are others' affairs.
 """
 
@@ -16,8 +17,10 @@ import numpy as np
 from tilewise.gpu.device import State, device_name, others_computing, properties, state
 from tilewise.gpu.timing import Contender, Plan, Timing, time_contenders
 from tilewise.measurements.answers import (
+    Drawn,
     answer_name,
     check_answer,
+    checked_names,
     expected_answer,
     make_inputs,
     outputs,
@@ -58,11 +61,17 @@ class _Entry:
     """A contender with what its check needs."""
 
     label: str
+    """Its name."""
     role: str
+    """``variant`` or ``library``."""
     call: Callable[[], Any]
+    """Enqueues its work."""
+    inputs: str
+    """The variant whose inputs it gets."""
     arrays: Mapping[str, Any]
-    result: str | None
-    """The output that a library's returned array stands for."""
+    """Its device arrays and scalars by name."""
+    writes: tuple[str, ...]
+    """The arrays that it has to write; of a library the answer, which a returned array stands for."""
 
 
 def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
@@ -148,11 +157,10 @@ def _checked(
     experiment: Experiment, parameters: Parameters
 ) -> tuple[list[Contender], list[_Entry], list[str]]:
     """The contenders of a case, each of them checked on fresh inputs, with the case's own inputs in place."""
-    import cupy
-
     by_label = {label: experiment.launches(label, parameters) for label in experiment.variants}
     shared: dict[str, Any] = {}
-    fresh = {label: make_inputs(launches, fresh=0) for label, launches in by_label.items()}
+    drawn: Drawn = {}
+    fresh = {label: make_inputs(launches, 0, drawn) for label, launches in by_label.items()}
     device: dict[str, dict[str, Any]] = {}
     for label, launches in by_label.items():
         values = values_of(launches)
@@ -160,10 +168,9 @@ def _checked(
             name: _placed(shared, f"{name} {values[name]!s}", made) for name, made in fresh[label].items()
         }
     first = next(iter(by_label))
-    names = written(by_label[first])
-    expected = expected_answer(experiment, by_label[first], fresh[first])
+    answer = answer_name(experiment, by_label[first]) if written(by_label[first]) else None
     entries = [
-        _Entry(label, "variant", launcher(launches, device[label]), device[label], None)
+        _Entry(label, "variant", launcher(launches, device[label]), label, device[label], written(launches))
         for label, launches in by_label.items()
     ]
     absent: list[str] = []
@@ -172,27 +179,42 @@ def _checked(
         if isinstance(made, str):
             absent.append(made)
         else:
-            result = answer_name(experiment, by_label[first]) if names else None
-            entries.append(_Entry(label, "library", made, device[first], result))
-    right = {name: cupy.asarray(value, dtype=np.float64) for name, value in (expected or {}).items()}
+            writes = (answer,) if answer else ()
+            entries.append(_Entry(label, "library", made, first, device[first], writes))
+    expected = expected_answer(experiment, by_label[first], fresh[first])
+    _check_all(experiment, entries, fresh, expected)
+    return _ready(by_label, entries, device), entries, absent
+
+
+def _check_all(
+    experiment: Experiment,
+    entries: Sequence[_Entry],
+    fresh: Mapping[str, Mapping[str, Any]],
+    expected: Mapping[str, Any] | None,
+) -> None:
+    """Run every contender once on fresh inputs and poisoned outputs and compare what it wrote."""
+    import cupy
+
+    right: dict[str, Any] = {}
+    for name, value in (expected or {}).items():
+        right[name] = cupy.asarray(value, dtype=np.float64)
     for entry in entries:
-        host = fresh[entry.label if entry.role == "variant" else first]
-        _refill(entry.arrays, host)
+        _refill(entry.arrays, fresh[entry.inputs])
         returned = entry.call()
         cupy.cuda.get_current_stream().synchronize()
         got = _result(entry, returned)
-        if expected is None:
-            right = {name: got[name].astype(np.float64) for name in names}
-            expected = {name: cupy.asnumpy(value) for name, value in right.items()}
-        if any(_differs(experiment, got[name], right[name]) for name in right):
+        if not right:
+            right = {name: got[name].astype(np.float64) for name in entry.writes}
+        names = tuple(returned) if isinstance(returned, Mapping) else entry.writes
+        checked = checked_names(experiment, entry.label, names, right)
+        if any(_differs(experiment, got[name], right[name]) for name in checked):
             check_answer(
                 experiment,
                 entry.label,
-                {name: cupy.asnumpy(got[name]) for name in right},
-                {name: cupy.asnumpy(value) for name, value in right.items()},
+                {name: cupy.asnumpy(got[name]) for name in checked},
+                {name: cupy.asnumpy(right[name]) for name in checked},
                 "on the GPU",
             )
-    return _ready(by_label, entries, device), entries, absent
 
 
 def _ready(
@@ -294,8 +316,8 @@ def _result(entry: _Entry, returned: Any) -> dict[str, Any]:
     got = {name: array for name, array in entry.arrays.items() if hasattr(array, "__cuda_array_interface__")}
     if isinstance(returned, Mapping):
         got.update({name: cupy.asarray(value) for name, value in returned.items()})
-    elif returned is not None and entry.result is not None and hasattr(returned, "__cuda_array_interface__"):
-        got[entry.result] = cupy.asarray(returned)
+    elif entry.role == "library" and entry.writes and hasattr(returned, "__cuda_array_interface__"):
+        got[entry.writes[-1]] = cupy.asarray(returned)
     return got
 
 

@@ -1,6 +1,7 @@
 """Counting: what the simulator says of a variant at the count case, and where Nsight Compute says the same.
 
-In: an experiment. Out: counts by variant under the names of ``gpu.counters.METRICS``, after the answer was checked.
+In: an experiment. Out: counts by variant under the names of ``gpu.counters.METRICS``, after the answer was
+    checked.
 Where the simulator cannot run (no clang here) the reason comes out instead.
 """
 
@@ -79,7 +80,13 @@ def simulate(experiment: Experiment) -> Simulated:
         return Simulated({})
     if (missing := simulator_fault()) is not None:
         return Simulated({}, missing)
-    from tilewise.measurements.answers import check_answer, expected_answer, make_inputs, written
+    from tilewise.measurements.answers import (
+        check_answer,
+        checked_names,
+        expected_answer,
+        make_inputs,
+        written,
+    )
 
     parameters = experiment.count_case
     first = experiment.launches(next(iter(experiment.variants)), parameters)
@@ -98,9 +105,9 @@ def simulate(experiment: Experiment) -> Simulated:
                 summed[name] = summed.get(name, 0.0) + value
         if expected is None:
             expected = {name: arrays[name].copy() for name in written(launches)}
-        check_answer(
-            experiment, label, {name: arrays[name] for name in expected}, expected, "on the simulator"
-        )
+        names = checked_names(experiment, label, written(launches), expected)
+        got = {name: arrays[name] for name in names}
+        check_answer(experiment, label, got, {name: expected[name] for name in names}, "on the simulator")
         by_variant[label] = summed
     return Simulated(by_variant)
 

@@ -1,6 +1,7 @@
-"""An experiment: variants of one piece of work, the sizes to time and to count, and the libraries beside them.
+"""An experiment: variants of one piece of work, the sizes to time and to count, and libraries beside them.
 
-In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its key, and the ``Measurement`` that the
+In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its key, and the ``Measurement``
+    that the
 lesson shows. Running on a GPU is ``bench``'s affair, on the simulator ``counting``'s, files ``archive``'s.
 """
 
@@ -148,8 +149,8 @@ def measure(
 ) -> Measurement:
     """Predict, count and time variants of one piece of work, and show the table.
 
-    With a GPU every variant is checked and timed at ``cases``; without one, ``count_case`` alone is simulated and
-    the recorded times stand. While a lesson is recorded the record is written instead.
+    With a GPU every variant is checked and timed at ``cases``; without one, ``count_case`` alone is
+    simulated and the recorded times stand. While a lesson is recorded the record is written instead.
 
     Args:
         name: the experiment's name: small letters, digits and underscores; its record's file name.
@@ -159,10 +160,11 @@ def measure(
         count_case: a size that takes the simulator seconds; it is simulated and counted.
         bytes: ``fn(**parameters)``, the bytes that have to cross the device memory's interface.
         flop: ``fn(**parameters)``, the operations that have to be done.
-        library: by label, ``fn(arrays)``, or ``fn(**parameters)`` returning that: it gets the case's device arrays
-            (CuPy) and scalars by name and returns a function of no arguments that does the work and either writes
-            the case's outputs or returns them. It imports its package inside.
-        reference: gets the inputs by name (floating ones as float64), as many as it names, and returns the right
+        library: by label, ``fn(arrays)``, or ``fn(**parameters)`` returning that: it gets the case's device
+            arrays (CuPy) and scalars by name and returns a function of no arguments that does the work and
+            either writes the case's outputs or returns them. It imports its package inside.
+        reference: gets the inputs by name (floating ones as float64), as many as it names, and returns the
+            right
             answer: a mapping by name, or one array for the last output of the case.
         tolerance: an element may be off by ``tolerance * (1 + |right|)``.
         arithmetic: the units that do ``flop``: ``fp32``, ``bf16_matrix``, ... as in the device table.
@@ -173,8 +175,8 @@ def measure(
         What it shows, for figures and prose.
 
     Raises:
-        LessonError: an argument is wrong, a variant gives a wrong answer, or, where ``TILEWISE_STALE=error``, the
-            record is missing or stale.
+        LessonError: an argument is wrong, a variant gives a wrong answer, or, where
+            ``TILEWISE_STALE=error``, the record is missing or stale.
     """
     frame = sys._getframe(1)
     file = frame.f_code.co_filename

@@ -1,8 +1,9 @@
 """Hardware counters for records: the count case of each experiment under Nsight Compute, in a child process.
 
-In: a lesson and the records just written. Out: the same records with counters in the rows of the count case. The
-child replays the lesson, opens the profiler's range around each variant's launches alone, and says in a manifest in
-which order; the parent reads the tool's table beside it.
+In: a lesson and the records just written. Out: the same records with counters in the rows of the count
+    case. The
+child replays the lesson, opens the profiler's range around each variant's launches alone, and says in a
+manifest in which order; the parent reads the tool's table beside it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class CountingChild:
         self._entries: list[dict[str, Any]] = []
 
     def __call__(self, experiment: Experiment) -> Measurement:
-        """Launch its variants, each once unobserved, so that nothing is compiled in the range, and once observed."""
+        """Launch each variant once unobserved, so that nothing is compiled later, and once observed."""
         if experiment.name in self._wanted and experiment.count_case is not None:
             for label in experiment.variants:
                 self._launch(experiment, label)

@@ -1,8 +1,9 @@
 """The key of a measurement: a hash of everything that could change its result, and of nothing else.
 
-In: launches, library functions, cell text. Out: a hex digest. Comments, white space, region markers and ``#line``
-do not count in CUDA C; comments, layout and docstrings do not count in Python. A variant's own function does not
-count either: all it decides is in the launches that it returns, and those count in full.
+In: launches, library functions, cell text. Out: a hex digest. Comments, white space, region markers and
+    ``#line``
+do not count in CUDA C; comments, layout and docstrings do not count in Python. A variant's own function
+does not count either: all it decides is in the launches that it returns, and those count in full.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+
+
+_SIMPLE = (bool, int, float, str, bytes, tuple)
 
 
 def c_tokens(source: str) -> tuple[str, ...]:
@@ -95,7 +99,7 @@ def function_tokens(function: Callable[..., Any]) -> str:
     """
     seen: dict[str, Any] = {}
     _collect(function, seen)
-    return json.dumps([seen[name] for name in sorted(seen)])
+    return json.dumps(list(seen.values()))
 
 
 def _collect(function: Any, seen: dict[str, Any]) -> None:
@@ -108,9 +112,10 @@ def _collect(function: Any, seen: dict[str, Any]) -> None:
         return
     seen[label] = None
     node = _definition(code)
-    seen[label] = python_tree(node) if node is not None else [code.co_code.hex(), repr(code.co_consts)]
     closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    used = [function.__globals__.get(name) for name in _names(code)]
+    tree = python_tree(node) if node is not None else [code.co_code.hex(), repr(code.co_consts)]
+    seen[label] = [tree, [repr(value) for value in closed if isinstance(value, _SIMPLE)]]
+    used = [function.__globals__.get(name) for name in sorted(set(_names(code)))]
     for other in [*used, *closed]:
         if isinstance(other, FunctionType) and other.__code__.co_filename == code.co_filename:
             _collect(other, seen)

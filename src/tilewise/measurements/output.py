@@ -1,6 +1,7 @@
-"""The measurement as an output: one table of bound, simulated, counted, recorded and here, and where it was born.
+"""The measurement as an output: one table of bound, simulated, counted, recorded and here.
 
-In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. A column that
+In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. A
+    column that
 is empty for all rows is left out.
 """
 
@@ -32,8 +33,9 @@ class Measurement(Output):
     counts: tuple[str, ...]
     """Which counts the table shows."""
     rows: tuple[Mapping[str, Any], ...]
-    """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted, recorded
-    (median, p20, p80), here (likewise), unit, library, device, date, share, gb_per_s, tflop_per_s."""
+    """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted,
+    recorded (median, p20, p80), here (likewise), unit, library, device, date, share, gb_per_s,
+    tflop_per_s."""
     provenance: Mapping[str, Any] | None
     """Of the record; None where there is none."""
     record: str | None

@@ -1,8 +1,9 @@
-"""Playback: a lesson's code cells run in order, in this process, for the commands that record, count and list.
+"""Playback: a lesson's code cells run in order, in this process, for the commands.
 
-In: a lesson's id or path. Out: nothing by itself; experiments go to the handler that is installed, and the text of
-``record="..."`` cells to a callback. A cell that fails is reported and the rest goes on, since a machine that can
-record may lack what another cell needs. The site's runner is not used, and no header is parsed.
+In: a lesson's id or path. Out: nothing by itself; experiments go to the handler that is installed, and the
+    text of
+``record="..."`` cells to a callback. A cell that fails is reported and the rest goes on, since a machine
+that can record may lack what another cell needs. The site's runner is not used, and no header is parsed.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = N
 
     Args:
         lesson: the lesson.
-        record_text: gets each ``record="..."`` cell and what it printed; without it such cells are run like others.
+        record_text: gets each ``record="..."`` cell and what it printed; without it such cells are run like
+            others.
 
     Returns:
         The cells that raised. A cell whose ``needs`` are missing here is left out.

@@ -1,6 +1,7 @@
 """Provenance: where, when and with what a measurement was taken, and nothing about whose machine it was.
 
-In: the GPU's state before and after, and the modules that took part. Out: a plain mapping for a record. No host
+In: the GPU's state before and after, and the modules that took part. Out: a plain mapping for a record. No
+    host
 name, user name, path or serial number gets in.
 """
 
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from tilewise.gpu.device import State
@@ -32,10 +34,8 @@ def versions() -> dict[str, str]:
 
 def _cuda_versions(cupy: Any) -> dict[str, str]:
     found = {"cuda_runtime": _dotted(cupy.cuda.runtime.runtimeGetVersion())}
-    try:
+    with suppress(AttributeError, RuntimeError):
         found["nvrtc"] = ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion())
-    except (AttributeError, RuntimeError):
-        pass
     return found
 
 
@@ -74,7 +74,7 @@ def provenance(
     """
     return {
         "device": name,
-        "date": day or datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "date": day or datetime.now(UTC).strftime("%Y-%m-%d"),
         "driver": now.driver,
         "sm_count": _whole(properties.get("multiProcessorCount")),
         "l2_bytes": _whole(properties.get("l2CacheSize")),

@@ -33,7 +33,8 @@ class Row:
     case: Mapping[str, Any]
     """The parameters."""
     samples_us: tuple[float, ...]
-    """Every timed repetition in microseconds, in the order taken; empty for a row that holds counters alone."""
+    """Every timed repetition in microseconds, in the order taken; empty for a row that holds counters
+    alone."""
     p20: float | None
     """The 20th percentile in microseconds."""
     median: float | None
@@ -41,7 +42,8 @@ class Row:
     p80: float | None
     """The 80th percentile in microseconds."""
     counters: Mapping[str, float] | None
-    """Hardware counters by Nsight Compute's names, summed over the variant's launches; None where not taken."""
+    """Hardware counters by Nsight Compute's names, summed over the variant's launches; None where not
+    taken."""
     bytes: float | None = None
     """Bytes that have to move, by the lesson's own formula."""
     flop: float | None = None
@@ -127,7 +129,8 @@ def read_record(path: Path, shown: str | None = None) -> Record:
         shown: how messages name it; the path itself where not given.
 
     Raises:
-        RecordError: no JSON, a wrong form, a checksum that does not fit, or a file in another device's folder.
+        RecordError: no JSON, a wrong form, a checksum that does not fit, or a file in another device's
+            folder.
     """
     body = _body(path, shown or path.as_posix())
     lesson = body.get("lesson") if isinstance(body.get("lesson"), str) else ""

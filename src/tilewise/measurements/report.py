@@ -1,6 +1,7 @@
 """The report: an experiment's rows put together from models, simulator, record and this machine's GPU.
 
-In: an experiment. Out: a ``Measurement``. In a build (``TILEWISE_BUILD=1``) or with ``TILEWISE_BACKEND=simulator``
+In: an experiment. Out: a ``Measurement``. In a build (``TILEWISE_BUILD=1``) or with
+    ``TILEWISE_BACKEND=simulator``
 no GPU is touched. ``TILEWISE_STALE=error`` makes a missing or stale record an error; otherwise it is marked.
 """
 
@@ -50,8 +51,8 @@ def staleness(experiment: Experiment, record: Record | None) -> str:
         return f"{experiment.name} has no record yet. Record it on a GPU: {command}"
     if record.key != experiment.key:
         return (
-            f"The record of {experiment.name} from {record.provenance['date']} is stale: what it measured has "
-            f"changed since. Record it anew on a GPU: {command}"
+            f"The record of {experiment.name} from {record.provenance['date']} is stale: "
+            f"what it measured has changed since. Record it anew on a GPU: {command}"
         )
     return ""
 

@@ -1,4 +1,4 @@
-"""The session: what ``measure`` does instead of printing, while a lesson is being recorded, counted or listed.
+"""The session: what ``measure`` does instead of printing, while a lesson is recorded or counted.
 
 In: a handler from a command. Out: the handler that is installed now, if any. Nothing here runs anything.
 """

@@ -1,7 +1,8 @@
 """The device table: what the makers state of each GPU, and peaks as units times a clock.
 
 In: a device's name as its driver gives it. Out: a frozen ``Device``, or None for one that is not in the table
-(measure it). Recorded clocks and measured ceilings live in records; this is the only place for stated figures.
+(measure it). Recorded clocks and measured ceilings live in records; this is the only place for stated
+figures.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ _AMPERE = _units(fp64=32, fp32=64, fp16=256, bf16=128, tf32_matrix=512, fp16_mat
                  int8_matrix=2048)  # fmt: skip
 _HOPPER = _units(fp64=64, fp32=128, fp16=256, bf16=256, tf32_matrix=1024, fp16_matrix=2048, bf16_matrix=2048,
                  int8_matrix=4096, fp8_matrix=4096)  # fmt: skip
-_BLACKWELL = _units(fp64=64, fp32=128, fp16=256, bf16=256, tf32_matrix=2048, fp16_matrix=4096, bf16_matrix=4096,
-                    int8_matrix=8192, fp8_matrix=8192)  # fmt: skip
+_BLACKWELL = _units(fp64=64, fp32=128, fp16=256, bf16=256, tf32_matrix=2048, fp16_matrix=4096,
+                    bf16_matrix=4096, int8_matrix=8192, fp8_matrix=8192)  # fmt: skip
 _GEFORCE = _units(fp64=2, fp32=128, fp16=128, bf16=128, tf32_matrix=128, fp16_matrix=256, bf16_matrix=256,
                   int8_matrix=1024, fp8_matrix=512)  # fmt: skip
 _TURING = _units(fp64=2, fp32=64, fp16=128, fp16_matrix=512, int8_matrix=1024)
@@ -85,14 +86,14 @@ DEVICES: tuple[Device, ...] = (
     Device("H100 PCIe", r"H100 PCIe", 114, 1755, _HOPPER, 2039, 80, 50, (9, 0),
            "NVIDIA H100 data sheet; units from the H100 architecture white paper"),
     Device("H100 SXM", r"H100 80GB HBM3|H100 SXM", 132, 1980, _HOPPER, 3352, 80, 50, (9, 0),
-           "NVIDIA H100 data sheet and white paper; its 989.4 TFLOP/s for bf16 assume 1.83 GHz, its 66.9 for fp32 "
-           "1.98 GHz"),
+           "NVIDIA H100 data sheet and white paper; its 989.4 TFLOP/s for bf16 assume 1.83 GHz, its 66.9 for "
+           "fp32 1.98 GHz"),
     Device("H200", r"H200", 132, 1980, _HOPPER, 4800, 141, 50, (9, 0),
            "NVIDIA H200 data sheet; units from the H100 architecture white paper"),
     Device("B200", r"B200", 148, 1965, _BLACKWELL, 8000, 180, 126, (10, 0),
-           "NVIDIA HGX B200 data sheet (an eighth of its figures); clock worked back from its 75 TFLOP/s for fp32"),
+           "NVIDIA HGX B200 data sheet (an eighth of its figures); clock worked back from its fp32 rate"),
     Device("RTX 4090", r"RTX 4090(?! D)", 128, 2520, _GEFORCE, 1008, 24, 72, (8, 9),
-           "NVIDIA Ada architecture white paper; matrix rates with fp32 sums, which run at half the fp16 rate"),
+           "NVIDIA Ada architecture white paper; matrix rates with fp32 sums, half of those with fp16"),
     Device("RTX 5090", r"RTX 5090(?! D)", 170, 2407, _GEFORCE, 1792, 32, 96, (12, 0),
            "NVIDIA RTX Blackwell architecture white paper; matrix rates with fp32 sums"),
     Device("T4", r"Tesla T4|\bT4\b", 40, 1590, _TURING, 320, 16, 4, (7, 5),
@@ -107,7 +108,8 @@ def device(name: str) -> Device | None:
     """The table's entry for a device.
 
     Args:
-        name: the name that the driver gives (``NVIDIA H100 80GB HBM3``) or the table's short name (``H100 SXM``).
+        name: the name that the driver gives (``NVIDIA H100 80GB HBM3``) or the table's short name (``H100
+            SXM``).
 
     Returns:
         The entry, or None for a device that is not in the table.

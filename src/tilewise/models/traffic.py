@@ -1,6 +1,7 @@
 """Traffic: the sectors and requests that a warp's addresses cost, and the bytes in flight that fill a memory.
 
-In: addresses, sizes, rates and latencies. Out: counts. These are formulas for prose and figures; what a kernel
+In: addresses, sizes, rates and latencies. Out: counts. These are formulas for prose and figures; what a
+    kernel
 really does is counted by the simulator.
 """
 
@@ -26,7 +27,7 @@ def sectors(addresses: Iterable[int], bytes_each: int = 4) -> int:
 
 
 def sectors_of_stride(stride: int, bytes_each: int = 4, lanes: int = 32, offset: int = 0) -> int:
-    """Sectors of a warp whose lane ``i`` touches element ``i * stride`` (and ``offset`` bytes into the array)."""
+    """Sectors of a warp whose lane ``i`` touches element ``i * stride``, ``offset`` bytes on."""
     return sectors((offset + lane * stride * bytes_each for lane in range(lanes)), bytes_each)
 
 
