@@ -2,13 +2,14 @@
 // In: Material's document$ (or one ready document without it). Out: behaviour that pages lack without it;
 // every part leaves a page that works when it does not run. Figures are left to figures/main.js.
 
+import { loadFigures } from "./figures.js";
 import { labelTabsForPrint } from "./tabs.js";
 import { pairLines } from "./pairs.js";
 import { placeNotes } from "./sidenotes.js";
 import { revealTargets } from "./reveal.js";
 import { scrollableRegions } from "./regions.js";
 
-const parts = [labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
+const parts = [loadFigures, labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
 
 /** Start every part on the page shown now, and stop what the page before had started. */
 let stop = new AbortController();
