@@ -73,6 +73,7 @@ def bars(
         "autorange": "reversed",
         "automargin": True,
         "ticks": "",
+        "ticklabelstandoff": 6,
         "showgrid": False,
         "fixedrange": True,
     }
@@ -111,7 +112,7 @@ def _bars_of(
         "name": name,
         "y": labels,
         "x": values,
-        "text": [_written(value, form) for value in values.tolist()],
+        "text": ["\u00a0" + _written(value, form) for value in values.tolist()],
         "textposition": "outside",
         "textfont": {"size": 13, "color": theme.token("ink")},
         "cliponaxis": False,

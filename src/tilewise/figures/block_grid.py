@@ -89,7 +89,7 @@ def block_grid(
         title=title,
         caption=caption,
         alt=alt or launch_text(grid_dims, block_dims, problem),
-        height=600 if steps is None else 720,
+        height=560 if steps is None else 680,
         narrow_height=760 if steps is None else 880,
         kind="block_grid",
         spec=spec,

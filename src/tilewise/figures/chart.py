@@ -50,7 +50,7 @@ def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, 
         "tickfont": {"size": 12, "color": theme.token("muted")},
     }
     if log:
-        made |= {"type": "log", "dtick": 1, "exponentformat": "SI", "minexponent": 4}
+        made |= {"type": "log", "dtick": 1, "exponentformat": "SI", "minexponent": 3}
     if ends:
         made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
         if log and made["range"][1] - made["range"][0] < 1.5:

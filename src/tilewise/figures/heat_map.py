@@ -67,6 +67,7 @@ def heat_map(
     layout["margin"] |= {"t": 34}
     wide, narrow = _places(len(stacks)), _stacked(len(stacks))
     layout["annotations"] = []
+    shared = None
     patch: dict[str, Any] = {"layout": {"annotations": []}, "traces": []}
     for at, (name, stack) in enumerate(stacks.items()):
         low, high = (ranges or {}).get(name, (float(np.nanmin(stack)), float(np.nanmax(stack))))
@@ -82,9 +83,13 @@ def heat_map(
             "anchor": f"x{suffix}",
             "autorange": "reversed",
         }
+        if at and rows == shared:
+            layout[f"yaxis{suffix}"]["title"] = {"text": ""}
+            patch["layout"][f"yaxis{suffix}"] = {"title": {"text": rows}}
+        shared = rows
         layout["annotations"].append(_name(name, wide[at]))
         patch["layout"][f"xaxis{suffix}"] = {"domain": narrow[at][0]}
-        patch["layout"][f"yaxis{suffix}"] = {"domain": narrow[at][1]}
+        patch["layout"].setdefault(f"yaxis{suffix}", {})["domain"] = narrow[at][1]
         patch["layout"]["annotations"].append(_name(name, narrow[at]))
         patch["traces"].append({"colorbar": _bar(narrow[at])})
     layout["meta"] = {"narrow": patch}

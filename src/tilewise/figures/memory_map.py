@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewise.figures.accesses import shapes_of, source_of, steps_of
+import numpy as np
+
+from tilewise.figures.accesses import Buffer, shapes_of, source_of, steps_of
 from tilewise.figures.dims import launch_of
 from tilewise.figures.figure import Figure
 
@@ -58,8 +60,8 @@ def memory_map(
         title=title,
         caption=caption,
         alt=alt or f"The arrays {named} over {len(steps.steps)} steps of the run; each step is a line below.",
-        height=460 if len(steps.buffers) < 3 else 600,
-        narrow_height=620 if len(steps.buffers) < 3 else 780,
+        height=_height(steps.buffers, 22),
+        narrow_height=_height(steps.buffers, 14) + 80,
         kind="memory_map",
         spec={
             "grid": grid_dims,
@@ -69,3 +71,9 @@ def memory_map(
         },
         steps=steps.texts(),
     )
+
+
+def _height(buffers: Sequence[Buffer], cell: int) -> int:
+    """Return room for the arrays one below the other, within limits; beyond, they scroll."""
+    rows = [b.shape[0] if len(b.shape) == 2 else -(-b.shape[0] // 32) for b in buffers]
+    return int(np.clip(170 + sum(30 + cell * row for row in rows), 300, 640))

@@ -41,11 +41,11 @@ ROLES: tuple[Role, ...] = (
     Role("hazard", "#a30d2d", "#ff6b81", "a fault; marked with an exclamation mark"),
     Role("measured", "#173f5f", "#9ecbff", "measured; solid lines and filled marks"),
     Role("predicted", "#b06a00", "#f0b64a", "predicted by a model; dashed lines and open marks"),
-    Role("ink", "#1d2430", "#e6e9ee", "text and axes"),
-    Role("muted", "#5a6270", "#a7aebb", "secondary text"),
-    Role("line", "#c9ced6", "#454c5a", "rules and cell borders"),
-    Role("panel", "#f3f5f8", "#262b36", "the ground of cells and controls"),
-    Role("surface", "#ffffff", "#1b1f27", "the ground of a figure"),
+    Role("ink", "#1c2225", "#dcdedb", "text and axes"),
+    Role("muted", "#4d565a", "#a9b1b2", "secondary text"),
+    Role("line", "#cfcbc1", "#434b50", "rules and cell borders"),
+    Role("panel", "#f5f3ee", "#1c2124", "the ground of cells and controls"),
+    Role("surface", "#fdfcfa", "#14181a", "the ground of a figure"),
 )
 """Every role. The last five are neutral: they carry no meaning of their own."""
 

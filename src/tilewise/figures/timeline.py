@@ -75,7 +75,7 @@ def timeline(
         caption=caption,
         alt=alt
         or f"A timeline with the rows {', '.join(rows)}, {length}; its spans in order of start follow.",
-        height=150 + 56 * len(rows),
+        height=140 + 56 * len(rows),
         narrow_height=190 + 60 * len(rows),
         kind="timeline",
         spec={

@@ -25,7 +25,7 @@ const CHARACTER = 7.2;
  */
 export function flat(grid, block, width, height, count) {
   const place = usedAxes(grid, block).length === 1 ? line : sheet;
-  for (let cell = 34; cell > 3; cell -= cell > 12 ? 2 : 1) {
+  for (let cell = 46; cell > 3; cell -= cell > 12 ? 2 : 1) {
     const made = place(grid, block, width, cell, count);
     if (made.width <= width && made.height <= height) return made;
   }

@@ -45,7 +45,7 @@ export function grid2d({ onPreview, onSelect, label }) {
       launch = next;
       placed = flat(next.grid, next.block, width - 8, height - 8, next.count);
       root.innerHTML = picture(next, placed, hatch);
-      overlay = root.querySelector(".tw-overlay");
+      overlay = root.querySelector(".tw-marks");
     },
     /** @param {number} selected @param {number|null} preview @param {Map<number, string>} acting */
     mark(selected, preview, acting) {
@@ -82,7 +82,8 @@ function picture(launch, placed, hatch) {
     );
     if (cell >= 26) {
       const text = single ? who.thread[0] : who.linearThread;
-      numbers.push(`<text class="tw-number" x="${x[k] + inner / 2}" y="${y[k] + inner / 2}">${text}</text>`);
+      const name = works(who.position, extent) ? "tw-number" : "tw-number tw-number-idle";
+      numbers.push(`<text class="${name}" x="${x[k] + inner / 2}" y="${y[k] + inner / 2}">${text}</text>`);
     }
   }
   const named = (boxes, name, up) =>
@@ -95,7 +96,7 @@ function picture(launch, placed, hatch) {
   return (
     `<svg width="${width}" height="${height}" viewBox="-3 -3 ${width} ${height}" aria-hidden="true">` +
     `<defs>${hatching(hatch)}</defs><g>${cells.join("")}</g><g class="tw-numbers">${numbers.join("")}</g>` +
-    `<g>${named(placed.blocks, "tw-label", 5)}${named(placed.layers, "tw-layer", 7)}</g><g class="tw-overlay"></g></svg>`
+    `<g>${named(placed.blocks, "tw-label", 5)}${named(placed.layers, "tw-layer", 7)}</g><g class="tw-marks"></g></svg>`
   );
 }
 

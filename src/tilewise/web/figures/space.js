@@ -27,6 +27,8 @@ const TRIANGLES = [
   [3, 0, 4],
   [3, 4, 7],
 ];
+// Light of each pair of triangles: below, above, and the four sides. Lamps would depend on how an axis is turned.
+const SHADES = [0.7, 1, 0.92, 0.82, 0.92, 0.82];
 const WIRE = [0, 1, 2, 3, 0, 4, 5, 1, 5, 6, 2, 6, 7, 3, 7, 4];
 
 /**
@@ -92,12 +94,12 @@ function traces({ cubes, marked, names, ink, wire, family }) {
       mesh.y.push(corner[1]);
       mesh.z.push(corner[2]);
     }
-    for (const [a, b, c] of TRIANGLES) {
+    TRIANGLES.forEach(([a, b, c], face) => {
       mesh.i.push(base + a);
       mesh.j.push(base + b);
       mesh.k.push(base + c);
-      mesh.facecolor.push(cube.colour);
-    }
+      mesh.facecolor.push(shaded(cube.colour, SHADES[face >> 1]));
+    });
   }
   const lines = (wanted, colour, width) => ({
     type: "scatter3d",
@@ -113,8 +115,7 @@ function traces({ cubes, marked, names, ink, wire, family }) {
       ...mesh,
       flatshading: true,
       hoverinfo: "none",
-      lighting: { ambient: 0.72, diffuse: 0.45, specular: 0.02, roughness: 0.9, fresnel: 0 },
-      lightposition: { x: -2000, y: -4000, z: 6000 },
+      lighting: { ambient: 1, diffuse: 0, specular: 0, roughness: 1, fresnel: 0 },
     },
     lines(
       cubes.filter((cube) => cube.hollow),
@@ -171,12 +172,17 @@ function layout({ cubes, axes, ink, family }, width, height) {
       yaxis: axis(axes[1], true),
       zaxis: axis(axes[2], false),
       camera: {
-        eye: { x: -0.55 * away, y: 1.15 * away, z: 0.9 * away },
+        eye: { x: 0.5 * away, y: -1.15 * away, z: 0.95 * away },
         center: { x: 0, y: 0, z: -0.05 },
       },
       uirevision: "camera",
     },
   };
+}
+
+/** @param {string} colour as `rgb(r,g,b)` @param {number} light */
+function shaded(colour, light) {
+  return `rgb(${colour.match(/\d+/g).map((part) => Math.round(Number(part) * light))})`;
 }
 
 /** @param {Cube} cube */
