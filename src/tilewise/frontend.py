@@ -162,7 +162,9 @@ def _bundle(node: Node, packages: Path, colours: str, assets: Path) -> None:
         )
         missing = [output for output in OUTPUTS if not (fresh / output).is_file()]
         if missing:
-            raise FrontendError(f"src/tilewise/web/build.mjs wrote no {', '.join(missing)}. Repair its list of entries.")
+            raise FrontendError(
+                f"src/tilewise/web/build.mjs wrote no {', '.join(missing)}. Repair its list of entries."
+            )
         fresh.rename(assets)
 
 
