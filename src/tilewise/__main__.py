@@ -1,8 +1,7 @@
 """The command line: ``tilewise record | table | check | doctor``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
-    called,
-so that none pays for another's needs.
+called, so that none pays for another's needs.
 """
 
 from __future__ import annotations

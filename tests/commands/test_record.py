@@ -27,7 +27,9 @@ from tilewise import case, measure, normal, output
 
 import shared_state
 
-ADD = FakeKernel(shared_state.GPU, "c[i] = a[i] + b[i]; // plain", shared_state.BODY or add, VECTOR, cost_us=120.0)
+ADD = FakeKernel(
+    shared_state.GPU, "c[i] = a[i] + b[i]; // plain", shared_state.BODY or add, VECTOR, cost_us=120.0
+)
 WIDE = FakeKernel(shared_state.GPU, "float4", add, VECTOR, cost_us=100.0)
 
 
@@ -117,7 +119,7 @@ def test_a_wrong_answer_is_not_timed_and_keeps_the_old_record(
     assert main(["record", "kernels/adding", "--force"]) == 1
     said = capfd.readouterr().out
     assert (
-        'lessons/kernels/adding.py:26: measure("adding"): "one float" is wrong on the GPU: c[4095] is nan'
+        'lessons/kernels/adding.py:28: measure("adding"): "one float" is wrong on the GPU: c[4095] is nan'
         in said
     )
     assert "not recorded: adding" in said
@@ -206,7 +208,7 @@ def test_check_names_a_stale_record_with_the_command_that_repairs_it(
     assert main(["check"]) == 0
     project.lesson.write_text(LESSON.replace("a[i] + b[i]", "b[i] + a[i]"), encoding="utf-8")
     assert main(["check"]) == 1
-    assert "lessons/kernels/adding.py:26: The record of adding from" in (said := capsys.readouterr().err)
+    assert "lessons/kernels/adding.py:28: The record of adding from" in (said := capsys.readouterr().err)
     assert "tilewise record kernels/adding" in said
     assert main(["check", "--allow-stale"]) == 0
     assert "1 to record" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 """A stand-in for CuPy and for a kernel, so that recording can be tested where there is no GPU.
 
-Arrays are NumPy's with CuPy's interface on top; a "kernel" is a Python function; time is a counter that a kernel
-advances by what it says it costs.
+Arrays are NumPy's with CuPy's interface on top; a "kernel" is a Python function; time is a counter that a
+kernel advances by what it says it costs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from tilewise.gpu.kernel_source import tokens
 
 
 class FakeArray(np.ndarray):
@@ -80,7 +82,10 @@ class FakeKernel:
         return SimpleNamespace(counts=counts)
 
     def on(self, case: Any, grid: Any = 1, block: Any = 32) -> Any:
-        return SimpleNamespace(kernel=self, case=case, grid=grid, block=block, shared_bytes=0)
+        text = f"{tokens(self.source)} {grid} {block} {case.fingerprint()}"
+        return SimpleNamespace(
+            kernel=self, case=case, grid=grid, block=block, shared_bytes=0, fingerprint=lambda: text
+        )
 
 
 VECTOR = (Parameter("a", True, True), Parameter("b", True, True), Parameter("c", True, False),
@@ -135,6 +140,7 @@ def fake_cupy(gpu: FakeGpu) -> ModuleType:
     module.zeros = lambda shape, dtype: np.zeros(min(shape, 4096), dtype).view(FakeArray)
     module.ones = lambda shape, dtype: np.ones(16, dtype).view(FakeArray)
     module.empty = module.zeros
+    module.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
     module.abs, module.isnan = np.abs, np.isnan
     return module
 

@@ -1,8 +1,7 @@
 """``tilewise record``: time the experiments of lessons on this machine's GPU and write their records.
 
-In: lessons, by id or path. Out: record files and lines of progress on stdout. What was recorded before and
-    is still
-current is left alone, so that an interrupted run goes on where it stopped.
+In: lessons, by id or path. Out: record files and lines of progress on stdout. What was recorded before and is
+still current is left alone, so that an interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Hardware counters: Nsight Compute's command line, and what its table says.
 
-In: a child command that launches kernels between ``profiler.start()`` and ``profiler.stop()``. Out: one
-    mapping of
-metric to value for each launch, in order. Where Nsight Compute is missing, ``find_ncu`` says so with None.
+In: a child command that launches kernels while its profiler range is open. Out: one mapping of metric to
+value for each launch, in order. Where Nsight Compute is missing, ``find_ncu`` says so with None.
 """
 
 from __future__ import annotations

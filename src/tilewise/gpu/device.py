@@ -1,8 +1,7 @@
 """The GPU of this machine: whether there is one, what it is called, and the state it is in.
 
-In: nothing. Out: plain values from CuPy, NVML or ``nvidia-smi``. Nothing is imported and no GPU is touched
-    until
-a function is called; peaks are the device table's and the probes' affair.
+In: nothing. Out: plain values from CuPy or ``nvidia-smi``. Nothing is imported and no GPU is touched until a
+function is called; peaks are the device table's and the probes' affair.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ def state(identity: str = "0") -> State:
     if tool is None:
         return State()
     wanted = [*_QUERY.values(), "clocks_event_reasons.active"]
-    rows = _query(tool, identity, wanted) or _query(tool, identity, wanted[:-1])
+    rows = _query(tool, identity, wanted) or _query(tool, identity, wanted[:-1]) or _query(tool, "0", wanted)
     if rows is None:
         return State()
     values: dict[str, Any] = {}

@@ -4,9 +4,9 @@ In: callables that enqueue work on the current stream and do not wait. Out: micr
 right, and what may be concluded from the times, is for others to say.
 
 Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (what was in L2 is gone, and no
-dirty line is left whose write-back the timed kernel would pay), spin for as long as the host needs to
-enqueue the work, event, the work, event. Without the spin a short kernel would be timed together with the
-host's gaps.
+dirty line is left whose write-back the timed kernel would pay), spin for as long as the host needs to enqueue
+the work, event, the work, event. Without the spin a short kernel would be timed together with the host's
+gaps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Answers: fresh inputs, the reference's result in float64, and the check that comes before any timing.
 
 In: launches of an experiment and its reference. Out: arrays by name, or a ``LessonError`` that names the
-    variant,
-the array, the element and both values. Where the arrays live, host or GPU, is the caller's affair.
+variant, the array, the element and both values. Where the arrays live, host or GPU, is the caller's affair.
 """
 
 from __future__ import annotations
@@ -180,7 +179,7 @@ def check_answer(
             at = int(np.argmax(np.where(np.isnan(off), np.inf, off) * bad))
             index = tuple(int(part) for part in np.unravel_index(at, right.shape)) if right.ndim else ()
             raise experiment.error(
-                f'"{label}" is wrong {where}: {name}{list(index)} is {left[at]:.9g}, right is {wide[at]:.9g}; '
+                f'"{label}" is wrong {where}: {name}{list(index)} is {left[at]:.9g}, right: {wide[at]:.9g}; '
                 f"{int(bad.sum())} of {right.size} elements are off by more than {experiment.tolerance:g}.",
                 "Nothing was timed.",
             )

@@ -1,17 +1,15 @@
 """The archive: every record under ``lessons/measurements``, found by device and experiment.
 
 In: the lessons' folder. Out: records, text records, and a nested dict of plain values for look-ups from
-    prose.
-It reads files only; running, timing and printing are others' affairs.
+prose. It reads files only; running, timing and printing are others' affairs.
 
-Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment
-has one case its values stand beside the case too (``experiment.variant.median``). Values of a timed row:
+Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment has
+one case its values stand beside the case too (``experiment.variant.median``). Values of a timed row:
 ``median``, ``p20``, ``p80`` (microseconds), ``gb_per_s``, ``tflop_per_s``, ``bound`` (microseconds),
 ``share_of_bound``, ``times_first`` (how many times as fast as the first variant of the case),
 ``share_of_library`` (the best library's time over this one's), ``bytes``, ``flop``. Of a row with counters:
-``counters.<name with underscores>``. Of the
-experiment: ``device``, ``date``, ``driver``, ``sm_clock_mhz``, ``sm_count``, ``ceilings.memory_gb_per_s``,
-    ...
+``counters.<name with underscores>``. Of the experiment: ``device``, ``date``, ``driver``, ``sm_clock_mhz``,
+``sm_count``, ``ceilings.memory_gb_per_s``, ...
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """The bench: an experiment on this machine's GPU, every contender checked first and then timed.
 
 In: an experiment. Out: rows of times for its cases, with what was odd. Records, tables and the simulator's
-    counts
-are others' affairs.
+counts are others' affairs.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +42,9 @@ CLOCK_FELL = 0.93
 """A clock below this share of its value before the timing is worth a note."""
 SPREAD = 0.10
 """A distance from p20 to p80 above this share of the median is worth a note."""
+
+WATCH_S = 2.0
+"""Seconds between two readings of the GPU's state while contenders are timed."""
 
 Progress = Callable[[str], None]
 
@@ -85,6 +90,8 @@ def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
     Raises:
         LessonError: a contender gives a wrong answer.
     """
+    import cupy
+
     identity = _pci_bus_id()
     rows: list[Row] = []
     notes: list[str] = []
@@ -98,9 +105,11 @@ def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
         contenders, entries, absent = _checked(experiment, parameters)
         notes += [note for note in absent if note not in notes]
         before = busy_state()
-        timings = time_contenders(contenders, plan, progress)
-        now = state(identity)
+        with _watched(identity) as during:
+            timings = time_contenders(contenders, plan, progress)
+        now = min(during or [busy_state()], key=lambda one: one.sm_clock_mhz or 0)
         notes += _oddities(shown, timings, before, now)
+        cupy.get_default_memory_pool().free_all_blocks()
         moved, done = experiment.work(parameters)
         for entry, timing in zip(entries, timings, strict=True):
             rows.append(
@@ -131,11 +140,31 @@ def busy_state() -> State:
     import cupy
 
     words = cupy.ones(1 << 26, dtype=np.float32)
-    for _ in range(400):
-        words *= np.float32(1.0)
-    found = state(_pci_bus_id())
-    cupy.cuda.get_current_stream().synchronize()
-    return found
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        found = pool.submit(state, _pci_bus_id())
+        while not found.done():
+            for _ in range(50):
+                words *= np.float32(1.0)
+            cupy.cuda.get_current_stream().synchronize()
+    return found.result()
+
+
+@contextmanager
+def _watched(identity: str) -> Iterator[list[State]]:
+    """The GPU's states during a ``with`` block, read now and then beside it."""
+    seen: list[State] = []
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(WATCH_S):
+            seen.append(state(identity))
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(watch)
+        try:
+            yield seen
+        finally:
+            over.set()
 
 
 def _oddities(shown: str, timings: Sequence[Timing], before: State, after: State) -> list[str]:

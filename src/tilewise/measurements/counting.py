@@ -1,8 +1,7 @@
 """Counting: what the simulator says of a variant at the count case, and where Nsight Compute says the same.
 
 In: an experiment. Out: counts by variant under the names of ``gpu.counters.METRICS``, after the answer was
-    checked.
-Where the simulator cannot run (no clang here) the reason comes out instead.
+checked. Where the simulator cannot run (no clang here) the reason comes out instead.
 """
 
 from __future__ import annotations

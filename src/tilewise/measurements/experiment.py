@@ -1,8 +1,8 @@
 """An experiment: variants of one piece of work, the sizes to time and to count, and libraries beside them.
 
 In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its key, and the ``Measurement``
-    that the
-lesson shows. Running on a GPU is ``bench``'s affair, on the simulator ``counting``'s, files ``archive``'s.
+that the lesson shows. Running on a GPU is ``bench``'s affair, on the simulator ``counting``'s, files
+``archive``'s.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewise.errors import LessonError
 from tilewise.measurements import session
 from tilewise.measurements.archive import lesson_id, lesson_root
 from tilewise.measurements.counting import COUNTS
-from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens, launch_facts
+from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens
 from tilewise.measurements.output import Measurement
 
 Parameters = Mapping[str, Any]
@@ -119,7 +119,7 @@ class Experiment:
             "parameters": {name: repr(value) for name, value in parameters.items()},
             "work": self.work(parameters),
             "variants": {
-                label: [launch_facts(launch) for launch in self.launches(label, parameters)]
+                label: [launch.fingerprint() for launch in self.launches(label, parameters)]
                 for label in self.variants
             },
         }

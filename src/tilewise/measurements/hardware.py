@@ -1,8 +1,7 @@
 """Hardware counters for records: the count case of each experiment under Nsight Compute, in a child process.
 
-In: a lesson and the records just written. Out: the same records with counters in the rows of the count
-    case. The
-child replays the lesson, opens the profiler's range around each variant's launches alone, and says in a
+In: a lesson and the records just written. Out: the same records with counters in the rows of the count case.
+The child replays the lesson, opens the profiler's range around each variant's launches alone, and says in a
 manifest in which order; the parent reads the tool's table beside it.
 """
 

@@ -1,9 +1,8 @@
 """The key of a measurement: a hash of everything that could change its result, and of nothing else.
 
-In: launches, library functions, cell text. Out: a hex digest. Comments, white space, region markers and
-    ``#line``
-do not count in CUDA C; comments, layout and docstrings do not count in Python. A variant's own function
-does not count either: all it decides is in the launches that it returns, and those count in full.
+In: launches, library functions, cell text. Out: a hex digest. Comments, layout and docstrings do not count in
+Python. A variant's own function does not count either: all it decides is in the launches that it returns, and
+those count in full.
 """
 
 from __future__ import annotations
@@ -12,47 +11,14 @@ import ast
 import hashlib
 import json
 import linecache
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
 METHOD_VERSION = 1
 """Raised whenever timing or counting changes so that older figures no longer compare."""
 
-_TOKEN = re.compile(
-    r"""
-    (?P<comment>//[^\n]*|/\*.*?\*/)
-  | (?P<directive>^[ \t]*\#(?:[^\n\\]|\\\n|\\.)*)
-  | (?P<raw>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-  | (?P<word>[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.'])*)
-  | (?P<mark><<<|>>>|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|[^\s\w])
-    """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
-
-
 _SIMPLE = (bool, int, float, str, bytes, tuple)
-
-
-def c_tokens(source: str) -> tuple[str, ...]:
-    """The tokens of CUDA C: no comments, no white space, no ``#line``.
-
-    A preprocessor directive is one token with its white space collapsed, since line ends matter in it.
-    """
-    tokens = []
-    for match in _TOKEN.finditer(source):
-        if match.lastgroup == "comment":
-            continue
-        if match.lastgroup == "directive":
-            text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", match.group(), flags=re.DOTALL).replace("\\\n", " ")
-            text = " ".join(text.split()).replace("# ", "#", 1)
-            if text.startswith("#line") or text == "#":
-                continue
-            tokens.append(text)
-        else:
-            tokens.append(match.group())
-    return tuple(tokens)
 
 
 def python_tree(tree: ast.AST) -> Any:
@@ -163,32 +129,6 @@ def _definition(code: CodeType) -> ast.AST | None:
 def _starts(node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
-
-
-def kernel_facts(kernel: Any) -> dict[str, Any]:
-    """What of a kernel can change its speed."""
-    return {
-        "tokens": c_tokens(kernel.source),
-        "name": kernel.name,
-        "defines": sorted((str(name), str(value)) for name, value in dict(kernel.defines or {}).items()),
-        "options": [str(option) for option in kernel.options or ()],
-    }
-
-
-def launch_facts(launch: Any) -> dict[str, Any]:
-    """What of a launch can change its speed."""
-    return {
-        "kernel": kernel_facts(launch.kernel),
-        "grid": list(_three(launch.grid)),
-        "block": list(_three(launch.block)),
-        "shared_bytes": int(launch.shared_bytes),
-        "inputs": launch.case.fingerprint(),
-    }
-
-
-def _three(shape: int | Sequence[int]) -> tuple[int, ...]:
-    parts = (shape,) if isinstance(shape, int) else tuple(int(part) for part in shape)
-    return parts + (1,) * (3 - len(parts))
 
 
 def digest(facts: Mapping[str, Any]) -> str:

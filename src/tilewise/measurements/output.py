@@ -1,8 +1,7 @@
 """The measurement as an output: one table of bound, simulated, counted, recorded and here.
 
-In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. A
-    column that
-is empty for all rows is left out.
+In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. A column
+that is empty for all rows is left out.
 """
 
 from __future__ import annotations

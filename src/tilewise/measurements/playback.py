@@ -1,9 +1,9 @@
 """Playback: a lesson's code cells run in order, in this process, for the commands.
 
 In: a lesson's id or path. Out: nothing by itself; experiments go to the handler that is installed, and the
-    text of
-``record="..."`` cells to a callback. A cell that fails is reported and the rest goes on, since a machine
-that can record may lack what another cell needs. The site's runner is not used, and no header is parsed.
+text of ``record="..."`` cells to a callback. A cell that fails is reported and the rest goes on, since a
+machine that can record may lack what another cell needs. The site's runner is not used, and no header is
+parsed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Provenance: where, when and with what a measurement was taken, and nothing about whose machine it was.
 
 In: the GPU's state before and after, and the modules that took part. Out: a plain mapping for a record. No
-    host
-name, user name, path or serial number gets in.
+host name, user name, path or serial number gets in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The recorder: experiments of a lesson timed on this machine's GPU and written as records.
 
-In: experiments, one by one, as ``measure`` hands them over. Out: record files, whole or not at all; a
-    failed or
-interrupted experiment leaves its old record. Counters are added afterwards by ``hardware``.
+In: experiments, one by one, as ``measure`` hands them over. Out: record files, whole or not at all; a failed
+or interrupted experiment leaves its old record. Counters are added afterwards by ``hardware``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The report: an experiment's rows put together from models, simulator, record and this machine's GPU.
 
 In: an experiment. Out: a ``Measurement``. In a build (``TILEWISE_BUILD=1``) or with
-    ``TILEWISE_BACKEND=simulator``
-no GPU is touched. ``TILEWISE_STALE=error`` makes a missing or stale record an error; otherwise it is marked.
+``TILEWISE_BACKEND=simulator`` no GPU is touched. ``TILEWISE_STALE=error`` makes a missing or stale record an
+error; otherwise it is marked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Slugs: how devices, variants and cases are spelt in file names and in look-ups from prose.
 
 ``NVIDIA H100 80GB HBM3`` is the folder ``nvidia-h100-80gb-hbm3``. In ``{{ vector_add.float4.n_1024.median |
-us }}`` the variant ``float4`` and the case ``{"n": 1024}`` are spelt with underscores: lower case, every
-run of other characters one underscore, parameters joined as ``name_value`` in the order in which the case
-names them.
+us }}`` the variant ``float4`` and the case ``{"n": 1024}`` are spelt with underscores: lower case, every run
+of other characters one underscore, parameters joined as ``name_value`` in the order in which the case names
+them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The roofline: the least time that a kernel's bytes and operations allow on a device.
 
 In: bytes moved, operations, and a device's ceilings (measured ones from a record, or stated ones from the
-    device
-table). Out: a ``Bound``. How the ceilings are measured is ``tilewise.gpu.ceilings``' affair.
+device table). Out: a ``Bound``. How the ceilings are measured is ``tilewise.gpu.ceilings``' affair.
 """
 
 from __future__ import annotations

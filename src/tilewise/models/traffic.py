@@ -1,8 +1,7 @@
 """Traffic: the sectors and requests that a warp's addresses cost, and the bytes in flight that fill a memory.
 
 In: addresses, sizes, rates and latencies. Out: counts. These are formulas for prose and figures; what a
-    kernel
-really does is counted by the simulator.
+kernel really does is counted by the simulator.
 """
 
 from __future__ import annotations
