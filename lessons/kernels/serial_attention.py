@@ -410,8 +410,8 @@ extern "C" __global__ void weighted_sum(const float* P, const float* V, float* O
 # %% [markdown]
 # Each pair of tabs is held together on sizes that are no multiples of a block. The three launches
 # in a row are then held against the 64-bit reference, once with queries forty times as large: there
-# a softmax without its shift would overflow in every row, and most weights underflow to zero. What
-# does the new shape gain?
+# most weights underflow to zero, a softmax without its shift would overflow in every row, and the
+# rounding of the logits grows with them, and with it the tolerance. What does the new shape gain?
 
 # %%
 from tilewise import ceil_div
@@ -456,13 +456,8 @@ for stretch in (1, 40):
     for launch in kernel_2(inputs):
         launch.run(arrays)
     expected = reference(arrays["Q"], arrays["K"], arrays["V"], arrays["scale"])["O"]
-    check(
-        arrays["O"],
-        expected,
-        rtol=1e-4,
-        atol=1e-5,
-        name=f"Kernel 2 against 64-bit NumPy, queries times {stretch}",
-    )
+    name = f"Kernel 2 against 64-bit NumPy, queries times {stretch}"
+    check(arrays["O"], expected, rtol=0.0, atol=2e-6 * stretch, name=name)
 
 # %% [markdown]
 # ## Predict, then measure
