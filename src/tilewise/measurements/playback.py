@@ -117,9 +117,9 @@ def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = N
             others.
 
     Returns:
-        The cells that raised. A cell whose ``needs`` are missing here is left out.
+        The first fault of each cell that has one. A cell whose ``needs`` are missing here is left out.
     """
-    failures = []
+    failures: list[Failure] = []
     module = ModuleType(f"tilewise_lesson_{lesson.id.replace('/', '_')}")
     module.__file__ = str(lesson.file)
     with _importable(lesson, module):
@@ -128,22 +128,12 @@ def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = N
                 continue
             recorded = bool(cell.record and record_text)
             taken = io.StringIO()
-            try:
-                with (
-                    contextlib.redirect_stdout(taken),
-                    installed(PrintingSink() if recorded else CollectingSink()),
-                ):
-                    _execute(lesson, cell, module)
-                if recorded and record_text:
-                    record_text(cell, taken.getvalue().rstrip("\n"))
-            except KeyboardInterrupt:
-                raise
-            except LessonError as error:
-                failures.append(
-                    Failure(str(error).split(": ", 1)[0], f"{error.message} {error.repair}".strip())
-                )
-            except (Exception, SystemExit) as error:
-                failures.append(Failure(_place(lesson, cell, error), f"{type(error).__name__}: {error}"))
+            sink = PrintingSink() if recorded else CollectingSink()
+            with contextlib.redirect_stdout(taken), installed(sink):
+                failed = [fault for fault in _execute(lesson, cell, module) if fault]
+            failures += failed[:1]
+            if recorded and record_text and not failed:
+                record_text(cell, taken.getvalue().rstrip("\n"))
     return failures
 
 
@@ -178,9 +168,18 @@ def _importable(lesson: LessonFile, module: ModuleType) -> Iterator[None]:
         del sys.modules[module.__name__]
 
 
-def _execute(lesson: LessonFile, cell: Cell, module: ModuleType) -> None:
+def _execute(lesson: LessonFile, cell: Cell, module: ModuleType) -> Iterator[Failure | None]:
+    """Run a cell statement by statement, so that what it defines is there even where one of them fails."""
     tree = ast.increment_lineno(ast.parse(cell.source), cell.source_line - 1)
-    exec(compile(tree, str(lesson.file), "exec"), module.__dict__)
+    for statement in tree.body:
+        code = compile(ast.Module([statement], []), str(lesson.file), "exec")
+        try:
+            exec(code, module.__dict__)
+        except LessonError as error:
+            place = str(error).split(": ", 1)[0]
+            yield Failure(place, f"{error.message} {error.repair}".strip())
+        except (Exception, SystemExit) as error:
+            yield Failure(_place(lesson, cell, error), f"{type(error).__name__}: {error}")
 
 
 def _place(lesson: LessonFile, cell: Cell, error: BaseException) -> str:
