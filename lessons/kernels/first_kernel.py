@@ -454,7 +454,7 @@ measure(
 # - Adding moves 12 bytes for one operation, so the bytes decide; over the host's link they take
 #   {{ link.ratio | .0f }} times as long.
 
-# %% fold="The answer, the tests, and three wrong answers that the tests turn down"
+# %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
 
 STRIDED_SAXPY = Kernel(r"""

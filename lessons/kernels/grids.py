@@ -307,7 +307,7 @@ measure(
 # - 32 lanes side by side on floats touch 4 pieces of 32 bytes, and 32 lanes one below the other
 #   touch 32.
 
-# %% fold="The answer, the tests, and three wrong answers that the tests turn down"
+# %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
 
 PRODUCT = Kernel(r"""

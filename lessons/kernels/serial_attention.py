@@ -611,7 +611,7 @@ measure(
 #   is softmax, with {{ gain.softmax_share | .0% }} of the chain.
 
 
-# %% fold="The answer, the tests, and two wrong answers that the tests turn down"
+# %% fold="The whole cell, with two wrong answers that the tests turn down"
 from tilewise import exercise
 
 
