@@ -1,0 +1,158 @@
+"""Launching on a GPU through CuPy: compile once, copy in, launch, copy back.
+
+In: a kernel's text and arguments that `arguments` has checked. Out: the arrays, written in place. CuPy is
+imported when the first launch needs it; whether to come here at all is `kernel`'s decision.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import Dim3
+from tilewise.gpu.arguments import Argument, Parameter, is_device_array
+from tilewise.gpu.kernel_source import KernelError
+
+PRELUDE = """\
+#ifndef INFINITY
+#define INFINITY __builtin_huge_valf()
+#endif
+#ifndef NAN
+#define NAN __builtin_nanf("")
+#endif
+"""
+"""NVRTC has no <math.h>; the simulator defines the same two."""
+
+STATIC_LIMIT_BYTES = 48 * 1024
+"""Above this a kernel must be told how much dynamic shared memory it may get."""
+
+
+def compiled(code: str, name: str, options: tuple[str, ...], as_module: bool) -> Any:
+    """CuPy's function object for a kernel; one compilation serves all kernels of a module.
+
+    Args:
+        code: CUDA C with prelude and defines.
+        name: the kernel.
+        options: for NVRTC.
+        as_module: through `RawModule`, which keeps an architecture with a letter (sm_90a) and shares its
+            compilation between several kernels, rather than `RawKernel`.
+    """
+    return _from_module(code, name, options) if as_module else _alone(code, name, options)
+
+
+def launch(
+    function: Any,
+    parameters: Sequence[Parameter],
+    arguments: Sequence[Argument],
+    *,
+    kernel: str,
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: int,
+) -> None:
+    """Launch; NumPy arrays are copied in and, where the kernel may write them, back.
+
+    Args:
+        function: what `compiled` returned.
+        parameters: the kernel's.
+        arguments: as `check_arguments` returned them.
+        kernel: its name, for messages.
+        grid: blocks in x, y, z.
+        block: threads a block in x, y, z.
+        shared_bytes: dynamic shared memory a block.
+
+    Raises:
+        KernelError: the GPU refuses the shared memory or the launch, or the kernel fails on it.
+    """
+    cupy = importlib.import_module("cupy")
+    try:
+        if shared_bytes > STATIC_LIMIT_BYTES:
+            _allow_shared(cupy, function, kernel, shared_bytes)
+        on_device: dict[tuple[int, int], Any] = {}
+        passed = [
+            _pass(cupy, one, value, on_device) for one, value in zip(parameters, arguments, strict=True)
+        ]
+        function(grid, block, tuple(passed), shared_mem=shared_bytes)
+        written: set[tuple[int, int]] = set()
+        for one, value in zip(parameters, arguments, strict=True):
+            if one.is_pointer and not one.is_const and isinstance(value, np.ndarray) and value.size:
+                where = _place(value)
+                if where not in written:
+                    written.add(where)
+                    on_device[where].get(out=_bytes(value))
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        raise KernelError(
+            f'kernel "{kernel}" failed on the GPU: {error}. '
+            "Run it with .simulate(...), which names the line and the thread."
+        ) from error
+
+
+def to_host(value: Any) -> Any:
+    """A copy of another package's device array in host memory."""
+    return _cupy_for_device_arrays().asnumpy(_cupy_for_device_arrays().asarray(value))
+
+
+def write_back(value: Any, host: np.ndarray[Any, Any]) -> None:
+    """Copy a host array into another package's device array of the same shape."""
+    cupy = _cupy_for_device_arrays()
+    cupy.asarray(value)[...] = cupy.asarray(host)
+
+
+def _cupy_for_device_arrays() -> Any:
+    try:
+        return importlib.import_module("cupy")
+    except ImportError as error:
+        raise KernelError(
+            f"An array in GPU memory was passed, and CuPy does not import: {error}. Pass a NumPy array."
+        ) from error
+
+
+@lru_cache(maxsize=256)
+def _alone(code: str, name: str, options: tuple[str, ...]) -> Any:
+    return importlib.import_module("cupy").RawKernel(code, name, options=options)
+
+
+@lru_cache(maxsize=256)
+def _module(code: str, options: tuple[str, ...]) -> Any:
+    return importlib.import_module("cupy").RawModule(code=code, options=options)
+
+
+@lru_cache(maxsize=256)
+def _from_module(code: str, name: str, options: tuple[str, ...]) -> Any:
+    return _module(code, options).get_function(name)
+
+
+def _allow_shared(cupy: Any, function: Any, kernel: str, shared_bytes: int) -> None:
+    most = int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
+    static = int(function.shared_size_bytes)
+    if shared_bytes + static > most:
+        raise KernelError(
+            f'kernel "{kernel}": shared_bytes={shared_bytes} and {static} bytes of its own are more than the '
+            f"{most} that this GPU gives a block. Use a smaller tile."
+        )
+    function.max_dynamic_shared_size_bytes = shared_bytes
+
+
+def _pass(cupy: Any, one: Parameter, value: Argument, on_device: dict[tuple[int, int], Any]) -> Any:
+    if not one.is_pointer:
+        return value
+    if is_device_array(value):
+        return cupy.asarray(value)
+    where = _place(value)
+    if where not in on_device:
+        on_device[where] = cupy.asarray(_bytes(value))
+    return on_device[where]
+
+
+def _place(value: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """The same memory is copied once, however many parameters point to it."""
+    return (value.ctypes.data, value.nbytes)
+
+
+def _bytes(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A flat view of the memory as bytes: CuPy has no structured dtypes, and a kernel sees none either."""
+    return value.reshape(-1).view(np.uint8)

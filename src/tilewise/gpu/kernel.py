@@ -1,0 +1,405 @@
+"""`Kernel`: one CUDA C string that runs on a GPU through CuPy and, without one, on the simulator.
+
+In: source, defines, options, then arguments. Out: arrays written in place, a `Launch` for a case, a `Run`
+where it is simulated. `kernel_source` reads the source, `arguments` checks, the backends run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from tilewise.cases import Array, Case, Dim3, Extent, Scalar
+from tilewise.gpu import cupy_backend, device
+from tilewise.gpu.arguments import (
+    Argument,
+    Parameter,
+    check_arguments,
+    check_launch,
+    is_device_array,
+    parameter,
+)
+from tilewise.gpu.kernel_source import (
+    GlobalFunction,
+    KernelError,
+    define_lines,
+    define_text,
+    global_functions,
+    known_type,
+    regions,
+    tokens,
+)
+from tilewise.gpu.options import architecture, check_options
+from tilewise.gpu.origin import origin_of
+
+if TYPE_CHECKING:
+    from tilewise.simulator import Run, Trace
+
+Hazards = Literal["raise", "collect"]
+
+
+@dataclass(frozen=True)
+class KernelRegion:
+    """A named part of a kernel, for showing."""
+
+    kernel: Kernel
+    """The whole."""
+    name: str
+    """Its name in the markers `// [name` and `// name]`."""
+    first_line: int
+    """Line of its first line in the kernel's source, counted from 1."""
+    last_line: int
+    """Line of its last."""
+    source: str
+    """Its lines."""
+
+
+class Kernel:
+    """A kernel in CUDA C.
+
+    Args:
+        source: CUDA C with one or more `extern "C" __global__` functions.
+        name: which of them; required where there are several.
+        defines: names and values for `#define` lines before the source.
+        options: for the compiler: `-std=`, `-fmad=`, `--use_fast_math`, `--maxrregcount=`, `-arch=sm_90a`.
+
+    Attributes:
+        source: the text without the blank lines around it; its first line is line 1 everywhere.
+        name: the kernel's name.
+        defines: as given.
+        options: as given.
+        parameters: what it takes.
+        origin: the file that made it and the line of the source's first line there.
+
+    Raises:
+        KernelError: there is no such kernel, it is not launchable by name, or an option is unknown.
+    """
+
+    source: str
+    name: str
+    defines: Mapping[str, int | float | str]
+    options: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    origin: tuple[str, int]
+
+    def __init__(
+        self,
+        source: str,
+        name: str | None = None,
+        defines: Mapping[str, int | float | str] | None = None,
+        options: Iterable[str] = (),
+    ) -> None:
+        self.source = _trimmed(source)
+        self.defines = MappingProxyType(dict(defines or {}))
+        self.options = check_options(options)
+        self.origin = origin_of(self.source)
+        texts = {key: define_text(key, value) for key, value in self.defines.items()}
+        self._define_lines = define_lines(self.defines)
+        self._functions = {one.name: one for one in global_functions(self.source, texts)}
+        regions(self.source)
+        self._choose(name)
+
+    def _choose(self, name: str | None) -> None:
+        names = ", ".join(self._functions)
+        if not self._functions:
+            raise KernelError('the source has no kernel. Write: extern "C" __global__ void name(...) { ... }')
+        if name is None:
+            if len(self._functions) > 1:
+                raise KernelError(
+                    f"the source has several kernels: {names}. Say which: Kernel(..., name=...)."
+                )
+            name = next(iter(self._functions))
+        if name not in self._functions:
+            raise KernelError(f'the source has no kernel "{name}"; it has {names}. Correct the name.')
+        self.name = name
+        function = self._functions[name]
+        self.parameters = tuple(
+            parameter(function, index, known_type(declared))
+            for index, declared in enumerate(function.declarations)
+        )
+
+    @property
+    def function(self) -> GlobalFunction:
+        """What the source declares: line, parameters, launch bounds, cluster."""
+        return self._functions[self.name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every kernel of the source."""
+        return tuple(self._functions)
+
+    @property
+    def preprocessed(self) -> str:
+        """`#define` lines, `#line 1` and the source: what a compiler gets."""
+        return self._define_lines + self.source
+
+    @property
+    def gpu_source(self) -> str:
+        """What NVRTC gets: two constants that it lacks, then `preprocessed`."""
+        return cupy_backend.PRELUDE + (self._define_lines or "#line 1\n") + self.source
+
+    @property
+    def wants_module(self) -> bool:
+        """Whether it goes through `cupy.RawModule` rather than `cupy.RawKernel`."""
+        return architecture(self.options) is not None or len(self._functions) > 1
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """The source's tokens: comments, white space, regions and `#line` do not count."""
+        return tokens(self.source)
+
+    def fingerprint(self) -> str:
+        """Text that is equal for kernels that compile to the same: tokens, defines, options and name."""
+        defines = " ".join(f"{key}={define_text(key, self.defines[key])}" for key in sorted(self.defines))
+        return "\n".join([self.name, defines, " ".join(self.options), "\0".join(self.tokens)])
+
+    def region(self, name: str) -> KernelRegion:
+        """The part of the source between `// [name` and `// name]`, with its true line numbers."""
+        found = regions(self.source)
+        if name not in found:
+            have = ", ".join(found) or "none"
+            raise KernelError(
+                f'kernel "{self.name}" has no region "{name}"; it has {have}. Correct the name.'
+            )
+        one = found[name]
+        return KernelRegion(self, name, one.first_line, one.last_line, one.source)
+
+    def named(self, other: str) -> Kernel:
+        """Another kernel of the same source, which shares the compilation."""
+        made = object.__new__(Kernel)
+        made.__dict__.update({key: value for key, value in self.__dict__.items() if key != "tokens"})
+        made._choose(other)
+        return made
+
+    def on(
+        self,
+        case: Case,
+        grid: Extent | None = None,
+        block: Extent | None = None,
+        shared_bytes: int | None = None,
+    ) -> Launch:
+        """This kernel with a case's inputs; grid, block and shared bytes are the case's unless given.
+
+        Raises:
+            KernelError: the case lacks one of the kernel's parameters, or grid and block are not possible.
+        """
+        missing = [one.name for one in self.parameters if one.name not in case.values]
+        if missing:
+            raise KernelError(
+                f'kernel "{self.name}": the case has no {", ".join(missing)}; it has '
+                f"{', '.join(case.values) or 'nothing'}. Name the case's values like the kernel's parameters."
+            )
+        checked = check_launch(
+            self.name,
+            self.function,
+            case.grid if grid is None else grid,
+            case.block if block is None else block,
+            case.shared_bytes if shared_bytes is None else shared_bytes,
+        )
+        return Launch(self, case, *checked)
+
+    def __call__(self, *args: Any, grid: Extent, block: Extent, shared_bytes: int = 0) -> None:
+        """Launch on the GPU or, without one, on the simulator; outputs are written in place.
+
+        Args:
+            *args: one for each parameter. Arrays are C-contiguous NumPy arrays or have
+                `__cuda_array_interface__`; numbers become the declared type.
+            grid: blocks, an int or up to three of them in x, y, z.
+            block: threads a block, likewise.
+            shared_bytes: dynamic shared memory a block.
+
+        Raises:
+            KernelError: an argument or the launch does not fit; nothing ran.
+        """
+        arguments = check_arguments(self.name, self.parameters, args)
+        blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
+        if backend() == "gpu":
+            function = cupy_backend.compiled(self.gpu_source, self.name, self.options, self.wants_module)
+            cupy_backend.launch(
+                function,
+                self.parameters,
+                arguments,
+                kernel=self.name,
+                grid=blocks,
+                block=threads,
+                shared_bytes=size,
+            )
+        else:
+            self._simulate(arguments, blocks, threads, size, "raise", None)
+
+    def simulate(
+        self,
+        *args: Any,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int = 0,
+        hazards: Hazards = "raise",
+        trace: Trace | None = None,
+    ) -> Run:
+        """Run on the simulator, whatever this machine has; outputs are written in place.
+
+        Args:
+            *args: as for a launch.
+            grid: as for a launch.
+            block: as for a launch.
+            shared_bytes: as for a launch.
+            hazards: "raise" stops with `HazardError` and leaves the arrays as they were; "collect" runs on.
+            trace: what to record of each access; None keeps counts only.
+
+        Returns:
+            Counts, hazards and accesses.
+        """
+        arguments = check_arguments(self.name, self.parameters, args)
+        blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
+        return self._simulate(arguments, blocks, threads, size, hazards, trace)
+
+    def standalone(self, case: Case) -> str:
+        """A script that runs this kernel on this case with NumPy and bare CuPy, importing nothing of ours."""
+        from tilewise.gpu.standalone import script
+
+        return script(self.on(case))
+
+    def _simulate(
+        self,
+        arguments: list[Argument],
+        grid: Dim3,
+        block: Dim3,
+        shared_bytes: int,
+        hazards: Hazards,
+        trace: Trace | None,
+    ) -> Run:
+        from tilewise import simulator
+
+        module = simulator.compile_kernel(self.preprocessed, options=self.options, origin=self.origin)
+        host = [
+            cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
+            for one, value in zip(self.parameters, arguments, strict=True)
+        ]
+        run = simulator.launch(
+            module.kernels[self.name],
+            host,
+            grid=grid,
+            block=block,
+            shared_bytes=shared_bytes,
+            hazards=hazards,
+            trace=trace,
+            options=self.options,
+        )
+        for one, value, copy in zip(self.parameters, arguments, host, strict=True):
+            if one.is_pointer and not one.is_const and is_device_array(value):
+                cupy_backend.write_back(value, copy)
+        return run
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.name}, {self.origin[0]}:{self.origin[1]})"
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """A kernel, a case and a launch shape: all that a run needs."""
+
+    kernel: Kernel
+    """What runs."""
+    case: Case
+    """Its inputs, by parameter name."""
+    grid: Dim3
+    """Blocks in x, y, z."""
+    block: Dim3
+    """Threads a block in x, y, z."""
+    shared_bytes: int = 0
+    """Dynamic shared memory a block."""
+
+    def run(self, arrays: Mapping[str, Array | Scalar] | None = None) -> dict[str, Any]:
+        """Run on the GPU or, without one, on the simulator.
+
+        Args:
+            arrays: values by parameter name, written in place; None makes the case's afresh.
+
+        Returns:
+            The values by name, after the run.
+        """
+        made = dict(self.case.make() if arrays is None else arrays)
+        self.kernel(*self.arguments(made), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes)
+        return made
+
+    def simulate(
+        self,
+        hazards: Hazards = "raise",
+        trace: Trace | None = None,
+        arrays: Mapping[str, Array | Scalar] | None = None,
+    ) -> Run:
+        """Run on the simulator, with values made afresh unless given."""
+        made = dict(self.case.make() if arrays is None else arrays)
+        return self.kernel.simulate(
+            *self.arguments(made),
+            grid=self.grid,
+            block=self.block,
+            shared_bytes=self.shared_bytes,
+            hazards=hazards,
+            trace=trace,
+        )
+
+    def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
+        """The kernel's arguments in order, picked by name."""
+        return [values[one.name] for one in self.kernel.parameters]
+
+    @property
+    def threads(self) -> Dim3:
+        """Threads of the whole launch in x, y, z."""
+        x, y, z = (blocks * threads for blocks, threads in zip(self.grid, self.block, strict=True))
+        return (x, y, z)
+
+    def fingerprint(self) -> str:
+        """Text for a record's key: kernel, the case's values that it takes, grid, block, shared bytes."""
+        taken = {one.name: self.case.values[one.name] for one in self.kernel.parameters}
+        data = Case(taken, self.grid, self.block, self.shared_bytes).fingerprint()
+        return f"{self.kernel.fingerprint()}\n{data}"
+
+    def __str__(self) -> str:
+        shared = f", {self.shared_bytes} bytes shared" if self.shared_bytes else ""
+        inputs = str(Case({one.name: self.case.values[one.name] for one in self.kernel.parameters}))
+        return f"{self.kernel.name}, grid {self.grid}, block {self.block}{shared}: {inputs}"
+
+
+def backend() -> Literal["gpu", "simulator"]:
+    """Where kernels run in this process; said once to stderr when first asked.
+
+    The environment variable TILEWISE_BACKEND decides where it is `gpu` or `simulator`; else a GPU is used
+    where CuPy finds one.
+
+    Raises:
+        KernelError: TILEWISE_BACKEND is something else, or asks for a GPU that is not there.
+    """
+    return _backend(os.environ.get("TILEWISE_BACKEND", ""))
+
+
+@cache
+def _backend(wanted: str) -> Literal["gpu", "simulator"]:
+    if wanted not in ("", "gpu", "simulator"):
+        raise KernelError(f'TILEWISE_BACKEND is "{wanted}". Set it to gpu or simulator, or unset it.')
+    if wanted == "simulator":
+        print("tilewise: kernels run on the simulator, as TILEWISE_BACKEND says.", file=sys.stderr)
+        return "simulator"
+    fault = device.gpu_fault()
+    if fault is None:
+        print(f"tilewise: kernels run on {device.device_name()} through CuPy.", file=sys.stderr)
+        return "gpu"
+    if wanted == "gpu":
+        raise KernelError(
+            f"TILEWISE_BACKEND asks for a GPU. {fault} Install CuPy for your CUDA, or unset it."
+        )
+    print(f"tilewise: kernels run on the simulator. {fault}", file=sys.stderr)
+    return "simulator"
+
+
+def _trimmed(source: str) -> str:
+    """Without blank lines before and after, so that line 1 is the first line that says something."""
+    lines = source.split("\n")
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    return "\n".join(lines).rstrip() + "\n"
