@@ -1,0 +1,155 @@
+"""Chromium and the built site, for every test in this folder.
+
+``site`` is the site's address, ``page`` a page of a fresh context that remembers what went wrong in it. Where no
+Chromium is installed, each test is skipped and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+ROOT = Path(__file__).parent.parent.parent
+FLAGS = [
+    "--no-sandbox",
+    "--headless",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@dataclass
+class Faults:
+    """What a page must not do: errors in its console, and requests to other hosts."""
+
+    host: str
+    console: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page) -> None:
+        page.on("console", lambda message: self.console.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.console.append(str(error)))
+        page.on("request", lambda request: self._seen(request.url))
+
+    def _seen(self, url: str) -> None:
+        self.requests.append(url)
+        if not url.startswith((self.host, "data:", "blob:", "about:")):
+            self.elsewhere.append(url)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Chromium's path: from CHROMIUM, else from the path."""
+    named = os.environ.get("CHROMIUM")
+    found = named if named and shutil.which(named) else next(filter(None, map(shutil.which, NAMES)), None)
+    if not found:
+        pytest.skip("no Chromium here: install chromium or google-chrome, or name one in CHROMIUM")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Callable[[Path], str]]:
+    """``served(folder)`` is the address under which a folder is served."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def serve(folder: Path) -> str:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def built(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as ``make site`` builds it."""
+    folder = tmp_path_factory.mktemp("site") / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert done.returncode == 0, f"the site does not build:\n{done.stderr}"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def site(built: Path, served: Callable[[Path], str]) -> str:
+    """The address of the built site, ending in a slash."""
+    return served(built)
+
+
+@pytest.fixture
+def open_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
+    """``open_context(**options)`` is a fresh context, closed after the test."""
+    contexts: list[BrowserContext] = []
+
+    def open_one(**options: Any) -> BrowserContext:
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+        contexts.append(context)
+        return context
+
+    yield open_one
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def faults(site: str) -> Faults:
+    """What went wrong in ``page``; a test may look into it, and every test fails that leaves something here."""
+    return Faults(site)
+
+
+@pytest.fixture
+def page(open_context: Callable[..., BrowserContext], faults: Faults) -> Iterator[Page]:
+    """A page of 1440 by 900 pixels; the test fails if it logs an error or asks another host for anything."""
+    page = open_context().new_page()
+    faults.watch(page)
+    yield page
+    assert faults.console == []
+    assert faults.elsewhere == []
