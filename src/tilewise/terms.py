@@ -45,6 +45,13 @@ class Term:
         return self.definition.anchor
 
     @property
+    def first_sentence_markdown(self) -> str:
+        """The first sentence of its definition as written, without footnotes and escapes."""
+        paragraph = re.sub(r"\[\^[^\]]*\]", "", self.definition.body.split("\n\n")[0])
+        sentence = _SENTENCE.split(" ".join(paragraph.split()), maxsplit=1)[0]
+        return re.sub(r"\\(?=[^\W\d_])", "", sentence)
+
+    @property
     def first_sentence(self) -> str:
         """The first sentence of its definition as plain text, for a tooltip."""
         paragraph = self.definition.body.split("\n\n")[0]

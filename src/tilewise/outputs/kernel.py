@@ -50,11 +50,12 @@ class KernelOutput(Output):
             return block
         return folded(f"{self.name}, {len(self.source.strip().splitlines())} lines", "kernel", block)
 
-    def fence(self, identity: str) -> str:
+    def fence(self, identity: str, variable: str = "") -> str:
         """The fence alone.
 
         Args:
             identity: the element's id.
+            variable: the Python name that it is bound to, for the line above the code.
         """
         first, source = trimmed(self.source, self.first_line)
         shown, regions = without_markers(source, first)
@@ -63,9 +64,9 @@ class KernelOutput(Output):
             attributes.append(f'data-region="{self.region}"')
         if regions:
             attributes.append(f'data-regions="{regions}"')
-        prelude = self._prelude()
-        if prelude:
-            attributes.append(f'title="{attribute("; ".join(prelude))}"')
+        title = "; ".join([*([variable] if variable else []), *self._prelude()])
+        if title:
+            attributes.append(f'title="{attribute(title)}"')
         return fence(shown, " ".join(attributes))
 
     def _prelude(self) -> list[str]:

@@ -6,13 +6,15 @@ of their own; measurements are an output of ``tilewise.measurements``.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from html import escape
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tilewise.outputs.base import Context, Output
 from tilewise.outputs.table import Table, number
+
+if TYPE_CHECKING:
+    from tilewise.figures import Figure
 
 _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
@@ -57,27 +59,20 @@ class FigureOutput(Output):
         return cls(data["data"])
 
     def text(self) -> str:
-        """Title and text alternative: a terminal draws nothing."""
-        return f"figure: {self.data['title']}\n  {self.data['alt']}"
+        """What a terminal prints: it draws nothing."""
+        return self.figure.text()
 
     def markdown(self, context: Context) -> str:
-        """A ``figure.tw-figure`` with reserved height, a caption and the text alternative."""
-        content = json.dumps(self.data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        url = context.add_file(".json", content.encode())
-        identity = context.unique("figure")
-        title, caption, alt = (
-            escape(str(self.data[key]), quote=False) for key in ("title", "caption", "alt")
-        )
-        return context.html_block(
-            f'<figure class="tw-figure" id="{identity}" data-figure="{escape(url)}" '
-            f'data-kind="{escape(str(self.data["kind"]))}" aria-labelledby="{identity}-title" '
-            f'style="--tw-figure-height: {int(self.data["height"])}px">\n'
-            f'<div class="tw-figure-title" id="{identity}-title">{title}</div>\n'
-            f'<div class="tw-figure-body"></div>\n'
-            f"<figcaption>{caption}</figcaption>\n"
-            f'<div class="tw-figure-alt"><p>{alt}</p></div>\n'
-            f"</figure>"
-        )
+        """The element that the page's script draws in; its data become a file of the site."""
+        url = context.add_file(".json", self.figure.json_bytes())
+        return context.html_block(self.figure.html(url, context.unique("figure")))
+
+    @property
+    def figure(self) -> Figure:
+        """The figure itself."""
+        from tilewise.figures.figure import Figure
+
+        return Figure.from_dict(self.data)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Cell, Lesson
+from tilewise.numbers import read_records
 from tilewise.outputs import AgreeOutput, KernelOutput, Output, decode
 from tilewise.run.job import CodeCell, Job, Result
 from tilewise.run.process import Server, run_fresh
@@ -39,10 +40,22 @@ class LessonRun:
     """By cell: what it needs and the building machine lacks."""
     kernels: Mapping[int, Mapping[str, KernelOutput]] = field(default_factory=dict)
     """By cell: the kernels that it bound to names."""
+    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The records that the lesson's prose names, by experiment."""
     digest: str = ""
-    """A hash of all of this but the inputs: equal digests render alike."""
+    """A hash of all of this but the inputs: equal digests of one lesson render alike."""
     executed: bool = False
     """Whether cells were executed for it just now."""
+
+    @property
+    def stale(self) -> frozenset[str]:
+        """The experiments whose records are no longer current, as the lesson's own tables say."""
+        return frozenset(
+            str(getattr(output, "name", ""))
+            for outputs in self.outputs
+            for output in outputs
+            if output.kind == "measurement" and bool(getattr(output, "stale", False))
+        )
 
 
 class Runner:
@@ -90,7 +103,7 @@ class Runner:
                 self._store.put(key, result)
             self._latest[lesson.id] = ((key, len(lesson.cells)), result, replace(made, executed=False))
         _check_pairs(lesson, result, made)
-        return made
+        return self._with_records(lesson, made)
 
     def start(self) -> None:
         """Start the warm server ahead of the first lesson; nothing without one."""
@@ -109,6 +122,14 @@ class Runner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _with_records(self, lesson: Lesson, made: LessonRun) -> LessonRun:
+        """The run with the records that the prose names, which an edit of prose may have changed."""
+        records = read_records(lesson, made.published, self._root)
+        if not records:
+            return made
+        content = json.dumps([made.digest, records], sort_keys=True, default=str)
+        return replace(made, records=records, digest=hashlib.sha256(content.encode()).hexdigest()[:24])
 
     def _execute(self, job: Job) -> Result:
         if not job.cells:

@@ -1,0 +1,165 @@
+"""Numbers in prose: ``{{ path | format }}`` looked up, formatted, or refused with the nearest names.
+
+In: what a lesson published, the records that its prose names, and the device table. Out: text for each
+quotation. A path is a dotted look-up and nothing is evaluated, so an edit of prose never executes a lesson.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewise.errors import LessonError, nearest
+from tilewise.lesson import Lesson
+from tilewise.lesson.prose import Mention
+from tilewise.outputs.table import number
+
+DEVICES = "devices"
+"""The first name of a path into the device table: ``devices.h100_sxm.memory_gb_per_s``."""
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A number as prose shows it."""
+
+    text: str
+    """The formatted value."""
+    path: str
+    """Where it was found."""
+    source: str
+    """Where it comes from, one sentence for who points at it."""
+
+
+def first_names(lesson: Lesson) -> frozenset[str]:
+    """The first names of all paths that a lesson's prose quotes."""
+    return frozenset(_split(mention)[0].split(".")[0] for mention in lesson.prose.numbers)
+
+
+def read_records(lesson: Lesson, published: Mapping[str, Any], root: Path) -> dict[str, Mapping[str, Any]]:
+    """The records that a lesson's prose names and that its cells did not publish.
+
+    Args:
+        lesson: whose prose is looked at.
+        published: what its cells published.
+        root: the project's root; records lie in ``lessons/measurements`` below it.
+
+    Returns:
+        By experiment, values as ``tilewise.measurements.archive`` spells them.
+    """
+    wanted = first_names(lesson) - {DEVICES} - published.keys()
+    if not wanted:
+        return {}
+    from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
+
+    archive = Archive(root / "lessons")
+    return {name: values for name in sorted(wanted) if (values := archive.lookup(name)) is not None}
+
+
+def quote(
+    mention: Mention, lesson: Lesson, published: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
+) -> Quoted:
+    """The text of one quotation.
+
+    Raises:
+        LessonError: the path leads nowhere or to a group of values, or the format does not fit.
+    """
+    path, form = _split(mention)
+    first = path.split(".")[0]
+    values: Mapping[str, Any]
+    if first in published:
+        values, source = published, "computed on this page"
+    elif first in records:
+        values, source = records, _origin(records[first])
+    else:
+        values, source = {DEVICES: _device_table()}, "stated by the maker"
+    found: Any = values
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+        if found is None:
+            raise _unknown(mention, path, lesson, published, records)
+    if isinstance(found, Mapping):
+        names = nearest("", found)
+        raise LessonError(
+            lesson.path, mention.place.line, f"{{{{ {path} }}}} is a group of values, not one.", names
+        )
+    return Quoted(_formatted(found, form, mention, lesson), path, source)
+
+
+def _split(mention: Mention) -> tuple[str, str]:
+    path, _, form = mention.text.partition("|")
+    return path.strip(), form.strip()
+
+
+def _formatted(value: Any, form: str, mention: Mention, lesson: Lesson) -> str:
+    if not form:
+        return value if isinstance(value, str) else number(value)
+    if form == "us" and isinstance(value, int | float):
+        return _time(float(value))
+    try:
+        return format(value, form)
+    except (ValueError, TypeError):
+        raise LessonError(
+            lesson.path,
+            mention.place.line,
+            f'{{{{ {mention.text} }}}}: the format "{form}" does not fit {value!r}.',
+            "Formats are Python's, e.g. ,.1f for 1,234.5 or .0% for 50%, or us for a time in microseconds.",
+        ) from None
+
+
+def _time(time_us: float) -> str:
+    """A time with its unit, e.g. ``12.3 µs``."""
+    for unit, scale in (("s", 1e6), ("ms", 1e3), ("µs", 1.0)):
+        if abs(time_us) >= scale:
+            return f"{time_us / scale:.3g} {unit}"
+    return f"{time_us * 1e3:.3g} ns"
+
+
+def _origin(record: Mapping[str, Any]) -> str:
+    where = ", ".join(str(record[name]) for name in ("device", "date") if record.get(name))
+    return f"recorded on {where}" if where else "recorded"
+
+
+def _unknown(
+    mention: Mention,
+    path: str,
+    lesson: Lesson,
+    published: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+) -> LessonError:
+    first, *rest = path.split(".")
+    if first in published or first in records or (first == DEVICES and rest):
+        within = {**_device_group(), **records, **published}
+        repair = nearest(path, _paths({first: within[first]}))
+    else:
+        repair = nearest(path, [*_paths(published), *records, DEVICES])
+        repair = repair or "publish() it in a cell, or record the experiment of this name."
+    return LessonError(lesson.path, mention.place.line, f"{{{{ {path} }}}} is not known.", repair)
+
+
+def _paths(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _device_group() -> dict[str, Any]:
+    return {DEVICES: _device_table()}
+
+
+@lru_cache(maxsize=1)
+def _device_table() -> Mapping[str, Any]:
+    from tilewise.measurements.slugs import name_slug
+    from tilewise.models.devices import DEVICES as TABLE
+
+    table: dict[str, Any] = {}
+    for entry in TABLE:
+        stated = {field.name: getattr(entry, field.name) for field in fields(entry)}
+        plain = {name: value for name, value in stated.items() if isinstance(value, int | float | str)}
+        peaks = {name: entry.peak_tflop_per_s(name) for name in entry.fma_per_sm_clock}
+        table[name_slug(entry.name)] = {**plain, "peak_tflop_per_s": peaks}
+    return table

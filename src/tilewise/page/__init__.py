@@ -1,0 +1,128 @@
+"""Pages: a lesson, what its cells showed and the course, as Markdown and files. Pure: no GPU, clock or disk.
+
+In: a ``Lesson``, its ``LessonRun``, the ``Course``, the ``Layout`` of the site. Out: a ``Page``. Needs these
+Markdown extensions: attr_list, md_in_html, admonition, footnotes, pymdownx.details, .superfences, .highlight
+(with ``linenums_style: pymdownx-inline`` and ``line_spans: __span``), .tabbed (``alternate_style``),
+.blocks.html, and one for math, whose ``$...$`` and ``$$...$$`` are never touched.
+
+What styles and scripts may rely on, besides what the outputs document:
+
+- ``div.tw-lesson``: the head, with ``p.tw-question``, ``p.tw-meta``, ``p.tw-downloads``; at the end
+  ``h2#terms.tw-terms``.
+- ``a.tw-term[title]``: the first use of a term; ``em#term-<slug>.tw-term-title`` in the summary of
+  ``details.definition``; ``div.tw-glossary-entry#term-<slug>`` in the glossary.
+- ``span.tw-number[data-path][title]``: a quoted number and where it comes from; ``.tw-stale`` if outdated.
+- ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file.
+- ``div.highlight.tw-kernel[data-kernel]``: CUDA; its line numbers are the kernel's own. ``[data-region]`` on
+  a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers.
+- ``details.kernel``, ``.code``, ``.answer``, ``.hint``, ``.tests``, ``.terms``; ``div.exercise``.
+- ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
+- ``svg.tw-map``: see ``course_map``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tilewise.course import Course
+from tilewise.lesson import Lesson
+from tilewise.notebook import to_notebook
+from tilewise.outputs import Context
+from tilewise.page.code import code_cell, tab_set
+from tilewise.page.course_map import course_map
+from tilewise.page.frame import front_matter, glossary, head, minutes, terms
+from tilewise.page.layout import Layout
+from tilewise.page.prose import prose_cells
+from tilewise.run import LessonRun
+
+__all__ = ["Layout", "Page", "course_map", "glossary", "minutes", "render"]
+
+FIGURES = "assets/figures"
+"""The folder of the figures' data, relative to the site's root."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A lesson as the site takes it."""
+
+    markdown: str
+    """The page, with its own YAML header."""
+    files: Mapping[str, bytes]
+    """Files by path relative to the site's root: figures' data, the lesson as ``.py`` and ``.ipynb``."""
+
+
+def render(
+    lesson: Lesson,
+    run: LessonRun,
+    course: Course,
+    *,
+    stale: Collection[str] = (),
+    layout: Layout | None = None,
+) -> Page:
+    """Render a lesson.
+
+    Args:
+        lesson: the lesson.
+        run: what its cells showed.
+        course: the course it belongs to.
+        stale: experiments whose records are no longer current, besides those that the run's own tables name;
+            numbers from them are marked.
+        layout: where lessons are on the site.
+
+    Raises:
+        LessonError: prose quotes a number that is not known or does not fit its format.
+    """
+    where = layout or Layout()
+    files: dict[str, bytes] = {}
+    old = {*stale, *run.stale}
+    prose = prose_cells(lesson, course, where, run.published, run.records, old)
+    parts = [front_matter(lesson), head(lesson, course, where)]
+    parts += _body(lesson, run, prose, where, files)
+    if closing := terms(lesson, course, where):
+        parts.append(closing)
+    name = lesson.id.rsplit("/", 1)[-1]
+    files[where.beside(lesson.id, f"{name}.py")] = lesson.text.encode()
+    files[where.beside(lesson.id, f"{name}.ipynb")] = to_notebook(lesson)
+    return Page("\n\n".join(parts) + "\n", files)
+
+
+def _body(
+    lesson: Lesson, run: LessonRun, prose: Mapping[int, str], layout: Layout, files: dict[str, bytes]
+) -> list[str]:
+    """The cells in order, neighbouring tabs as sets."""
+    taken: dict[str, int] = {}
+
+    def unique(wanted: str) -> str:
+        taken[wanted] = taken.get(wanted, 0) + 1
+        return wanted if taken[wanted] == 1 else f"{wanted}-{taken[wanted]}"
+
+    def add_file(suffix: str, content: bytes) -> str:
+        path = f"{FIGURES}/{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
+        files[path] = content
+        return layout.asset(lesson.id, path)
+
+    def shown(index: int, nested: bool) -> str:
+        cell = lesson.cells[index]
+        context = Context(lesson.id, cell.first_line, add_file, unique, nested)
+        missing = run.skipped.get(index, ())
+        return code_cell(cell, run.outputs[index], run.kernels.get(index, {}), missing, context)
+
+    sets = {members[0]: members for members in lesson.tab_sets}
+    inside = {index for members in lesson.tab_sets for index in members}
+    parts: list[str] = []
+    after_set = False
+    for index, cell in enumerate(lesson.cells):
+        if cell.kind == "markdown":
+            text = prose[index]
+        elif index in sets:
+            text = tab_set([(lesson.cells[at].tab, shown(at, True)) for at in sets[index]], fresh=after_set)
+        elif index in inside:
+            continue
+        else:
+            text = shown(index, False)
+        after_set = index in sets
+        if text:
+            parts.append(text)
+    return parts

@@ -1,0 +1,160 @@
+"""Code cells: Python as Python, kernels as CUDA with their own line numbers, tabs as sets, outputs below.
+
+In: a code cell and what it showed. Out: Markdown. A kernel that a cell assigns is taken out of its Python
+string and stands as a block of its own; the rest of the cell stays around it, in order.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from tilewise.lesson import Cell
+from tilewise.outputs import Context, ExerciseOutput, KernelOutput, Output
+from tilewise.outputs.kernel import LONGEST_OPEN, folded, without_markers
+from tilewise.outputs.kinds import attribute, fence
+
+_WHAT = {"gpu": "a GPU", "torch": "PyTorch", "triton": "Triton", "cupy": "CuPy", "numba": "Numba"}
+
+
+def code_cell(
+    cell: Cell,
+    outputs: Sequence[Output],
+    kernels: Mapping[str, KernelOutput],
+    missing: Sequence[str],
+    context: Context,
+) -> str:
+    """A code cell and its outputs.
+
+    Args:
+        cell: the cell.
+        outputs: what it showed, in order.
+        kernels: the kernels that it bound to names.
+        missing: what it needs and the building machine lacks.
+        context: the page, as outputs see it.
+    """
+    is_exercise = any(isinstance(output, ExerciseOutput) for output in outputs)
+    code = "" if is_exercise and not cell.fold else source(cell, kernels, context)
+    if cell.fold and code:
+        code = folded(cell.fold, "code", code)
+    below = [text for output in outputs if (text := output.markdown(context))]
+    if missing:
+        below.insert(0, _lacking(missing, bool(outputs), context))
+    parts = [*below, code] if is_exercise else [code, *below]
+    return "\n\n".join(part for part in parts if part)
+
+
+def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
+    """A set of tabs.
+
+    Args:
+        cells: title and Markdown of each tab.
+        fresh: another set stands directly above, which this one must not join.
+    """
+    tabs = []
+    for at, (title, body) in enumerate(cells):
+        opening = "===!" if fresh and at == 0 else "==="
+        inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
+        tabs.append(f'{opening} "{attribute(title)}"\n\n{inside}')
+    return "\n\n".join(tabs)
+
+
+def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) -> str:
+    """A cell's code: stretches of Python, and its kernels as CUDA between them."""
+    statements = ast.parse(cell.source).body
+    is_cuda = cell.tab.casefold().startswith("cuda")
+    lines = cell.source.split("\n")
+    parts: list[str] = []
+    pending = 1  # the first line not yet shown
+    for statement in statements:
+        kernel = _kernel_of(statement, kernels, is_cuda)
+        if kernel is None:
+            continue
+        first = _first_line(statement)
+        parts += _python(lines, pending, first - 1, cell, is_cuda)
+        parts.append(_cuda(kernel[0], kernel[1], context))
+        pending = (statement.end_lineno or first) + 1
+    parts += _python(lines, pending, len(lines), cell, is_cuda)
+    return "\n\n".join(parts)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bool) -> list[str]:
+    """The Python between two kernels, as a fence; imports alone say nothing beside a kernel in a CUDA tab."""
+    body = list(lines[first - 1 : last])
+    while body and not body[0].strip():
+        body.pop(0)
+        first += 1
+    text = "\n".join(body).rstrip()
+    if not text or (is_cuda and _only_imports(text)):
+        return []
+    shown, regions = without_markers(text)
+    attributes = [".python .tw-code", f'data-line="{cell.source_line + first - 1}"']
+    if regions:
+        attributes.append(f'data-regions="{regions}"')
+    if cell.title:
+        attributes.append(f'title="{attribute(cell.title)}"')
+    return [fence(shown, " ".join(attributes))]
+
+
+def _only_imports(text: str) -> bool:
+    return all(isinstance(statement, ast.Import | ast.ImportFrom) for statement in ast.parse(text).body)
+
+
+def _kernel_of(
+    statement: ast.stmt, kernels: Mapping[str, KernelOutput], is_cuda: bool
+) -> tuple[str, KernelOutput] | None:
+    """The name and the kernel that a statement assigns, if that is all it does and its text stands in it."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0], statement.value
+    if not (isinstance(target, ast.Name) and isinstance(value, ast.Call)):
+        return None
+    called = value.func
+    is_kernel = isinstance(called, ast.Name) and called.id == "Kernel"
+    literal = value.args[0] if is_kernel and value.args else None
+    text = literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else None
+    known = kernels.get(target.id)
+    if known is not None and (text is not None or is_cuda):
+        return target.id, known
+    if is_kernel and text is not None:
+        return target.id, KernelOutput(name=_named(value) or target.id, source=text, defines=_defines(value))
+    return None
+
+
+def _named(call: ast.Call) -> str:
+    for keyword in call.keywords:
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    return ""
+
+
+def _defines(call: ast.Call) -> tuple[tuple[str, str], ...]:
+    """The defines of a kernel that never ran, as written."""
+    for keyword in call.keywords:
+        if keyword.arg == "defines" and isinstance(keyword.value, ast.Dict):
+            return tuple(
+                (str(ast.literal_eval(key)), ast.unparse(value))
+                for key, value in zip(keyword.value.keys, keyword.value.values, strict=True)
+                if isinstance(key, ast.Constant)
+            )
+    return ()
+
+
+def _cuda(variable: str, kernel: KernelOutput, context: Context) -> str:
+    block = kernel.fence(context.unique(f"kernel-{kernel.name}"), variable)
+    if len(kernel.source.strip().splitlines()) <= LONGEST_OPEN:
+        return block
+    return folded(f"{variable}, {len(kernel.source.strip().splitlines())} lines of CUDA C", "kernel", block)
+
+
+def _lacking(missing: Sequence[str], is_shown: bool, context: Context) -> str:
+    names = [_WHAT.get(name, name) for name in missing]
+    what = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    rest = "what it printed was recorded." if is_shown else "this page was built without."
+    return context.html_block(f'<div class="tw-needs">Needs {escape(what)}; {rest}</div>')

@@ -1,0 +1,164 @@
+"""What stands around a lesson's cells: the head with its question, the terms at its end; the glossary.
+
+In: a course. Out: Markdown with a little HTML. Previous and next, search and feedback belong to the site.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+
+from tilewise.course import Course
+from tilewise.lesson import Lesson
+from tilewise.outputs.kernel import folded
+from tilewise.page.layout import Layout
+from tilewise.page.prose import Edit, edited, rewritten_link, tooltip
+from tilewise.terms import Term
+
+_WORDS_A_MINUTE = 170
+_CODE_LINES_A_MINUTE = 18
+
+
+def front_matter(lesson: Lesson) -> str:
+    """The page's own YAML header: title and description, and tags where there are any."""
+    header = lesson.header
+    values: dict[str, object] = {"title": header.title}
+    if description := header.description or header.summary:
+        values["description"] = description
+    if header.tags:
+        values["tags"] = list(header.tags)
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def head(lesson: Lesson, course: Course, layout: Layout) -> str:
+    """Title, question, what the lesson needs and unlocks, how long it takes, how to run it, downloads."""
+    name = lesson.id.rsplit("/", 1)[-1]
+    facts = []
+    if number := course.number(lesson.id):
+        published = sum(not entry.header.draft for entry in course.lessons)
+        facts.append(f"Lesson {number} of {published}")
+    facts.append(f"{minutes(lesson)} min")
+    for word, ids in (("needs", course.needs(lesson.id)), ("unlocks", course.unlocks(lesson.id))):
+        links = [
+            f'<a href="{escape(layout.href(lesson.id, other))}">'
+            f"{escape(course.lesson(other).header.title, quote=False)}</a>"
+            for other in ids
+        ]
+        facts.append(f"{word} {', '.join(links) or 'nothing'}")
+    lines = ['<div class="tw-lesson">']
+    if lesson.header.summary:
+        lines.append(f'<p class="tw-question">{escape(lesson.header.summary, quote=False)}</p>')
+    spans = ' <span class="tw-dot" aria-hidden="true">·</span> '.join(
+        f"<span>{fact}</span>" for fact in facts
+    )
+    lines.append(f'<p class="tw-meta">{spans}</p>')
+    downloads = " ".join(
+        f'<a href="{name}{suffix}" download>{name}{suffix}</a>' for suffix in (".py", ".ipynb")
+    )
+    lines.append(
+        f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. Download {downloads}</p>'
+    )
+    return "\n".join([f"# {lesson.header.title}", "", *lines, "</div>"])
+
+
+def minutes(lesson: Lesson) -> int:
+    """How long reading takes, in minutes: prose at a calm pace, code slower."""
+    code_lines = sum(len(cell.source.splitlines()) for cell in lesson.code if not cell.fold)
+    return max(1, round(lesson.prose.word_count / _WORDS_A_MINUTE + code_lines / _CODE_LINES_A_MINUTE))
+
+
+def terms(lesson: Lesson, course: Course, layout: Layout) -> str:
+    """The terms that a lesson adds and, folded, all so far; empty where there are none."""
+    so_far = course.terms_so_far(lesson.id)
+    if not so_far:
+        return ""
+    added = course.terms.of_lesson(lesson.id)
+    parts = ["## Terms { #terms .tw-terms }"]
+    if added:
+        entries = [
+            f"- [{term.title}](#{term.anchor}){{ .tw-term-entry }}: {term.first_sentence_markdown}"
+            for term in added
+        ]
+        parts += ["Added here:", "\n".join(entries)]
+    else:
+        parts.append("This lesson adds none.")
+    glossary = layout.page_link(lesson.id, layout.glossary)
+    listed = ", ".join(
+        f'[{term.title}]({layout.source_link(lesson.id, term.lesson_id)}#{term.anchor} "{tooltip(term)}")'
+        for term in so_far
+    )
+    count = "The one term so far" if len(so_far) == 1 else f"All {len(so_far)} terms so far, in reading order"
+    parts.append(folded(count, "terms", f"{listed}.\n\nEach with its definition: [glossary]({glossary})."))
+    return "\n\n".join(parts)
+
+
+def glossary(course: Course, layout: Layout | None = None) -> str:
+    """The glossary page: every term once, by letter, with its definition, its home and where it is used."""
+    where = layout or Layout()
+    published = {lesson.id for lesson in course.lessons if not lesson.header.draft}
+    entries = [term for term in course.terms.terms if term.lesson_id in published]
+    users: dict[Term, list[str]] = {term: [] for term in entries}
+    for lesson in course.lessons:
+        if lesson.id in published:
+            for use in course.uses(lesson.id):
+                if use.term.lesson_id != lesson.id:
+                    users[use.term].append(lesson.id)
+    parts = [
+        "# Glossary",
+        f"{len(entries)} terms, each defined in the lesson that first needs it.",
+    ]
+    letter = ""
+    for term in sorted(entries, key=lambda term: term.title.casefold()):
+        initial = term.title[0].upper()
+        if initial != letter:
+            letter = initial
+            parts.append(f"## {letter}")
+        parts.append(_entry(term, course, users[term], where))
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(term: Term, course: Course, users: Sequence[str], layout: Layout) -> str:
+    lesson = course.lesson(term.lesson_id)
+    aliases = [name for name in term.definition.aliases if not _is_inflected(name, term.title)]
+    also = f" (also {', '.join(aliases)})" if aliases else ""
+    home = f"[{lesson.header.title}]({layout.source_path(lesson.id)}#{term.anchor})"
+    used = ", ".join(f"[{course.lesson(name).header.title}]({layout.source_path(name)})" for name in users)
+    places = f"From {home}." + (f" Used in {used}." if used else "")
+    return "\n\n".join(
+        [
+            f'<div class="tw-glossary-entry" id="{term.anchor}" markdown>',
+            f"**{term.title}**{also}",
+            _portable(term, lesson, layout),
+            f"<small>{places}</small>",
+            "</div>",
+        ]
+    )
+
+
+def _is_inflected(name: str, title: str) -> bool:
+    """Whether a name is only another form of the title, such as its plural."""
+    return name.casefold().startswith(title.casefold().rstrip("y")) and " " not in name[len(title) :]
+
+
+def _portable(term: Term, lesson: Lesson, layout: Layout) -> str:
+    """A definition's text with links that hold on a page at the site's root, and without footnotes."""
+    place = term.definition.place
+    source = lesson.cells[place.cell].source
+    folder = lesson.path.rsplit("/", 1)[0]
+    edits: list[Edit] = []
+    for link in lesson.prose.links:
+        start, end = link.place.start, link.place.end
+        if link.place.cell == place.cell and place.start <= start < place.end:
+            moved = rewritten_link(source[start:end], link.text, folder, lesson.id, layout, from_root=True)
+            edits.append((start - place.start, end - place.start, moved))
+    for note in lesson.prose.notes:
+        if note.place.cell == place.cell and place.start <= note.place.start < place.end:
+            edits.append((note.place.start - place.start, note.place.end - place.start, ""))
+    text = edited(source[place.start : place.end], edits)
+    title, _, body = text.partition("\n")
+    indent = len(title) - len(title.lstrip()) + 4
+    body = "\n".join(line[indent:] for line in body.split("\n")).strip("\n")
+    return re.sub(r"\\(?=[^\W\d_])", "", body)

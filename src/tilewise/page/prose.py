@@ -1,0 +1,137 @@
+"""Prose cells: terms linked, numbers quoted, links between lessons set, definitions given their anchors.
+
+In: a lesson's prose as written and its facts. Out: Markdown for each prose cell. Every change is an edit of a
+stretch of the source that ``tilewise.lesson.prose`` has found; code, fences and formulas are never touched.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from tilewise.course import Course
+from tilewise.errors import LessonError, raise_all
+from tilewise.lesson import Lesson
+from tilewise.lesson.prose import Definition
+from tilewise.numbers import Quoted, quote
+from tilewise.page.layout import Layout
+from tilewise.terms import Term, Use
+
+Edit = tuple[int, int, str]
+_ESCAPED = re.compile(r"\\(?=[^\W\d_])")
+_TITLE_LINE = re.compile(r'(?P<head>\s*\?\?\?\+?\s+definition\s*)"[^"]*"')
+
+
+def prose_cells(
+    lesson: Lesson,
+    course: Course,
+    layout: Layout,
+    published: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    stale: Collection[str],
+) -> dict[int, str]:
+    """The Markdown of each prose cell, by its index.
+
+    Raises:
+        LessonError: numbers that are not known or cannot be formatted; every one of them.
+    """
+    edits: dict[int, list[Edit]] = {index: [] for index, _ in lesson.prose.masked}
+    for use in course.uses(lesson.id):
+        edits[use.cell].append(_term_link(use, lesson, layout))
+    for definition in lesson.prose.definitions:
+        edits[definition.place.cell].append(_anchor(definition, lesson))
+    for link in lesson.prose.links:
+        source = lesson.cells[link.place.cell].source
+        written = source[link.place.start : link.place.end]
+        moved = rewritten_link(written, link.text, posixpath.dirname(lesson.path), lesson.id, layout)
+        if moved != written:
+            edits[link.place.cell].append((link.place.start, link.place.end, moved))
+    errors: list[LessonError] = []
+    for mention in lesson.prose.numbers:
+        try:
+            quoted = quote(mention, lesson, published, records)
+        except LessonError as error:
+            errors.append(error)
+            continue
+        edits[mention.place.cell].append((mention.place.start, mention.place.end, _number(quoted, stale)))
+    raise_all(errors)
+    for index, masked in lesson.prose.masked:
+        edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
+    return {index: edited(lesson.cells[index].source, changes) for index, changes in edits.items()}
+
+
+def edited(source: str, edits: Sequence[Edit]) -> str:
+    """A text with stretches of it replaced; an edit inside another one's stretch is left out."""
+    parts: list[str] = []
+    done = 0
+    for start, end, text in sorted(edits):
+        if start < done:
+            continue
+        parts += (source[done:start], text)
+        done = end
+    return "".join([*parts, source[done:]])
+
+
+def tooltip(term: Term) -> str:
+    """The first sentence of a term's definition, fit for a Markdown link's title."""
+    plain = term.first_sentence.replace("$", "").replace('"', "”").replace("\\", "")
+    return escape(plain, quote=False).replace("|", "¦")
+
+
+def _term_link(use: Use, lesson: Lesson, layout: Layout) -> Edit:
+    word = lesson.cells[use.cell].source[use.start : use.end]
+    target = f"{layout.source_link(lesson.id, use.term.lesson_id)}#{use.term.anchor}"
+    return (use.start, use.end, f'[{word}]({target} "{tooltip(use.term)}"){{ .tw-term }}')
+
+
+def _anchor(definition: Definition, lesson: Lesson) -> Edit:
+    source = lesson.cells[definition.place.cell].source
+    end = source.find("\n", definition.place.start)
+    line = source[definition.place.start : end if end >= 0 else len(source)]
+    match = _TITLE_LINE.match(line)
+    assert match is not None
+    title = f'{match["head"]}"*{definition.title}*{{ #{definition.anchor} .tw-term-title }}"'
+    return (definition.place.start, definition.place.start + match.end(), title)
+
+
+def rewritten_link(
+    written: str, target: str, folder: str, lesson_id: str, layout: Layout, from_root: bool = False
+) -> str:
+    """A Markdown link whose target, true on disk, is true on the site.
+
+    Args:
+        written: the whole link.
+        target: its target.
+        folder: the folder of the file it stands in, e.g. ``lessons/kernels``.
+        lesson_id: the lesson on whose page it will stand.
+        layout: where things are.
+        from_root: it will stand on a page at the site's root instead.
+    """
+    path, mark, fragment = target.partition("#")
+    if "://" in path or not path or path.startswith("/"):
+        return written
+    full = posixpath.normpath(posixpath.join(folder, path))
+    if full.startswith("lessons/") and full.endswith(".py"):
+        other = full.removeprefix("lessons/").removesuffix(".py")
+        moved = layout.source_path(other) if from_root else layout.source_link(lesson_id, other)
+    elif full.startswith("docs/"):
+        page = full.removeprefix("docs/")
+        moved = page if from_root else layout.page_link(lesson_id, page)
+    else:
+        return written
+    new = f"{moved}{mark}{fragment}" or "#"
+    at = written.rfind(target)
+    return f"{written[:at]}{new}{written[at + len(target) :]}"
+
+
+def _number(quoted: Quoted, stale: Collection[str]) -> str:
+    is_stale = quoted.path.split(".")[0] in stale
+    mark = " tw-stale" if is_stale else ""
+    source = f"{quoted.source}; no longer current" if is_stale else quoted.source
+    return (
+        f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" title="{escape(source)}">'
+        f"{escape(quoted.text, quote=False)}</span>"
+    )
