@@ -1,7 +1,8 @@
 """A run's own accesses, step by step, as figures draw them.
 
-In: ``run.accesses`` of a simulated run and the launch it belongs to. Out: buffers with their shapes, and for every
-step which threads read or wrote which elements, on which source line. Tracing is left to the simulator.
+In: ``run.accesses`` of a simulated run and the launch it belongs to. Out: buffers with their shapes, and
+for every step which threads read or wrote which elements, on which source line. Tracing is left to the
+simulator.
 """
 
 from __future__ import annotations

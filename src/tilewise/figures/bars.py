@@ -1,7 +1,7 @@
 """Horizontal bars with their labels on the left and their values at the end.
 
-In: numbers by label, or by label and series. Out: a Figure of kind ``chart``. Predictions and waste are hatched, so
-that colour is not the only sign; drawing is left to ``web/figures/chart.js``.
+In: numbers by label, or by label and series. Out: a Figure of kind ``chart``. Predictions and waste are
+hatched, so that colour is not the only sign; drawing is left to ``web/figures/chart.js``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from tilewise.figures import theme
 from tilewise.figures.chart import Range, axis, base_layout
-from tilewise.figures.figure import Figure, number
+from tilewise.figures.figure import Figure
+from tilewise.figures.values import number
 
 
 def bars(

@@ -1,7 +1,8 @@
 """The grid and block explorer: who is who in a launch, flat or in space.
 
-In: a grid and a block (or a launch), perhaps the problem's extent and a traced run. Out: a Figure whose script has
-sliders for the sizes, a 2-D/3-D switch, a selected thread and a step. Drawing is left to ``web/figures/block_grid.js``.
+In: a grid and a block (or a launch), perhaps the problem's extent and a traced run. Out: a Figure whose
+script has sliders for the sizes, a 2-D/3-D switch, a selected thread and a step. Drawing is left to
+``web/figures/block_grid.js``.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def block_grid(
         title: what is to be seen, as a statement.
         caption: what the figure shows, read alone.
         extent: cells of the problem in x, y, z; threads outside are idle and hatched.
-        run: a traced run of this launch. The slider then goes through its steps, the array panel shows which elements
-            each step touches, and the sizes are fixed: another launch would have other accesses.
+        run: a traced run of this launch. The slider then goes through its steps, the array panel shows which
+            elements each step touches, and the sizes are fixed: another launch would have other accesses.
         arrays: the buffers to show with a run, in this order.
         shapes: shape of a buffer by name, where the launch does not say it.
         axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
@@ -89,8 +90,8 @@ def block_grid(
         title=title,
         caption=caption,
         alt=alt or launch_text(grid_dims, block_dims, problem),
-        height=560 if steps is None else 680,
-        narrow_height=760 if steps is None else 880,
+        height=560 if steps is None else _height(steps, grid_dims, block_dims),
+        narrow_height=800 if steps is None else _height(steps, grid_dims, block_dims) + 270,
         kind="block_grid",
         spec=spec,
         steps=_block_texts(grid_dims, block_dims, problem, names) if steps is None else steps.texts(),
@@ -102,15 +103,16 @@ def launch_text(grid: Dims, block: Dims, extent: Dims | None) -> str:
     blocks, per_block = total(grid), total(block)
     warps = -(-per_block // WARP)
     said = (
-        f"A grid of {_by(grid)} blocks, each of {_by(block)} threads: {blocks:,} blocks, {blocks * per_block:,} threads, "
-        f"{warps:,} {'warp' if warps == 1 else 'warps'} in each block."
+        f"A grid of {_by(grid)} blocks, each of {_by(block)} threads: {blocks:,} blocks, "
+        f"{blocks * per_block:,} threads, {warps:,} {'warp' if warps == 1 else 'warps'} in each block."
     )
     if extent is None:
         return said
     covered = 1
     for axis in range(3):
         covered *= min(extent[axis], grid[axis] * block[axis])
-    return f"{said} The problem has {_by(extent)} cells: {covered:,} threads work, {blocks * per_block - covered:,} are idle."
+    idle = blocks * per_block - covered
+    return f"{said} The problem has {_by(extent)} cells: {covered:,} threads work, {idle:,} are idle."
 
 
 def _by(size: Dims) -> str:
@@ -145,3 +147,15 @@ def _ends(grid: Dims, block: Dims, most: Mapping[str, int | Sequence[int]]) -> d
         wanted = dims(most[name], f"most[{name!r}]") if name in most else usual[name]
         ends[name] = [max(pair) for pair in zip(wanted, start, strict=True)]
     return ends
+
+
+def _height(steps: Steps, grid: Dims, block: Dims) -> int:
+    """Return room for a run: its launch is fixed, so the drawing's height is known."""
+    flat = grid[1] * block[1] * grid[2] * block[2] == 1
+    columns, rows = (
+        (32, -(-total(block) // WARP) * grid[0]) if flat else (grid[0] * block[0], grid[1] * block[1])
+    )
+    cell = min(46, 440 // columns)
+    stage = int(np.clip(rows * cell + 28 * (grid[0] if flat else grid[1]), 280, 420))
+    deepest = max(b.shape[0] if len(b.shape) == 2 else -(-b.shape[0] // 32) for b in steps.buffers)
+    return 40 + stage + 30 + int(np.clip(30 + 20 * deepest, 60, 190)) + 40 + 40

@@ -1,7 +1,7 @@
 """What all charts share: a layout without a ground of its own, and axes with units.
 
-In: a height, labels, ends. Out: parts of a Plotly specification whose colours are role tokens. What stands on the
-axes is left to the charts.
+In: a height, labels, ends. Out: parts of a Plotly specification whose colours are role tokens. What
+stands on the axes is left to the charts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, 
         "tickfont": {"size": 12, "color": theme.token("muted")},
     }
     if log:
-        made |= {"type": "log", "dtick": 1, "exponentformat": "SI", "minexponent": 3}
+        made |= {"type": "log", "dtick": 1, "tickformat": "~s" if ends and ends[0] >= 0.5 else ",~g"}
     if ends:
         made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
         if log and made["range"][1] - made["range"][0] < 1.5:

@@ -1,7 +1,7 @@
 """Index arithmetic of a launch: which thread stands where, in CUDA's order.
 
-In: grid and block sizes in x, y, z. Out: block, thread, warp, lane and global index of every thread, as arrays in
-linear order. ``web/figures/launch.js`` says the same to the browser and is tested against this.
+In: grid and block sizes in x, y, z. Out: block, thread, warp, lane and global index of every thread, as
+arrays in linear order. ``web/figures/launch.js`` says the same to the browser and is tested against this.
 """
 
 from __future__ import annotations

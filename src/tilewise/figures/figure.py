@@ -1,21 +1,19 @@
 """A figure: a statement, a caption, a text alternative and a specification that the site's script draws.
 
-In: what a lesson's call computed, with NumPy values allowed anywhere. Out: plain JSON, the HTML that holds the
-figure on a page, and the form that notebooks draw. Drawing is left to ``web/figures``.
+In: what a lesson's call computed, with NumPy values allowed anywhere. Out: plain JSON, the HTML that
+holds the figure on a page, and the form that notebooks draw. Drawing is left to ``web/figures``.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import numpy as np
-
-from tilewise.figures import theme
+from tilewise.figures import still, theme
+from tilewise.figures.values import plain
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,8 @@ class Figure:
             f'<figure class="tw-figure"{name} data-figure="{escape(url)}" data-kind="{escape(self.kind)}" '
             f'style="{style}">\n'
             f'<p class="tw-figure-title">{escape(self.title)}</p>\n'
-            '<div class="tw-figure-body"><noscript><p class="tw-figure-note">This figure is drawn by a script, and '
-            "scripts are switched off here. The text below says what it shows.</p></noscript></div>\n"
+            '<div class="tw-figure-body"><noscript><p class="tw-figure-note">This figure is drawn by a '
+            "script, and scripts are switched off here. The text below says what it shows.</p></noscript></div>\n"
             f"<figcaption>{escape(self.caption)}</figcaption>\n"
             '<details class="tw-figure-alt"><summary>The same as text</summary>'
             f"<p>{escape(self.alt)}</p>{listed}</details>\n"
@@ -112,51 +110,9 @@ class Figure:
         Args:
             scheme: which colours the roles become.
         """
-        from tilewise.figures import still
-
         spec: dict[str, Any] = theme.resolve(still.chart(self.kind, self.spec, self.title), scheme)
         return spec
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """What Jupyter and VS Code draw; Plotly's own renderer is theirs."""
         return {"application/vnd.plotly.v1+json": self.plotly(), "text/plain": self.text()}
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; a number that is not finite becomes None.
-
-    Raises:
-        TypeError: the value is of a type that a figure cannot hold.
-    """
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return _rounded(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | range):
-        return [plain(entry) for entry in value]
-    raise TypeError(f"a figure cannot hold a {type(value).__name__}; give numbers, text, lists or arrays")
-
-
-def number(value: float) -> str:
-    """Return a number as a reader wants it: four significant digits, thousands apart, no exponent up to 10^9."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else str(value)
-    size = math.floor(math.log10(abs(value)))
-    if not -4 <= size < 9:
-        return f"{value:.3e}"
-    digits = max(0, 3 - size)
-    written = f"{round(value, 3 - size):,.{digits}f}"
-    return written.rstrip("0").rstrip(".") if digits else written
-
-
-def _rounded(value: float) -> float | int | None:
-    if not math.isfinite(value):
-        return None
-    short = float(f"{value:.7g}")
-    return int(short) if short.is_integer() and abs(short) < 2**53 else short

@@ -1,7 +1,7 @@
 """Heat maps of matrices side by side, with a slider where they come in steps.
 
-In: matrices, or stacks of them, with names. Out: a Figure of kind ``chart``; on a narrow screen the maps stand one
-below the other. Every step shares one scale, so that a colour means the same value throughout.
+In: matrices, or stacks of them, with names. Out: a Figure of kind ``chart``; on a narrow screen the maps
+stand one below the other. Every step shares one scale, so that a colour means the same value throughout.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def heat_map(
         }
         if at and rows == shared:
             layout[f"yaxis{suffix}"]["title"] = {"text": ""}
-            patch["layout"][f"yaxis{suffix}"] = {"title": {"text": rows}}
+            patch["layout"][f"yaxis{suffix}"] = {"title": axis(rows)["title"]}
         shared = rows
         layout["annotations"].append(_name(name, wide[at]))
         patch["layout"][f"xaxis{suffix}"] = {"domain": narrow[at][0]}
@@ -209,8 +209,8 @@ def _map(
 
 def _said(stacks: Mapping[str, Floats]) -> str:
     parts = [
-        f"{name} has {stack.shape[1]} rows and {stack.shape[2]} columns, with values from {np.nanmin(stack):.3g} to "
-        f"{np.nanmax(stack):.3g}"
+        f"{name} has {stack.shape[1]} rows and {stack.shape[2]} columns, with values from "
+        f"{np.nanmin(stack):.3g} to {np.nanmax(stack):.3g}"
         for name, stack in stacks.items()
     ]
     return "Heat maps: " + "; ".join(parts) + "."

@@ -1,7 +1,7 @@
 """Lines and points against an axis, each labelled where it ends.
 
-In: series with roles, perhaps reference lines. Out: a Figure of kind ``chart``. Measured series are solid with filled
-marks, predicted ones dashed with open marks; drawing is left to ``web/figures/chart.js``.
+In: series with roles, perhaps reference lines. Out: a Figure of kind ``chart``. Measured series are solid
+with filled marks, predicted ones dashed with open marks; drawing is left to ``web/figures/chart.js``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from tilewise.figures import theme
 from tilewise.figures.chart import Range, axis, base_layout
-from tilewise.figures.figure import Figure, number
+from tilewise.figures.figure import Figure
+from tilewise.figures.values import number
 
 Numbers = npt.ArrayLike
 Floats = npt.NDArray[np.float64]
@@ -91,7 +92,8 @@ def line_chart(
         alt: the text alternative; by default made from labels and axes.
 
     Raises:
-        ValueError: a series is empty, its x and y differ in length, or a log axis meets a number that is not positive.
+        ValueError: a series is empty, its x and y differ in length, or a log axis meets a number that is not
+            positive.
     """
     points = [_points(one, log_x, log_y) for one in series]
     if not points:

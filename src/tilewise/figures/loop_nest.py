@@ -1,7 +1,7 @@
 """A loop nest that folds into a grid: which loops become axes, which stay inside the thread.
 
-In: loops with their lengths, and stages that say which loop became which axis. Out: a Figure with a slider over the
-stages and a 2-D/3-D switch. Drawing is left to ``web/figures/loop_nest.js``.
+In: loops with their lengths, and stages that say which loop became which axis. Out: a Figure with a
+slider over the stages and a 2-D/3-D switch. Drawing is left to ``web/figures/loop_nest.js``.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ def _stage_text(number: int, stage: Stage, loops: Sequence[Loop]) -> str:
             passes *= loop.length
     inside = [loop.name for loop in loops if loop.name not in stage.axes]
     return (
-        f"Stage {number}: {stage.text} {threads:,} {'thread' if threads == 1 else 'threads'}, each with {passes:,} "
-        f"{'pass' if passes == 1 else 'passes'}" + (f" over {', '.join(inside)}." if inside else ".")
+        f"Stage {number}: {stage.text} {threads:,} {'thread' if threads == 1 else 'threads'}, each with "
+        f"{passes:,} {'pass' if passes == 1 else 'passes'}"
+        + (f" over {', '.join(inside)}." if inside else ".")
     )

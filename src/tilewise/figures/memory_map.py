@@ -1,7 +1,7 @@
 """A memory map: the elements of arrays as cells, and who touches them at each step of a run.
 
-In: a traced run and its launch. Out: a Figure with a slider over the run's steps. Which accesses there were is the
-simulator's word; drawing is left to ``web/figures/memory_map.js``.
+In: a traced run and its launch. Out: a Figure with a slider over the run's steps. Which accesses there
+were is the simulator's word; drawing is left to ``web/figures/memory_map.js``.
 """
 
 from __future__ import annotations

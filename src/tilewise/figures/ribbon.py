@@ -51,15 +51,15 @@ def ribbon(
     count = _ceil(n, block)
     said = (
         f"An array {array} of {n:,} elements under {count:,} blocks of {block:,} threads. "
-        f"Thread t of block b takes element b · {block:,} + t. The last block, {count - 1:,}, starts at element "
-        f"{(count - 1) * block:,}; {count * block - n:,} of its threads are idle."
+        f"Thread t of block b takes element b · {block:,} + t. The last block, {count - 1:,}, starts at "
+        f"element {(count - 1) * block:,}; {count * block - n:,} of its threads are idle."
     )
     return Figure(
         title=title,
         caption=caption,
         alt=alt or said,
         height=460,
-        narrow_height=560,
+        narrow_height=490,
         kind="ribbon",
         spec={"n": n, "block": block, "blocks": sizes, "most": most or 2 * n, "array": array},
         steps=rows,

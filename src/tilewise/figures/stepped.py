@@ -1,7 +1,8 @@
 """A slider over charts: the same axes, other data at each step.
 
-In: charts that share their axes' labels, and a label for each. Out: one Figure of kind ``chart`` with frames, whose
-axes hold all steps so that nothing jumps. It leaves the charts' own layout to the first of them.
+In: charts that share their axes' labels, and a label for each. Out: one Figure of kind ``chart`` with
+frames, whose axes hold all steps so that nothing jumps. It leaves the charts' own layout to the first of
+them.
 """
 
 from __future__ import annotations

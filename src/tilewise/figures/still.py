@@ -1,7 +1,7 @@
 """The view of a figure that needs no script of ours: what a notebook draws, and what Plotly validates.
 
-In: a figure's kind and specification. Out: a Plotly figure with role tokens for colours. It shows the first state;
-the site's explorers show all of them.
+In: a figure's kind and specification. Out: a Plotly figure with role tokens for colours. It shows the
+first state; the site's explorers show all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewise.figures import dims, theme
 from tilewise.figures.chart import axis, base_layout
-from tilewise.figures.figure import plain
+from tilewise.figures.values import plain
 
 
 def chart(kind: str, spec: Mapping[str, Any], title: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A timeline: who is busy when, on rows such as host, stream or SM.
 
-In: spans with a start and an end. Out: a Figure with a slider that moves through the moments at which something
-starts or ends. Drawing is left to ``web/figures/timeline.js``; what the times are is the lesson's business.
+In: spans with a start and an end. Out: a Figure with a slider that moves through the moments at which
+something starts or ends. Drawing is left to ``web/figures/timeline.js``; what the times are is the
+lesson's business.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewise.figures import theme
 from tilewise.figures.figure import Figure
+from tilewise.figures.values import number
 
 
 @dataclass(frozen=True)
@@ -60,23 +62,16 @@ def timeline(
             raise ValueError(f"the span {span.label!r} ends at {span.stop}, before it starts at {span.start}")
     rows = list(dict.fromkeys(span.row for span in every))
     moments = sorted({span.start for span in every} | {span.stop for span in every})
-    texts = tuple(
-        f"{span.row}: {span.label}"
-        + (
-            "."
-            if schematic
-            else f", from {span.start:,.6g} to {span.stop:,.6g} {unit} ({span.stop - span.start:,.4g} {unit})."
-        )
-        for span in sorted(every, key=lambda span: (span.start, rows.index(span.row)))
-    )
-    length = "not to scale" if schematic else f"over {moments[-1] - moments[0]:,.6g} {unit}"
+    ordered = sorted(every, key=lambda span: (span.start, rows.index(span.row)))
+    texts = tuple(f"{span.row}: {span.label}{'' if schematic else _when(span, unit)}." for span in ordered)
+    length = "not to scale" if schematic else f"over {number(moments[-1] - moments[0])} {unit}"
     return Figure(
         title=title,
         caption=caption,
         alt=alt
         or f"A timeline with the rows {', '.join(rows)}, {length}; its spans in order of start follow.",
         height=140 + 56 * len(rows),
-        narrow_height=190 + 60 * len(rows),
+        narrow_height=160 + 60 * len(rows),
         kind="timeline",
         spec={
             "rows": rows,
@@ -90,3 +85,8 @@ def timeline(
         },
         steps=texts,
     )
+
+
+def _when(span: Span, unit: str) -> str:
+    length = number(span.stop - span.start)
+    return f", from {number(span.start)} to {number(span.stop)} {unit} ({length} {unit})"

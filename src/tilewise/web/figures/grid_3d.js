@@ -1,6 +1,7 @@
 // The launch in space: the same threads, in the same order, as cubes.
 // In: a launch, who is selected, who acts. Out: a scene for space.js. A launch with one axis shows lane, warp and block
-// as its three axes, since a single row of cubes says nothing.
+// as its three axes, since a single row of cubes says nothing. x runs right, y towards the reader and z down, so that
+// the first layer lies on top and reads like the flat view.
 
 import { tint } from "./grid_2d.js";
 import { threadAt, total, usedAxes, works } from "./launch.js";
@@ -38,30 +39,32 @@ export function scene(launch, names, { selected, preview, acting }, colour, fami
   }
   return {
     cubes,
+    pin: { at: cubes[selected].at, colour: colour("lane") },
     marked,
     names: blockNames(launch, single),
     axes: single ? ["lane", "warp in block", "block"] : names,
     ink: colour("ink"),
-    wire: colour("waste"),
+    wire: colour.over("waste", 0.6),
     family,
   };
 }
 
 function place(who, single) {
-  if (single) return [who.lane, who.warp, who.linearBlock * 2.2];
+  if (single) return [who.lane, who.warp, who.linearBlock * 3.5];
   return who.position.map((p, axis) => p + who.block[axis] * GAP);
 }
 
 function blockNames({ grid, block, count }, single) {
   const each = total(block);
   const blocks = Math.ceil(count / each);
-  if (blocks > 27) return [];
-  return Array.from({ length: blocks }, (_, b) => {
+  if (blocks > 48) return [];
+  const labelled = single ? blocks : Math.min(blocks, grid[0] * grid[1]);
+  return Array.from({ length: labelled }, (_, b) => {
     const who = threadAt(b * each, grid, block);
     const at = place(who, single);
     if (single) return { at: [-2.5, 0, at[2]], text: String(b) };
     const middle = at.map((side, axis) => side + (block[axis] - 1) / 2);
-    middle[2] = at[2] + block[2] - 0.1;
+    middle[2] = at[2] - 0.85;
     return { at: middle, text: `(${who.block.slice(0, grid[2] > 1 ? 3 : 2).join(", ")})` };
   });
 }

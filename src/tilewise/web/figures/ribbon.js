@@ -170,7 +170,7 @@ export function ribbon(body, figure, memory) {
     const columns = Math.min(WARP, width());
     const rows = Math.ceil(width() / columns);
     const cellWidth = (room - 4) / columns;
-    const cellHeight = Math.min(26, cellWidth * 1.4, height / rows);
+    const cellHeight = Math.min(26, cellWidth * 2, height / rows);
     const first = state.block * width();
     const parts = [
       `<text class="tw-label" x="2" y="${TOP + 16}">block ${grouped(state.block)}: threads 0 to ${grouped(width() - 1)}, a warp a row</text>`,

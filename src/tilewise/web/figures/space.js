@@ -27,14 +27,14 @@ const TRIANGLES = [
   [3, 0, 4],
   [3, 4, 7],
 ];
-// Light of each pair of triangles: below, above, and the four sides. Lamps would depend on how an axis is turned.
-const SHADES = [0.7, 1, 0.92, 0.82, 0.92, 0.82];
+// Light of each pair of triangles: above (z runs down), below, and the four sides.
+const SHADES = [1, 0.7, 0.9, 0.8, 0.9, 0.8];
 const WIRE = [0, 1, 2, 3, 0, 4, 5, 1, 5, 6, 2, 6, 7, 3, 7, 4];
 
 /**
  * @typedef {{at: number[], size: number, colour: string, hollow?: boolean}} Cube
  * @typedef {{at: number[], text: string}} Name
- * @typedef {{cubes: Cube[], marked: {cube: Cube, colour: string, width: number}[], names: Name[],
+ * @typedef {{cubes: Cube[], pin?: {at: number[], colour: string}, marked: {cube: Cube, colour: string, width: number}[], names: Name[],
  *   axes: string[], ink: string, wire: string, family: string}} Scene
  */
 
@@ -84,7 +84,7 @@ export function space(root, { onPreview = () => {}, onSelect = () => {} }) {
 }
 
 /** @param {Scene} scene */
-function traces({ cubes, marked, names, ink, wire, family }) {
+function traces({ cubes, pin, marked, names, ink, wire, family }) {
   const mesh = { x: [], y: [], z: [], i: [], j: [], k: [], facecolor: [] };
   for (const cube of cubes) {
     if (cube.hollow) continue;
@@ -134,12 +134,29 @@ function traces({ cubes, marked, names, ink, wire, family }) {
       showlegend: false,
     },
     ...marked.map(({ cube, colour, width }) => lines([cube], colour, width)),
+    ...(pin ? [needle(cubes, pin)] : []),
   ];
 }
 
+/** A needle that sticks in a cube and ends above all others, so that a hidden cube can be found. */
+function needle(cubes, { at: [x, y, z], colour }) {
+  const above = Math.min(...cubes.map((cube) => cube.at[2])) - 2;
+  return {
+    type: "scatter3d",
+    mode: "lines+markers",
+    x: [x, x],
+    y: [y, y],
+    z: [z, above],
+    line: { color: colour, width: 4 },
+    marker: { color: colour, size: [0, 7], line: { width: 0 } },
+    hoverinfo: "skip",
+    showlegend: false,
+  };
+}
+
 /** @param {Scene} scene */
-function layout({ cubes, axes, ink, family }, width, height) {
-  const axis = (name, reversed) => ({
+function layout({ cubes, names, axes, ink, family }, width, height) {
+  const axis = (name, range, reversed) => ({
     title: { text: name, font: { size: 13, color: ink, family } },
     showticklabels: false,
     showgrid: false,
@@ -148,15 +165,16 @@ function layout({ cubes, axes, ink, family }, width, height) {
     showspikes: false,
     showbackground: false,
     ticks: "",
-    autorange: reversed ? "reversed" : true,
+    range: reversed ? [...range].reverse() : range,
   });
-  const spread = [0, 1, 2].map((at) => {
-    const all = cubes.map((cube) => cube.at[at]);
-    return Math.max(...all) - Math.min(...all) + 1;
+  const ends = [0, 1, 2].map((at) => {
+    const all = [...cubes, ...names].map((thing) => thing.at[at]);
+    return [Math.min(...all) - 0.5, Math.max(...all) + 0.5];
   });
-  // Plotly scales the box so that the product of its sides is 1: a long launch needs a camera farther away.
-  const reach = Math.max(...spread) / Math.cbrt(spread[0] * spread[1] * spread[2]);
-  const away = 1.25 * reach ** 0.9 * Math.max(1, (0.9 * height) / width);
+  ends[2][0] -= 2; // the needle and the blocks' names stand above
+  const spread = ends.map(([first, last]) => last - first);
+  const sides = spread.map((side) => side / Math.max(...spread));
+  const away = 0.85 * Math.hypot(...sides) * Math.max(1, (0.8 * height) / width);
   return {
     width,
     height,
@@ -165,15 +183,16 @@ function layout({ cubes, axes, ink, family }, width, height) {
     showlegend: false,
     uirevision: "camera",
     scene: {
-      aspectmode: "data",
+      aspectmode: "manual",
+      aspectratio: { x: sides[0], y: sides[1], z: sides[2] },
       dragmode: "orbit",
       bgcolor: "rgba(0,0,0,0)",
-      xaxis: axis(axes[0], false),
-      yaxis: axis(axes[1], true),
-      zaxis: axis(axes[2], false),
+      xaxis: axis(spread[0] > 1 ? axes[0] : "", ends[0], false),
+      yaxis: axis(spread[1] > 1 ? axes[1] : "", ends[1], true),
+      zaxis: axis(spread[2] > 3 ? axes[2] : "", ends[2], true),
       camera: {
         eye: { x: 0.5 * away, y: -1.15 * away, z: 0.95 * away },
-        center: { x: 0, y: 0, z: -0.05 },
+        center: { x: 0, y: 0, z: 0 },
       },
       uirevision: "camera",
     },

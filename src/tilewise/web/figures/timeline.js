@@ -70,9 +70,10 @@ export function timeline(body, figure, memory) {
     const waste = span.role === "waste";
     const name = waste ? "tw-span-waste" : `tw-span tw-role-${span.role}`;
     const fill = waste ? ` fill="url(#${hatch})"` : "";
+    const over = from + span.label.length * CHARACTER > stage.clientWidth - 4;
     const label = room
       ? `<text class="tw-span-label" x="${from + 6}" y="${y + BAR / 2 + 4.5}">${escaped(span.label)}</text>`
-      : `<text class="tw-span-label tw-outside" x="${from}" y="${y - 5}">${escaped(span.label)}</text>`;
+      : `<text class="tw-span-label" text-anchor="${over ? "end" : "start"}" x="${over ? to : from}" y="${y - 5}">${escaped(span.label)}</text>`;
     return (
       `<g><rect class="tw-later" x="${from + done}" y="${y}" width="${wide - done}" height="${BAR}"/>` +
       `<rect class="${name}"${fill} x="${from}" y="${y}" width="${done}" height="${BAR}"/>` +

@@ -1,0 +1,53 @@
+"""Numbers as figures hold and write them.
+
+In: Python and NumPy values. Out: what JSON can hold, and numbers as a reader wants them. Which values
+there are is left to the figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it; a number that is not finite becomes None.
+
+    Raises:
+        TypeError: the value is of a type that a figure cannot hold.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return _rounded(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain(entry) for entry in value]
+    raise TypeError(f"a figure cannot hold a {type(value).__name__}: give numbers, text, lists or arrays")
+
+
+def number(value: float) -> str:
+    """Return a number as a reader wants it: four significant digits, thousands apart, no exponent up to 10^9."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    size = math.floor(math.log10(abs(value)))
+    if not -4 <= size < 9:
+        return f"{value:.3e}"
+    digits = max(0, 3 - size)
+    written = f"{round(value, 3 - size):,.{digits}f}"
+    return written.rstrip("0").rstrip(".") if digits else written
+
+
+def _rounded(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.7g}")
+    return int(short) if short.is_integer() and abs(short) < 2**53 else short
