@@ -150,7 +150,7 @@ def _node(course: Course, name: str, place: tuple[float, float], href: str, kind
         )
     target = escape(href)
     return (
-        f'<g role="listitem"><a class="{classes}" xlink:href="{target}" href="{target}" aria-label="{label}"'
+        f'<g role="listitem"><a class="{classes}" xlink:href="{target}" aria-label="{label}"'
         f"{current}><title>{label}</title>{inside}</a></g>"
     )
 
