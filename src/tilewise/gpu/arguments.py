@@ -100,8 +100,8 @@ def check_launch(
         )
     if function.max_threads is not None and total > function.max_threads:
         raise KernelError(
-            f'kernel "{kernel}": block={_short(threads)} has {total} threads, and the kernel promises at most '
-            f"{function.max_threads} by __launch_bounds__. Launch fewer or change the promise."
+            f'kernel "{kernel}": block={_short(threads)} has {total} threads, and the kernel promises '
+            f"at most {function.max_threads} by __launch_bounds__. Launch fewer or change the promise."
         )
     if function.cluster and any(many % few for many, few in zip(blocks, function.cluster, strict=True)):
         raise KernelError(

@@ -1,0 +1,361 @@
+"""Comparing results: arrays with a reference, and pseudocode with the kernel it explains.
+
+In: arrays, or a pseudocode function, a kernel and cases. Out: nothing where all is equal within the
+tolerance, else one line with the place and both values. Running a kernel is left to `kernel`, showing to the sink.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import Array, Case, Recipe, ceil_div, shape_text
+from tilewise.errors import LessonError
+from tilewise.gpu.arguments import is_device_array
+from tilewise.gpu.cupy_backend import to_host
+from tilewise.gpu.kernel import Kernel, Launch, backend
+from tilewise.pseudocode import shuffle_seed
+from tilewise.pseudocode_source import check_no_flat_index, place_of
+
+Pseudocode = Callable[..., Any]
+
+
+class CheckError(AssertionError):
+    """Results differ by more than the tolerance."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two arrays of one shape are apart."""
+
+    count: int
+    """Elements compared."""
+    wrong: int
+    """Elements outside the tolerance."""
+    largest_error: float
+    """Largest absolute difference; infinite where only one of the two is NaN."""
+    index: tuple[int, ...]
+    """Where that is."""
+    actual: Any
+    """The value there."""
+    expected: Any
+    """The value that the reference has there."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a call of `agree` compared, for those who want to compare it again."""
+
+    pseudocode: Pseudocode
+    """The function."""
+    kernel: Kernel
+    """The kernel."""
+    cases: tuple[Case, ...]
+    """The cases."""
+    rtol: float
+    """Relative tolerance."""
+    atol: float
+    """Absolute tolerance."""
+
+
+_recorder: contextvars.ContextVar[list[Agreement] | None] = contextvars.ContextVar("agreements", default=None)
+
+
+def check(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, name: str | None = None) -> None:
+    """Compare a result with its reference and show that they are equal.
+
+    Args:
+        actual: the result, an array or a number.
+        expected: the reference, of the same shape.
+        rtol: allowed difference as a share of the reference's value; 0 asks for equality.
+        atol: allowed difference besides.
+        name: what it is called on the page.
+
+    Raises:
+        CheckError: shapes differ, or an element is outside rtol * |expected| + atol. NaN equals only NaN.
+    """
+    label = name or "result"
+    left, right = _host(actual), _host(expected)
+    if left.shape != right.shape:
+        raise CheckError(
+            f"{label} has shape {left.shape} and its reference {right.shape}. Compare arrays of one shape."
+        )
+    found = difference(left, right, rtol, atol)
+    if found.wrong:
+        raise CheckError(
+            f"{label}: {found.wrong} of {found.count} values are off by more than "
+            f"{_tolerance(rtol, atol)}. Largest error {found.largest_error:.6g} at {_index(found.index)}: "
+            f"{found.actual}, expected {found.expected}."
+        )
+    from tilewise.outputs import CheckOutput, sink
+
+    sink().add(CheckOutput(label, found.count, found.largest_error, float(rtol), float(atol)))
+
+
+def agree(
+    pseudocode: Pseudocode,
+    kernel: Kernel,
+    cases: Sequence[Case],
+    rtol: float = 0.0,
+    atol: float = 0.0,
+) -> None:
+    """Run pseudocode and kernel on the same cases and show that they write the same.
+
+    Kernel and pseudocode take their arguments from a case by their own parameter names; arrays keep their
+    shape. Both get fresh copies with poisoned outputs. Every array that the kernel may write is compared.
+
+    Args:
+        pseudocode: one function that writes into its arrays and returns nothing.
+        kernel: the kernel it explains.
+        cases: at least two of them must not divide, as `does_not_divide` defines it, and differ in size.
+        rtol: allowed difference as a share of the pseudocode's value.
+        atol: allowed difference besides.
+
+    Raises:
+        CheckError: they differ; the message names case, array, index and both values.
+        LessonError: the cases all divide, the pseudocode flattens an index, does not take an array that the
+            kernel writes, or leaves one as it was in every case.
+    """
+    cases = tuple(cases)
+    check_pair(pseudocode, kernel, cases)
+    recorder = _recorder.get()
+    if recorder is not None:
+        recorder.append(Agreement(pseudocode, kernel, cases, rtol, atol))
+    largest = compare(pseudocode, kernel, cases, kernel_results(kernel, cases), rtol, atol)
+    from tilewise.outputs import AgreeOutput, sink
+
+    sink().add(
+        AgreeOutput(
+            pseudocode.__name__,
+            kernel.name,
+            tuple(_sizes(kernel, case) for case in cases),
+            written_names(kernel),
+            largest,
+            float(rtol),
+            float(atol),
+            backend(),
+        )
+    )
+
+
+def check_pair(pseudocode: Pseudocode, kernel: Kernel, cases: Sequence[Case]) -> None:
+    """Whether the pair can be compared at all, before anything runs.
+
+    Raises:
+        LessonError: see `agree`.
+    """
+    path, line = place_of(pseudocode)
+    title = f'agree({pseudocode.__name__}, kernel "{kernel.name}")'
+    check_no_flat_index(pseudocode)
+    takes = inspect.signature(pseudocode).parameters
+    for name in written_names(kernel):
+        if name not in takes:
+            raise LessonError(
+                path,
+                line,
+                f'{title}: the pseudocode does not take "{name}", which the kernel writes.',
+                f"Add the parameter {name} and write it.",
+            )
+    ragged = {_sizes(kernel, one) for one in cases if does_not_divide(kernel.on(one))}
+    if len(ragged) < 2:
+        raise LessonError(
+            path,
+            line,
+            f"{title}: {len(ragged)} of the cases have a size of their own that the block does not divide; "
+            "two are needed, since mistakes at the edge show at such sizes only.",
+            "Add cases with other sizes, such as primes.",
+        )
+
+
+def kernel_results(kernel: Kernel, cases: Sequence[Case]) -> list[dict[str, Array]]:
+    """What the kernel leaves in the arrays it may write, for each case."""
+    names = written_names(kernel)
+    results = []
+    for case in cases:
+        values = kernel.on(case).run()
+        results.append({name: values[name] for name in names})
+    return results
+
+
+def compare(
+    pseudocode: Pseudocode,
+    kernel: Kernel,
+    cases: Sequence[Case],
+    results: Sequence[dict[str, Array]],
+    rtol: float,
+    atol: float,
+) -> float:
+    """Run the pseudocode on every case and compare what it writes with the kernel's results.
+
+    Returns:
+        The largest absolute difference.
+
+    Raises:
+        CheckError: they differ.
+        LessonError: the pseudocode returns a value or never writes an array.
+    """
+    path, line = place_of(pseudocode)
+    names = written_names(kernel)
+    unwritten = set(names)
+    largest = 0.0
+    for number, (case, result) in enumerate(zip(cases, results, strict=True), start=1):
+        values = run_pseudocode(pseudocode, kernel, case, seed=number)
+        before = case.make()
+        for name in names:
+            if not _equal_bytes(values[name], before[name]):
+                unwritten.discard(name)
+            found = difference(result[name], values[name], rtol, atol)
+            if found.wrong:
+                raise CheckError(
+                    f'pseudocode {pseudocode.__name__} and kernel "{kernel.name}" differ in case {number} '
+                    f"({_sizes(kernel, case)}): {name}{_index(found.index)} is {found.expected} by the "
+                    f"pseudocode and {found.actual} by the kernel; {found.wrong} of {found.count} values are "
+                    f"off by more than {_tolerance(rtol, atol)}."
+                )
+            largest = max(largest, found.largest_error)
+    if unwritten:
+        raise LessonError(
+            path,
+            line,
+            f'pseudocode {pseudocode.__name__} and kernel "{kernel.name}" leave '
+            f"{', '.join(sorted(unwritten))} as it was in every case, so nothing was compared.",
+            "Choose cases in which it is written, or declare it const.",
+        )
+    return largest
+
+
+def run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int) -> dict[str, Any]:
+    """Run the pseudocode on fresh copies and return the case's values; what is const is read-only for it too.
+
+    Raises:
+        LessonError: it asks for a value that the case lacks, or returns one.
+    """
+    path, line = place_of(pseudocode)
+    values = case.make()
+    constant = {one.name for one in kernel.parameters if one.is_pointer and one.is_const}
+    given = {}
+    for name, wanted in inspect.signature(pseudocode).parameters.items():
+        if name in values:
+            value = values[name]
+            if isinstance(value, np.ndarray) and name in constant:
+                value.flags.writeable = False
+            given[name] = value
+        elif wanted.default is inspect.Parameter.empty:
+            raise LessonError(
+                path,
+                line,
+                f'pseudocode {pseudocode.__name__} takes "{name}", which the case does not name.',
+                f"The case has {', '.join(values)}.",
+            )
+    with shuffle_seed(seed):
+        returned = pseudocode(**given)
+    if returned is not None:
+        raise LessonError(
+            path,
+            line,
+            f"pseudocode {pseudocode.__name__} returns a value, and a kernel cannot.",
+            "Write into the output arrays instead.",
+        )
+    return values
+
+
+def does_not_divide(launch: Launch) -> bool:
+    """Whether some size of a launch is no multiple of the block, so that its edge is ragged.
+
+    An axis with more than one thread a block covers the array extents, array sizes and whole numbers that
+    need just its number of blocks; the launch is ragged where one of those is not a multiple of the block.
+    Where an axis covers none (a block a row, a grid-stride loop), any array extent above 1 counts. With one
+    thread a block, an array extent counts that is above 1 and no multiple of 4.
+    """
+    arrays: set[int] = set()
+    numbers: set[int] = set()
+    for one in launch.kernel.parameters:
+        value = launch.case.values[one.name]
+        if isinstance(value, Recipe | np.ndarray):
+            arrays |= {*value.shape, int(value.size)}
+        elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+            numbers.add(int(value))
+    extents = {extent for extent in arrays if extent > 1}
+    axes = [(many, size) for many, size in zip(launch.grid, launch.block, strict=True) if size > 1]
+    if not axes:
+        return any(extent % 4 for extent in extents)
+    for many, size in axes:
+        covered = {one for one in extents | numbers if one > 0 and ceil_div(one, size) == many}
+        if any(extent % size for extent in covered or extents):
+            return True
+    return False
+
+
+def difference(actual: Array, expected: Array, rtol: float, atol: float) -> Difference:
+    """Compare two arrays of one shape; NaN equals NaN, an infinity equals itself."""
+    left, right = np.asarray(actual), np.asarray(expected)
+    if left.size == 0:
+        return Difference(0, 0, 0.0, (), None, None)
+    same = left == right
+    if left.dtype.kind == "f" and right.dtype.kind == "f":
+        same |= np.isnan(left) & np.isnan(right)
+    with np.errstate(invalid="ignore", over="ignore"):
+        wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
+        error = np.where(same, 0.0, np.abs(wide_left - wide_right))
+        error = np.where(np.isnan(error), np.inf, error)
+        allowed = rtol * np.abs(wide_right) + atol
+    good = same | ((error <= allowed) & np.isfinite(error))
+    ranked = np.where(good, -1.0, error) if not good.all() else error
+    index = tuple(int(at) for at in np.unravel_index(int(np.argmax(ranked)), left.shape))
+    return Difference(
+        int(left.size),
+        int((~good).sum()),
+        float(error[index]),
+        index,
+        left[index].item(),
+        right[index].item(),
+    )
+
+
+def written_names(kernel: Kernel) -> tuple[str, ...]:
+    """Names of the arrays that a kernel may write: its pointers that are not const."""
+    return tuple(one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
+
+
+@contextlib.contextmanager
+def recorded_agreements() -> Iterator[list[Agreement]]:
+    """Collect what `agree` compares within a `with` block, so that a test can compare it again, changed."""
+    found: list[Agreement] = []
+    token = _recorder.set(found)
+    try:
+        yield found
+    finally:
+        _recorder.reset(token)
+
+
+def _host(value: Any) -> Array:
+    return to_host(value) if is_device_array(value) else np.asarray(value)
+
+
+def _equal_bytes(left: Any, right: Any) -> bool:
+    return np.asarray(left).tobytes() == np.asarray(right).tobytes()
+
+
+def _sizes(kernel: Kernel, case: Case) -> str:
+    """A case in a few words: `A 65 x 7, out 65`."""
+    parts = []
+    for one in kernel.parameters:
+        value = case.values[one.name]
+        if isinstance(value, Recipe | np.ndarray):
+            parts.append(f"{one.name} {shape_text(value.shape)}")
+    return ", ".join(parts)
+
+
+def _index(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]"
+
+
+def _tolerance(rtol: float, atol: float) -> str:
+    parts = [f"{label} {value:g}" for label, value in (("rtol", rtol), ("atol", atol)) if value]
+    return " + ".join(parts) or "nothing (exact)"
