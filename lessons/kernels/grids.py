@@ -119,11 +119,11 @@ show(
 # nothing of rows. y is the row and x the column, by habit and, as will be seen, for a reason. The
 # sizes below are ragged along both axes.
 
-# %%
-from tilewise import agree, case, normal, output, parallel
-
 
 # %% tab="Pseudocode"
+from tilewise import parallel
+
+
 def mirror(picture, mirrored):
     height, width = picture.shape
     for y, x in parallel(height, width):
@@ -142,6 +142,9 @@ extern "C" __global__ void mirror(const float* picture, float* mirrored, int wid
 
 
 # %%
+from tilewise import agree, case, normal, output
+
+
 def mirroring(width, height, block):
     """One picture to be mirrored by blocks of a given shape."""
     picture, mirrored = normal(height, width), output(height, width)
@@ -360,11 +363,8 @@ def product_tests(kernel):
         B = (np.arange(K * N, dtype=np.float32) % 5).reshape(K, N)
         C = np.full((M, N), np.nan, np.float32)
         grid = (ceil_div(N, 16), ceil_div(M, 16))
-        run = kernel.simulate(A, B, C, M, N, K, grid=grid, block=(16, 16))
+        kernel.simulate(A, B, C, M, N, K, grid=grid, block=(16, 16))
         assert np.array_equal(C, A @ B), f"M={M}, N={N}, K={K}"
-        assert run.counts.global_store.sectors <= 2 * ceil_div(M * N, 8) + M, (
-            "col does not run along the rows of C"
-        )
 
 
 exercise(

@@ -57,11 +57,6 @@
 # ??? definition "Head | heads"
 #     One of several attentions that run side by side, each over its own slice of the model's width.
 
-# %%
-import numpy as np
-
-from tilewise import Kernel, parallel
-
 # %% [markdown]
 # ## Kernel 1: everything on one thread
 #
@@ -72,6 +67,9 @@ from tilewise import Kernel, parallel
 
 
 # %% tab="Pseudocode"
+import numpy as np
+
+
 def attention_serial(Q, K, V, S, P, O, scale):
     N, d = Q.shape
     for i in range(N):
@@ -97,6 +95,8 @@ def attention_serial(Q, K, V, S, P, O, scale):
 
 
 # %% tab="CUDA C"
+from tilewise import Kernel
+
 ATTENTION_SERIAL = Kernel(r"""
 extern "C" __global__ void attention_serial(const float* Q, const float* K, const float* V,
                                             float* S, float* P, float* O, int N, int d, float scale) {
@@ -306,6 +306,9 @@ assert not right.any(), "a contraction spread over threads came out right by luc
 
 
 # %% tab="Pseudocode"
+from tilewise import parallel
+
+
 def scores(Q, K, S, scale):
     N, d = Q.shape
     for i, j in parallel(N, N):
