@@ -349,8 +349,8 @@ show(
 
 # %% [markdown]
 # Softmax gives up one loop only. A row's maximum and sum run through the whole row, so one thread
-# takes one row and walks it three times. That leaves $N$ threads for a launch that could hold a
-# hundred times as many, which is worth remembering when the times come in.
+# takes one row and walks it three times. That leaves $N$ threads where the scores had $N^2$, and
+# each of them has more to do in a row, which is worth remembering when the times come in.
 
 
 # %% tab="Pseudocode"
