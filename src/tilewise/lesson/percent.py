@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tilewise.errors import LessonError, nearest
 from tilewise.lesson.model import Cell, Kind, Lesson
@@ -33,27 +34,54 @@ def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
         syntax
             error in a code cell.
     """
-    tree = _tree(lines, path)
-    starts = [at for at in range(skip, len(lines)) if lines[at].startswith(("# %%", "#%%"))]
-    starts = _outside_strings([at for at in starts if _MARKER.match(lines[at])], tree, path)
+    starts = [at for at in range(skip, len(lines)) if _MARKER.match(lines[at])]
+    sources = [
+        "\n".join(lines[start + 1 : end])
+        for start, end in zip([skip - 1, *starts], [*starts, len(lines)], strict=True)
+    ]
+    if any(_fault(source) for source in sources):
+        # A marker may stand inside a string, or the code is wrong: the whole file tells.
+        starts = _outside_strings(starts, _tree(lines, path), path)
     for at in range(skip, starts[0] if starts else len(lines)):
         if lines[at].strip():
             repair = 'Put a line "# %%" (code) or "# %% [markdown]" (prose) above it.'
             raise LessonError(path, at + 1, "this stands in no cell.", repair)
-    ends = [*starts[1:], len(lines)]
+    ends = [*starts[1:], len(lines)][: len(starts)]
     return tuple(_cell(lines, start, end, path) for start, end in zip(starts, ends, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def _fault(source: str) -> bool:
+    """Whether a cell taken by itself is no valid Python; kept, since an edit changes one cell of a course."""
+    if not source.strip():
+        return False
+    try:
+        compile(source, "<cell>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return True
+    return False
 
 
 def _tree(lines: Sequence[str], path: str) -> ast.Module:
     try:
-        return ast.parse("\n".join(lines), filename=path)
+        tree = ast.parse("\n".join(lines), filename=path)
+        compile(tree, path, "exec", dont_inherit=True)
+        return tree
     except SyntaxError as error:
         line = error.lineno or 1
+        _check_prose(lines, line, path)
         shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
         repair = f"It reads: {shown}" if shown else ""
         raise LessonError(path, line, f"the code is no valid Python: {error.msg}.", repair) from None
     except ValueError as error:
         raise LessonError(path, 1, f"the file is no text: {error}.", "Save it as UTF-8 text.") from None
+
+
+def _check_prose(lines: Sequence[str], line: int, path: str) -> None:
+    """A syntax error in a prose cell is a line that lacks its comment sign."""
+    marker = next((entry for entry in reversed(lines[:line]) if _MARKER.match(entry)), "")
+    if "[markdown]" in marker and not lines[line - 1].startswith("#"):
+        _uncommented(lines[line - 1], line, path)
 
 
 def _outside_strings(starts: list[int], tree: ast.Module, path: str) -> list[int]:

@@ -15,23 +15,26 @@ from functools import lru_cache
 from tilewise.errors import LessonError
 from tilewise.lesson.model import Cell, Lesson
 
-# Each alternative begins with a literal, so that the search skips from one candidate to the next.
+# Each alternative begins with a bare character: only then does the search skip from candidate to candidate.
 _SPANS = re.compile(
     r"""
-      (?P<fence>\n[ \t]*(?P<rail>`{3,}|~{3,})[^\n]*(?:\n[\s\S]*?(?:\n[ \t]*(?P=rail)[`~]*[ \t]*(?=\n|\Z)|\Z)))
-    | (?P<heading>\n\#{1,6}[ \t][^\n]*)
-    | (?P<block>\n[ \t]*(?:!!!|\?\?\?\+?|===[!+]?|///)[ \t]?[^\n]*)
-    | (?P<reference>\n[ ]{0,3}\[[^\]\n^][^\]\n]*\]:[^\n]*)
-    | (?P<code>(?P<tick>`+)(?:[^`\n]|\n(?![ \t]*\n)|(?!(?P=tick)(?!`))`+)+?(?P=tick)(?!`))
-    | (?P<math>\$\$[\s\S]+?\$\$|\$(?!\s)(?:\\.|[^\\$\n]|\n(?![ \t]*\n))+?(?<!\s)\$)
-    | (?P<comment><!--[\s\S]*?-->)
-    | (?P<tag></?[A-Za-z][^<>]*>)
-    | (?P<number>\{\{[^\n]*?\}\})
-    | (?P<attributes>\{:?[ ]*[.\#:a-z][^{}\n]*\})
-    | (?P<note>\[\^[^\]\s]+\]:?)
-    | (?P<link>!?\[(?:[^\[\]\n]|\n(?![ \t]*\n)|\[[^\[\]\n]*\])*\]\((?P<target>[^()\s]*)[^()\n]*\))
-    | (?P<pair>\[[^\[\]\n]+\]\[[^\[\]\n]*\])
-    | (?P<escaped>\\[^\w\s])
+      \n(?:
+        (?P<fence>[ \t]*(?P<rail>`{3,}|~{3,})[^\n]*(?:\n[\s\S]*?(?:\n[ \t]*(?P=rail)[`~]*[ \t]*(?=\n|\Z)|\Z)))
+      | (?P<heading>\#{1,6}[ \t][^\n]*)
+      | (?P<block>[ \t]*(?:!!!|\?\?\?\+?|===[!+]?|///)[ \t]?[^\n]*)
+      | (?P<reference>[ ]{0,3}\[[^\]\n^][^\]\n]*\]:[^\n]*)
+      )
+    | `(?P<code>(?P<tick>`*)(?:[^`\n]|\n(?![ \t]*\n)|(?!`(?P=tick)(?!`))`+)+?`(?P=tick)(?!`))
+    | \$(?P<math>\$[\s\S]+?\$\$|(?![\s$])(?:\\.|[^\\$\n]|\n(?![ \t]*\n))+?(?<!\s)\$)
+    | <(?:(?P<comment>!--[\s\S]*?-->)|(?P<tag>/?[A-Za-z][^<>]*>))
+    | \{(?:(?P<number>\{[^\n]*?\}\})|(?P<attributes>:?[ ]*[.\#:a-z][^{}\n]*\}))
+    | !(?P<image>\[(?:[^\[\]\n]|\n(?![ \t]*\n))*\]\([^()\n]*\))
+    | \[(?:
+        (?P<note>\^[^\]\s]+\]:?)
+      | (?P<link>(?:[^\[\]\n]|\n(?![ \t]*\n)|\[[^\[\]\n]*\])*\]\((?P<target>[^()\s]*)[^()\n]*\))
+      | (?P<pair>[^\[\]\n]+\]\[[^\[\]\n]*\])
+      )
+    | \\(?P<escaped>[^\w\s])
     """,
     re.VERBOSE,
 )
@@ -214,7 +217,7 @@ def _cell_prose(source: str) -> _CellProse:
 def _mentions(match: re.Match[str], start: int, end: int) -> Iterator[tuple[str, str, int, int]]:
     if match["note"]:
         at_start = not match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
-        label = match["note"][2:].rstrip(":").removesuffix("]")
+        label = match["note"][1:].rstrip(":").removesuffix("]")
         is_text = at_start and match["note"].endswith(":")
         yield ("text" if is_text else "note", label, start, end)
     elif match["target"] is not None:

@@ -17,13 +17,14 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Mapping
+from importlib.machinery import FileFinder, SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
 from tilewise.outputs import CollectingSink, KernelOutput, Output, Text, as_output, encode, installed
-from tilewise.run.inputs import Watch, relative
+from tilewise.run.inputs import PACKAGE, Watch, relative
 from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
 
 Send = Callable[[Mapping[str, Any]], None]
@@ -114,8 +115,28 @@ def _settle(job: Job) -> None:
     np.random.seed(0)
     sys.argv = [str(Path(job.root) / job.path)]
     sys.path.insert(0, str((Path(job.root) / job.path).parent))
+    sys.path_hooks.insert(0, _finder(str(Path(job.root).resolve())))
     text = [line + "\n" for line in job.lines]
     linecache.cache[job.path] = (sum(map(len, text)), None, text, job.path)
+
+
+class _Fresh(SourceFileLoader):
+    """Loads a project's module from its source, never from bytecode, whose age is known to the second only."""
+
+    def path_stats(self, path: Any) -> Mapping[str, Any]:
+        """Refuse, so that no bytecode is looked for or written."""
+        raise OSError(path)
+
+
+def _finder(root: str) -> Callable[[str], FileFinder]:
+    """A path hook for folders of the project that hold no installed packages."""
+
+    def hook(path: str) -> FileFinder:
+        if not path.startswith(root) or "site-packages" in path or path.startswith(str(PACKAGE.parent)):
+            raise ImportError
+        return FileFinder(path, (_Fresh, [".py"]))
+
+    return hook
 
 
 def _run_cells(job: Job, result: Result, send: Send) -> None:
@@ -284,7 +305,15 @@ def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
         return f"an assertion does not hold: {job.lines[line - 1].strip()}"
     if kind.__module__.startswith("tilewise") or kind is AssertionError:
         return text or kind.__name__
+    if kind in (ValueError, TypeError) and _is_ours(error):
+        return text
     return f"{kind.__name__}: {text}" if text else kind.__name__
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether tilewise itself refused something."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return bool(frames) and frames[-1][0].f_code.co_filename.startswith(str(PACKAGE))
 
 
 def run_job(job: Job, descriptor: int) -> None:

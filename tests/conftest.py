@@ -1,0 +1,92 @@
+"""What tests of lessons share: a project in a temporary folder, lessons from text, and golden files.
+
+`pytest --update` writes golden files anew; without it they are only compared.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tilewise.course import Course
+from tilewise.lesson import Lesson, parse, read
+from tilewise.page import Page, render
+from tilewise.run import LessonRun, Runner
+
+HEADER = "# ---\n# title: {title}\n# needs: [{needs}]\n# ---\n\n"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write golden files anew instead of comparing them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares a text with a golden file, or writes it with `--update`."""
+
+    def compare(file: Path, text: str) -> None:
+        if request.config.getoption("--update"):
+            file.write_text(text, encoding="utf-8")
+        assert file.is_file(), f"{file} is missing; pytest --update writes it"
+        assert text == file.read_text(encoding="utf-8"), f"differs from {file}; pytest --update writes it anew"
+
+    return compare
+
+
+@dataclass
+class Project:
+    """A project in a folder of its own."""
+
+    root: Path
+    runners: list[Runner] = field(default_factory=list)
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """Write a file below the root."""
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
+
+    def lesson(self, body: str, lesson_id: str = "part/one", needs: str = "", title: str = "") -> Lesson:
+        """A lesson with a plain header, written and parsed."""
+        text = HEADER.format(title=title or f"Title of {lesson_id}", needs=needs) + body
+        self.write(f"lessons/{lesson_id}.py", text)
+        return parse(text, f"lessons/{lesson_id}.py", lesson_id)
+
+    def runner(self, **options: object) -> Runner:
+        """A runner of this project, closed at the end of the test."""
+        self.runners.append(Runner(self.root, self.root / ".cache", **options))  # type: ignore[arg-type]
+        return self.runners[-1]
+
+    def run(self, lesson: Lesson, **options: object) -> LessonRun:
+        """Run a lesson with a runner of its own."""
+        return self.runner(**options).run(lesson)
+
+    def page(self, lesson: Lesson, *others: Lesson) -> Page:
+        """Run and render a lesson of a course."""
+        return render(lesson, self.run(lesson), Course.of([*others, lesson]))
+
+    def lessons(self) -> dict[str, Lesson]:
+        """Every lesson below the root, by id."""
+        files = sorted((self.root / "lessons").glob("*/*.py"))
+        return {lesson.id: lesson for lesson in (read(file, self.root) for file in files)}
+
+    def build(self, nav: list[str], **options: object) -> Mapping[str, Page]:
+        """The whole way: read, order, run, render."""
+        lessons = self.lessons()
+        course = Course.from_nav(nav, lessons)
+        runner = self.runner(**options)
+        return {name: render(lessons[name], runner.run(lessons[name]), course) for name in nav}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path)
+    yield made
+    for runner in made.runners:
+        runner.close()
+    shutil.rmtree(tmp_path / ".cache", ignore_errors=True)
