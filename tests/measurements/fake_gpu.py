@@ -18,22 +18,6 @@ import pytest
 from tilewise.gpu.kernel_source import tokens
 
 
-class FakeArray(np.ndarray):
-    """A NumPy array that says it lies on a GPU."""
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.ctypes.data, False),
-            "version": 3,
-        }
-
-    def set(self, host: np.ndarray) -> None:
-        self[...] = host
-
-
 @dataclass
 class FakeGpu:
     """The clock and the log of a fake GPU."""
@@ -49,6 +33,33 @@ class FakeGpu:
         self.launched.append(name)
         if self.observing:
             self.profiled.append(name)
+
+
+CLOCK: list[FakeGpu] = []
+
+
+class FakeArray(np.ndarray):
+    """A NumPy array that says it lies on a GPU."""
+
+    @property
+    def data(self) -> Any:
+        """The memory behind it, as far as the probes use it."""
+        return SimpleNamespace(
+            copy_from_device_async=lambda *_: CLOCK[0].run("memcpy", 700.0),
+            memset_async=lambda *_: CLOCK[0].run("memset", 330.0),
+        )
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.ctypes.data, False),
+            "version": 3,
+        }
+
+    def set(self, host: np.ndarray) -> None:
+        self[...] = host
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,7 @@ def add(a: Any, b: Any, c: Any, n: int) -> None:
 
 def fake_cupy(gpu: FakeGpu) -> ModuleType:
     """A module with the parts of CuPy that recording uses."""
+    CLOCK[:] = [gpu]
     module = ModuleType("cupy")
     module.__spec__ = ModuleSpec("cupy", None)
 

@@ -17,42 +17,36 @@ from tilewise.models.roofline import Ceilings
 
 PROBE_BYTES = 1 << 30
 """Bytes of each buffer that is read or written; far more than any L2."""
-_CHAINS, _STEPS = 8, 4096
+_CHAINS, _STEPS, _WORDS = 8, 4096, 4
 
 _SOURCE = r"""
-extern "C" __global__ void copy_words(const uint4* from, uint4* to, long long count) {
-    long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
-        to[i] = from[i];
+#define WORDS 4
+extern "C" __global__ void copy_words(const uint4* from, uint4* to) {
+    long long i = (long long)blockIdx.x * WORDS * blockDim.x + threadIdx.x;
+    uint4 words[WORDS];
+    #pragma unroll
+    for (int j = 0; j < WORDS; ++j) words[j] = from[i + j * blockDim.x];
+    #pragma unroll
+    for (int j = 0; j < WORDS; ++j) to[i + j * blockDim.x] = words[j];
 }
-extern "C" __global__ void write_words(uint4* to, long long count, unsigned value) {
-    long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
-        to[i] = make_uint4(value, value, value, value);
-}
-extern "C" __global__ void read_words(const uint4* from, long long count, unsigned* sink) {
+extern "C" __global__ void read_words(const uint4* from, unsigned* sink) {
+    long long i = (long long)blockIdx.x * WORDS * blockDim.x + threadIdx.x;
+    uint4 words[WORDS];
     unsigned mixed = 0;
-    long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += 4 * step) {
-        uint4 words[4];
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            long long at = i + j * step;
-            words[j] = at < count ? from[at] : make_uint4(0, 0, 0, 0);
-        }
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) mixed |= words[j].x | words[j].y | words[j].z | words[j].w;
-    }
+    #pragma unroll
+    for (int j = 0; j < WORDS; ++j) words[j] = from[i + j * blockDim.x];
+    #pragma unroll
+    for (int j = 0; j < WORDS; ++j) mixed |= words[j].x | words[j].y | words[j].z | words[j].w;
     if (mixed == 0x9e3779b9u) *sink = mixed;
 }
-extern "C" __global__ void fma_chains(float* out, float a, float b, int steps) {
+extern "C" __global__ void fma_chains(float* out, float b, int steps) {
     float x[8];
     #pragma unroll
     for (int c = 0; c < 8; ++c) x[c] = threadIdx.x + c;
-    #pragma unroll 8
+    #pragma unroll 16
     for (int i = 0; i < steps; ++i) {
         #pragma unroll
-        for (int c = 0; c < 8; ++c) x[c] = fmaf(x[c], a, b);
+        for (int c = 0; c < 8; ++c) x[c] = fmaf(x[c], 0.999f, b);
     }
     float sum = 0.f;
     #pragma unroll
@@ -74,25 +68,19 @@ def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float
     """
     import cupy
 
-    sms = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
-    kernels = {
-        name: cupy.RawKernel(_SOURCE, name)
-        for name in ("copy_words", "write_words", "read_words", "fma_chains", "nothing")
-    }
+    names = ("copy_words", "read_words", "fma_chains", "nothing")
+    kernels = {name: cupy.RawKernel(_SOURCE, name) for name in names}
     one, two = cupy.zeros(PROBE_BYTES, dtype=np.uint8), cupy.zeros(PROBE_BYTES, dtype=np.uint8)
-    count, wide, sink = np.int64(PROBE_BYTES // 16), (sms * 16,), cupy.zeros(1, dtype=np.uint32)
-    grid = (sms * 32,)
+    sink, wide = cupy.zeros(1, dtype=np.uint32), (PROBE_BYTES // (16 * _WORDS * 256),)
+    grid = (int(cupy.cuda.Device().attributes["MultiProcessorCount"]) * 64,)
     sums = cupy.empty(grid[0] * 256, dtype=np.float32)
+    chains = (sums, np.float32(0.001), np.int32(_STEPS))
     probes = [
-        Contender("copy", lambda: kernels["copy_words"](wide, (256,), (one, two, count))),
-        Contender("write", lambda: kernels["write_words"](wide, (256,), (two, count, np.uint32(7)))),
-        Contender("read", lambda: kernels["read_words"](wide, (256,), (one, count, sink))),
-        Contender(
-            "fma",
-            lambda: kernels["fma_chains"](
-                grid, (256,), (sums, np.float32(0.999), np.float32(0.001), np.int32(_STEPS))
-            ),
-        ),
+        Contender("copy", lambda: kernels["copy_words"](wide, (256,), (one, two))),
+        Contender("memcpy", lambda: two.data.copy_from_device_async(one.data, PROBE_BYTES)),
+        Contender("write", lambda: two.data.memset_async(0, PROBE_BYTES)),
+        Contender("read", lambda: kernels["read_words"](wide, (256,), (one, sink))),
+        Contender("fma", lambda: kernels["fma_chains"](grid, (256,), chains)),
         Contender("launch", lambda: kernels["nothing"]((1,), (32,), ())),
         Contender("events", lambda: None),
     ]
@@ -108,13 +96,13 @@ def ceilings_from(
     """Rates from the probes' times.
 
     Args:
-        timings: of the probes ``copy``, ``write``, ``read``, ``fma`` and ``launch``.
+        timings: of the probes ``copy``, ``memcpy``, ``write``, ``read``, ``fma`` and ``launch``.
         fma_threads: threads of the fused multiply-add probe.
         name: the device's, for the units that are not probed.
         sm_clock_mhz: their clock; without it they are left out.
     """
     probes: dict[str, Any] = {
-        "copy_gb_per_s": 2 * PROBE_BYTES / timings["copy"].median / 1e3,
+        "copy_gb_per_s": 2 * PROBE_BYTES / min(timings["copy"].median, timings["memcpy"].median) / 1e3,
         "read_gb_per_s": PROBE_BYTES / timings["read"].median / 1e3,
         "write_gb_per_s": PROBE_BYTES / timings["write"].median / 1e3,
         "fp32_tflop_per_s": 2.0 * fma_threads * _CHAINS * _STEPS / timings["fma"].median / 1e6,

@@ -24,13 +24,15 @@ METRICS: Mapping[str, str] = {
 """Our names for the counters that are taken, and Nsight Compute's."""
 
 
+FOLDERS = ("/opt/nvidia/nsight-compute", "/usr/local/cuda/nsight-compute")
+"""Folders that hold a folder for each version of Nsight Compute."""
+
+
 def find_ncu() -> str | None:
     """Nsight Compute's command line: on the path, else in its usual folders, newest first."""
     if found := shutil.which("ncu"):
         return found
-    folders = [Path("/opt/nvidia/nsight-compute"), Path("/usr/local/cuda/nsight-compute")]
-    tools = [tool for folder in folders for tool in folder.glob("*/ncu")]
-    tools += [*Path("/usr/local").glob("cuda*/bin/ncu")]
+    tools = [tool for folder in FOLDERS for tool in Path(folder).glob("*/ncu")]
     return str(max(tools, key=_version)) if tools else None
 
 

@@ -6,10 +6,10 @@ prose. It reads files only; running, timing and printing are others' affairs.
 Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment has
 one case its values stand beside the case too (``experiment.variant.median``). Values of a timed row:
 ``median``, ``p20``, ``p80`` (microseconds), ``gb_per_s``, ``tflop_per_s``, ``bound`` (microseconds),
-``share_of_bound``, ``times_first`` (how many times as fast as the first variant of the case),
-``share_of_library`` (the best library's time over this one's), ``bytes``, ``flop``. Of a row with counters:
-``counters.<name with underscores>``. Of the experiment: ``device``, ``date``, ``driver``, ``sm_clock_mhz``,
-``sm_count``, ``ceilings.memory_gb_per_s``, ...
+``share_of_bound``, ``times_first`` (how many times as fast as the first variant of the case; left out where
+the spread is larger than the difference), ``share_of_library`` (the best library's time over this one's),
+``bytes``, ``flop``. Of a row with counters: ``counters.<name with underscores>``. Of the experiment:
+``device``, ``date``, ``driver``, ``sm_clock_mhz``, ``sm_count``, ``ceilings.memory_gb_per_s``, ...
 """
 
 from __future__ import annotations
@@ -210,13 +210,20 @@ def _values_of_row(row: Row, record: Record, timed: list[Row]) -> dict[str, Any]
         values.update({"median": row.median, "p20": row.p20, "p80": row.p80})
         values.update(rates_of(row, record))
         peers = [other for other in timed if other.case == row.case]
-        first = next((other.median for other in peers if other.role == "variant"), None)
+        first = next((other for other in peers if other.role == "variant"), None)
         libraries = [other.median for other in peers if other.role == "library" and other.median is not None]
-        if first is not None and row.median > 0:
-            values["times_first"] = first / row.median
+        if first is not None and first.median and row.median and (first == row or apart(first, row)):
+            values["times_first"] = first.median / row.median
         if libraries and row.median > 0:
             values["share_of_library"] = min(libraries) / row.median
     return {name: entry for name, entry in values.items() if entry is not None}
+
+
+def apart(one: Row, other: Row) -> bool:
+    """Whether two rows differ by more than their spread: their stretches from p20 to p80 do not overlap."""
+    if one.p20 is None or one.p80 is None or other.p20 is None or other.p80 is None:
+        return False
+    return one.p80 < other.p20 or other.p80 < one.p20
 
 
 def rates_of(row: Row, record: Record) -> dict[str, float]:

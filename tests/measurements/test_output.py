@@ -1,0 +1,86 @@
+"""The table of a measurement: its columns, its units, what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from test_record import PROVENANCE
+
+from tilewise.measurements.output import Measurement
+from tilewise.outputs import Context, decode, encode
+
+
+def row(variant: str, role: str = "variant", **changes: Any) -> dict[str, Any]:
+    base = {
+        "experiment": "adding", "variant": variant, "role": role, "parameters": {"n": 1000}, "bound": 3.0,
+        "limited_by": "memory", "recorded": {"median": 10.0, "p20": 9.0, "p80": 11.0}, "here": None,
+        "unit": "us", "library": None, "device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "share": 0.3,
+        "gb_per_s": 1.2345678, "tflop_per_s": None, "counted": None,
+        "simulated": {"global_load_sectors": 16.0, "global_store_sectors": 8.0},
+    }  # fmt: skip
+    return base | changes
+
+
+MADE = Measurement(
+    name="adding", lesson="kernels/adding", count_case={"n": 64}, counts=("sectors",),
+    rows=(row("plain"), row("cuBLAS", "library", simulated=None)), provenance=PROVENANCE,
+    record="lessons/measurements/nvidia-h100-80gb-hbm3/adding.json", stale="", notes=("Odd.",), inputs=(),
+)  # fmt: skip
+
+
+def test_a_table_has_units_and_no_empty_column() -> None:
+    heads = [(column.name, column.unit) for column in MADE.table().columns]
+    assert heads == [
+        ("variant", ""), ("n", ""), ("bound", "us"), ("sectors simulated at n = 64", ""), ("recorded", "us"),
+        ("share of the bound", "%"), ("rate", "GB/s"),
+    ]  # fmt: skip
+    assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 1000, 3.0, 24, 10.0, 30.0, 1.235]
+
+
+def test_here_and_counted_stand_where_there_is_something_to_say() -> None:
+    times = {"median": 12_000.0, "p20": 11_000.0, "p80": 13_000.0}
+    counted = {"global_load_sectors": 16.0, "global_store_sectors": 9.0}
+    made = replace(MADE, rows=(row("plain", here=times, counted=counted),))
+    heads = [(column.name, column.unit) for column in made.table().columns]
+    assert ("here", "ms") in heads
+    assert ("sectors counted at n = 64", "") in heads
+    cells = dict(zip([name for name, _ in heads], made.table().rows[0], strict=True))
+    assert cells["sectors counted at n = 64"].text == 25
+    assert cells["here"].text == 12.0
+
+
+def test_a_variant_of_several_sizes_is_counted_in_its_first_row_alone() -> None:
+    made = replace(MADE, rows=(row("plain"), row("plain", parameters={"n": 2000}), row("wide")))
+    at = [column.name for column in made.table().columns].index("sectors simulated at n = 64")
+    assert [line[at].text for line in made.table().rows] == [24, "", 24]
+
+
+def test_an_experiment_without_a_record_says_how_to_get_one() -> None:
+    stale = "adding has no record yet. Record it on a GPU: tilewise record kernels/adding"
+    rows = (row("plain", recorded=None, share=None, gb_per_s=None),)
+    made = replace(MADE, rows=rows, provenance=None, record=None, stale=stale)
+    assert "recorded" not in made.table().text()
+    assert stale in made.text()
+    assert made.repair == "tilewise record kernels/adding"
+
+
+def test_a_page_shows_table_notes_and_where_the_figures_come_from() -> None:
+    context = Context("kernels/adding", 7, lambda suffix, content: "unused", lambda wanted: wanted)
+    html = MADE.markdown(context)
+    assert html.startswith('<div class="tw-measurement" id="adding">')
+    assert "<th" in html
+    assert "NVIDIA H100 80GB HBM3, 2026-11-21: p20 9 us, median 10 us, p80 11 us" in html
+    assert "<summary>Recorded on NVIDIA H100 80GB HBM3, 2026-11-21</summary>" in html
+    assert "<dt>driver</dt><dd>580.1</dd>" in html
+    assert 'data-mark="stale"' not in html
+    assert 'data-mark="stale"' in replace(MADE, stale="The record is stale.").markdown(context)
+
+
+def test_it_survives_the_way_through_json() -> None:
+    import json
+
+    again = decode(json.loads(json.dumps(encode(MADE))))
+    assert isinstance(again, Measurement)
+    assert again.table() == MADE.table()
+    assert again.text() == MADE.text()

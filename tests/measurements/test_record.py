@@ -1,0 +1,128 @@
+"""Records: written whole, read with suspicion."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import tilewise.measurements.record as records
+from tilewise.measurements.record import Record, RecordError, Row, TextRecord, read_record, write_record
+
+SCHEMA = json.loads((Path(records.__file__).parent / "record.schema.json").read_text())
+PROVENANCE = {
+    "device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "driver": "580.1", "sm_count": 132,
+    "ceilings": {"memory_gb_per_s": 3000.0, "tflop_per_s": {"fp32": 60.0}, "launch_us": 3.0, "probes": {}},
+    "versions": {"cupy": "14.2.0"}, "notes": [],
+}  # fmt: skip
+
+
+def record(**changes: Any) -> Record:
+    rows = (
+        Row("one float", "variant", {"n": 1000}, (9.0, 10.0, 11.0), 9.4, 10.0, 10.6, None, 12000, 1000),
+        Row("cuBLAS", "library", {"n": 1000}, (5.0, 5.0, 5.0), 5.0, 5.0, 5.0, None, 12000, 1000),
+        Row("one float", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768, 64),
+    )
+    values: dict[str, Any] = {
+        "experiment": "vector_add", "lesson": "kernels/first_kernel", "key": "0" * 64, "arithmetic": "fp32",
+        "provenance": PROVENANCE, "rows": rows, "method": {"version": 1},
+    } | changes  # fmt: skip
+    return Record(**values)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "nvidia-h100-80gb-hbm3" / "vector_add.json"
+
+
+def edit(path: Path, change: Any, seal: bool = True) -> None:
+    """Change a written record; with ``seal`` its checksum is made to fit again."""
+    body = json.loads(path.read_text())
+    change(body)
+    if seal:
+        body["checksum"] = records.checksum(body)
+    path.write_text(json.dumps(body))
+
+
+def test_what_was_written_is_read_back(path: Path) -> None:
+    write_record(record(), path)
+    found = read_record(path)
+    assert found.rows == record().rows
+    assert found.provenance == PROVENANCE
+    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    assert [entry.name for entry in path.parent.iterdir()] == ["vector_add.json"]
+
+
+def test_a_text_record_fits_the_schema(tmp_path: Path) -> None:
+    made = TextRecord("kernels/first_kernel", "raw", "a" * 64, PROVENANCE, "hello\nworld")
+    write_record(made, tmp_path / "raw.txt.json")
+    jsonschema.validate(json.loads((tmp_path / "raw.txt.json").read_text()), SCHEMA)
+    assert records.read_text_record(tmp_path / "raw.txt.json") == made
+
+
+def test_a_record_edited_by_hand_is_refused_with_the_command_that_repairs_it(path: Path) -> None:
+    write_record(record(), path)
+    edit(path, lambda body: body["rows"][0].update(median=9.5), seal=False)
+    with pytest.raises(RecordError) as caught:
+        read_record(path, "lessons/measurements/x/vector_add.json")
+    assert str(caught.value) == (
+        "lessons/measurements/x/vector_add.json: the record was edited by hand: its checksum does not fit "
+        "its content. Record it again on a GPU: tilewise record kernels/first_kernel --force."
+    )
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 400])
+def test_a_truncated_record_is_refused(path: Path, size: int) -> None:
+    write_record(record(), path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(RecordError, match="no JSON; it may be truncated"):
+        read_record(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda body: body.update(schema=2), "has the form 2; this version reads form 1"),
+        (lambda body: body.update(rows=[]), "has no rows"),
+        (lambda body: body.pop("key"), 'has no "key"'),
+        (lambda body: body.update(extra=1), 'has an unknown "extra"'),
+        (lambda body: body["provenance"].pop("date"), 'has no "provenance.date"'),
+        (lambda body: body["rows"][0].update(role="rival"), 'has the role "rival" in rows[0]'),
+        (lambda body: body["rows"][0].update(p20=99.0), "missing or out of order"),
+        (lambda body: body["rows"][0].update(median=None), "missing or out of order"),
+        (lambda body: body["rows"][0].update(samples_us=["fast"]), "no number of microseconds"),
+        (lambda body: body["rows"][0].update(samples_us=[-1.0]), "no number of microseconds"),
+        (lambda body: body["rows"][2].update(median=1.0), "percentiles without samples"),
+        (lambda body: body["rows"].__setitem__(0, 3), "row 0 that is no object"),
+        (lambda body: body.update(experiment="other"), 'is of the experiment "other"'),
+        (lambda body: body["provenance"].update(device="Tesla T4"), "lies in the folder of another device"),
+    ],
+)
+def test_a_record_of_another_form_is_refused(path: Path, change: Any, fault: str) -> None:
+    write_record(record(), path)
+    edit(path, change)
+    with pytest.raises(RecordError) as caught:
+        read_record(path)
+    assert fault in str(caught.value)
+
+
+def test_a_failed_write_leaves_the_old_record(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_record(record(), path)
+    before = path.read_bytes()
+
+    def full(*_: Any) -> str:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(records, "layout", full)
+    with pytest.raises(OSError, match="no space"):
+        write_record(record(lesson="other"), path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["vector_add.json"]
+
+
+def test_samples_stand_on_one_line(path: Path) -> None:
+    write_record(record(), path)
+    assert '   "samples_us": [9.0, 10.0, 11.0],' in path.read_text().splitlines()

@@ -1,0 +1,48 @@
+"""Timing's arithmetic, and its order of events on a fake GPU."""
+
+from __future__ import annotations
+
+import fake_gpu
+import pytest
+
+from tilewise.gpu.timing import Contender, Plan, repetitions, summary, takes_part, time_contenders
+
+
+def test_percentiles_of_samples() -> None:
+    found = summary("x", [5.0, 1.0, 2.0, 3.0, 4.0, 6.0])
+    assert (found.p20, found.median, found.p80) == (2.0, 3.5, 5.0)
+    assert found.samples_us == (5.0, 1.0, 2.0, 3.0, 4.0, 6.0)
+    assert found.spread == pytest.approx(3.0 / 3.5)
+
+
+@pytest.mark.parametrize(
+    ("estimate_us", "times"),
+    [(0.0, 200), (10.0, 200), (1e5, 200), (2e5, 100), (5e6, 4), (9e6, 3), (1.9e7, 3), (2.1e7, 1)],
+)
+def test_slow_contenders_get_few_repetitions(estimate_us: float, times: int) -> None:
+    assert repetitions(estimate_us, Plan(budget_s=20.0, repetitions=200)) == times
+
+
+def test_fewer_repetitions_are_spread_over_the_rounds() -> None:
+    rounds = [at for at in range(10) if takes_part(at, 3, 10)]
+    assert len(rounds) == 3
+    assert rounds == [3, 6, 9]
+    assert all(takes_part(at, 10, 10) for at in range(10))
+
+
+def test_contenders_take_turns_behind_a_flush_a_spin_and_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = fake_gpu.FakeGpu()
+    fake_gpu.install(monkeypatch, gpu)
+    contenders = [
+        Contender("a", lambda: gpu.run("a", 100.0), lambda: gpu.run("restore a", 7.0)),
+        Contender("b", lambda: gpu.run("b", 50.0)),
+    ]
+    lines: list[str] = []
+    found = time_contenders(contenders, Plan(repetitions=3), lines.append)
+    assert [(timing.label, timing.median, len(timing.samples_us)) for timing in found] == [
+        ("a", 100.0, 3),
+        ("b", 50.0, 3),
+    ]
+    one_round = ["restore a", "read_all", "spin", "a", "read_all", "spin", "b"]
+    assert gpu.launched[-21:] == one_round * 3
+    assert lines == ["a: about 100 us, 3 repetitions", "b: about 50 us, 3 repetitions"]
