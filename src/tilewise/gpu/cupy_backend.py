@@ -19,10 +19,10 @@ from tilewise.gpu.kernel_source import KernelError
 
 PRELUDE = """\
 #ifndef INFINITY
-#define INFINITY __builtin_huge_valf()
+#define INFINITY __int_as_float(0x7f800000)
 #endif
 #ifndef NAN
-#define NAN __builtin_nanf("")
+#define NAN __int_as_float(0x7fc00000)
 #endif
 """
 """NVRTC has no <math.h>; the simulator defines the same two."""

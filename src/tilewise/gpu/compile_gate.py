@@ -1,0 +1,193 @@
+"""The compile gate: a kernel through NVRTC as CuPy would compile it, on a machine without a GPU or driver.
+
+In: a `Kernel`. Out: for each architecture the compiler's figures (registers, spills, shared memory) or its
+messages. What NVRTC makes is discarded unread and never written; running it is left to `cupy_backend`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.kernel_source import KernelError
+from tilewise.gpu.options import architecture
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
+"""Turing, Ampere, Ada, Hopper and both Blackwells."""
+
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one thread or block of a kernel takes on one architecture."""
+
+    kernel: str
+    """The kernel."""
+    architecture: str
+    """Such as sm_90."""
+    registers: int
+    """Registers a thread."""
+    stack_bytes: int
+    """Local memory a thread: arrays that are not in registers, and spills."""
+    spill_store_bytes: int
+    """Bytes stored for want of registers, a thread."""
+    spill_load_bytes: int
+    """Bytes loaded back, a thread."""
+    shared_bytes: int
+    """Static shared memory a block."""
+
+    @property
+    def spills(self) -> bool:
+        """Whether anything is spilled."""
+        return bool(self.spill_store_bytes or self.spill_load_bytes)
+
+
+class CompileGateError(KernelError):
+    """NVRTC refuses a kernel; the message has the lesson's own file and line where it names one."""
+
+
+def available() -> str | None:
+    """Why the gate cannot run here, one sentence; None where it can."""
+    return None if _library_path() else "The wheel nvidia-cuda-nvrtc is not installed."
+
+
+def architectures(kernel: Kernel) -> tuple[str, ...]:
+    """Where a kernel is compiled: the one that its `-arch=` names, else all."""
+    own = architecture(kernel.options)
+    return (own,) if own else ARCHITECTURES
+
+
+def flags(kernel: Kernel, target: str) -> tuple[str, ...]:
+    """The options that CuPy gives NVRTC for this kernel: its own, C++17, flush-to-zero, the architecture.
+
+    CuPy appends the last two after the kernel's; with `-arch=sm_90a` of the kernel's own, that one is in force.
+    """
+    own = tuple(option for option in kernel.options if not option.startswith("-arch="))
+    standard = () if any(option.startswith("-std=") for option in own) else ("-std=c++17",)
+    return (*own, *standard, "-ftz=true", f"-arch={target}")
+
+
+def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tuple[Resources, ...]:
+    """Compile a kernel's source for each architecture.
+
+    Args:
+        kernel: the kernel; others of the same source are compiled with it and left out of the result.
+        targets: architectures; None takes `architectures(kernel)`.
+
+    Returns:
+        What it takes, one for each architecture.
+
+    Raises:
+        CompileGateError: NVRTC is missing or refuses the source.
+    """
+    found = []
+    for target in targets or architectures(kernel):
+        log = _compile(kernel, target)
+        found.append(_resources(kernel.name, target, log))
+    return tuple(found)
+
+
+def _compile(kernel: Kernel, target: str) -> str:
+    library = _library()
+    program = ctypes.c_void_p()
+    path, first_line = kernel.origin
+    headers = [f"-I{directory}" for directory in _include_directories()]
+    options = [*flags(kernel, target), "--ptxas-options=-v", *headers]
+    texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    name = Path(path).name.encode()
+    _must(library.nvrtcCreateProgram(ctypes.byref(program), kernel.gpu_source.encode(), name, 0, None, None))
+    try:
+        status = library.nvrtcCompileProgram(program, len(options), texts)
+        size = ctypes.c_size_t()
+        _must(library.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
+        text = ctypes.create_string_buffer(size.value)
+        _must(library.nvrtcGetProgramLog(program, text))
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+    log = text.value.decode(errors="replace")
+    if status:
+        raise CompileGateError(_message(kernel, target, log, Path(path).name, path, first_line))
+    return log
+
+
+def _message(kernel: Kernel, target: str, log: str, name: str, path: str, first_line: int) -> str:
+    """The compiler's first error at the lesson's own line."""
+    found = re.search(rf"^{re.escape(name)}\((\d+)\): (?:catastrophic )?error: (.+)$", log, re.MULTILINE)
+    if found is None:
+        first = next((line for line in log.splitlines() if "error" in line), "NVRTC gave no message.")
+        return f'{path}:{first_line}: kernel "{kernel.name}" does not compile for {target}: {first.strip()}'
+    line = first_line + int(found[1]) - 1
+    repair = (
+        " Install the wheel nvidia-cuda-runtime, which has it." if "cannot open source" in found[2] else ""
+    )
+    return f'{path}:{line}: kernel "{kernel.name}" does not compile for {target}: {found[2].strip()}.{repair}'
+
+
+def _resources(name: str, target: str, log: str) -> Resources:
+    entry = log.split(f"Compiling entry function '{name}'", 1)
+    if len(entry) < 2:
+        raise CompileGateError(
+            f'kernel "{name}": NVRTC gave no figures for {target}. Its log begins: {log[:200]!r}.'
+        )
+    part = entry[1].split("Compiling entry function", 1)[0]
+    spills = _SPILLS.search(part)
+    registers = re.search(r"Used (\d+) registers", part)
+    shared = re.search(r"(\d+)(?:\+\d+)? bytes smem", part)
+    return Resources(
+        name,
+        target,
+        int(registers[1]) if registers else 0,
+        int(spills[1]) if spills else 0,
+        int(spills[2]) if spills else 0,
+        int(spills[3]) if spills else 0,
+        int(shared[1]) if shared else 0,
+    )
+
+
+def _wheel() -> Path | None:
+    """The folder that NVIDIA's wheels share."""
+    try:
+        spec = find_spec("nvidia.cu13") or find_spec("nvidia.cuda_nvrtc")
+    except ModuleNotFoundError:
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(places[0]) if places else None
+
+
+def _library_path() -> Path | None:
+    wheel = _wheel()
+    if wheel is None:
+        return None
+    pattern = "bin/**/nvrtc64_*.dll" if os.name == "nt" else "lib/libnvrtc.so.*"
+    found = [one for one in sorted(wheel.glob(pattern)) if "builtins" not in one.name]
+    return found[0] if found else None
+
+
+def _include_directories() -> list[Path]:
+    wheel = _wheel()
+    return [wheel / "include"] if wheel and (wheel / "include").is_dir() else []
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    path = _library_path()
+    if path is None:
+        raise CompileGateError(f"{available()} Install it: pip install nvidia-cuda-nvrtc.")
+    library = ctypes.CDLL(str(path))
+    library.nvrtcCompileProgram.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
+    library.nvrtcGetProgramLogSize.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
+    library.nvrtcGetProgramLog.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    return library
+
+
+def _must(status: int) -> None:
+    if status:
+        raise CompileGateError(f"NVRTC failed with code {status}. Reinstall nvidia-cuda-nvrtc.")

@@ -1,0 +1,142 @@
+"""A launch as a script that needs NumPy and CuPy only, so that nobody must trust our wrapper.
+
+In: a `Launch`. Out: Python text that makes the same inputs bit for bit, launches the same string through
+`cupy.RawKernel` (or `RawModule`) and prints what came out. Running it is left to the reader and to recording.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import POISON_BYTE, Array, Recipe, Scalar
+from tilewise.gpu.arguments import Parameter, check_arguments
+from tilewise.gpu.cupy_backend import STATIC_LIMIT_BYTES
+from tilewise.gpu.kernel import Launch
+from tilewise.gpu.kernel_source import KernelError
+
+ARRAY_LIMIT_BYTES = 64 * 1024
+"""A case's own arrays up to this size are written out; larger ones belong in recipes."""
+
+
+def script(launch: Launch) -> str:
+    """Write the script.
+
+    It prints, for each array that the kernel may write, its name, shape and a CRC of its bytes, so that two
+    runs can be compared; `results()` returns the arrays to whoever imports it.
+
+    Args:
+        launch: kernel, case, grid, block.
+
+    Raises:
+        KernelError: the case holds an array too large to write out, or an argument does not fit.
+    """
+    kernel = launch.kernel
+    lines = [
+        f'"""Kernel {kernel.name} with NumPy and CuPy alone: python {kernel.name}.py"""',
+        "",
+        "import zlib",
+        "",
+        "import cupy",
+        "import numpy as np",
+        "",
+        f"SOURCE = {_literal(kernel.gpu_source)}",
+        "",
+        "",
+        "def results():",
+        *(f"    {line}" if line else "" for line in _body(launch)),
+        "",
+        "",
+        'if __name__ == "__main__":',
+        "    for name, array in results().items():",
+        '        print(name, array.shape, array.dtype, f"crc {zlib.crc32(array.tobytes()):08x}")',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _body(launch: Launch) -> list[str]:
+    kernel, case = launch.kernel, launch.case
+    options = f"options={kernel.options!r}"
+    if kernel.wants_module:
+        lines = [f'kernel = cupy.RawModule(code=SOURCE, {options}).get_function("{kernel.name}")']
+    else:
+        lines = [f'kernel = cupy.RawKernel(SOURCE, "{kernel.name}", {options})']
+    if launch.shared_bytes > STATIC_LIMIT_BYTES:
+        lines.append(f"kernel.max_dynamic_shared_size_bytes = {launch.shared_bytes}")
+    names = []
+    for one in kernel.parameters:
+        value = case.values[one.name]
+        names.append(one.name)
+        if isinstance(value, Recipe):
+            lines += _recipe(one.name, value)
+        elif isinstance(value, np.ndarray):
+            lines += _array(one, value)
+        else:
+            lines.append(f"{one.name} = {_number(launch, one, value)}")
+        if one.is_pointer:
+            lines.append(f"{one.name} = cupy.asarray({one.name})")
+    shared = f", shared_mem={launch.shared_bytes}" if launch.shared_bytes else ""
+    arguments = ", ".join(names) + ("," if len(names) == 1 else "")
+    lines.append(f"kernel({launch.grid}, {launch.block}, ({arguments}){shared})")
+    written = [one.name for one in kernel.parameters if one.is_pointer and not one.is_const]
+    lines.append(f"return {{{', '.join(f'{name!r}: cupy.asnumpy({name})' for name in written)}}}")
+    return lines
+
+
+def _recipe(name: str, recipe: Recipe) -> list[str]:
+    """The steps of `Recipe.make`, spelled out; a test holds the two together."""
+    shape, dtype, given = recipe.shape, str(recipe.dtype), dict(recipe.params)
+    if recipe.kind == "constant":
+        return [f'{name} = np.full({shape}, {given["value"]!r}, dtype="{dtype}")']
+    if recipe.kind == "output":
+        if recipe.dtype.kind == "f":
+            return [f'{name} = np.full({shape}, np.nan, dtype="{dtype}")']
+        return [
+            f"{name} = np.full({recipe.nbytes}, {POISON_BYTE:#x}, dtype=np.uint8)",
+            f'{name} = {name}.view("{dtype}").reshape({shape})',
+        ]
+    seed = zlib.crc32(name.encode()) if recipe.seed is None else recipe.seed
+    lines = [f"random = np.random.Generator(np.random.PCG64({seed}))"]
+    if recipe.kind == "integers":
+        bounds = f"{int(given['low'])}, {int(given['high'])}"
+        return [*lines, f'{name} = random.integers({bounds}, {shape}, dtype=np.int64).astype("{dtype}")']
+    working = "float64" if recipe.dtype == np.float64 else "float32"
+    if recipe.kind == "normal":
+        lines.append(f"{name} = random.standard_normal({shape}, dtype=np.{working})")
+        lines.append(f"{name} *= np.{working}({given['scale']!r})")
+    else:
+        lines.append(f"{name} = random.random({shape}, dtype=np.{working})")
+        lines.append(f"{name} *= np.{working}({given['high'] - given['low']!r})")
+        lines.append(f"{name} += np.{working}({given['low']!r})")
+    if dtype != working:
+        lines.append(f'{name} = {name}.astype("{dtype}")')
+    return lines
+
+
+def _array(one: Parameter, value: Array) -> list[str]:
+    if value.nbytes > ARRAY_LIMIT_BYTES:
+        raise KernelError(
+            f'standalone: "{one.name}" is an array of {value.nbytes} bytes, too large to write into a script. '
+            "Use a recipe such as normal(...) in the case."
+        )
+    dtype = value.dtype.descr if value.dtype.names else value.dtype.str
+    made = f'np.frombuffer(bytes.fromhex("{value.tobytes().hex()}"), dtype={dtype!r}).reshape({value.shape})'
+    if one.is_pointer and value.dtype.names:
+        return [f"{one.name} = {made}.reshape(-1).view(np.uint8)"]
+    return [f"{one.name} = {made}"]
+
+
+def _number(launch: Launch, one: Parameter, value: Scalar) -> str:
+    checked: Any = check_arguments(launch.kernel.name, [one], [value])[0]
+    if isinstance(checked, np.floating) and not np.isfinite(checked):
+        return f'np.{checked.dtype}("{checked.item()}")'
+    return f"np.{checked.dtype.name.replace('bool', 'bool_')}({checked.item()!r})"
+
+
+def _literal(source: str) -> str:
+    """The source as a raw string where Python can hold it as one, so that it reads as it was written."""
+    if '"""' not in source and not source.endswith("\\"):
+        return f'r"""{source}"""'
+    return repr(source)
