@@ -123,13 +123,14 @@ extern "C" __global__ void attention_serial(const float* Q, const float* K, cons
 """)
 
 # %% [markdown]
-# `agree` holds the tabs against each other on small odd sizes. Both could share a mistake, so the
-# kernel is also held against NumPy in 64-bit floats. Sums of some twenty 32-bit products differ
-# from that by a few units in the seventh digit, which is what the tolerances allow. Each row of $P$
-# must add up to 1, and that test will earn its keep in a moment.
+# `agree` holds the tabs against each other on small odd sizes, once with logits in the hundreds.
+# Both tabs could share a mistake, so the kernel is also held against NumPy in 64-bit floats. Sums
+# of some twenty 32-bit products differ from that by a few units in the seventh digit, which is what
+# the tolerances allow. Each row of $P$ must add up to 1, and that test will earn its keep in a
+# moment.
 
 # %%
-from tilewise import agree, case, check, normal, output
+from tilewise import agree, case, check, integers, normal, output
 
 
 def attention(N, d):
@@ -152,7 +153,15 @@ def reference(Q, K, V, scale):
     return {"S": S, "P": P, "O": P @ V}
 
 
-agree(attention_serial, ATTENTION_SERIAL, [attention(7, 5), attention(21, 12)], rtol=1e-5, atol=1e-6)
+def steep_attention(N, d):
+    """One head of whole numbers, whose logits are exact and run into the hundreds."""
+    whole = {name: integers(N, d, low=-4, high=5, dtype="float32") for name in "QKV"}
+    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
+    return case(**whole, **written, N=N, d=d, scale=8.0, grid=1, block=1)
+
+
+cases = [attention(7, 5), attention(21, 12), steep_attention(13, 6)]
+agree(attention_serial, ATTENTION_SERIAL, cases, rtol=1e-5, atol=1e-6)
 
 arrays = attention(21, 12).make()
 ATTENTION_SERIAL.on(attention(21, 12)).run(arrays)
@@ -427,8 +436,8 @@ def scores_case(N, d):
     )
 
 
-def softmax_case(N):
-    return case(S=normal(N, N, scale=3.0), P=output(N, N), N=N, grid=ceil_div(N, 8), block=8)
+def softmax_case(N, spread=3.0):
+    return case(S=normal(N, N, scale=spread), P=output(N, N), N=N, grid=ceil_div(N, 8), block=8)
 
 
 def weighted_sum_case(N, d):
@@ -437,7 +446,13 @@ def weighted_sum_case(N, d):
 
 
 agree(scores, SCORES, [scores_case(5, 3), scores_case(21, 13)], rtol=1e-5, atol=1e-6)
-agree(softmax_rows, SOFTMAX_ROWS, [softmax_case(5), softmax_case(21)], rtol=1e-5, atol=1e-7)
+agree(
+    softmax_rows,
+    SOFTMAX_ROWS,
+    [softmax_case(5), softmax_case(21), softmax_case(21, 90.0)],
+    rtol=1e-5,
+    atol=1e-7,
+)
 agree(weighted_sum, WEIGHTED_SUM, [weighted_sum_case(5, 3), weighted_sum_case(21, 13)], rtol=1e-5, atol=1e-5)
 
 
