@@ -191,7 +191,12 @@ expect_hazard(NO_GUARD_ON_X.on(field), "out of bounds", line_with="column_of[y *
 # %%
 column_of = np.full((3, 5), -1, np.int32)
 run = NO_GUARD_ON_X.simulate(column_of, 5, 3, grid=(2, 1), block=(4, 4), hazards="collect")
-publish(short={"wrong": int((column_of != np.arange(5)).sum()), "outside": len(run.hazards)})
+publish(
+    short={
+        "wrong": int((column_of != np.arange(5)).sum()),
+        "outside": sum(hazard.count for hazard in run.hazards),
+    }
+)
 columns, rows = ["y", *(f"x = {x}" for x in range(5))], [[y, *column_of[y].tolist()] for y in range(3)]
 caption = "What the cells hold without the guard on x. Each should hold its own column, 0 to 4."
 show(Table(columns, rows, caption=caption))

@@ -280,9 +280,9 @@ show(Table(["nest", "loop", "what a pass needs from the others", "independent"],
 # %%
 NO_K_LOOP = Kernel(r"""
 extern "C" __global__ void scores(const float* Q, const float* K, float* S, int N, int d, float scale) {
-    int j = blockIdx.x * blockDim.x + threadIdx.x;
-    int i = blockIdx.y * blockDim.y + threadIdx.y;
-    int k = blockIdx.z * blockDim.z + threadIdx.z;
+    int k = blockIdx.x * blockDim.x + threadIdx.x;
+    int j = blockIdx.y * blockDim.y + threadIdx.y;
+    int i = blockIdx.z * blockDim.z + threadIdx.z;
     if (i >= N || j >= N || k >= d) return;
     S[i * N + j] += Q[i * d + k] * K[j * d + k] * scale;  // hazard: d threads change one place
 }
@@ -292,7 +292,7 @@ extern "C" __global__ void scores(const float* Q, const float* K, float* S, int 
 small = attention(8, 4).make()
 small["S"][:] = 0.0
 NO_K_LOOP.simulate(
-    *(small[name] for name in ("Q", "K", "S", "N", "d", "scale")), grid=(1, 1, 1), block=(8, 8, 4)
+    *(small[name] for name in ("Q", "K", "S", "N", "d", "scale")), grid=(1, 1, 1), block=(4, 8, 8)
 )
 right = np.isclose(small["S"], small["Q"] @ small["K"].T * small["scale"], rtol=1e-4)
 publish(broken={"d": 4, "entries": right.size, "right": int(right.sum())})
