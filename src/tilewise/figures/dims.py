@@ -45,7 +45,7 @@ def dims(value: int | Sequence[int], name: str) -> Dims:
     Raises:
         ValueError: it is not one to three whole numbers from 1 on.
     """
-    given = (value,) if isinstance(value, int | np.integer) else tuple(value)
+    given = tuple(value) if isinstance(value, Sequence | np.ndarray) else (value,)
     whole = all(isinstance(part, int | np.integer) and part >= 1 for part in given)
     if not (1 <= len(given) <= 3 and whole):
         raise ValueError(f"{name} is a whole number or up to three of them, each at least 1, not {value!r}")

@@ -15,6 +15,10 @@ from typing import Any
 from tilewise.figures import still, theme
 from tilewise.figures.values import plain
 
+_NO_SCRIPT = (
+    "This figure is drawn by a script, and scripts are switched off here. The text below says what it shows."
+)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -96,8 +100,8 @@ class Figure:
             f'<figure class="tw-figure"{name} data-figure="{escape(url)}" data-kind="{escape(self.kind)}" '
             f'style="{style}">\n'
             f'<p class="tw-figure-title">{escape(self.title)}</p>\n'
-            '<div class="tw-figure-body"><noscript><p class="tw-figure-note">This figure is drawn by a '
-            "script, and scripts are switched off here. The text below says what it shows.</p></noscript></div>\n"
+            '<div class="tw-figure-body">'
+            f'<noscript><p class="tw-figure-note">{_NO_SCRIPT}</p></noscript></div>\n'
             f"<figcaption>{escape(self.caption)}</figcaption>\n"
             '<details class="tw-figure-alt"><summary>The same as text</summary>'
             f"<p>{escape(self.alt)}</p>{listed}</details>\n"

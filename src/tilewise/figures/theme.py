@@ -30,7 +30,7 @@ ROLES: tuple[Role, ...] = (
     Role("block", "#2f6fb3", "#6ea8e6", "a thread block; its label stands on it"),
     Role("warp", "#a8690a", "#d9a441", "a warp; a line runs around its 32 threads"),
     Role("lane", "#a51c66", "#f07ab8", "the selected thread or lane; a thick outline"),
-    Role("tile", "#1f7a5c", "#4fbf98", "the tile in use; a double outline"),
+    Role("tile", "#2f9e6e", "#4fbf98", "the tile in use; a double outline"),
     Role("registers", "#8f3b1b", "#f2a37e", "registers; the level nearest to the thread"),
     Role("shared", "#b0741a", "#e3bd5d", "shared memory and L1"),
     Role("l2", "#3f8a8c", "#62b5b5", "the L2 cache"),

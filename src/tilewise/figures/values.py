@@ -35,9 +35,11 @@ def plain(value: Any) -> Any:
 
 
 def number(value: float) -> str:
-    """Return a number as a reader wants it: four significant digits, thousands apart, no exponent up to 10^9."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else str(value)
+    """Return a number as a reader wants it: whole ones in full, others with four digits, thousands apart."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == round(value) and abs(value) < 1e15:
+        return f"{round(value):,}"
     size = math.floor(math.log10(abs(value)))
     if not -4 <= size < 9:
         return f"{value:.3e}"

@@ -1,0 +1,200 @@
+"""Charts: what Plotly is given, that it takes it, and what the text alternative says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise.figures import (
+    Figure,
+    Loop,
+    Mark,
+    Series,
+    Stage,
+    bars,
+    block_grid,
+    heat_map,
+    line_chart,
+    loop_nest,
+    memory_map,
+    ribbon,
+    stepped,
+    timeline,
+)
+
+WORDS = {"title": "A statement", "caption": "What it shows."}
+Z = np.arange(12.0).reshape(2, 2, 3)
+
+
+def lines() -> Figure:
+    series = [
+        Series("measured", [1, 10, 100], [5, 6, 50], low=[4, 5, 40], high=[6, 7, 60]),
+        Series("model", [1, 10, 100], [4, 5, 48], role="predicted"),
+        Series("points", [2, 20], [5, 9], role="read", line=False),
+    ]
+    marks = [Mark("knee", x=10), Mark("peak", y=55, role="predicted")]
+    return line_chart(series, x="n", y="time [µs]", log_x=True, log_y=True, marks=marks, **WORDS)
+
+
+def probabilities(first: float) -> Figure:
+    return bars({"a": first, "b": 1 - first}, x="probability", value_range=(0, 1), form=".2f", **WORDS)
+
+
+KINDS: dict[str, Callable[[Any], Figure]] = {
+    "lines": lambda _: lines(),
+    "bars": lambda _: bars({"a": 1, "b": 2e6}, x="time [µs]", log=True, roles={"b": "predicted"}, **WORDS),
+    "groups": lambda _: bars(
+        {"a": {"measured": 1, "predicted": 2}}, x="n", roles={"predicted": "predicted"}, **WORDS
+    ),
+    "heat map": lambda _: heat_map({"S": Z, "P": Z / 12}, steps=["cold", "warm"], x="j", y="i", **WORDS),
+    "stepped": lambda _: stepped([probabilities(0.25), probabilities(0.5)], [1, 2], **WORDS),
+    "block grid": lambda _: block_grid((2, 2, 2), (3, 2, 2), extent=(5, 3, 2), **WORDS),
+    "run": lambda run: block_grid(1, 64, run=run, **WORDS),
+    "ribbon": lambda _: ribbon(100, 32, **WORDS),
+    "timeline": lambda _: timeline([("host", 0, 1, "launch", "waste")], unit="µs", **WORDS),
+    "memory map": lambda run: memory_map(run, 1, 64, **WORDS),
+    "loop nest": lambda _: loop_nest(
+        [Loop("i", 3), Loop("j", 2)], [Stage("s", {"i": "x"})], body="s", **WORDS
+    ),
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_plotly_takes_every_figure(kind: str, scheme: Any, addition: Any) -> None:
+    from plotly.graph_objects import Figure as PlotlyFigure
+
+    given = KINDS[kind](addition).plotly(scheme)
+    assert "role:" not in json.dumps(given)
+    drawn = PlotlyFigure(given)
+    assert drawn.layout.title.text == "A statement"
+    assert len(drawn.data) >= 1
+
+
+def test_a_notebook_gets_plotly_s_own_form_and_text() -> None:
+    bundle = lines()._repr_mimebundle_()
+    assert sorted(bundle) == ["application/vnd.plotly.v1+json", "text/plain"]
+    assert bundle["text/plain"].startswith("Figure: A statement\ntime [µs] against n")
+
+
+def test_predictions_are_dashed_with_open_marks_and_measurements_solid() -> None:
+    drawn = {trace["name"]: trace for trace in lines().spec["data"] if "name" in trace}
+    assert (drawn["measured"]["line"]["dash"], drawn["measured"]["marker"]["symbol"]) == ("solid", "circle")
+    assert (drawn["model"]["line"]["dash"], drawn["model"]["marker"]["symbol"]) == ("dash", "circle-open")
+    assert drawn["points"]["mode"] == "markers"
+
+
+def test_two_series_of_a_role_differ_without_colour() -> None:
+    figure = line_chart([Series("a", [1], [1]), Series("b", [1], [2])], x="n", y="t", **WORDS)
+    first, second = figure.spec["data"]
+    assert first["line"]["color"] == second["line"]["color"]
+    assert first["line"]["dash"] != second["line"]["dash"]
+    assert first["marker"]["symbol"] != second["marker"]["symbol"]
+
+
+def test_labels_stand_at_the_end_of_their_lines() -> None:
+    notes = [note for note in lines().spec["layout"]["annotations"] if note["name"] == "direct"]
+    assert [(note["text"], note["x"]) for note in notes] == [
+        ("measured", 2),
+        ("model", 2),
+        ("points", 1.30103),
+    ]
+
+
+def test_a_linear_axis_of_amounts_starts_at_zero() -> None:
+    figure = line_chart([Series("a", [10, 20], [5, 9])], x="n", y="t", **WORDS)
+    assert figure.spec["layout"]["yaxis"]["range"] == [0, 9.54]
+
+
+def test_a_line_chart_says_its_points() -> None:
+    assert lines().steps[1] == "model: 1: 4; 10: 5; 100: 48"
+
+
+def test_bars_keep_their_order_and_write_their_values() -> None:
+    figure = bars({"one thread": 913_000.0, "many": 52.25}, x="time [µs]", **WORDS)
+    (trace,) = figure.spec["data"]
+    assert trace["y"] == ["one thread", "many"]
+    assert trace["text"] == ["\u00a0913,000", "\u00a052.25"]
+    assert figure.spec["layout"]["xaxis"]["title"]["text"] == "time [µs]"
+    assert figure.spec["layout"]["xaxis"]["range"][0] == 0
+    assert figure.steps == ("one thread: 913,000", "many: 52.25")
+
+
+def test_predicted_bars_are_hatched() -> None:
+    figure = bars({"a": 1, "b": 2}, x="n", roles={"b": "predicted"}, **WORDS)
+    assert figure.spec["data"][0]["marker"]["pattern"]["shape"] == ["", "/"]
+
+
+def test_steps_share_their_axes() -> None:
+    charts = [line_chart([Series("a", [0, 1], [1, top])], x="n", y="t", **WORDS) for top in (2, 8)]
+    figure = stepped(charts, ["low", "high"], step_name="load", start=1, **WORDS)
+    assert figure.spec["layout"]["yaxis"]["range"] == [0, 8.48]
+    assert figure.spec["layout"]["meta"] == {"step_name": "load", "start": 1}
+    assert [frame["name"] for frame in figure.spec["frames"]] == ["low", "high"]
+    assert figure.steps == ("load low: a: 0: 1; 1: 2", "load high: a: 0: 1; 1: 8")
+
+
+def test_a_heat_map_keeps_one_scale_over_all_steps() -> None:
+    figure = heat_map(
+        {"S": Z}, steps=["cold", "warm"], step_name="temperature", start=1, x="j", y="i", **WORDS
+    )
+    (trace,) = figure.spec["data"]
+    assert (trace["zmin"], trace["zmax"]) == (0, 11)
+    assert trace["z"] == [[6, 7, 8], [9, 10, 11]]
+    assert [frame["data"][0]["z"] for frame in figure.spec["frames"]] == Z.tolist()
+    assert figure.steps[0] == "temperature cold: S = 0.00 1.00 2.00 / 3.00 4.00 5.00"
+
+
+def test_heat_maps_stand_below_each_other_on_a_narrow_screen() -> None:
+    figure = heat_map({"S": Z[0], "P": Z[1]}, x="j", y={"S": "i", "P": "i"}, **WORDS)
+    wide, narrow = figure.spec["layout"], figure.spec["layout"]["meta"]["narrow"]["layout"]
+    assert wide["xaxis"]["domain"][1] < wide["xaxis2"]["domain"][0]
+    assert narrow["xaxis"]["domain"] == narrow["xaxis2"]["domain"]
+    assert narrow["yaxis"]["domain"][0] > narrow["yaxis2"]["domain"][1]
+
+
+def test_no_text_is_smaller_than_twelve_pixels(addition: Any) -> None:
+    def sizes(value: Any) -> list[float]:
+        if isinstance(value, dict):
+            own = [value["size"]] if "size" in value and ("color" in value or len(value) == 1) else []
+            return own * ("symbol" not in value) + [size for part in value.values() for size in sizes(part)]
+        return [size for part in value for size in sizes(part)] if isinstance(value, list) else []
+
+    for make in KINDS.values():
+        spec = make(addition).spec
+        assert all(size >= 12 for size in sizes(spec.get("layout", {}))), spec
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: line_chart([], x="n", y="t", **WORDS), "at least one series"),
+        (lambda: line_chart([Series("a", [1, 2], [1])], x="n", y="t", **WORDS), "as many x as y"),
+        (
+            lambda: line_chart([Series("a", [0], [1])], x="n", y="t", log_x=True, **WORDS),
+            "takes positive numbers",
+        ),
+        (
+            lambda: line_chart([Series("a", [1], [1])], x="n", y="t", marks=[Mark("m")], **WORDS),
+            "needs x or y",
+        ),
+        (lambda: bars({}, x="n", **WORDS), "at least one value"),
+        (lambda: bars({"a": -1}, x="n", **WORDS), "not negative"),
+        (lambda: bars({"a": {"s": 1}, "b": {"t": 1}}, x="n", **WORDS), "the same series"),
+        (lambda: heat_map({"S": Z}, x="j", y="i", **WORDS), "should be rows by columns"),
+        (lambda: heat_map({"S": Z}, steps=[1, 2, 3], x="j", y="i", **WORDS), "3 steps by rows by columns"),
+        (lambda: stepped([], [], **WORDS), "a label for each chart"),
+        (lambda: stepped([ribbon(9, 4, **WORDS)], [1], **WORDS), "charts without steps"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(make: Callable[[], Figure], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        make()
+
+
+def test_the_same_figure_has_the_same_bytes() -> None:
+    assert lines().json_bytes() == lines().json_bytes()

@@ -1,0 +1,107 @@
+"""A figure travels as JSON and stands on a page as one block of HTML."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tilewise.figures import Figure, bars
+from tilewise.figures.values import number, plain
+
+
+def small(**changes: object) -> Figure:
+    fields: dict[str, object] = {
+        "title": "Two is more than one",
+        "caption": "Two bars.",
+        "alt": "Bars of 1 and 2.",
+        "height": 300,
+        "kind": "chart",
+        "spec": {"data": [{"type": "bar", "y": np.array([1.0, 2.5])}], "layout": {}},
+        "steps": ("one: 1", "two: 2.5"),
+    }
+    return Figure(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_figure_is_plain_json() -> None:
+    assert small().to_dict() == {
+        "kind": "chart",
+        "title": "Two is more than one",
+        "caption": "Two bars.",
+        "alt": "Bars of 1 and 2.",
+        "height": 300,
+        "narrow_height": 300,
+        "spec": {"data": [{"type": "bar", "y": [1, 2.5]}], "layout": {}},
+        "steps": ["one: 1", "two: 2.5"],
+    }
+
+
+def test_a_figure_comes_back_from_its_file() -> None:
+    figure = bars({"one": 1.0, "two": 2.0}, title="t", caption="c", x="n")
+    again = Figure.from_dict(json.loads(figure.json_bytes()))
+    assert again == figure
+    assert again.json_bytes() == figure.json_bytes()
+
+
+def test_its_html_holds_what_must_be_there_without_a_script() -> None:
+    html = small(title='a < b & "c"').html("assets/x.json", "figure-1")
+    assert html == (
+        '<figure class="tw-figure" id="figure-1" data-figure="assets/x.json" data-kind="chart" '
+        'style="--tw-figure-height:300px;--tw-figure-height-narrow:300px">\n'
+        '<p class="tw-figure-title">a &lt; b &amp; &quot;c&quot;</p>\n'
+        '<div class="tw-figure-body"><noscript><p class="tw-figure-note">This figure is drawn by a script, and '
+        "scripts are switched off here. The text below says what it shows.</p></noscript></div>\n"
+        "<figcaption>Two bars.</figcaption>\n"
+        '<details class="tw-figure-alt"><summary>The same as text</summary><p>Bars of 1 and 2.</p>'
+        "<ol><li>one: 1</li><li>two: 2.5</li></ol></details>\n"
+        "</figure>"
+    )
+
+
+def test_a_terminal_gets_title_text_and_steps() -> None:
+    assert small().text() == "Figure: Two is more than one\nBars of 1 and 2.\n  one: 1\n  two: 2.5"
+
+
+@pytest.mark.parametrize("name", ["title", "caption", "alt"])
+def test_a_figure_without_words_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"a figure needs a {name}"):
+        small(**{name: " "})
+
+
+def test_a_height_that_no_page_could_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="from 120 to 2000, not 40"):
+        small(height=40)
+
+
+def test_values_become_what_json_can_hold() -> None:
+    given = {
+        "a": np.float32(0.1),
+        "b": (np.int64(3), True),
+        "c": np.array([[1.0, np.nan]]),
+        "d": range(2),
+        "e": np.inf,
+    }
+    assert plain(given) == {"a": 0.1, "b": [3, True], "c": [[1, None]], "d": [0, 1], "e": None}
+
+
+def test_what_no_figure_can_hold_is_refused() -> None:
+    with pytest.raises(TypeError, match="cannot hold a set"):
+        plain({"a": {1, 2}})
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0, "0"),
+        (913000.0, "913,000"),
+        (16_777_216, "16,777,216"),
+        (5.25, "5.25"),
+        (0.0312345, "0.03123"),
+        (1234.56, "1,235"),
+        (-2.5, "-2.5"),
+        (1.5e-7, "1.500e-07"),
+    ],
+)
+def test_numbers_are_written_for_readers(value: float, written: str) -> None:
+    assert number(value) == written
