@@ -1,7 +1,7 @@
 """Chromium and the built site, for every test in this folder.
 
-``site`` is the site's address, ``page`` a page of a fresh context that remembers what went wrong in it. Where no
-Chromium is installed, each test is skipped and says so.
+``site`` is the site's address, ``page`` a page that fails its test for what went wrong in it.
+Where no Chromium is installed, each test is skipped and says so.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Faults:
     elsewhere: list[str] = field(default_factory=list)
 
     def watch(self, page: Page) -> None:
-        page.on("console", lambda message: self.console.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console", lambda message: self.console.append(message.text) if message.type == "error" else None
+        )
         page.on("pageerror", lambda error: self.console.append(str(error)))
         page.on("request", lambda request: self._seen(request.url))
 
@@ -104,7 +106,9 @@ def served() -> Iterator[Callable[[Path], str]]:
 
 @pytest.fixture(scope="session")
 def built(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as ``make site`` builds it."""
+    """The site, built as ``make site`` builds it, or the folder that TILEWISE_SITE names."""
+    if given := os.environ.get("TILEWISE_SITE"):
+        return Path(given).resolve()
     folder = tmp_path_factory.mktemp("site") / "site"
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
@@ -141,7 +145,7 @@ def open_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
 
 @pytest.fixture
 def faults(site: str) -> Faults:
-    """What went wrong in ``page``; a test may look into it, and every test fails that leaves something here."""
+    """What went wrong in ``page``: a test may look into it."""
     return Faults(site)
 
 

@@ -1,0 +1,94 @@
+"""Every page opens cleanly: no error, no other host, nothing wider than a phone, little to fetch."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, Response
+
+from .conftest import Faults
+
+LESSONS = ["lessons/kernels/first_kernel/", "lessons/kernels/grids/", "lessons/kernels/serial_attention/"]
+OTHERS = ["", "conventions/", "how-we-measure/", "glossary/", "reference/"]
+FIRST_VISIT_BYTES = 170_000
+
+
+def read_through(page: Page) -> None:
+    """Scroll to the end as a reader does, so that everything that loads late has loaded."""
+    height = page.evaluate("document.documentElement.scrollHeight")
+    for top in range(0, height, 700):
+        page.evaluate("top => window.scrollTo({ top, behavior: 'instant' })", top)
+        page.wait_for_timeout(60)
+    page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.parametrize("path", LESSONS + OTHERS)
+def test_a_page_opens_without_errors_and_asks_nobody_else(page: Page, site: str, path: str) -> None:
+    page.goto(site + path)
+    assert page.locator("article h1").first.is_visible()
+    read_through(page)
+
+
+@pytest.mark.parametrize("path", LESSONS)
+def test_a_lesson_draws_every_figure_it_has_room_for(page: Page, site: str, path: str) -> None:
+    page.goto(site + path)
+    count = page.locator(".tw-figure[data-figure]").count()
+    assert count >= 1
+    read_through(page)
+    for figure in page.locator(".tw-figure[data-figure]").all():
+        figure.scroll_into_view_if_needed()
+        page.wait_for_function("figure => figure.dataset.state === 'drawn'", arg=figure.element_handle())
+
+
+@pytest.mark.parametrize("path", LESSONS + OTHERS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_phone(
+    open_context: Callable[..., BrowserContext], site: str, path: str, scheme: str
+) -> None:
+    page = open_context(viewport={"width": 360, "height": 740}, color_scheme=scheme).new_page()
+    page.goto(site + path)
+    for fold in page.locator("article details").all():
+        fold.evaluate("fold => (fold.open = true)")
+    read_through(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("path", LESSONS)
+def test_a_first_visit_fetches_little_before_a_figure_comes_near(
+    page: Page, site: str, path: str, faults: Faults
+) -> None:
+    answers: list[Response] = []
+    page.on("response", lambda answer: answers.append(answer))
+    page.goto(site + path)
+    page.wait_for_load_state("networkidle")
+    bodies = {answer.url.removeprefix(site): answer.body() for answer in answers}
+    sizes = {name: min(len(body), len(gzip.compress(body, 9))) for name, body in bodies.items()}
+    late = ("figures.js", "plotly.js", "assets/figures/")
+    first = {name: size for name, size in sizes.items() if not any(part in name for part in late)}
+    assert sum(first.values()) <= FIRST_VISIT_BYTES, first
+    assert not [name for name in sizes if "search" in name]
+    fonts = [name for name in sizes if name.endswith(".woff2")]
+    assert len(fonts) <= 4
+
+
+def test_search_is_fetched_when_the_field_is_used_and_then_finds(
+    page: Page, site: str, faults: Faults
+) -> None:
+    page.goto(site + LESSONS[0])
+    page.wait_for_load_state("networkidle")
+    assert not [url for url in faults.requests if "search_index" in url or "workers/search" in url]
+    page.keyboard.press("/")
+    page.keyboard.type("thread", delay=20)
+    page.locator(".md-search-result__item").first.wait_for()
+    assert [url for url in faults.requests if "search_index" in url]
+    assert page.locator(".md-search-result__item").count() >= 2
+
+
+def test_a_missing_page_shows_the_way(built: Path, page: Page, site: str) -> None:
+    assert (built / "404.html").is_file()
+    page.goto(site + "404.html")
+    assert page.locator("article h1").inner_text() == "No page here"
+    assert page.locator("article a").first.is_visible()

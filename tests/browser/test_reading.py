@@ -1,0 +1,309 @@
+"""What a reader does on a page: tabs, folds, copying, notes, themes, print; also without script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+ROOT = Path(__file__).parent.parent.parent
+FIRST, GRIDS, SERIAL = (f"lessons/kernels/{name}/" for name in ("first_kernel", "grids", "serial_attention"))
+
+
+def chosen_tabs(page: Page) -> set[str]:
+    """The names of the tabs that are shown in sets with both pseudocode and CUDA."""
+    return set(
+        page.evaluate(
+            """() => [...document.querySelectorAll(".tabbed-set")]
+                .filter((set) => set.querySelector(".tabbed-labels").innerText.includes("Pseudocode"))
+                .map((set) => {
+                    const inputs = [...set.querySelectorAll(":scope > input")];
+                    const labels = set.querySelectorAll(":scope > .tabbed-labels > label");
+                    return labels[inputs.findIndex((input) => input.checked)].innerText.trim();
+                })"""
+        )
+    )
+
+
+def tab(page: Page, name: str) -> Locator:
+    return page.locator(".tabbed-labels > label", has_text=re.compile(f"^{re.escape(name)}$")).first
+
+
+def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    assert chosen_tabs(page) == {"Pseudocode"}
+    tab(page, "CUDA C").click()
+    assert chosen_tabs(page) == {"CUDA C"}
+    page.locator(".md-footer__link--next").click()
+    page.wait_for_url(site + GRIDS)
+    page.wait_for_function("document.querySelector('article h1').innerText.startsWith('Grids')")
+    expect(page.locator(".tabbed-set").first).to_be_attached()
+    page.wait_for_timeout(300)
+    assert chosen_tabs(page) == {"CUDA C"}
+    page.goto(site + SERIAL)
+    page.wait_for_load_state("networkidle")
+    assert chosen_tabs(page) == {"CUDA C"}
+
+
+def test_tabs_switch_by_arrow_keys(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.locator(".tabbed-set > input").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert chosen_tabs(page) == {"CUDA C"}
+
+
+def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    folds = page.locator("article details.definition")
+    assert folds.count() >= 3
+    assert page.locator("article details.definition[open]").count() == 0
+    folds.nth(0).locator("summary").click()
+    expect(folds.nth(0)).to_have_attribute("open", "")
+    folds.nth(1).locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(folds.nth(1)).to_have_attribute("open", "")
+
+
+def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    link = page.locator("article a.tw-term").first
+    target = link.get_attribute("href").partition("#")[2]
+    fold = page.locator("details", has=page.locator(f'[id="{target}"]'))
+    assert fold.get_attribute("open") is None
+    link.click()
+    expect(fold).to_have_attribute("open", "")
+    expect(fold).to_be_in_viewport()
+
+
+def test_an_address_that_points_into_a_fold_opens_it(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    target = page.locator("article details.definition [id^=term-]").last.get_attribute("id")
+    page.goto("about:blank")
+    page.goto(f"{site}{FIRST}#{target}")
+    fold = page.locator("details", has=page.locator(f'[id="{target}"]'))
+    expect(fold).to_have_attribute("open", "")
+    expect(fold).to_be_in_viewport()
+
+
+def test_a_link_to_another_lessons_term_opens_it_there(page: Page, site: str) -> None:
+    page.goto(site + GRIDS)
+    link = page.locator('article a.tw-term[href*="first_kernel"]').first
+    target = link.get_attribute("href").partition("#")[2]
+    link.click()
+    page.wait_for_url(f"**/{FIRST}#{target}")
+    expect(page.locator("details", has=page.locator(f'[id="{target}"]'))).to_have_attribute("open", "")
+
+
+def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext], site: str) -> None:
+    context = open_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(site + FIRST)
+    tab(page, "CUDA C").click()
+    listing = page.locator(".tw-kernel:visible").first
+    listing.scroll_into_view_if_needed()
+    listing.hover()
+    listing.locator('[data-md-type="copy"], .md-clipboard').first.click()
+    page.wait_for_timeout(200)
+    copied = page.evaluate("navigator.clipboard.readText()")
+    lesson = (ROOT / "lessons" / "kernels" / "first_kernel.py").read_text()
+    assert "__global__" in copied
+    assert copied.strip() in lesson
+    assert copied.rstrip().endswith("}")
+
+
+def test_light_and_dark_differ_and_the_choice_lasts(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(color_scheme="light").new_page()
+    page.goto(site + FIRST)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(paper)
+    page.locator("label[title='Switch to the dark theme'], label[for^=__palette]:visible").first.click()
+    page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+    dark = page.evaluate(paper)
+    assert light != dark
+    page.reload()
+    page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+    assert page.evaluate(paper) == dark
+
+
+def test_the_readers_system_decides_at_first(open_context: Callable[..., BrowserContext], site: str) -> None:
+    for scheme, name in (("light", "default"), ("dark", "slate")):
+        page = open_context(color_scheme=scheme).new_page()
+        page.goto(site)
+        assert page.evaluate("document.body.dataset.mdColorScheme") == name
+
+
+def boxes(page: Page) -> list[dict[str, float]]:
+    """Where each visible note stands, and its mark, in page coordinates."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll(".footnote > ol > li:not([hidden])")].map((note) => {
+            const marks = [...document.querySelectorAll("a.footnote-ref")];
+            const mark = marks.find((each) => each.hash === "#" + note.id);
+            const [a, b] = [note.getBoundingClientRect(), mark.getBoundingClientRect()];
+            const text = mark.closest("p, li").getBoundingClientRect();
+            return { top: a.top + scrollY, bottom: a.bottom + scrollY, left: a.left, right: a.right,
+                     mark: b.top + scrollY, end: text.right };
+        })"""
+    )
+
+
+def test_notes_stand_in_the_margin_of_a_wide_screen(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    notes = boxes(page)
+    assert notes
+    assert all(note["left"] >= note["end"] and note["right"] <= 1440 for note in notes)
+    free = 0.0
+    for note in notes:
+        assert note["top"] >= free, "two notes overlap"
+        assert abs(note["top"] - max(note["mark"], free)) < 60, "a note stands away from its mark"
+        free = note["bottom"]
+
+
+def test_notes_follow_when_a_fold_above_them_opens(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    before = boxes(page)[-1]
+    page.locator("article details.definition summary").first.click()
+    page.wait_for_timeout(300)
+    after = boxes(page)[-1]
+    assert after["mark"] > before["mark"] + 10
+    assert abs((after["top"] - before["top"]) - (after["mark"] - before["mark"])) < 2
+
+
+def test_notes_stand_at_the_end_of_a_narrow_page(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(viewport={"width": 800, "height": 900}).new_page()
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    last = page.locator("article h2").last.bounding_box()
+    assert all(note["top"] > last["y"] and note["left"] < 400 for note in boxes(page))
+
+
+@pytest.mark.parametrize("width", [1440, 400])
+def test_note_and_mark_lead_to_each_other_by_keyboard(
+    open_context: Callable[..., BrowserContext], site: str, width: int
+) -> None:
+    page = open_context(viewport={"width": width, "height": 900}).new_page()
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    mark = page.locator("a.footnote-ref").first
+    mark.focus()
+    page.keyboard.press("Enter")
+    note = page.locator(".footnote > ol > li").first
+    expect(note).to_be_in_viewport()
+    assert page.evaluate("location.hash") == f"#{note.get_attribute('id')}"
+    page.keyboard.press("Tab")
+    back = page.evaluate("document.activeElement.closest('li')?.id")
+    assert back == note.get_attribute("id")
+    note.locator(".footnote-backref").focus()
+    page.keyboard.press("Enter")
+    expect(mark).to_be_in_viewport()
+    assert page.evaluate("location.hash").startswith("#fnref")
+
+
+def test_print_opens_folds_and_shows_every_tab(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    page.locator("article details.definition summary").first.click()
+    opened = page.locator("article details[open]").count()
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("article details:not([open])").count() == 0
+    blocks = page.locator("article .tabbed-block")
+    assert blocks.count() >= 2
+    assert all(
+        block.is_visible() for block in blocks.all() if block.evaluate("b => b.textContent.trim() !== ''")
+    )
+    assert not page.locator(".md-header").is_visible()
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert page.locator("article details[open]").count() == opened
+
+
+def test_lines_of_one_region_light_up_together(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    page.evaluate(
+        """() => {
+            const [one, other] = [...document.querySelectorAll("article .highlight")].filter(
+                (listing) => listing.offsetParent && listing.querySelectorAll("[id^=__span-]").length >= 3);
+            const numbers = (listing) => [...listing.querySelectorAll("[id^=__span-]")].map((line) =>
+                Number(line.id.split("-").pop()));
+            one.dataset.regions = `load:${numbers(one)[0]}-${numbers(one)[1]}`;
+            const [, second, third] = numbers(other);
+            other.dataset.regions = `load:${second}-${second} store:${third}-999`;
+            document$.next(document);
+        }"""
+    )
+    line = page.locator("[data-pair]:visible").first
+    line.scroll_into_view_if_needed()
+    line.hover()
+    lit = page.locator(".tw-paired")
+    expect(lit).to_have_count(3)
+    assert all("load" in (each.get_attribute("data-pair") or "").split() for each in lit.all())
+    page.locator("article h2").first.hover()
+    expect(lit).to_have_count(0)
+
+
+def test_a_line_of_text_has_65_to_75_characters(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.evaluate("document.fonts.ready")
+    lengths = page.evaluate(
+        """() => [...document.querySelectorAll(".md-content__inner > p:not(:has(code, math))")]
+            .flatMap((paragraph) => {
+                const text = paragraph.innerText.replace(/\\s+/g, " ");
+                const leading = parseFloat(getComputedStyle(paragraph).lineHeight);
+                const lines = Math.round(paragraph.clientHeight / leading);
+                return lines >= 3 ? [text.length / (lines - 0.5)] : [];
+            })"""
+    )
+    assert lengths
+    assert 62 <= sum(lengths) / len(lengths) <= 76
+
+
+def test_code_has_a_face_of_its_own_without_ligatures(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    face = "element => getComputedStyle(document.querySelector(element)).fontFamily.split(',')[0]"
+    assert page.evaluate(face, "article p") != page.evaluate(face, "article pre code")
+    ligatures = page.evaluate(
+        "getComputedStyle(document.querySelector('article pre code')).fontVariantLigatures"
+    )
+    assert ligatures == "none"
+    loaded = page.evaluate(
+        "document.fonts.ready.then((all) => [...all].filter((f) => f.status === 'loaded').length)"
+    )
+    assert loaded >= 3
+
+
+def test_wide_tables_scroll_by_themselves_and_by_key(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(viewport={"width": 360, "height": 740}).new_page()
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    wide = page.locator(".tw-table").evaluate_all(
+        "all => all.map((box) => [box.scrollWidth > box.clientWidth + 1, box.tabIndex === 0])"
+    )
+    assert any(scrolls for scrolls, _ in wide)
+    assert all(scrolls == reachable for scrolls, reachable in wide)
+
+
+def test_without_script_text_notes_and_folds_are_there(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(java_script_enabled=False).new_page()
+    page.goto(site + FIRST)
+    assert page.locator("article h1").is_visible()
+    assert page.locator(".footnote li").first.is_visible()
+    fold = page.locator("article details.definition").first
+    fold.locator("summary").click()
+    assert fold.locator("p").first.is_visible()
+    assert page.locator(".tabbed-block:visible").count() >= 1
