@@ -61,7 +61,11 @@ def test_a_first_visit_fetches_little_before_a_figure_comes_near(
     page: Page, site: str, path: str, faults: Faults
 ) -> None:
     answers: list[Response] = []
-    page.on("response", lambda answer: answers.append(answer))
+
+    def keep(answer: Response) -> None:
+        answers.append(answer)
+
+    page.on("response", keep)
     page.goto(site + path)
     page.wait_for_load_state("networkidle")
     bodies = {answer.url.removeprefix(site): answer.body() for answer in answers}
