@@ -68,7 +68,7 @@ def architectures(kernel: Kernel) -> tuple[str, ...]:
 def flags(kernel: Kernel, target: str) -> tuple[str, ...]:
     """The options that CuPy gives NVRTC for this kernel: its own, C++17, flush-to-zero, the architecture.
 
-    CuPy appends the last two after the kernel's; with `-arch=sm_90a` of the kernel's own, that one is in force.
+    CuPy appends the last two after the kernel's; a kernel's own `-arch=sm_90a` stays in force.
     """
     own = tuple(option for option in kernel.options if not option.startswith("-arch="))
     standard = () if any(option.startswith("-std=") for option in own) else ("-std=c++17",)

@@ -312,7 +312,8 @@ def _declaration(text: str, kernel: str, aliases: Mapping[str, str]) -> Declarat
         if base not in aliases or aliases[base].strip() == base:
             break
         base = " ".join(word for word in aliases[base].split() if word not in _QUALIFIERS)
-    written = " ".join(words).replace(" *", "*") + ("*" if array else "")
+    shown = [word for word in words if "restrict" not in word and word != "__grid_constant__"]
+    written = " ".join(shown).replace(" *", "*") + ("*" if array else "")
     return Declaration(name, written, base, is_pointer, is_pointer and "const" in pointee)
 
 

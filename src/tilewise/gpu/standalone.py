@@ -118,7 +118,7 @@ def _recipe(name: str, recipe: Recipe) -> list[str]:
 def _array(one: Parameter, value: Array) -> list[str]:
     if value.nbytes > ARRAY_LIMIT_BYTES:
         raise KernelError(
-            f'standalone: "{one.name}" is an array of {value.nbytes} bytes, too large to write into a script. '
+            f'standalone: "{one.name}" is an array of {value.nbytes} bytes, too large for a script. '
             "Use a recipe such as normal(...) in the case."
         )
     dtype = value.dtype.descr if value.dtype.names else value.dtype.str
