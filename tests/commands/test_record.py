@@ -71,6 +71,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     lesson = tmp_path / "lessons" / "kernels" / "adding.py"
     lesson.parent.mkdir(parents=True)
     lesson.write_text(LESSON, encoding="utf-8")
+    (tmp_path / "mkdocs.yml").write_text("nav:\n  - Adding: lessons/kernels/adding.py\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3"
     return SimpleNamespace(gpu=gpu, state=state, lesson=lesson, folder=folder, root=tmp_path / "lessons")
@@ -86,7 +87,7 @@ def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
         ("one float", "variant", 120.0), ("float4", "variant", 100.0), ("cuBLAS", "library", 80.0),
     ]  # fmt: skip
     assert written["provenance"]["device"] == "NVIDIA H100 80GB HBM3"
-    assert any("absent is missing here" in note for note in written["provenance"]["notes"])
+    assert any("absent was not there" in note for note in written["provenance"]["notes"])
     assert len(written["rows"][0]["samples_us"]) == 200
     before = path.read_bytes()
     capfd.readouterr()
@@ -124,6 +125,17 @@ def test_a_wrong_answer_is_not_timed_and_keeps_the_old_record(
     )
     assert "not recorded: adding" in said
     assert (project.folder / "adding.json").read_bytes() == before
+
+
+def test_other_bits_from_the_standalone_script_are_an_error(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "tilewise.gpu.standalone.script",
+        lambda launch: fake_gpu.fake_script(launch).replace("a + b", "a - b"),
+    )
+    assert main(["record", "kernels/adding"]) == 1
+    assert '"one float": the standalone script of fake gives other bits in c' in capfd.readouterr().out
 
 
 def test_an_interrupted_recording_leaves_no_half_written_file(

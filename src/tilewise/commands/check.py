@@ -8,6 +8,7 @@ failed.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewise.errors import LessonError
@@ -34,7 +35,7 @@ def check(allow_stale: bool) -> int:
     """
     root = lesson_root()
     archive = Archive(root)
-    faults = record_faults(archive)
+    faults = [*course_faults(root), *record_faults(archive)]
     stale: list[str] = []
     names = project_lessons(root)
     for name in names:
@@ -51,6 +52,35 @@ def check(allow_stale: bool) -> int:
     count = len(faults) + (0 if allow_stale else len(stale))
     print(f"{len(names)} lessons, {count} faults" + (f", {len(stale)} to record" if allow_stale else ""))
     return 1 if count else 0
+
+
+def course_faults(root: Path) -> list[str]:
+    """What parsing the lessons and ordering them by mkdocs.yml finds, a line each."""
+    nav_file = root.parent / "mkdocs.yml"
+    try:
+        from mkdocs.utils.yaml import yaml_load
+
+        from tilewise.course import Course
+        from tilewise.lesson import read
+        from tilewise.mkdocs_plugin import navigation
+    except ImportError as error:
+        return [f"mkdocs.yml: the order of the lessons cannot be checked: {error}. Run make serve once."]
+    if not nav_file.is_file():
+        return [f"{nav_file.name}: there is no such file. It orders the lessons."]
+    lessons, faults = {}, []
+    for name in project_lessons(root):
+        try:
+            lessons[name] = read(root / f"{name}.py", root.parent)
+        except LessonError as error:
+            faults += [str(one) for one in error.errors]
+    with nav_file.open("rb") as stream:
+        order = navigation.reading_order(yaml_load(stream).get("nav"))
+    if not faults:
+        try:
+            Course.from_nav(order, lessons, nav_file.name, navigation.lines(nav_file, order))
+        except LessonError as error:
+            faults += [str(one) for one in error.errors]
+    return faults
 
 
 def record_faults(archive: Archive) -> list[str]:

@@ -98,9 +98,7 @@ class Archive:
     @cached_property
     def devices(self) -> tuple[str, ...]:
         """The folders of devices, by name."""
-        if not self.folder.is_dir():
-            return ()
-        return tuple(sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir()))
+        return tuple(name for name in _listed(self.folder) if (self.folder / name).is_dir())
 
     def path(self, experiment: str, device: str) -> Path:
         """Where an experiment's record on a device, given by its name or its folder's, lies or would lie."""
@@ -129,7 +127,7 @@ class Archive:
         order = [device_slug(wanted)] if wanted else []
         for name in [*order, *self.devices]:
             path = self.path(experiment, name)
-            if path.is_file():
+            if path.name in _listed(path.parent):
                 return path
         return None
 
@@ -164,7 +162,7 @@ class Archive:
         wanted = device or os.environ.get("TILEWISE_RECORDED_ON")
         for folder in [*([device_slug(wanted)] if wanted else []), *self.devices]:
             path = self.text_path(lesson, name, folder)
-            if path.is_file():
+            if path.name in _listed(path.parent):
                 shown = self.shown(path)
                 found = read_text_record(path, shown)
                 return replace(found, stale=found.key != text_key(cell_source), path=shown)
@@ -178,6 +176,17 @@ class Archive:
         """
         record = self.record(experiment, device)
         return values_of(record) if record else None
+
+
+def _listed(folder: Path) -> list[str]:
+    """The names in a folder, by name; none where it is missing.
+
+    A folder that is listed counts as read, so whoever watches what was read learns of a record that appears.
+    """
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - pathlib would say the same with an object a file
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def values_of(record: Record) -> dict[str, Any]:

@@ -328,7 +328,7 @@ def _library(
         else:
             made = maker(dict(arrays))
     except ImportError as error:
-        return f"{label} is missing here: {error}."
+        return f"{label} was not there: {error}."
     if not callable(made):
         raise experiment.error(
             f'the library "{label}" returned {type(made).__name__}.',

@@ -130,7 +130,7 @@ def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = N
             taken = io.StringIO()
             sink = PrintingSink() if recorded else CollectingSink()
             with contextlib.redirect_stdout(taken), installed(sink):
-                failed = [fault for fault in _execute(lesson, cell, module) if fault]
+                failed = list(_execute(lesson, cell, module))
             failures += failed[:1]
             if recorded and record_text and not failed:
                 record_text(cell, taken.getvalue().rstrip("\n"))
@@ -168,7 +168,7 @@ def _importable(lesson: LessonFile, module: ModuleType) -> Iterator[None]:
         del sys.modules[module.__name__]
 
 
-def _execute(lesson: LessonFile, cell: Cell, module: ModuleType) -> Iterator[Failure | None]:
+def _execute(lesson: LessonFile, cell: Cell, module: ModuleType) -> Iterator[Failure]:
     """Run a cell statement by statement, so that what it defines is there even where one of them fails."""
     tree = ast.increment_lineno(ast.parse(cell.source), cell.source_line - 1)
     for statement in tree.body:

@@ -139,6 +139,7 @@ class Recorder:
         from tilewise.measurements.bench import run_bench
 
         made = run_bench(experiment, self.plan, self.progress)
+        self._compare_standalone(experiment)
         method = {
             "version": METHOD_VERSION,
             "timer": "CUDA events around each repetition",
@@ -156,6 +157,27 @@ class Recorder:
             made.rows,
             method,
         )
+
+    def _compare_standalone(self, experiment: Experiment) -> None:
+        """Run each kernel's standalone script too, at the count case, and require the same bits.
+
+        Raises:
+            LessonError: an array differs.
+        """
+        from tilewise.gpu.standalone import script
+
+        parameters = experiment.cases[0] if experiment.count_case is None else experiment.count_case
+        for label in experiment.variants:
+            for launch in experiment.launches(label, parameters):
+                names: dict[str, Any] = {"__name__": "standalone"}
+                exec(compile(script(launch), f"{launch.kernel.name}.py", "exec"), names)
+                theirs, ours = names["results"](), launch.run()
+                if wrong := [name for name in theirs if theirs[name].tobytes() != ours[name].tobytes()]:
+                    kernel = launch.kernel.name
+                    raise experiment.error(
+                        f'"{label}": the standalone script of {kernel} gives other bits in {wrong[0]}.'
+                    )
+        self.progress(f"{experiment.name}: the standalone scripts give the same bits")
 
     def record_text(self, lesson: str, cell: Cell, text: str) -> None:
         """Write what a cell printed, unless the record of it is current."""
