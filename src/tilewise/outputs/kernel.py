@@ -58,12 +58,12 @@ class KernelOutput(Output):
             variable: the Python name that it is bound to, for the line above the code.
         """
         first, source = trimmed(self.source, self.first_line)
-        shown, regions = without_markers(source, first)
+        shown, regions, markers = without_markers(source, first)
         attributes = [f'.cuda .tw-kernel #{identity} linenums="{first}"', f'data-kernel="{self.name}"']
         if self.region:
             attributes.append(f'data-region="{self.region}"')
         if regions:
-            attributes.append(f'data-regions="{regions}"')
+            attributes.append(f'data-regions="{regions}" data-markers="{markers}"')
         title = "; ".join([*([variable] if variable else []), *self._prelude()])
         if title:
             attributes.append(f'title="{attribute(title)}"')
@@ -83,26 +83,49 @@ def trimmed(source: str, first_line: int) -> tuple[int, str]:
     return first_line, "\n".join(lines).rstrip()
 
 
-def without_markers(source: str, first_line: int = 1) -> tuple[str, str]:
-    """A source with the marker lines of its regions blank, and where the regions are.
+def without_markers(source: str, first_line: int = 1) -> tuple[str, str, str]:
+    """A source with the marker lines of its regions blank, and where regions and markers are.
 
     Args:
         source: CUDA C (``// [name`` ... ``// name]``) or Python (``# [name`` ... ``# name]``).
         first_line: the number of its first line.
 
     Returns:
-        The source, line for line, and the regions as ``name:first-last``, apart by spaces.
+        The source, line for line; the regions as ``name:first-last``; the numbers of the blank marker lines.
+        Both lists are apart by spaces.
     """
     lines: list[str] = []
     regions: list[str] = []
+    markers: list[str] = []
     opened: dict[str, int] = {}
     for at, line in enumerate(source.split("\n"), start=first_line):
         marker = _MARKER.match(line)
         lines.append("" if marker else line)
+        if marker:
+            markers.append(str(at))
         if marker and marker["opens"]:
             opened[marker["opens"]] = at + 1
         elif marker and marker["closes"] in opened:
             regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{at - 1}")
+    return "\n".join(lines).rstrip("\n"), " ".join(regions), " ".join(markers)
+
+
+def dropped_markers(source: str) -> tuple[str, str]:
+    """A source without the marker lines of its regions, and the regions in the lines that are left.
+
+    For code that shows no line numbers; arguments and regions as for ``without_markers``.
+    """
+    lines: list[str] = []
+    regions: list[str] = []
+    opened: dict[str, int] = {}
+    for line in source.split("\n"):
+        marker = _MARKER.match(line)
+        if marker is None:
+            lines.append(line)
+        elif marker["opens"]:
+            opened[marker["opens"]] = len(lines) + 1
+        elif marker["closes"] in opened:
+            regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{len(lines)}")
     return "\n".join(lines).rstrip("\n"), " ".join(regions)
 
 

@@ -157,7 +157,7 @@ def number(value: float) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+        return f"{value:,}"
     if math.isnan(value):
         return "NaN"
     if value in (float("inf"), float("-inf")):

@@ -14,7 +14,8 @@ What styles and scripts may rely on, besides what the outputs document:
 - ``span.tw-number[data-path][title]``: a quoted number and where it comes from; ``.tw-stale`` if outdated.
 - ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file.
 - ``div.highlight.tw-kernel[data-kernel]``: CUDA; its line numbers are the kernel's own. ``[data-region]`` on
-  a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers.
+  a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers;
+  ``[data-markers="2 4"]``: lines of a kernel that only marked a region and stand blank.
 - ``details.kernel``, ``.code``, ``.answer``, ``.hint``, ``.tests``, ``.terms``; ``div.exercise``.
 - ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
 - ``svg.tw-map``: see ``course_map``.

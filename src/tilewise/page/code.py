@@ -12,7 +12,7 @@ from html import escape
 
 from tilewise.lesson import Cell
 from tilewise.outputs import Context, ExerciseOutput, KernelOutput, Output
-from tilewise.outputs.kernel import LONGEST_OPEN, folded, without_markers
+from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers, folded
 from tilewise.outputs.kinds import attribute, fence
 
 _WHAT = {"gpu": "a GPU", "torch": "PyTorch", "triton": "Triton", "cupy": "CuPy", "numba": "Numba"}
@@ -93,7 +93,7 @@ def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bo
     text = "\n".join(body).rstrip()
     if not text or (is_cuda and _only_imports(text)):
         return []
-    shown, regions = without_markers(text)
+    shown, regions = dropped_markers(text)
     attributes = [".python .tw-code", f'data-line="{cell.source_line + first - 1}"']
     if regions:
         attributes.append(f'data-regions="{regions}"')
@@ -123,7 +123,9 @@ def _kernel_of(
     if known is not None and (text is not None or is_cuda):
         return target.id, known
     if is_kernel and text is not None:
-        return target.id, KernelOutput(name=_named(value) or target.id, source=text, defines=_defines(value))
+        return target.id, KernelOutput(
+            name=_named(value) or target.id, source=text.lstrip("\n"), defines=_defines(value)
+        )
     return None
 
 

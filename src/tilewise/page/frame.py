@@ -42,12 +42,13 @@ def head(lesson: Lesson, course: Course, layout: Layout) -> str:
         facts.append(f"Lesson {number} of {published}")
     facts.append(f"{minutes(lesson)} min")
     for word, ids in (("needs", course.needs(lesson.id)), ("unlocks", course.unlocks(lesson.id))):
-        links = [
+        links = ", ".join(
             f'<a href="{escape(layout.href(lesson.id, other))}">'
             f"{escape(course.lesson(other).header.title, quote=False)}</a>"
             for other in ids
-        ]
-        facts.append(f"{word} {', '.join(links) or 'nothing'}")
+        )
+        if links or word == "needs":
+            facts.append(f"{word} {links or 'nothing'}")
     lines = ['<div class="tw-lesson">']
     if lesson.header.summary:
         lines.append(f'<p class="tw-question">{escape(lesson.header.summary, quote=False)}</p>')

@@ -77,7 +77,7 @@ def edited(source: str, edits: Sequence[Edit]) -> str:
 
 def tooltip(term: Term) -> str:
     """The first sentence of a term's definition, fit for a Markdown link's title."""
-    plain = term.first_sentence.replace("$", "").replace('"', "”").replace("\\", "")
+    plain = term.first_sentence.replace("$", "").replace("{,}", ",").replace('"', "”").replace("\\", "")
     return escape(plain, quote=False).replace("|", "¦")
 
 

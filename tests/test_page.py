@@ -1,0 +1,248 @@
+"""Pages: golden Markdown for whole lessons, and what Markdown makes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import markdown
+import pytest
+
+from tilewise import page
+from tilewise.course import Course
+from tilewise.lesson import Lesson, parse
+from tilewise.page import Layout
+from tilewise.run import Runner
+
+PAGES = sorted((Path(__file__).parent / "pages").glob("*.py"))
+EXTENSIONS = [
+    "attr_list",
+    "md_in_html",
+    "admonition",
+    "footnotes",
+    "tables",
+    "meta",
+    "pymdownx.details",
+    "pymdownx.superfences",
+    "pymdownx.highlight",
+    "pymdownx.tabbed",
+    "pymdownx.blocks.html",
+    "pymdownx.arithmatex",
+]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "pymdownx.highlight": {"linenums_style": "pymdownx-inline", "line_spans": "__span"},
+    "pymdownx.tabbed": {"alternate_style": True},
+    "pymdownx.arithmatex": {"generic": True},
+}
+
+
+def html(text: str) -> str:
+    """What a site generator makes of a page."""
+    return markdown.markdown(text, extensions=EXTENSIONS, extension_configs=OPTIONS)
+
+
+def text_of(fragment: str) -> str:
+    return re.sub(r"<[^>]+>", "", fragment)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, page.Page]:
+    root = tmp_path_factory.mktemp("pages")
+    made = {}
+    with Runner(root, root / ".cache") as runner:
+        for file in PAGES:
+            lesson = parse(file.read_text(), f"lessons/part/{file.name}", f"part/{file.stem}")
+            made[file.stem] = page.render(lesson, runner.run(lesson), Course.of([lesson]))
+    return made
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
+def test_a_lesson_becomes_its_golden_page(
+    file: Path, pages: dict[str, page.Page], golden: Callable[[Path, str], None]
+) -> None:
+    golden(file.with_suffix(".md"), pages[file.stem].markdown)
+
+
+def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_mark(
+    pages: dict[str, page.Page],
+) -> None:
+    shown = html(pages["prose"].markdown)
+    links = re.findall(r'<a class="tw-term" href="([^"]*)" title="([^"]*)">([^<]*)</a>', shown)
+    assert [(target, word) for target, _, word in links] == [
+        ("#term-block", "blocks"),
+        ("#term-warp", "warp"),
+        ("#term-lane", "lanes"),
+        ("#term-shared-memory", "shared\nmemory"),
+    ]
+    assert links[0][1] == "Threads that start together, up to 1,024."
+    assert "a block of text" in shown and "\\block" not in shown
+
+
+def test_a_definition_carries_the_anchor_that_links_lead_to(pages: dict[str, page.Page]) -> None:
+    shown = html(pages["prose"].markdown)
+    anchor = '<em class="tw-term-title" id="term-block">Block</em>'
+    assert f'<details class="definition">\n<summary>{anchor}</summary>' in shown
+
+
+def test_formulas_code_and_fences_stay_as_written(pages: dict[str, page.Page]) -> None:
+    text = pages["prose"].markdown
+    assert r"$\frac{{a}}{{b}}$" in text
+    assert "`{{ blocks }}`" in text
+    assert "warp = i // 32  # {{ blocks }} and [^lanes] stay" in text
+    assert "$$\n\\text{warp} = \\frac{i}{32}\n$$" in text
+
+
+def test_tabs_hold_fences_outputs_and_tables(pages: dict[str, page.Page]) -> None:
+    shown = html(pages["tabs"].markdown)
+    sets = re.findall(r'data-tabs="\d+:(\d+)"', shown)
+    assert sets == ["3", "2"]
+    assert '<div class="tw-table" tabindex="0" role="group"><table>' in shown
+    assert "<p><div" not in shown and "&lt;div" not in shown
+    assert "[0 2 4]" in text_of(shown)
+
+
+def test_a_kernel_is_shown_as_cuda_with_its_own_line_numbers(pages: dict[str, page.Page]) -> None:
+    shown = html(pages["tabs"].markdown)
+    kernel = re.search(
+        r'<div [^>]*data-kernel="copy"[^>]*data-regions="index:3-3" data-markers="2 4".*?</div>',
+        shown,
+        re.DOTALL,
+    )
+    assert kernel is not None
+    assert re.findall(r'data-linenos="(\d+) "', kernel[0]) == ["1", "2", "3", "4", "5", "6"]
+    assert "index" not in text_of(kernel[0]).replace("threadIdx", "").replace("blockIdx", "")
+    region = re.search(r'<div [^>]*data-region="index".*?</div>', shown, re.DOTALL)
+    assert region is not None
+    assert re.findall(r'data-linenos="(\d+) "', region[0]) == ["3"]
+
+
+def test_a_long_kernel_is_folded(pages: dict[str, page.Page]) -> None:
+    assert '??? kernel "LONG, 41 lines of CUDA C"' in pages["tabs"].markdown
+
+
+def test_an_exercise_shows_its_task_and_folds_its_answer(pages: dict[str, page.Page]) -> None:
+    text = pages["outputs"].markdown
+    shown = html(text)
+    assert text.count("def successor(x):") == 1, "the answer stands in its fold only"
+    answer = re.search(
+        r'<details class="answer">\n<summary>([^<]*)</summary>(.*?)</details>', shown, re.DOTALL
+    )
+    assert answer is not None
+    assert answer[1] == "Answer, tested in every build; 2 wrong answers turned down"
+    assert "return x + 1" in text_of(answer[2])
+
+
+def test_a_page_carries_its_lesson_as_python_and_as_a_notebook(pages: dict[str, page.Page]) -> None:
+    files = pages["prose"].files
+    assert files["lessons/part/prose/prose.py"] == PAGES[1].read_bytes()
+    notebook = json.loads(files["lessons/part/prose/prose.ipynb"])
+    assert notebook["nbformat"] == 4
+
+
+def test_rendering_is_a_function_of_its_arguments(project: Any) -> None:
+    lesson = project.lesson("# %%\nprint(1)\n")
+    run, course = project.run(lesson), Course.of([lesson])
+    assert page.render(lesson, run, course) == page.render(lesson, run, course)
+
+
+def test_figures_become_files_named_by_their_content(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nfrom tilewise import Figure, show\n\n"
+        'figure = Figure("A title", "A caption.", "What is seen.", 300, "chart", {"data": []})\n'
+        "show(figure, figure)\n"
+    )
+    made = project.page(lesson)
+    figures = [name for name in made.files if name.startswith("assets/figures/")]
+    assert len(figures) == 1, "the same figure is one file"
+    assert json.loads(made.files[figures[0]])["title"] == "A title"
+    assert made.markdown.count(f'data-figure="../../../{figures[0]}"') == 2
+    assert 'id="figure"' in made.markdown and 'id="figure-2"' in made.markdown
+
+
+def two_lessons(project: Any) -> list[Lesson]:
+    first = project.lesson(
+        '# %% [markdown]\n# ??? definition "Warp | warps"\n#     32 lanes.[^1]\n#\n# [^1]: Note.\n'
+    )
+    second = project.lesson(
+        "# %% [markdown]\n# Many warps, see [one](one.py) and [docs](../../docs/how.md#x).\n",
+        "part/two",
+        needs="part/one",
+    )
+    return [first, second]
+
+
+def test_links_between_lessons_terms_and_pages_follow_the_layout(project: Any) -> None:
+    first, second = two_lessons(project)
+    course = Course.of([first, second])
+    text = page.render(second, project.run(second), course).markdown
+    assert '[warps](one.py#term-warp "32 lanes."){ .tw-term }' in text
+    assert "[one](one.py)" in text and "[docs](../../how.md#x)" in text
+    assert 'needs <a href="../one/">Title of part/one</a>' in text
+    other = Layout(folder="", suffix=".md", directory_urls=False)
+    text = page.render(second, project.run(second), course, layout=other).markdown
+    assert "[one](one.md)" in text and "[docs](../how.md#x)" in text and 'href="one.html"' in text
+
+
+def test_the_end_lists_the_terms_added_and_folds_all_so_far(project: Any) -> None:
+    first, second = two_lessons(project)
+    course = Course.of([first, second])
+    added = page.render(first, project.run(first), course).markdown
+    assert "Added here:\n\n- [Warp](#term-warp){ .tw-term-entry }: 32 lanes." in added
+    later = page.render(second, project.run(second), course).markdown
+    assert "This lesson adds none." in later
+    assert '??? terms "The one term so far"\n\n    [Warp](one.py#term-warp "32 lanes.").' in later
+
+
+def test_the_glossary_holds_each_term_once_with_its_home_and_uses(project: Any) -> None:
+    course = Course.of(two_lessons(project))
+    text = page.glossary(course)
+    assert text.count('id="term-warp"') == 1
+    assert "32 lanes.\n" in text and "[^1]" not in text
+    assert "From [Title of part/one](lessons/part/one.py#term-warp)." in text
+    assert "Used in [Title of part/two](lessons/part/two.py)." in text
+
+
+def test_stale_numbers_are_marked(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nfrom tilewise import publish\n\npublish(add={'median': 3.0})\n\n"
+        "# %% [markdown]\n# It is {{ add.median }}.\n"
+    )
+    run, course = project.run(lesson), Course.of([lesson])
+    assert 'class="tw-number"' in page.render(lesson, run, course).markdown
+    assert 'class="tw-number tw-stale"' in page.render(lesson, run, course, stale=["add"]).markdown
+
+
+SVG = {"svg": "http://www.w3.org/2000/svg"}
+LINK = "{http://www.w3.org/1999/xlink}href"
+
+
+def diamond(project: Any) -> Course:
+    needs = {"part/a": "", "part/b": "part/a", "part/c": "part/a", "part/d": "part/a, part/b, part/c"}
+    return Course.of([project.lesson("# %%\nx = 1\n", name, wanted) for name, wanted in needs.items()])
+
+
+def test_the_map_layers_lessons_and_leaves_implied_needs_out(project: Any) -> None:
+    tree = ET.fromstring(page.course_map(diamond(project)))
+    assert len(tree.findall(".//svg:path", SVG)) == 4, "part/d needs part/a only through the others"
+    links = [node.get(LINK) for node in tree.findall(".//svg:a", SVG)]
+    assert links == [f"lessons/part/{name}/" for name in "abcd"]
+    heights = [float(str(node.get("y"))) for node in tree.findall(".//svg:rect", SVG)]
+    assert heights[0] < heights[1] == heights[2] < heights[3]
+
+
+def test_the_map_of_a_lesson_tells_where_one_is(project: Any) -> None:
+    tree = ET.fromstring(page.course_map(diamond(project), "part/b"))
+    classes = [str(node.get("class")) for node in tree.findall(".//svg:a", SVG)]
+    assert classes == [
+        "tw-map-node tw-map-needed",
+        "tw-map-node tw-map-here",
+        "tw-map-node",
+        "tw-map-node tw-map-unlocked",
+    ]
+    here = tree.find(".//svg:a[@aria-current]", SVG)
+    assert here is not None and here.get("aria-label") == "2. Title of part/b"
+    assert tree.findall(".//svg:a", SVG)[3].get(LINK) == "../d/"
