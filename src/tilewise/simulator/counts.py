@@ -1,0 +1,84 @@
+"""What a run counted, in all and by source line.
+
+In: the machine's rows of counters. Out: ``Counts``, with the names of the design: requests a warp makes, the
+32-byte sectors and 128-byte lines they touch, and wavefronts, the passes that the banks of shared memory need.
+All at the level of PTX: no caches, no time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class GlobalCounts:
+    """Traffic to global memory of one kind (loads, stores or atomics)."""
+
+    requests: int = 0
+    """Warp instructions with at least one active lane."""
+    sectors: int = 0
+    """Distinct 32-byte sectors, summed over requests."""
+    lines: int = 0
+    """Distinct 128-byte lines, summed over requests."""
+    useful_bytes: int = 0
+    """Bytes that lanes asked for."""
+    lane_accesses: int = 0
+    """Lanes that took part, summed over requests."""
+
+
+@dataclass(frozen=True)
+class SharedCounts:
+    """Traffic to shared memory of one kind."""
+
+    requests: int = 0
+    """Warp instructions with at least one active lane."""
+    wavefronts: int = 0
+    """Passes over the 32 banks; equal to requests where nothing conflicts and accesses are 4 bytes wide."""
+    useful_bytes: int = 0
+    """Bytes that lanes asked for."""
+    lane_accesses: int = 0
+    """Lanes that took part, summed over requests."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Everything that was counted, for a whole run or for one source line."""
+
+    global_load: GlobalCounts = GlobalCounts()
+    global_store: GlobalCounts = GlobalCounts()
+    global_atomic: GlobalCounts = GlobalCounts()
+    shared_load: SharedCounts = SharedCounts()
+    shared_store: SharedCounts = SharedCounts()
+    shared_atomic: SharedCounts = SharedCounts()
+    issued: int = 0
+    """Warp instructions issued (PTX level)."""
+    active_lanes: int = 0
+    """Lanes that took part, summed over issued instructions."""
+    barriers: int = 0
+    """Barriers that warps arrived at."""
+    divergent_branches: int = 0
+    """Branches at which lanes of one warp parted."""
+    local_requests: int = 0
+    """Warp instructions that touched local memory."""
+    local_useful_bytes: int = 0
+    """Bytes of local memory that lanes asked for."""
+
+    @staticmethod
+    def of(row: NDArray[np.uint64]) -> Counts:
+        """Counts from one row of the machine's counters, in the order of ``machine.COUNTERS``."""
+        v = [int(value) for value in row]
+        return Counts(
+            GlobalCounts(*v[0:5]),
+            GlobalCounts(*v[5:10]),
+            GlobalCounts(*v[10:15]),
+            SharedCounts(*v[15:19]),
+            SharedCounts(*v[19:23]),
+            SharedCounts(*v[23:27]),
+            *v[27:33],
+        )

@@ -1,0 +1,219 @@
+"""CUDA C to PTX, by clang.
+
+In: a kernel's text with its options, and where in a lesson it stands. Out: the PTX module, parsed; kept on disk by
+its contents. Errors of the compiler come back as one message that names the lesson's own line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tilewise.errors import LessonError
+from tilewise.gpu.kernel_source import global_functions
+
+from .program import Program, UnknownInstructionError, decode
+from .ptx import Ptx, PtxError, Variable, parse
+from .toolchain import ToolchainError, cache_folder, zig
+
+HEADERS = Path(__file__).with_name("header")
+_FLAGS = (
+    "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-feature=+ptx83",
+    "--cuda-gpu-arch=sm_90", "-fdeclspec", "-O2", "-S", "-gline-tables-only", "-fno-unroll-loops", "-nostdinc", "-w", "-std=c++17",
+)  # fmt: skip
+_TAKEN = {"--use_fast_math", "-use_fast_math"}
+CLANG = "ziglang 0.17.0, clang 22.1.8"
+
+
+class CompileError(LessonError):
+    """A kernel that does not compile, with the compiler's message at the lesson's line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A compiled source."""
+
+    ptx: Ptx
+    """The parsed module."""
+    ftz: bool
+    """Whether subnormal floats are flushed, as CuPy compiles by default."""
+    origin: tuple[str, int] | None
+    """The lesson's file and the line of the source's first line."""
+    source: str = ""
+    """The source without the lines in front of ``#line 1``."""
+
+    def program(self, name: str) -> Program:
+        """The entry point of a name, ready to run.
+
+        Raises:
+            LessonError: it uses an instruction that the simulator does not carry out.
+        """
+        try:
+            return _decoded(self, name)
+        except UnknownInstructionError as error:
+            path, line = self.place(error.line)
+            raise LessonError(
+                path, line, f'the simulator does not carry out "{error.text}".',
+                "Write it another way, or report it with this line and the kernel.",
+            ) from None  # fmt: skip
+
+    @property
+    def kernels(self) -> dict[str, Entry]:
+        """The entry points by name."""
+        return {name: Entry(self, name) for name, function in self.ptx.functions.items() if function.is_entry}
+
+    def place(self, line: int) -> tuple[str, int]:
+        """The lesson's file and line of a line of the source."""
+        return place(self.origin, line)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A kernel of a compiled source, which can be launched."""
+
+    module: Module
+    """The source it belongs to."""
+    name: str
+    """Its name."""
+
+    @property
+    def parameters(self) -> tuple[Variable, ...]:
+        """Its parameters, as the PTX declares them."""
+        return self.module.ptx.functions[self.name].parameters
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The names of its parameters in the source; empty where the source hides them in a macro."""
+        for function in global_functions(self.module.source):
+            if function.name == self.name:
+                return tuple(declaration.name for declaration in function.declarations)
+        return ()
+
+    @property
+    def program(self) -> Program:
+        """It, ready to run; as ``Module.program``."""
+        return self.module.program(self.name)
+
+
+@cache
+def _decoded(module: Module, name: str) -> Program:
+    entries = len(module.ptx.functions[name].parameters)
+    return decode(module.ptx, name, ftz=module.ftz, first_module_buffer=entries)
+
+
+def place(origin: tuple[str, int] | None, line: int) -> tuple[str, int]:
+    """The lesson's file and line of line ``line`` (from 1) of a source that begins at ``origin``."""
+    if origin is None:
+        return "<kernel>", line
+    return origin[0], origin[1] + max(line, 1) - 1
+
+
+@cache
+def compile_kernel(
+    source: str, *, options: tuple[str, ...] = (), origin: tuple[str, int] | None = None
+) -> Module:
+    """Compile CUDA C for the simulator.
+
+    Args:
+        source: CUDA C, with its ``#define`` lines and ``#line 1`` in front where it has defines.
+        options: as ``Kernel`` takes them; ``-std`` and ``-fmad`` and ``--use_fast_math`` reach clang.
+        origin: the lesson's file and the line of the first source line, for messages.
+
+    Raises:
+        CompileError: clang refuses the source.
+        ToolchainError: there is no clang, and the cache does not hold this source.
+    """
+    flags = _options(options)
+    header = (HEADERS / "tilewise_cuda.h").read_text()
+    extra = "".join(path.read_text() for path in sorted(HEADERS.glob("cuda_*.h")))
+    name = hashlib.sha256("\0".join((source, *flags, header, extra, *_FLAGS, CLANG)).encode()).hexdigest()[
+        :24
+    ]
+    kept = cache_folder() / "ptx" / f"{name}.ptx"
+    text = kept.read_text() if kept.exists() else _compile(source, flags, kept, origin)
+    file_number = _file_number(text)
+    try:
+        module = parse(text, file_number)
+    except PtxError as error:
+        path, line = place(origin, 1)
+        raise LessonError(
+            path,
+            line,
+            f"the simulator cannot read the compiled kernel: {error}.",
+            "Report it with the kernel.",
+        ) from None
+    return Module(
+        module,
+        not any(flag.endswith("-fno-cuda-flush-denormals-to-zero") for flag in flags),
+        origin,
+        source.partition("#line 1\n")[2] or source,
+    )
+
+
+def _options(options: tuple[str, ...]) -> tuple[str, ...]:
+    """What of the options reaches clang; the rest concerns machine code that the simulator does not make."""
+    flags = ["-fcuda-flush-denormals-to-zero", "-ffp-contract=fast"]
+    for option in options:
+        if option in _TAKEN:
+            flags += ["-ffast-math", "-fno-finite-math-only"]
+        elif option in ("-fmad=false", "--fmad=false"):
+            flags[1] = "-ffp-contract=off"
+        elif option in ("-ftz=false", "--ftz=false"):
+            flags[0] = "-fno-cuda-flush-denormals-to-zero"
+        elif option.startswith(("-std=", "--std=")):
+            flags.append("-std=" + option.split("=", 1)[1].replace("c++", "gnu++"))
+    return tuple(flags)
+
+
+def _file_number(ptx: str) -> int:
+    match = re.search(r'\.file\s+(\d+)\s+"[^"]*kernel\.cu"', ptx)
+    return int(match[1]) if match else 1
+
+
+def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str, int] | None) -> str:
+    try:
+        compiler = zig()
+    except ToolchainError as error:
+        raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cu"
+        path.write_text(source)
+        command = [
+            str(compiler), "clang", *_FLAGS, *flags, "-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h"),
+            "-o", "-", "kernel.cu",
+        ]  # fmt: skip
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=folder, check=False, env=_environment()
+        )
+    if done.returncode:
+        raise _error(done.stderr, origin)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(f".{os.getpid()}")
+    part.write_text(done.stdout)
+    part.replace(kept)
+    return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")
+    }
+
+
+def _error(message: str, origin: tuple[str, int] | None) -> CompileError:
+    found = re.search(r"kernel\.cu:(\d+):(\d+): (?:fatal )?error: ([^\n]*)\n?([^\n]*)", message)
+    if not found:
+        path, line = place(origin, 1)
+        return CompileError(path, line, f"the kernel does not compile: {message.strip()[:300]}")
+    path, line = place(origin, int(found[1]))
+    code = re.sub(r"^\s*\d*\s*\|\s*", "", found[4]).strip()
+    shown = f", in `{code}`" if code else ""
+    return CompileError(path, line, f"the kernel does not compile: {found[3].rstrip('.')}{shown}.")

@@ -1,0 +1,129 @@
+"""What goes wrong in a kernel, said so that its author finds it.
+
+In: the machine's findings. Out: ``Hazard`` with a message, ``HazardError``, and ``expect_hazard``, the form in which a
+lesson shows a fault that it makes on purpose. Finding them is the machine's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewise.errors import LessonError
+
+if TYPE_CHECKING:
+    from .run import Run
+
+KINDS = {
+    1: "out of bounds",
+    2: "misaligned",
+    3: "barrier",
+    4: "shuffle",
+    5: "race",
+    6: "uninitialised",
+    7: "steps",
+    8: "trap",
+    9: "read-only",
+}
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One fault, at one line of a kernel; equal ones are counted, not repeated."""
+
+    kind: str
+    """One of the values of ``KINDS``."""
+    line: int
+    """Line of the kernel's source, from 1; 0 where the compiler names none."""
+    message: str
+    """What happened first, with thread, block and element."""
+    count: int = 1
+    """How often the run saw it (until it stopped)."""
+    source_line: str = ""
+    """The line's text, as written."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class HazardError(LessonError):
+    """A kernel ran into a hazard; the arrays given keep their old contents.
+
+    Attributes:
+        run: counts and hazards so far.
+    """
+
+    def __init__(self, path: str, line: int, hazard: Hazard, run: Run) -> None:
+        code = f", in `{hazard.source_line.strip()}`" if hazard.source_line else ""
+        super().__init__(path, line, f"{hazard.kind}: {hazard.message}{code}.", repair_of(hazard.kind))
+        self.hazard = hazard
+        self.run = run
+
+
+_REPAIRS = {
+    "out of bounds": "Guard the access, or launch fewer threads.",
+    "misaligned": "Access an address that is a multiple of the access's size.",
+    "barrier": "Let every thread of the block reach the barrier: no return and no branch before it.",
+    "shuffle": "Name exactly the lanes that take part.",
+    "race": "Put a barrier between the two accesses.",
+    "uninitialised": "Write the word before it is read, with a barrier in between where another warp writes it.",
+    "steps": "Check the loop's condition, or allow more steps with max_steps.",
+    "trap": "",
+    "read-only": "Pass an array that may be written.",
+}
+
+
+def repair_of(kind: str) -> str:
+    """What to do about a hazard of a kind, one sentence."""
+    return _REPAIRS.get(kind, "")
+
+
+class ExpectationError(AssertionError):
+    """A hazard that a lesson expects did not happen, or happened elsewhere."""
+
+
+def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
+    """Run what has a fault on purpose, and show the fault.
+
+    Args:
+        launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
+        kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``, ``steps``, ``trap`` or
+            ``read-only``.
+        line_with: part of the source line at which it must happen.
+
+    Returns:
+        The hazard.
+
+    Raises:
+        ExpectationError: nothing happened, something else did, or at another line.
+        ValueError: there is no such kind.
+    """
+    if kind not in KINDS.values():
+        raise ValueError(f'there is no hazard "{kind}"; there are {", ".join(KINDS.values())}')
+    hazard = _provoke(launch)
+    if hazard is None:
+        raise ExpectationError(f"expected the hazard {kind}, and nothing happened")
+    if hazard.kind != kind:
+        raise ExpectationError(f"expected the hazard {kind}, and this happened: {hazard}, line {hazard.line}")
+    if line_with and _plain(line_with) not in _plain(hazard.source_line):
+        raise ExpectationError(
+            f"the hazard {kind} happened at line {hazard.line}, `{hazard.source_line.strip()}`, not at `{line_with}`"
+        )
+    from tilewise.outputs import HazardOutput, show
+
+    show(HazardOutput(hazard.kind, hazard.message, hazard.source_line, hazard.line))
+    return hazard
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())
+
+
+def _provoke(launch: Any) -> Hazard | None:
+    simulate: Callable[[], Any] = launch.simulate if hasattr(launch, "simulate") else launch
+    try:
+        simulate()
+    except HazardError as error:
+        return error.hazard
+    return None

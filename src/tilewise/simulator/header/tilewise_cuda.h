@@ -1,0 +1,211 @@
+// What a kernel may use without including anything: CUDA's words, the built-in variables, vector types, and the
+// functions. Math functions are only declared: the simulated machine itself carries them out. Written from the
+// CUDA C++ Programming Guide; NVIDIA's own headers never reach this compiler.
+#pragma once
+
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ __inline__ __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __restrict__ __restrict
+#define __align__(n) __attribute__((aligned(n)))
+#define INFINITY __builtin_huge_valf()
+#define NAN __builtin_nanf("")
+#define CUDART_INF_F INFINITY
+#define CUDART_NAN_F NAN
+#define __CUDA_ARCH__ 900
+
+typedef unsigned long size_t;
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef unsigned long uintptr_t;
+
+// A function of this header: inlined, and without lines of its own, so that counts land on the caller's line.
+#define TW_FN static __device__ __inline__ __attribute__((always_inline, nodebug, unused))
+
+#define TW_AXIS(axis, read)                                    \
+    static __device__ __inline__ __attribute__((always_inline, nodebug)) unsigned get_##axis() { return read; }   \
+    __declspec(property(get = get_##axis)) unsigned axis
+
+struct dim3 {
+    unsigned x, y, z;
+    __device__ __inline__ __attribute__((always_inline, nodebug)) dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1)
+        : x(x), y(y), z(z) {}
+};
+struct uint3 { unsigned x, y, z; };
+
+#define TW_BUILTIN(name, reads)                                                                            \
+    struct tw_##name##_t {                                                                                 \
+        TW_AXIS(x, __nvvm_read_ptx_sreg_##reads##_x());                                                    \
+        TW_AXIS(y, __nvvm_read_ptx_sreg_##reads##_y());                                                    \
+        TW_AXIS(z, __nvvm_read_ptx_sreg_##reads##_z());                                                    \
+        __device__ __inline__ __attribute__((always_inline, nodebug)) operator uint3() const { return {get_x(), get_y(), get_z()}; }                          \
+        __device__ __inline__ __attribute__((always_inline, nodebug)) operator dim3() const { return dim3(get_x(), get_y(), get_z()); }                       \
+    };                                                                                                     \
+    extern const __device__ __attribute__((weak)) tw_##name##_t name
+TW_BUILTIN(threadIdx, tid);
+TW_BUILTIN(blockIdx, ctaid);
+TW_BUILTIN(blockDim, ntid);
+TW_BUILTIN(gridDim, nctaid);
+static __device__ constexpr int warpSize = 32;
+
+#define TW_VECTOR(type, name, align2, align4)                                                              \
+    struct name##1 { type x; };                                                                            \
+    struct __align__(align2) name##2 { type x, y; };                                                       \
+    struct name##3 { type x, y, z; };                                                                      \
+    struct __align__(align4) name##4 { type x, y, z, w; };                                                 \
+    TW_FN name##1 make_##name##1(type x) { return {x}; }                                                   \
+    TW_FN name##2 make_##name##2(type x, type y) { return {x, y}; }                                        \
+    TW_FN name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                             \
+    TW_FN name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+TW_VECTOR(char, char, 2, 4)
+TW_VECTOR(unsigned char, uchar, 2, 4)
+TW_VECTOR(short, short, 4, 8)
+TW_VECTOR(unsigned short, ushort, 4, 8)
+TW_VECTOR(int, int, 8, 16)
+TW_VECTOR(float, float, 8, 16)
+TW_VECTOR(long long, longlong, 16, 16)
+TW_VECTOR(unsigned long long, ulonglong, 16, 16)
+TW_VECTOR(double, double, 16, 16)
+struct uint1 { unsigned x; };
+struct __align__(8) uint2 { unsigned x, y; };
+struct __align__(16) uint4 { unsigned x, y, z, w; };
+TW_FN uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+TW_FN uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
+TW_FN uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+// ---- functions that the machine carries out
+
+#define TW_MATH1(name) extern "C" __device__ float name##f(float) __attribute__((const)); extern "C" __device__ double name(double) __attribute__((const));
+#define TW_MATH2(name) extern "C" __device__ float name##f(float, float) __attribute__((const)); extern "C" __device__ double name(double, double) __attribute__((const));
+TW_MATH1(exp) TW_MATH1(exp2) TW_MATH1(exp10) TW_MATH1(expm1) TW_MATH1(log) TW_MATH1(log2) TW_MATH1(log10) TW_MATH1(log1p)
+TW_MATH1(sin) TW_MATH1(cos) TW_MATH1(tan) TW_MATH1(asin) TW_MATH1(acos) TW_MATH1(atan) TW_MATH1(sinh) TW_MATH1(cosh) TW_MATH1(tanh)
+TW_MATH1(erf) TW_MATH1(erfc) TW_MATH1(cbrt) TW_MATH1(lgamma) TW_MATH1(tgamma) TW_MATH1(floor) TW_MATH1(ceil) TW_MATH1(trunc) TW_MATH1(rint) TW_MATH1(round)
+TW_MATH2(pow) TW_MATH2(atan2) TW_MATH2(fmod) TW_MATH2(hypot)
+extern "C" __device__ double rsqrt(double) __attribute__((const));
+TW_FN float rsqrtf(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
+TW_FN float sqrtf(float x) { return __builtin_sqrtf(x); }
+TW_FN double sqrt(double x) { return __builtin_sqrt(x); }
+TW_FN float fabsf(float x) { return __builtin_fabsf(x); }
+TW_FN double fabs(double x) { return __builtin_fabs(x); }
+TW_FN float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+TW_FN double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+TW_FN float fminf(float x, float y) { return __builtin_fminf(x, y); }
+TW_FN float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
+TW_FN double fmin(double x, double y) { return __builtin_fmin(x, y); }
+TW_FN double fmax(double x, double y) { return __builtin_fmax(x, y); }
+TW_FN float copysignf(float x, float y) { return __builtin_copysignf(x, y); }
+TW_FN float nearbyintf(float x) { return rintf(x); }
+TW_FN float roundevenf(float x) { return rintf(x); }
+TW_FN bool isnan(float x) { return x != x; }
+TW_FN bool isinf(float x) { return __builtin_isinf(x); }
+TW_FN bool isfinite(float x) { return __builtin_isfinite(x); }
+TW_FN float fdividef(float x, float y) { return x / y; }
+#define TW_OVERLOAD(name) TW_FN float name(float x) { return name##f(x); }
+TW_OVERLOAD(exp) TW_OVERLOAD(exp2) TW_OVERLOAD(log) TW_OVERLOAD(log2) TW_OVERLOAD(sin) TW_OVERLOAD(cos) TW_OVERLOAD(tanh)
+TW_OVERLOAD(sqrt) TW_OVERLOAD(rsqrt) TW_OVERLOAD(fabs) TW_OVERLOAD(floor) TW_OVERLOAD(ceil) TW_OVERLOAD(trunc)
+TW_FN float pow(float x, float y) { return powf(x, y); }
+
+// The fast forms, by the instructions that they become.
+TW_FN float __fdividef(float x, float y) { return x * __nvvm_rcp_approx_ftz_f(y); }
+TW_FN float __exp2f(float x) { return __nvvm_ex2_approx_ftz_f(x); }
+TW_FN float exp2f_approx(float x) { return __nvvm_ex2_approx_ftz_f(x); }
+TW_FN float __expf(float x) { return __nvvm_ex2_approx_ftz_f(x * 1.44269504f); }
+TW_FN float __log2f(float x) { return __nvvm_lg2_approx_ftz_f(x); }
+TW_FN float __logf(float x) { return __nvvm_lg2_approx_ftz_f(x) * 0.693147181f; }
+TW_FN float __sinf(float x) { return __nvvm_sin_approx_ftz_f(x); }
+TW_FN float __cosf(float x) { return __nvvm_cos_approx_ftz_f(x); }
+TW_FN float __powf(float x, float y) { return __exp2f(y * __log2f(x)); }
+TW_FN float __frcp_rn(float x) { return 1.0f / x; }
+TW_FN float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
+TW_FN float __saturatef(float x) { return __nvvm_saturate_ftz_f(x); }
+#define TW_EXACT2(name, instruction) TW_FN float name(float x, float y) { float r; asm("{ " instruction " %0, %1, %2; }" : "=f"(r) : "f"(x), "f"(y)); return r; }
+TW_EXACT2(__fadd_rn, "add.rn.ftz.f32") TW_EXACT2(__fsub_rn, "sub.rn.ftz.f32") TW_EXACT2(__fmul_rn, "mul.rn.ftz.f32")
+TW_EXACT2(__fadd_rz, "add.rz.ftz.f32") TW_EXACT2(__fmul_rz, "mul.rz.ftz.f32")
+TW_FN float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+TW_FN float __fdiv_rn(float x, float y) { return x / y; }
+
+TW_FN int min(int x, int y) { return x < y ? x : y; }
+TW_FN int max(int x, int y) { return x > y ? x : y; }
+TW_FN unsigned min(unsigned x, unsigned y) { return x < y ? x : y; }
+TW_FN unsigned max(unsigned x, unsigned y) { return x > y ? x : y; }
+TW_FN long long min(long long x, long long y) { return x < y ? x : y; }
+TW_FN long long max(long long x, long long y) { return x > y ? x : y; }
+TW_FN float min(float x, float y) { return fminf(x, y); }
+TW_FN float max(float x, float y) { return fmaxf(x, y); }
+TW_FN int abs(int x) { return x < 0 ? -x : x; }
+TW_FN float abs(float x) { return fabsf(x); }
+TW_FN int __popc(unsigned x) { return __builtin_popcount(x); }
+TW_FN int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+TW_FN int __clz(int x) { int r; asm("clz.b32 %0, %1;" : "=r"(r) : "r"(x)); return r; }
+TW_FN int __ffs(int x) { return x ? __builtin_ctz(x) + 1 : 0; }
+TW_FN unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+TW_FN unsigned __byte_perm(unsigned x, unsigned y, unsigned s) { unsigned r; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(s)); return r; }
+TW_FN int __mulhi(int x, int y) { return (int)(((long long)x * y) >> 32); }
+TW_FN unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x * y) >> 32); }
+TW_FN int __dp4a(int x, int y, int z) { int r; asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z)); return r; }
+TW_FN int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+TW_FN unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+TW_FN float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+TW_FN float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+TW_FN int __float2int_rn(float x) { int r; asm("cvt.rni.ftz.s32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+TW_FN int __float2int_rz(float x) { int r; asm("cvt.rzi.ftz.s32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+TW_FN float __int2float_rn(int x) { return (float)x; }
+TW_FN size_t __cvta_generic_to_shared(const void *p) { unsigned long long r; asm("cvta.to.shared.u64 %0, %1;" : "=l"(r) : "l"(p)); return (size_t)r; }
+template <class T> TW_FN T __ldg(const T *p) { return *p; }
+
+// ---- barriers, warps, atomics
+
+TW_FN void __syncwarp(unsigned mask = 0xffffffffu) { asm volatile("bar.warp.sync %0;" ::"r"(mask) : "memory"); }
+TW_FN void __threadfence() { asm volatile("membar.gl;" ::: "memory"); }
+TW_FN void __threadfence_block() { asm volatile("membar.cta;" ::: "memory"); }
+TW_FN void __nanosleep(unsigned) {}
+TW_FN void __trap() { asm volatile("trap;"); }
+TW_FN long long clock64() { long long r; asm volatile("mov.u64 %0, %%clock64;" : "=l"(r)::"memory"); return r; }
+TW_FN int clock() { int r; asm volatile("mov.u32 %0, %%clock;" : "=r"(r)::"memory"); return r; }
+TW_FN unsigned __activemask() { unsigned r; asm volatile("activemask.b32 %0;" : "=r"(r)); return r; }
+TW_FN unsigned tw_vote(const unsigned mask, int p) { unsigned r; asm volatile("{ .reg .pred v; setp.ne.s32 v, %1, 0; vote.sync.ballot.b32 %0, v, %2; }" : "=r"(r) : "r"(p), "r"(mask)); return r; }
+TW_FN unsigned __ballot_sync(unsigned mask, int p) { return tw_vote(mask, p); }
+TW_FN int __any_sync(unsigned mask, int p) { return tw_vote(mask, p) != 0; }
+TW_FN int __all_sync(unsigned mask, int p) { return (tw_vote(mask, p) & mask) == mask; }
+TW_FN unsigned __match_any_sync(unsigned mask, unsigned v) { unsigned r; asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask)); return r; }
+#define TW_SHUFFLE(name, form, clamp)                                                                                     \
+    TW_FN unsigned tw_##form(unsigned mask, unsigned v, int by, int width) {                                              \
+        unsigned r; asm volatile("shfl.sync." #form ".b32 %0, %1, %2, %3, %4;" : "=r"(r) : "r"(v), "r"(by), "r"(((32 - width) << 8) | clamp), "r"(mask)); return r; } \
+    TW_FN int name(unsigned mask, int v, int by, int width = 32) { return (int)tw_##form(mask, (unsigned)v, by, width); } \
+    TW_FN unsigned name(unsigned mask, unsigned v, int by, int width = 32) { return tw_##form(mask, v, by, width); }      \
+    TW_FN float name(unsigned mask, float v, int by, int width = 32) { return __uint_as_float(tw_##form(mask, __float_as_uint(v), by, width)); } \
+    TW_FN unsigned long long name(unsigned mask, unsigned long long v, int by, int width = 32) {                          \
+        unsigned low = tw_##form(mask, (unsigned)v, by, width), high = tw_##form(mask, (unsigned)(v >> 32), by, width);   \
+        return (unsigned long long)high << 32 | low; }                                                                    \
+    TW_FN double name(unsigned mask, double v, int by, int width = 32) {                                                  \
+        return __builtin_bit_cast(double, name(mask, __builtin_bit_cast(unsigned long long, v), by, width)); }
+TW_SHUFFLE(__shfl_sync, idx, 31)
+TW_SHUFFLE(__shfl_up_sync, up, 0)
+TW_SHUFFLE(__shfl_down_sync, down, 31)
+TW_SHUFFLE(__shfl_xor_sync, bfly, 31)
+#define TW_REDUX(name, op, type, letter) TW_FN type name(unsigned mask, type v) { type r; asm volatile("redux.sync." op " %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask)); return r; }
+TW_REDUX(__reduce_add_sync, "add.s32", int, r) TW_REDUX(__reduce_min_sync, "min.s32", int, r) TW_REDUX(__reduce_max_sync, "max.s32", int, r)
+TW_REDUX(__reduce_add_sync, "add.u32", unsigned, r) TW_REDUX(__reduce_min_sync, "min.u32", unsigned, r) TW_REDUX(__reduce_max_sync, "max.u32", unsigned, r)
+#define TW_ATOMIC(name, op, type, letter) TW_FN type name(type *p, type v) { type r; asm volatile("atom." op " %0, [%1], %2;" : "=" letter(r) : "l"(p), letter(v) : "memory"); return r; }
+TW_ATOMIC(atomicAdd, "add.s32", int, "r") TW_ATOMIC(atomicAdd, "add.u32", unsigned, "r") TW_ATOMIC(atomicAdd, "add.u64", unsigned long long, "l")
+TW_ATOMIC(atomicAdd, "add.f32", float, "f") TW_ATOMIC(atomicAdd, "add.f64", double, "d")
+TW_ATOMIC(atomicMin, "min.s32", int, "r") TW_ATOMIC(atomicMin, "min.u32", unsigned, "r") TW_ATOMIC(atomicMax, "max.s32", int, "r") TW_ATOMIC(atomicMax, "max.u32", unsigned, "r")
+TW_ATOMIC(atomicExch, "exch.b32", int, "r") TW_ATOMIC(atomicExch, "exch.b32", unsigned, "r") TW_ATOMIC(atomicExch, "exch.b32", float, "f") TW_ATOMIC(atomicExch, "exch.b64", unsigned long long, "l")
+TW_ATOMIC(atomicAnd, "and.b32", unsigned, "r") TW_ATOMIC(atomicOr, "or.b32", unsigned, "r") TW_ATOMIC(atomicXor, "xor.b32", unsigned, "r")
+TW_ATOMIC(atomicAnd, "and.b32", int, "r") TW_ATOMIC(atomicOr, "or.b32", int, "r") TW_ATOMIC(atomicXor, "xor.b32", int, "r")
+TW_ATOMIC(atomicInc, "inc.u32", unsigned, "r") TW_ATOMIC(atomicDec, "dec.u32", unsigned, "r")
+TW_FN int atomicSub(int *p, int v) { return atomicAdd(p, -v); }
+TW_FN unsigned atomicSub(unsigned *p, unsigned v) { return atomicAdd(p, 0u - v); }
+#define TW_CAS(type, bits, letter) TW_FN type atomicCAS(type *p, type expected, type v) { type r; asm volatile("atom.cas." bits " %0, [%1], %2, %3;" : "=" letter(r) : "l"(p), letter(expected), letter(v) : "memory"); return r; }
+TW_CAS(int, "b32", "r") TW_CAS(unsigned, "b32", "r") TW_CAS(unsigned long long, "b64", "l")

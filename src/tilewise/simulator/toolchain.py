@@ -1,0 +1,52 @@
+"""Where the compiler and the cache are.
+
+In: the installed ``ziglang`` wheel and the environment. Out: paths, or one clear error. Compiles nothing itself.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+
+class ToolchainError(RuntimeError):
+    """The compiler that the simulator needs is not there."""
+
+
+@cache
+def zig() -> Path:
+    """The ``zig`` program of the ``ziglang`` wheel, which carries clang.
+
+    Raises:
+        ToolchainError: the wheel is not installed, or lacks its program.
+    """
+    spec = find_spec("ziglang")
+    folder = Path(spec.origin).parent if spec and spec.origin else None
+    if folder is None:
+        raise ToolchainError(
+            "the simulator compiles kernels with the clang of the ziglang wheel, which is not installed. "
+            'Install it: pip install "tilewise[simulator]".'
+        )
+    for name in ("zig", "zig.exe"):
+        if (folder / name).exists():
+            return folder / name
+    raise ToolchainError(
+        f"{folder} holds no zig program. Install the wheel again: pip install --force-reinstall ziglang."
+    )
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels and the compiled machine are kept: ``TILEWISE_CACHE``, or ``.cache/tilewise`` of the project.
+
+    Outside a checkout it is ``tilewise`` in the user's cache folder.
+    """
+    stated = os.environ.get("TILEWISE_CACHE")
+    if stated:
+        return Path(stated)
+    root = Path(__file__).resolve().parents[3]
+    if (root / "pyproject.toml").exists() and (root / "lessons").is_dir():
+        return root / ".cache" / "tilewise"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "tilewise"
