@@ -45,7 +45,7 @@ class CountingChild:
             for label in experiment.variants:
                 self._launch(experiment, label)
         self._manifest.write_text(json.dumps(self._entries), encoding="utf-8")
-        return assemble(experiment, Simulated({}), None, "", (), ())
+        return assemble(experiment, Simulated({}), None, None, (), ())
 
     def _launch(self, experiment: Experiment, label: str) -> None:
         import cupy

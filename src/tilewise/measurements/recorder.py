@@ -101,7 +101,7 @@ class Recorder:
         if kept is not None and not self.force:
             self.progress(f"{experiment.name}: its record of {kept.provenance['date']} is current")
             self.done.append(experiment.name)
-            return assemble(experiment, Simulated({}), kept, "", (), ())
+            return assemble(experiment, Simulated({}), kept, None, (), ())
         try:
             record = self._record(experiment)
         except LessonError as error:
@@ -121,7 +121,7 @@ class Recorder:
                 f"{experiment.name}: {row.variant} ({shown}) {row.median:,.4g} us "
                 f"[{row.p20:,.4g}, {row.p80:,.4g}], {len(row.samples_us)} samples"
             )
-        return assemble(experiment, Simulated({}), record, "", (), ())
+        return assemble(experiment, Simulated({}), record, None, (), ())
 
     def current(self, experiment: Experiment) -> Record | None:
         """The record of this device whose key is the experiment's own, if there is one."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewise.errors import LessonError
 from tilewise.gpu.device import gpu_here
 from tilewise.measurements.archive import Archive, ceilings_of, rates_of
 from tilewise.measurements.counting import Simulated, simulate
@@ -23,6 +23,11 @@ from tilewise.models.roofline import Ceilings, bound, stated
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
+
+
+STAND_IN = "H100 SXM"
+"""The device whose stated rates give the bound where nothing was recorded."""
+STATED = f"The bound is that of an {STAND_IN} at its stated rates."
 
 
 def report(experiment: Experiment) -> Measurement:
@@ -37,24 +42,35 @@ def report(experiment: Experiment) -> Measurement:
     record = archive.record(experiment.name, name_here)
     stale = staleness(experiment, record)
     if stale and os.environ.get("TILEWISE_STALE") == "error":
-        message, _, command = stale.partition(" Record it ")
-        raise experiment.error(message, f"Record it {command}")
+        raise experiment.error(stale.why, stale.repair)
     if simulated.missing:
         notes.append(f"Nothing was simulated here: {simulated.missing}")
     return assemble(experiment, simulated, record, stale, timed, notes)
 
 
-def staleness(experiment: Experiment, record: Record | None) -> str:
-    """Why an experiment's record is not current, with the command that repairs it; empty where it is."""
-    command = f"tilewise record {experiment.lesson}"
+@dataclass(frozen=True)
+class Stale:
+    """Why recorded figures cannot be shown as current."""
+
+    why: str
+    """One sentence."""
+    repair: str
+    """The command that makes them current, in a sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.why} {self.repair}"
+
+
+def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
+    """Why an experiment's record is not current; None where it is."""
+    repair = f"Record it on a GPU: tilewise record {experiment.lesson}"
     if record is None:
-        return f"{experiment.name} has no record yet. Record it on a GPU: {command}"
+        return Stale(f"{experiment.name} has no record yet.", repair)
     if record.key != experiment.key:
-        return (
-            f"The record of {experiment.name} from {record.provenance['date']} is stale: "
-            f"what it measured has changed since. Record it anew on a GPU: {command}"
-        )
-    return ""
+        day = record.provenance["date"]
+        why = f"The record of {experiment.name} from {day} is stale: what it measured has changed since."
+        return Stale(why, repair)
+    return None
 
 
 def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]:
@@ -73,7 +89,7 @@ def assemble(
     experiment: Experiment,
     simulated: Simulated,
     record: Record | None,
-    stale: str,
+    stale: Stale | None,
     timed: Sequence[Row],
     notes: Sequence[str],
 ) -> Measurement:
@@ -83,7 +99,7 @@ def assemble(
         experiment: what was measured.
         simulated: the simulator's counts.
         record: the record, or None.
-        stale: why the record is not current, or nothing.
+        stale: why the record is not current, or None.
         timed: rows of this machine's GPU; empty for none.
         notes: sentences to put below.
     """
@@ -101,7 +117,9 @@ def assemble(
                 _row(experiment, label, role, parameters, kept.get(at), own.get(at), record)
                 | {"simulated": simulated.by_variant.get(label), "counted": counted.get(label)}
             )
-    sentences = [*notes, *(record.provenance.get("notes", []) if record else [])]
+    predicted = any(row["bound"] is not None for row in rows)
+    sentences = [STATED] if predicted and _measured(record) is None else []
+    sentences += [*notes, *(record.provenance.get("notes", []) if record else [])]
     if experiment.note:
         sentences.append(experiment.note)
     archive = Archive(experiment.root)
@@ -115,7 +133,7 @@ def assemble(
         tuple(rows),
         record.provenance if record else None,
         shown,
-        stale,
+        str(stale) if stale else "",
         tuple(sentences),
         (str(path),) if path else (str(archive.folder),),
     )
@@ -158,14 +176,17 @@ def _row(
     }
 
 
+def _measured(record: Record | None) -> Ceilings | None:
+    return ceilings_of(record.provenance) if record else None
+
+
 def _ceilings(record: Record | None) -> Ceilings:
-    """The record's measured ceilings, else those that the maker of an H100 states."""
-    measured = ceilings_of(record.provenance) if record else None
+    """The record's measured ceilings, else the stated ones of ``STAND_IN``."""
+    measured = _measured(record)
     if measured is not None:
         return measured
-    fallback = device("H100 SXM")
-    if fallback is None:
-        raise LessonError("device table", 0, "the device table has no H100 SXM.", "Put the entry back.")
+    fallback = device(STAND_IN)
+    assert fallback is not None, "the device table has lost its H100"
     return stated(fallback)
 
 
