@@ -124,13 +124,13 @@ def test_a_record_of_the_same_key_is_shown_and_another_is_stale(
     assert made.rows[0]["bound"] == 3.0, "one launch of the recorded device"
     assert [row["variant"] for row in made.rows] == ["blocks of 64"], "the library is no longer the lesson's"
     assert run(**{"FACTOR *": "FACTOR  *"}).stale == "", "white space does not count"
-    changed = run(**{'"2.0f"': '"1.0f + 1.0f"'})
+    changed = run(**{'"2.0f"': '"(1.0f + 1.0f)"'})
     assert changed.stale.startswith(
         "The record of twice from 2026-11-21 is stale: what it measured has changed"
     )
     monkeypatch.setenv("TILEWISE_STALE", "error")
     with pytest.raises(LessonError) as caught:
-        run(**{'"2.0f"': '"1.0f + 1.0f"'})
+        run(**{'"2.0f"': '"(1.0f + 1.0f)"'})
     assert str(caught.value) == (
         f'lessons/kernels/twice.py:{LINE}: measure("twice"): The record of twice from 2026-11-21 is stale: '
         "what it measured has changed since. Record it on a GPU: tilewise record kernels/twice"
