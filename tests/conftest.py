@@ -21,7 +21,9 @@ HEADER = "# ---\n# title: {title}\n# needs: [{needs}]\n# ---\n\n"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update", action="store_true", help="write golden files anew instead of comparing them")
+    parser.addoption(
+        "--update", action="store_true", help="write golden files anew instead of comparing them"
+    )
 
 
 @pytest.fixture
@@ -32,7 +34,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         if request.config.getoption("--update"):
             file.write_text(text, encoding="utf-8")
         assert file.is_file(), f"{file} is missing; pytest --update writes it"
-        assert text == file.read_text(encoding="utf-8"), f"differs from {file}; pytest --update writes it anew"
+        assert text == file.read_text(encoding="utf-8"), (
+            f"differs from {file}; pytest --update writes it anew"
+        )
 
     return compare
 

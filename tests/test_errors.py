@@ -1,7 +1,7 @@
 """Each wrong lesson gives its one line: what, where, and what to do. Golden cases stand in tests/errors.
 
-A case is a folder with `<name>.lesson` files, which become `lessons/part/<name>.py`, the navigation in `nav.txt`
-(where it matters), and `expected.txt`.
+A case is a folder with `<name>.lesson` files, which become `lessons/part/<name>.py`, the navigation in
+`nav.txt` (where it matters), and `expected.txt`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from functools import lru_cache
 from tilewise.errors import LessonError, nearest
 from tilewise.lesson.model import Cell, Kind, Lesson
 
-_MARKER = re.compile(r"^# ?%%(?!%)(?P<rest>.*)$")
+_MARKER = re.compile(r"^\s*# ?%%(?!%)(?P<rest>.*)$")
 _OPTION = re.compile(r'\s*(?P<key>[A-Za-z_][\w-]*)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>\S+))')
 _KIND = re.compile(r"\s*\[(?P<kind>\w+)\]")
 _OPTIONS = ("tab", "needs", "record", "title", "fold")
@@ -42,6 +42,10 @@ def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
     if any(_fault(source) for source in sources):
         # A marker may stand inside a string, or the code is wrong: the whole file tells.
         starts = _outside_strings(starts, _tree(lines, path), path)
+    for at in starts:
+        if not lines[at].startswith("#"):
+            repair = "Begin it at the margin, or word the comment otherwise."
+            raise LessonError(path, at + 1, 'a "# %%" line is indented.', repair)
     for at in range(skip, starts[0] if starts else len(lines)):
         if lines[at].strip():
             repair = 'Put a line "# %%" (code) or "# %% [markdown]" (prose) above it.'
@@ -96,7 +100,7 @@ def _outside_strings(starts: list[int], tree: ast.Module, path: str) -> list[int
             isinstance(node, ast.Constant | ast.JoinedStr) and node.lineno <= at < (node.end_lineno or 0)
             for node in ast.walk(around)
         ):
-            repair = "Indent the line, or move it between statements."
+            repair = "Move it between statements, or word the comment otherwise."
             raise LessonError(path, at + 1, "a cell begins in the middle of a statement.", repair)
     return kept
 

@@ -146,6 +146,8 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
     printed = Printed(job.output_limit)
     collecting = _Sink(printed)
     exported: dict[str, tuple[CodeCell, Any]] = {}
+    before_set: dict[str, Any] = {}
+    tab_set = -1
     sys.stdout, sys.stderr = printed, io.StringIO()
     signal.signal(signal.SIGALRM, _out_of_time)
     signal.setitimer(signal.ITIMER_REAL, job.time_limit_s)
@@ -160,13 +162,13 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
                 continue
             names = module.__dict__
             if cell.tab:
-                if any(other.tab_set != cell.tab_set for other, _ in exported.values()):
-                    exported = {}
-                names = dict(module.__dict__)
+                if cell.tab_set != tab_set:
+                    tab_set, exported, before_set = cell.tab_set, {}, dict(module.__dict__)
+                names = dict(before_set)
             before = dict(names)
             _guarded(job, cell, names, collecting)
             collecting.flush()
-            new = {name: value for name, value in names.items() if before.get(name, before) is not value}
+            new = {name: value for name, value in names.items() if before.get(name, names) is not value}
             if cell.tab:
                 _export(job, cell, new, module.__dict__, exported)
             result.outputs[cell.index] = [encode(output) for output in collecting.outputs]

@@ -1,0 +1,109 @@
+"""The course: order, needs, terms across lessons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilewise.course import Course
+from tilewise.errors import LessonError
+from tilewise.lesson import Lesson
+from tilewise.terms import Terms
+
+PROSE = "# %% [markdown]\n"
+
+
+def chain(project: Any) -> list[Lesson]:
+    return [
+        project.lesson(
+            PROSE + '# ??? definition "Warp | warps"\n#     32 lanes in step. They wait.\n', "part/a"
+        ),
+        project.lesson(PROSE + "# Prose.\n", "part/b", "part/a"),
+        project.lesson(PROSE + "# Warps, and a warp.\n", "part/c", "part/b"),
+    ]
+
+
+def test_order_and_needs_can_be_asked_for(project: Any) -> None:
+    course = Course.of(chain(project))
+    assert [course.number(name) for name in ("part/a", "part/b", "part/c")] == [1, 2, 3]
+    assert course.needs("part/c") == ("part/b",)
+    assert course.unlocks("part/a") == ("part/b",)
+    assert course.reaches("part/c") == {"part/a", "part/b"}
+    assert course.lesson("part/b").header.title == "Title of part/b"
+
+
+def test_a_term_reaches_through_needs_of_needs(project: Any) -> None:
+    course = Course.of(chain(project))
+    (use,) = course.uses("part/c")
+    assert (use.term.title, use.term.lesson_id) == ("Warp", "part/a")
+    assert use.term.first_sentence == "32 lanes in step."
+    assert [term.title for term in course.terms_so_far("part/b")] == ["Warp"]
+
+
+def test_drafts_have_no_number_and_unlock_nothing(project: Any) -> None:
+    first, second, _ = chain(project)
+    text = second.text.replace("# needs", "# draft: true\n# needs")
+    project.write("lessons/part/b.py", text)
+    draft = project.lessons()["part/b"]
+    last = project.lesson(PROSE + "# Prose.\n", "part/d", "part/a")
+    course = Course.of([first, draft, last])
+    assert [course.number(name) for name in ("part/a", "part/b", "part/d")] == [1, 0, 2]
+    assert course.unlocks("part/a") == ("part/d",)
+
+
+def test_every_fault_is_named_at_once(project: Any) -> None:
+    lessons = [
+        project.lesson(PROSE + "# A.[^x]\n", "part/a"),
+        project.lesson(PROSE + "# B.[^y]\n", "part/b"),
+    ]
+    with pytest.raises(LessonError) as caught:
+        Course.of(lessons)
+    assert [error.path for error in caught.value.errors] == ["lessons/part/a.py", "lessons/part/b.py"]
+
+
+def used(project: Any, names: str, text: str) -> list[str]:
+    lesson = project.lesson(f'{PROSE}# ??? definition "{names}"\n#     Text.\n#\n# {text}\n')
+    terms, errors = Terms.of([lesson])
+    assert errors == []
+    cell = lesson.cells[0].source
+    return [cell[use.start : use.end] for use in terms.uses(lesson)]
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "found"),
+    [
+        ("Warp | warps", "Two WARPS wait.", ["WARPS"]),
+        ("Warp", "Warped warpings.", []),
+        ("Warp", "A \\warp of wool.", []),
+        ("Warp", "A \\warp and a warp.", ["warp"]),
+        ("Warp", "per-warp and warp-level", ["warp"]),
+        ("Warp", "The warp's lanes.", ["warp"]),
+        ("Shared memory", "in shared memory", ["shared memory"]),
+        ("Shared memory", "in shared `x` memory", []),
+        ("Row-major", "stored row-major here", ["row-major"]),
+        ("FLOP/s", "at 3 FLOP/s here", ["FLOP/s"]),
+        ("L2 cache", "the L2 cache", ["L2 cache"]),
+        ("Größe", "die größe zählt", ["größe"]),
+    ],
+)
+def test_whole_words_are_uses(project: Any, names: str, text: str, found: list[str]) -> None:
+    assert used(project, names, text) == found
+
+
+def test_a_part_of_a_longer_term_is_no_use(project: Any) -> None:
+    lesson = project.lesson(
+        PROSE
+        + '# ??? definition "Memory"\n#     Text.\n#\n# ??? definition "Shared memory"\n#     Text.\n#\n'
+        "# In shared memory first, then in memory.\n"
+    )
+    terms, _ = Terms.of([lesson])
+    cell = lesson.cells[0].source
+    assert [cell[use.start : use.end] for use in terms.uses(lesson)] == ["shared memory", "memory"]
+    assert cell[terms.uses(lesson)[1].start - 3 : terms.uses(lesson)[1].start] == "in "
+
+
+def test_a_definition_does_not_use_itself(project: Any) -> None:
+    lesson = project.lesson(PROSE + '# ??? definition "Warp"\n#     A warp is a warp.\n')
+    terms, _ = Terms.of([lesson])
+    assert terms.uses(lesson) == ()

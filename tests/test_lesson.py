@@ -1,0 +1,145 @@
+"""Parsing: the percent format as jupytext reads it, headers, prose facts, and speed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import pytest
+
+from tilewise.lesson import Lesson, parse, read
+
+ROOT = Path(__file__).resolve().parents[1]
+REAL = sorted((ROOT / "lessons").glob("*/*.py"))
+GOLDEN = sorted((Path(__file__).parent / "pages").glob("*.py"))
+
+HEADER = "# ---\n# title: One\n# ---\n"
+AWKWARD = {
+    "blank lines around cells": HEADER + "\n# %%\n\n\nx = 1\n\n\n\n# %% [markdown]\n#\n# Prose.\n#\n\n\n",
+    "no blank lines": HEADER + "# %% [markdown]\n# Prose.\n# %%\nx = 1\n# %%\ny = 2",
+    "an empty cell": HEADER + "# %%\n\n# %% [markdown]\n# Prose.\n",
+    "a marker in a string": HEADER + '# %%\ntext = """\n# %% not a cell\n"""\n\n# %%\ny = 2\n',
+    "comments in code": HEADER + "# %%\n# A comment.\n# Another: #%% is none.\nx = 1  # %% nor this\n",
+    "options": HEADER + '# %% tab="CUDA C" needs="torch triton" title="a \\"quoted\\" word"\nx = 1\n'
+    '# %% tab="Triton"\ny = 1\n',
+    "markdown with code": HEADER + "# %% [markdown]\n# ```python\n# # %% no marker\n# x = 1\n# ```\n",
+    "deep comments": HEADER + "# %% [markdown]\n# # Heading\n#     indented\n# #\n",
+}
+
+
+def as_jupytext_reads(text: str) -> list[tuple[str, str]]:
+    notebook = jupytext.reads(text, fmt="py:percent")
+    return [(cell.cell_type, cell.source.strip("\n")) for cell in notebook.cells if cell.cell_type != "raw"]
+
+
+def as_we_read(lesson: Lesson) -> list[tuple[str, str]]:
+    return [(cell.kind, cell.source.strip("\n")) for cell in lesson.cells]
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_cells_are_what_jupytext_finds(name: str) -> None:
+    text = AWKWARD[name]
+    assert as_we_read(parse(text, "lessons/part/one.py", "part/one")) == as_jupytext_reads(text)
+
+
+@pytest.mark.parametrize("file", [*REAL, *GOLDEN], ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_cells_of_whole_lessons_are_what_jupytext_finds(file: Path) -> None:
+    text = file.read_text()
+    assert as_we_read(parse(text, "lessons/part/one.py", "part/one")) == as_jupytext_reads(text)
+
+
+def test_options_are_what_jupytext_finds() -> None:
+    text = AWKWARD["options"]
+    cell = parse(text, "a.py", "a").cells[0]
+    metadata = jupytext.reads(text, fmt="py:percent").cells[-2].metadata
+    assert (cell.tab, " ".join(cell.needs)) == (metadata["tab"], metadata["needs"])
+    assert cell.title == 'a "quoted" word'
+
+
+def test_lines_are_those_of_the_file() -> None:
+    text = HEADER + "\n# %% [markdown]\n#\n# Prose.\n\n# %%\n\nx = 1\ny = 2\n"
+    prose, code = parse(text, "lessons/part/one.py", "part/one").cells
+    assert (prose.first_line, prose.source_line, prose.last_line) == (5, 6, 7)
+    assert (code.first_line, code.source_line, code.last_line) == (9, 11, 12)
+    assert str(code) == "lessons/part/one.py:9"
+    assert text.split("\n")[code.source_line - 1] == "x = 1"
+
+
+def test_a_header_is_read_whole() -> None:
+    text = (
+        "# ---\n# title: One\n# needs: [part/zero]\n# summary: 'How many?'\n# description: It counts.\n"
+        "# date: 2026-11-21\n# author: Somebody\n# tags: [a, b]\n# draft: true\n# ---\n# %%\nx = 1\n"
+    )
+    header = parse(text, "a.py", "a").header
+    assert (header.title, header.needs, header.summary) == ("One", ("part/zero",), "How many?")
+    assert (header.description, header.date, header.author) == ("It counts.", "2026-11-21", "Somebody")
+    assert (header.tags, header.draft) == (("a", "b"), True)
+    assert (header.line("needs"), header.line("draft")) == (3, 9)
+
+
+def test_line_ends_of_other_systems_and_a_byte_order_mark_do_not_matter(project: Any) -> None:
+    text = HEADER + "\n# %%\nx = 1\n"
+    plain = parse(text, "lessons/part/one.py", "part/one")
+    file = project.write("lessons/part/one.py", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert read(file, project.root) == plain
+
+
+def prose_of(body: str) -> Any:
+    text = "\n".join(f"# {line}".rstrip() for line in body.split("\n"))
+    return parse(f"{HEADER}\n# %% [markdown]\n{text}\n", "a.py", "a").prose
+
+
+def test_definitions_hold_names_text_and_place() -> None:
+    prose = prose_of('Before.\n\n??? definition "Bank | banks, lines"\n    One of 32.\n\n    More.\n\nAfter.')
+    (definition,) = prose.definitions
+    assert definition.names == ("Bank", "banks, lines")
+    assert definition.body == "One of 32.\n\nMore."
+    assert (definition.place.line, definition.anchor) == (8, "term-bank")
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "`warp`",
+        "``a ` warp``",
+        "$warp$",
+        "$$\nwarp\n$$",
+        "# warp",
+        "[warp](x.md)",
+        "![warp](x.png)",
+        "[warp][1]",
+        "<!-- warp -->",
+        '<a title="warp">',
+        "```\nwarp\n```",
+        "~~~\nwarp\n~~~",
+        "    ```\n    warp\n    ```",
+        '!!! note "warp"',
+        "{{ warp }}",
+        "text[^warp]",
+        "{: .warp }",
+        "<https://warp.example>",
+    ],
+)
+def test_what_is_no_prose_holds_no_words(hidden: str) -> None:
+    prose = prose_of(f"Before.\n\n{hidden}\n\nAfter.")
+    assert "warp" not in prose.words
+    assert {"before", "after"} <= prose.words
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["warp", "(warp)", "a\nwarp", "*warp*", "a $ warp at 3 $", r"\$ warp \$", "- warp", "| warp |", "> warp"],
+)
+def test_what_is_prose_holds_its_words(shown: str) -> None:
+    assert "warp" in prose_of(f"Before.\n\n{shown}\n\nAfter.").words
+
+
+def test_footnotes_links_and_numbers_are_found_where_they_stand() -> None:
+    prose = prose_of(
+        "A[^one] [b](c.py#d) {{ e.f | ,.1f }} `{{ g }}`.\n\n[^one]: Text with [x](y.py).\n\n[z]: w.py\n"
+    )
+    assert [(note.text, note.place.line) for note in prose.notes] == [("one", 6)]
+    assert [(note.text, note.place.line) for note in prose.note_texts] == [("one", 8)]
+    assert [link.text for link in prose.links] == ["c.py#d", "y.py", "w.py"]
+    assert [number.text for number in prose.numbers] == ["e.f | ,.1f"]

@@ -1,0 +1,221 @@
+"""Running: order of outputs, namespaces of tabs, what is kept, what is said when a lesson goes wrong."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+
+from tilewise.errors import LessonError
+from tilewise.outputs import Table, Text, encode
+from tilewise.run import LessonRun
+
+
+def texts(run: LessonRun) -> list[list[str]]:
+    return [[output.text() for output in outputs] for outputs in run.outputs]
+
+
+COUNTING = """# %%
+from pathlib import Path
+
+runs = Path(__file__).parents[2] / ".cache" / "count"  # no input: caches never are
+runs.parent.mkdir(exist_ok=True)
+runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
+print("ran")
+
+# %% [markdown]
+# Prose.
+"""
+
+
+def count(project: Any) -> int:
+    file = project.root / ".cache" / "count"
+    return len(file.read_text()) if file.exists() else 0
+
+
+def test_outputs_keep_the_order_of_print_and_show(project: Any) -> None:
+    run = project.run(
+        project.lesson(
+            "# %%\nfrom tilewise import Table, show\nprint('one')\nshow(Table(['n'], [[1]]))\nprint('two')\n\n"
+            "# %% [markdown]\n# Prose.\n\n# %%\nprint('three')\nTable(['n'], [[2]])\n\n# %%\n3\n"
+        )
+    )
+    kinds = [[output.kind for output in outputs] for outputs in run.outputs]
+    assert kinds == [["text", "table", "text"], [], ["text", "table"], []]
+    assert run.outputs[2][1] == Table(["n"], [[2]])
+
+
+def test_a_value_that_is_shown_already_is_not_shown_again(project: Any) -> None:
+    run = project.run(
+        project.lesson("# %%\nfrom tilewise import Table, show\nt = Table(['n'], [[1]])\nshow(t)\nt\n")
+    )
+    assert len(run.outputs[0]) == 1
+
+
+def test_published_values_are_plain(project: Any) -> None:
+    run = project.run(
+        project.lesson(
+            "# %%\nimport numpy as np\nfrom tilewise import publish\n"
+            "publish(n=np.int64(3), rate={'x': np.float32(0.5)}, name='H100')\n"
+        )
+    )
+    assert run.published == {"n": 3, "rate": {"x": 0.5}, "name": "H100"}
+
+
+def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project: Any) -> None:
+    run = project.run(
+        project.lesson(
+            "# %%\nscale = 2\n\n# %% tab='A'\n".replace("'", '"')
+            + 'def double(x):\n    return scale * x\n\n\nscale_of_a = scale\n\n# %% tab="B"\n'
+            "print('double' in globals())\ntriple = 3\n\n# %%\nprint(double(4), triple, scale_of_a)\n"
+        )
+    )
+    assert texts(run)[2:] == [["False"], ["8 3 2"]]
+
+
+def test_a_cell_whose_packages_are_absent_is_skipped(project: Any) -> None:
+    run = project.run(
+        project.lesson('# %% needs="gpu"\nraise ValueError\n\n# %% needs="numpy no_such_package"\nx = 1\n')
+    )
+    assert run.skipped == {0: ("gpu",), 1: ("no_such_package",)}
+    assert run.outputs == ((), ())
+
+
+def test_a_lesson_is_its_own_main_module_with_its_own_source(project: Any) -> None:
+    run = project.run(
+        project.lesson(
+            "# %%\nimport inspect\nimport pickle\nfrom pathlib import Path\n\n\ndef f():\n    return 1\n\n\n"
+            "print(inspect.getsource(f).splitlines()[0], Path(__file__).name, __name__)\n"
+            "print(pickle.loads(pickle.dumps(f))())\n"
+        )
+    )
+    assert texts(run) == [["def f(): one.py __main__\n1"]]
+
+
+def test_prose_and_the_place_of_code_execute_nothing(project: Any) -> None:
+    runner = project.runner()
+    lesson = project.lesson(COUNTING)
+    first = runner.run(lesson)
+    moved = project.lesson(
+        "# %% [markdown]\n# A new first cell.\n\n" + COUNTING.replace("Prose", "Other prose")
+    )
+    second = runner.run(moved)
+    again = project.runner().run(moved)
+    assert count(project) == 1
+    assert [first.executed, second.executed, again.executed] == [True, False, False]
+    assert texts(second) == [[], ["ran"], []]
+    assert first.digest == second.digest == again.digest
+
+
+def test_code_executes_again(project: Any) -> None:
+    runner = project.runner()
+    runner.run(project.lesson(COUNTING))
+    runner.run(project.lesson(COUNTING.replace("'ran'", "'RAN'").replace('"ran"', '"RAN"')))
+    assert count(project) == 2
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_an_imported_module_executes_again(project: Any, warm: bool) -> None:
+    project.write("lessons/part/sizes.py", "N = 1\n")
+    lesson = project.lesson("# %%\nfrom sizes import N\nprint(N)\n")
+    runner = project.runner(warm=warm)
+    assert texts(runner.run(lesson)) == [["1"]]
+    project.write("lessons/part/sizes.py", "N = 2\n")
+    assert texts(runner.run(lesson)) == [["2"]]
+    assert not (project.root / "lessons/part/__pycache__").exists()
+
+
+def test_a_file_that_was_read_or_looked_for_executes_again(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\ntry:\n    print(open('data.txt').read())\nexcept FileNotFoundError:\n    print('absent')\n"
+    )
+    runner = project.runner()
+    assert texts(runner.run(lesson)) == [["absent"]]
+    project.write("data.txt", "here")
+    assert texts(runner.run(lesson)) == [["here"]]
+    assert runner.run(lesson).inputs[0] == project.root / "data.txt"
+    assert texts(project.runner().run(lesson)) == [["here"]]
+    project.write("data.txt", "there")
+    assert texts(project.runner().run(lesson)) == [["there"]]
+
+
+def test_a_broken_cache_is_as_good_as_none(project: Any) -> None:
+    lesson = project.lesson("# %%\nprint(1)\n")
+    project.run(lesson)
+    (kept,) = (project.root / ".cache/runs").iterdir()
+    kept.write_text("{")
+    assert texts(project.run(lesson)) == [["1"]]
+
+
+def test_a_failure_is_not_kept(project: Any) -> None:
+    project.write("lessons/part/sizes.py", "N = 0\n")
+    lesson = project.lesson("# %%\nfrom sizes import N\nassert N\n")
+    runner = project.runner()
+    with pytest.raises(LessonError):
+        runner.run(lesson)
+    project.write("lessons/part/sizes.py", "N = 1\n")
+    assert runner.run(lesson).executed
+
+
+def test_runs_are_the_same_every_time(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nimport random\nimport numpy as np\n"
+        "print(random.random(), np.random.random(), {'b', 'a', 'c'}, hash('x'))\n"
+    )
+    seen = []
+    for warm in (False, True, False):
+        run = project.runner(warm=warm).run(lesson)
+        seen.append([[encode(output) for output in outputs] for outputs in run.outputs])
+        for kept in (project.root / ".cache/runs").iterdir():
+            kept.unlink()
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_a_long_output_is_cut_and_said(project: Any) -> None:
+    run = project.run(project.lesson("# %%\nprint('x' * 10_000_000)\n"), output_limit=1000)
+    (output,) = run.outputs[0]
+    assert isinstance(output, Text)
+    first, said = output.content.split("\n")
+    assert first == "x" * 1000
+    assert said == "[cut here: 9,999,001 characters more than the 1,000 that a page keeps]"
+
+
+def test_a_loop_that_holds_back_exceptions_is_stopped_too(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nwhile True:\n    try:\n        while True:\n            pass\n    except Exception:\n        pass\n"
+    )
+    with pytest.raises(LessonError, match=r"runs for more than 0\.5 s"):
+        project.run(lesson, time_limit_s=0.5)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_runner_goes_on_after_every_kind_of_failure(project: Any, warm: bool) -> None:
+    runner = project.runner(warm=warm, time_limit_s=1)
+    for code in ("1 / 0", "import sys; sys.exit(1)", "import os; os._exit(3)", "while True: pass"):
+        with pytest.raises(LessonError):
+            runner.run(project.lesson(f"# %%\n{code}\n"))
+    assert texts(runner.run(project.lesson("# %%\nprint(1)\n"))) == [["1"]]
+
+
+def test_an_environment_tells_lessons_that_they_are_built(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nfrom os import environ, getcwd\n"
+        "print(environ['TILEWISE_BUILD'], environ['TILEWISE_BACKEND'], getcwd())\n"
+    )
+    assert texts(project.run(lesson)) == [[f"1 simulator {os.path.realpath(project.root)}"]]
+
+
+def test_a_warm_runner_is_quick(project: Any) -> None:
+    runner = project.runner(warm=True)
+    runner.run(project.lesson("# %%\nprint(0)\n"))
+    times = []
+    for at in range(5):
+        lesson = project.lesson(
+            f"# %%\nfrom tilewise import Table\nprint({at})\nTable(['n'], [[{at}]])\n", "part/two"
+        )
+        start = time.perf_counter()
+        assert runner.run(lesson).executed
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.06
