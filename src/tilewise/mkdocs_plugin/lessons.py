@@ -1,0 +1,199 @@
+"""The project's lessons, from disk to pages, keeping whatever an edit does not touch.
+
+In: the project's folder and the order of the navigation. Out: a ``Shelf`` with the course, a page for each
+lesson and the course's own fragments. What a page means to MkDocs is left to the plugin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from tilewise.course import Course
+from tilewise.errors import LessonError, raise_all
+from tilewise.lesson import Lesson, read
+from tilewise.page import Layout, Page, course_map, glossary, render
+from tilewise.run import LessonRun, Runner
+
+LAYOUT = Layout()
+_PLACEHOLDER = re.compile(r"\{\{\s*course\.(\w+)\s*\}\}")
+_FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
+_AT_ONCE = 2
+"""How many lessons run side by side; more would only make a slow one miss its time limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shelf:
+    """The course as the site takes it."""
+
+    course: Course
+    """The lessons, in reading order, drafts included."""
+    pages: Mapping[str, Page]
+    """The page of every lesson, by the lesson's source path."""
+    executed: tuple[str, ...]
+    """The lessons whose cells were executed just now."""
+
+    def fill(self, markdown: str, path: str) -> str:
+        """Put the course's fragments in place of ``{{ course.map }}`` and the like, outside fences.
+
+        Raises:
+            LessonError: there is no such fragment.
+        """
+        if "{{" not in markdown:
+            return markdown
+        fenced = [match.span() for match in _FENCE.finditer(markdown)]
+
+        def replace(match: re.Match[str]) -> str:
+            if any(start <= match.start() < end for start, end in fenced):
+                return match[0]
+            return self._fragment(match[1], path, markdown.count("\n", 0, match.start()) + 1)
+
+        return _PLACEHOLDER.sub(replace, markdown)
+
+    def _fragment(self, name: str, path: str, line: int) -> str:
+        if name == "map":
+            return course_map(self.course, layout=LAYOUT)
+        if name == "glossary":
+            return glossary(self.course, LAYOUT).removeprefix("# Glossary").strip()
+        if name == "lessons":
+            return self._list()
+        message = f'there is no "course.{name}".'
+        raise LessonError(path, line, message, 'There is "map", "lessons" and "glossary".')
+
+    def _list(self) -> str:
+        """The published lessons as a numbered list with their questions."""
+        return "\n".join(
+            f"{self.course.number(lesson.id)}. [{lesson.header.title}]({LAYOUT.source_path(lesson.id)})"
+            + (f"<br>\n    {escape(lesson.header.summary, quote=False)}" if lesson.header.summary else "")
+            for lesson in self.course.lessons
+            if not lesson.header.draft
+        )
+
+
+class Lessons:
+    """Reads, orders, runs and renders the lessons of one project; keeps what is unchanged.
+
+    Args:
+        root: the project's folder, which holds ``lessons/``.
+        cache: the folder for caches.
+        warm: run lessons in forks of a server with imports loaded, as serving wants.
+    """
+
+    def __init__(self, root: Path, cache: Path, warm: bool) -> None:
+        self.root = root
+        self._runner = Runner(root, cache, warm=warm)
+        self._parsed: dict[Path, tuple[tuple[int, int], Lesson]] = {}
+        self._rendered: dict[str, tuple[str, Page]] = {}
+        self._ordered: tuple[tuple[object, ...], Course] | None = None
+
+    def files(self) -> list[Path]:
+        """Every lesson's file, drafts included."""
+        return sorted(
+            path
+            for path in (self.root / LAYOUT.folder).glob("*/*.py")
+            if not path.name.startswith((".", "_", "#")) and path.parent.name != "measurements"
+        )
+
+    def load(self, nav: Sequence[str], nav_path: str, nav_lines: Mapping[str, int]) -> Shelf:
+        """Bring everything up to date.
+
+        Args:
+            nav: the lessons' ids in reading order.
+            nav_path: the file of the navigation, for messages.
+            nav_lines: the line of each id in that file.
+
+        Raises:
+            LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.
+        """
+        found = self._parse()
+        course = self._order(nav, found, nav_path, nav_lines)
+        runs = self._run(course)
+        shared = _signature(course)
+        pages: dict[str, Page] = {}
+        errors: list[LessonError] = []
+        for lesson in course.lessons:
+            run = runs[lesson.id]
+            stale = sorted(run.stale)
+            key = _hash(shared, lesson.path, lesson.text, run.digest, repr(stale))
+            kept = self._rendered.get(lesson.id)
+            if kept is None or kept[0] != key:
+                try:
+                    kept = (key, render(lesson, run, course, stale=stale, layout=LAYOUT))
+                except LessonError as error:
+                    errors += error.errors
+                    continue
+                self._rendered[lesson.id] = kept
+            pages[LAYOUT.source_path(lesson.id)] = kept[1]
+        raise_all(errors)
+        return Shelf(course, pages, tuple(name for name, run in runs.items() if run.executed))
+
+    def close(self) -> None:
+        """Stop what runs lessons."""
+        self._runner.close()
+
+    def _parse(self) -> dict[str, Lesson]:
+        found: dict[str, Lesson] = {}
+        errors: list[LessonError] = []
+        for file in self.files():
+            stat = file.stat()
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            kept = self._parsed.get(file)
+            if kept is None or kept[0] != stamp:
+                try:
+                    kept = (stamp, read(file, self.root))
+                except LessonError as error:
+                    errors += error.errors
+                    continue
+                self._parsed[file] = kept
+            found[kept[1].id] = kept[1]
+        raise_all(errors)
+        return found
+
+    def _order(
+        self, nav: Sequence[str], found: Mapping[str, Lesson], nav_path: str, nav_lines: Mapping[str, int]
+    ) -> Course:
+        state = (tuple(nav), *(found[name] for name in sorted(found)))
+        kept = self._ordered
+        if (
+            kept is None
+            or len(kept[0]) != len(state)
+            or any(a is not b and a != b for a, b in zip(kept[0], state, strict=True))
+        ):
+            kept = (state, Course.from_nav(nav, found, nav_path, nav_lines))
+            self._ordered = kept
+        return kept[1]
+
+    def _run(self, course: Course) -> dict[str, LessonRun]:
+        def run(lesson: Lesson) -> LessonRun | LessonError:
+            try:
+                return self._runner.run(lesson)
+            except LessonError as error:
+                return error
+
+        lessons = course.lessons
+        if len(self._rendered) < len(lessons) / 2:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                results = list(pool.map(run, lessons))
+        else:
+            results = [run(lesson) for lesson in lessons]
+        raise_all([fault for result in results if isinstance(result, LessonError) for fault in result.errors])
+        return {
+            lesson.id: result
+            for lesson, result in zip(lessons, results, strict=True)
+            if isinstance(result, LessonRun)
+        }
+
+
+def _signature(course: Course) -> str:
+    """A hash of all that a page takes from the other lessons: headers, order and terms."""
+    headers = [(lesson.id, lesson.path, lesson.header) for lesson in course.lessons]
+    return _hash(repr(headers), repr(course.terms.terms))
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

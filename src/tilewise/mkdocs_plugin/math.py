@@ -1,0 +1,75 @@
+"""Formulas as MathML: rendered in the build, drawn by the browser without any script or font.
+
+In: HTML in which ``pymdownx.arithmatex`` (``generic: true``) has marked formulas. Out: the same HTML with
+``<math>`` in their place; the TeX stays in ``data-tex`` (for copying) and in an annotation.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from html import escape, unescape
+from xml.etree import ElementTree as etree
+
+from tilewise.errors import LessonError
+
+_MARKED = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">(?:\\\((?P<inline>.*?)\\\)|\\\[(?P<block>.*?)\\\])</(?P=tag)>',
+    re.DOTALL,
+)
+
+
+def render_math(html: str, path: str) -> str:
+    """Put MathML in place of every marked formula.
+
+    Args:
+        html: a page's content.
+        path: the page's source, for messages.
+
+    Raises:
+        LessonError: a formula cannot be read; the message quotes it.
+    """
+    if "arithmatex" not in html:
+        return html
+
+    def replace(match: re.Match[str]) -> str:
+        block = match["block"] is not None
+        tex = unescape(match["block"] if block else match["inline"]).strip()
+        try:
+            drawn = to_mathml(tex, block)
+        except ValueError as error:
+            message = f"the formula ${tex}$ cannot be read: {error}"
+            raise LessonError(path, 0, message, "Write it in the TeX that latex2mathml knows.") from None
+        tag = "div" if block else "span"
+        return f'<{tag} class="tw-math" data-tex="{escape(tex)}">{drawn}</{tag}>'
+
+    return _MARKED.sub(replace, html)
+
+
+@lru_cache(maxsize=4096)
+def to_mathml(tex: str, block: bool) -> str:
+    """A formula as a ``<math>`` element.
+
+    Raises:
+        ValueError: the TeX cannot be read.
+    """
+    from latex2mathml.converter import convert_to_element  # noqa: PLC0415 - only pages with math need it
+
+    try:
+        math = convert_to_element(tex, display="block" if block else "inline")
+    except Exception as error:
+        if type(error).__module__ != "latex2mathml.exceptions":  # its faults share no base class
+            raise
+        raise ValueError(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()) from None
+    unknown = [text for element in math.iter() if (text := element.text) and text.startswith("\\")]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is unknown.")
+    rows = list(math)
+    semantics = etree.Element("semantics")
+    for row in rows:
+        math.remove(row)
+        semantics.append(row)
+    etree.SubElement(semantics, "annotation", {"encoding": "application/x-tex"}).text = tex
+    math.append(semantics)
+    math.attrib.pop("xmlns", None)
+    return etree.tostring(math, encoding="unicode")

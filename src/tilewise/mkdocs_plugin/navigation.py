@@ -1,0 +1,44 @@
+"""The reading order, taken from ``nav`` in mkdocs.yml.
+
+In: MkDocs's configuration. Out: the lessons' ids in order, and the line of each in mkdocs.yml. Whether this
+order suits the lessons' needs is decided by ``tilewise.course``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tilewise.mkdocs_plugin.lessons import LAYOUT
+
+
+def reading_order(nav: object) -> list[str]:
+    """The ids of the lessons that a navigation names, in its order."""
+    prefix = f"{LAYOUT.folder}/"
+    return [
+        path.removeprefix(prefix).removesuffix(LAYOUT.suffix)
+        for path in _paths(nav)
+        if path.startswith(prefix) and path.endswith(LAYOUT.suffix)
+    ]
+
+
+def lines(nav_file: Path, ids: list[str]) -> dict[str, int]:
+    """The line on which mkdocs.yml names each lesson."""
+    found: dict[str, int] = {}
+    text = nav_file.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.split("\n"), start=1):
+        for name in ids:
+            if LAYOUT.source_path(name) in line:
+                found.setdefault(name, number)
+    return found
+
+
+def _paths(node: object) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, list):
+        for child in node:
+            yield from _paths(child)
+    elif isinstance(node, dict):
+        for child in node.values():
+            yield from _paths(child)
