@@ -70,6 +70,10 @@ def bars(
     tall = height or 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
     layout = base_layout(tall)
     layout["xaxis"] = axis(x, log, ends)
+    longest = max(len(_written(float(value), form)) for value in every.flat)
+    layout["margin"]["r"] = (
+        16 + 8 * longest
+    )  # a value stands behind the end of its bar, if need be past the axis
     layout["yaxis"] = {
         "autorange": "reversed",
         "automargin": True,
@@ -96,7 +100,7 @@ def bars(
 
 def _bar_range(every: npt.NDArray[np.float64], log: bool) -> Range:
     high = float(every.max()) or 1.0
-    return (float(every.min()) / 3, high * 4) if log else (0.0, high * 1.22)
+    return (float(every.min()) / 3, high * 1.3) if log else (0.0, high * 1.04)
 
 
 def _bars_of(

@@ -74,7 +74,7 @@ export function chart(body, figure, memory) {
     made.layout.margin = { ...made.layout.margin };
     if (narrow) {
       made.layout.annotations = (made.layout.annotations || []).filter((note) => note.name !== "direct");
-      made.layout.margin.r = Math.min(made.layout.margin.r, 18);
+      if (!data.some((trace) => trace.type === "bar")) made.layout.margin.r = Math.min(made.layout.margin.r, 18);
     }
     return made;
   }
