@@ -45,7 +45,8 @@
 
 # %%
 SOURCE = r"""
-extern "C" __global__ void vec_add(const float* a, const float* b, float* c, int n) {
+extern "C" __global__
+void vec_add(const float* a, const float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) c[i] = a[i] + b[i];
 }
@@ -220,13 +221,18 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
 #     `(n + 255) / 256` says it without leaving the integers.
 
 # %%
-from tilewise import publish, show
-from tilewise.figures import ribbon
+from tilewise import publish
 
 n, block = 20_000, 256
 blocks = ceil_div(n, block)
 threads = blocks * block
-publish(n=n, block=block, quotient=n / block, blocks=blocks, threads=threads, idle=threads - n)
+idle = threads - n
+publish(n=n, block=block, quotient=n / block)
+publish(blocks=blocks, threads=threads, idle=idle)
+
+# %% fold="Code of the figure"
+from tilewise import show
+from tilewise.figures import ribbon
 
 show(
     ribbon(
@@ -252,7 +258,8 @@ show(
 from tilewise import expect_hazard
 
 NO_GUARD = Kernel(r"""
-extern "C" __global__ void vec_add(const float* a, const float* b, float* c, int n) {
+extern "C" __global__
+void vec_add(const float* a, const float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     c[i] = a[i] + b[i];  // hazard: nothing stops i >= n
 }
@@ -327,7 +334,7 @@ show(
 #     code more than time. On machines whose processor and GPU share one memory the copies go away.
 #     And `nvidia-smi` shows what the allocator holds, which is more than what your arrays need.
 
-# %%
+# %% fold="Code of the figure"
 from tilewise.figures import timeline
 
 n = 2**24
@@ -355,7 +362,7 @@ publish(kernel_share=kernel_us / (kernel_us + copies_us))
 # you would call instead of writing a kernel. Guess a share of the bound for the longest array
 # before you look.
 
-# %%
+# %% fold="Code of the measurement"
 from tilewise import measure
 
 
@@ -394,8 +401,9 @@ measure(
 # memory is memory that the operating system has promised not to move; the device fetches from it
 # directly, while ordinary memory takes a detour through a pinned buffer.
 
+# %% fold="Code of the measurement"
 
-# %%
+
 def round_trip(pinned):
     """A contender that starts and ends in host memory."""
 
@@ -459,7 +467,9 @@ measure(
 from tilewise import exercise
 
 STRIDED_SAXPY = Kernel(r"""
-extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+extern "C" __global__
+void saxpy(float alpha, const float* x, float* y,
+           int n, int offset, int stride) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
         int at = offset + i * stride;
@@ -469,21 +479,27 @@ extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, i
 """)
 
 NO_OFFSET = Kernel(r"""
-extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+extern "C" __global__
+void saxpy(float alpha, const float* x, float* y,
+           int n, int offset, int stride) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i * stride] = alpha * x[i * stride] + y[i * stride];
 }
 """)
 
 GUARDS_THE_PLACE = Kernel(r"""
-extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+extern "C" __global__
+void saxpy(float alpha, const float* x, float* y,
+           int n, int offset, int stride) {
     int at = offset + (blockIdx.x * blockDim.x + threadIdx.x) * stride;
     if (at < n) y[at] = alpha * x[at] + y[at];
 }
 """)
 
 GUARDS_NOTHING = Kernel(r"""
-extern "C" __global__ void saxpy(float alpha, const float* x, float* y, int n, int offset, int stride) {
+extern "C" __global__
+void saxpy(float alpha, const float* x, float* y,
+           int n, int offset, int stride) {
     int at = offset + (blockIdx.x * blockDim.x + threadIdx.x) * stride;
     y[at] = alpha * x[at] + y[at];
 }

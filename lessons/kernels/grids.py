@@ -33,7 +33,9 @@
 from tilewise import Kernel
 
 WHO_AM_I = Kernel(r"""
-extern "C" __global__ void who_am_i(int* block_of, int* thread_of, int width, int height, int depth) {
+extern "C" __global__
+void who_am_i(int* block_of, int* thread_of,
+              int width, int height, int depth) {
     int x = blockIdx.x * blockDim.x + threadIdx.x;
     int y = blockIdx.y * blockDim.y + threadIdx.y;
     int z = blockIdx.z * blockDim.z + threadIdx.z;
@@ -80,12 +82,16 @@ show(Table(columns, rows, caption=caption))
 
 # %%
 from tilewise import publish
-from tilewise.figures import block_grid
 
 block_of, thread_of, grid = owners(5, 3, 2, (2, 2, 2))
 owner = block_of.ravel() * 8 + thread_of.ravel()
 check(np.unique(owner).size, owner.size, rtol=0.0, name="30 cells, 30 owners")
-publish(volume={"cells": 5 * 3 * 2, "blocks": int(np.prod(grid)), "threads": int(np.prod(grid)) * 8})
+blocks = int(np.prod(grid))
+publish(volume={"cells": owner.size, "blocks": blocks, "threads": blocks * 8})
+
+# %% fold="Code of the figure"
+from tilewise.figures import block_grid
+
 show(
     block_grid(
         grid,
@@ -132,7 +138,9 @@ def mirror(picture, mirrored):
 
 # %% tab="CUDA C"
 MIRROR = Kernel(r"""
-extern "C" __global__ void mirror(const float* picture, float* mirrored, int width, int height) {
+extern "C" __global__
+void mirror(const float* picture, float* mirrored,
+            int width, int height) {
     int x = blockIdx.x * blockDim.x + threadIdx.x;  // column
     int y = blockIdx.y * blockDim.y + threadIdx.y;  // row
     if (x >= width || y >= height) return;
@@ -177,7 +185,8 @@ publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high
 from tilewise import expect_hazard
 
 NO_GUARD_ON_X = Kernel(r"""
-extern "C" __global__ void own_column(int* column_of, int width, int height) {
+extern "C" __global__
+void own_column(int* column_of, int width, int height) {
     int x = blockIdx.x * blockDim.x + threadIdx.x;
     int y = blockIdx.y * blockDim.y + threadIdx.y;
     if (y >= height) return;
@@ -241,7 +250,7 @@ publish(pieces={"lying": rows[0][3], "standing": rows[-1][3], "ratio": rows[-1][
 # two groups that stand side by side: the second wants the very pieces that the first has just
 # fetched. Will the time go up by the same factor?
 
-# %%
+# %% fold="Code of the figure"
 from tilewise import Trace
 from tilewise.figures import memory_map
 
@@ -265,7 +274,7 @@ show(
 # piece had to come from device memory every time, standing would cost {{ pieces.ratio | .0f }}
 # times as much; if it stays near until the neighbours have used it, less. The record decides.
 
-# %%
+# %% fold="Code of the measurement"
 from tilewise import measure
 
 
@@ -321,7 +330,9 @@ measure(
 from tilewise import exercise
 
 PRODUCT = Kernel(r"""
-extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+extern "C" __global__
+void product(const float* A, const float* B, float* C,
+             int M, int N, int K) {
     int row = blockIdx.y * blockDim.y + threadIdx.y;
     int col = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= M || col >= N) return;
@@ -332,7 +343,9 @@ extern "C" __global__ void product(const float* A, const float* B, float* C, int
 """)
 
 SQUARE_ONLY = Kernel(r"""
-extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+extern "C" __global__
+void product(const float* A, const float* B, float* C,
+             int M, int N, int K) {
     int row = blockIdx.y * blockDim.y + threadIdx.y;
     int col = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= N || col >= N) return;
@@ -343,7 +356,9 @@ extern "C" __global__ void product(const float* A, const float* B, float* C, int
 """)
 
 ROW_FROM_X = Kernel(r"""
-extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+extern "C" __global__
+void product(const float* A, const float* B, float* C,
+             int M, int N, int K) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     int col = blockIdx.y * blockDim.y + threadIdx.y;
     if (row >= M || col >= N) return;
@@ -354,7 +369,9 @@ extern "C" __global__ void product(const float* A, const float* B, float* C, int
 """)
 
 NO_GUARD = Kernel(r"""
-extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+extern "C" __global__
+void product(const float* A, const float* B, float* C,
+             int M, int N, int K) {
     int row = blockIdx.y * blockDim.y + threadIdx.y;
     int col = blockIdx.x * blockDim.x + threadIdx.x;
     float s = 0.0f;

@@ -98,8 +98,10 @@ def attention_serial(Q, K, V, S, P, O, scale):
 from tilewise import Kernel
 
 ATTENTION_SERIAL = Kernel(r"""
-extern "C" __global__ void attention_serial(const float* Q, const float* K, const float* V,
-                                            float* S, float* P, float* O, int N, int d, float scale) {
+extern "C" __global__
+void attention_serial(const float* Q, const float* K, const float* V,
+                      float* S, float* P, float* O,
+                      int N, int d, float scale) {
     if (blockIdx.x > 0 || threadIdx.x > 0) return;
     for (int i = 0; i < N; ++i)
         for (int j = 0; j < N; ++j) {
@@ -220,7 +222,7 @@ publish(sharpness={"right": sharpness["1/√d"], "none": sharpness["1"], "wrong"
 # keys; move the slider from the right scale to the wrong one and watch every row shrink to a single
 # key. With that settled, the kernel computes the right thing, and the question is who computes it.
 
-# %%
+# %% fold="Code of the figure"
 from tilewise.figures import heat_map
 
 few = attention(16, d).make()
@@ -279,7 +281,9 @@ show(Table(["nest", "loop", "what a pass needs from the others", "independent"],
 
 # %%
 NO_K_LOOP = Kernel(r"""
-extern "C" __global__ void scores(const float* Q, const float* K, float* S, int N, int d, float scale) {
+extern "C" __global__
+void scores(const float* Q, const float* K, float* S,
+            int N, int d, float scale) {
     int k = blockIdx.x * blockDim.x + threadIdx.x;
     int j = blockIdx.y * blockDim.y + threadIdx.y;
     int i = blockIdx.z * blockDim.z + threadIdx.z;
@@ -329,9 +333,11 @@ def scores(Q, K, S, scale):
 
 # %% tab="CUDA C"
 SCORES = Kernel(r"""
-extern "C" __global__ void scores(const float* Q, const float* K, float* S, int N, int d, float scale) {
-    int j = blockIdx.x * blockDim.x + threadIdx.x;  // New: was the loop over j
-    int i = blockIdx.y * blockDim.y + threadIdx.y;  // New: was the loop over i
+extern "C" __global__
+void scores(const float* Q, const float* K, float* S,
+            int N, int d, float scale) {
+    int j = blockIdx.x * blockDim.x + threadIdx.x;  // New: for j
+    int i = blockIdx.y * blockDim.y + threadIdx.y;  // New: for i
     if (i >= N || j >= N) return;
     float s = 0.0f;
     for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];
@@ -339,7 +345,7 @@ extern "C" __global__ void scores(const float* Q, const float* K, float* S, int 
 }
 """)
 
-# %%
+# %% fold="Code of the figure"
 from tilewise.figures import Loop, Stage, loop_nest
 
 show(
@@ -377,8 +383,9 @@ def softmax_rows(S, P):
 
 # %% tab="CUDA C"
 SOFTMAX_ROWS = Kernel(r"""
-extern "C" __global__ void softmax_rows(const float* S, float* P, int N) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;  // New: was the loop over i
+extern "C" __global__
+void softmax_rows(const float* S, float* P, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // New: for i
     if (i >= N) return;
     float m = -INFINITY, z = 0.0f;
     for (int j = 0; j < N; ++j) m = fmaxf(m, S[i * N + j]);
@@ -409,9 +416,11 @@ def weighted_sum(P, V, O):
 
 # %% tab="CUDA C"
 WEIGHTED_SUM = Kernel(r"""
-extern "C" __global__ void weighted_sum(const float* P, const float* V, float* O, int N, int d) {
-    int c = blockIdx.x * blockDim.x + threadIdx.x;  // New: was the loop over c
-    int i = blockIdx.y * blockDim.y + threadIdx.y;  // New: was the loop over i
+extern "C" __global__
+void weighted_sum(const float* P, const float* V, float* O,
+                  int N, int d) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;  // New: for c
+    int i = blockIdx.y * blockDim.y + threadIdx.y;  // New: for i
     if (i >= N || c >= d) return;
     float o = 0.0f;
     for (int j = 0; j < N; ++j) o += P[i * N + j] * V[j * d + c];
@@ -538,7 +547,7 @@ publish(
 # {{ gain.at_256 | ,.0f }}. And softmax takes {{ gain.softmax_share | .0% }} of Kernel 2. Set your
 # own guess before you look.
 
-# %%
+# %% fold="Code of the measurement"
 from tilewise import measure
 
 
@@ -579,7 +588,7 @@ measure(
 # each row; if the chains were right, the step to softmax, with one operation in a hundred, is the
 # largest.
 
-# %%
+# %% fold="Code of the measurement"
 measure(
     "attention_three_kernels",
     variants={"Kernel 2: three kernels": lambda N, d: kernel_2(attention(N, d))},
@@ -592,7 +601,7 @@ measure(
     tolerance=1e-4,
 )
 
-# %%
+# %% fold="Code of the measurement"
 measure(
     "attention_steps",
     variants={
