@@ -1,4 +1,4 @@
-"""The command line: ``tilewise record | table | check | doctor``.
+"""The command line: ``tilewise record | table | check | doctor | trace``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
 called, so that none pays for another's needs.
@@ -37,6 +37,24 @@ def parser() -> argparse.ArgumentParser:
         "--allow-stale", action="store_true", help="list what must be recorded instead of failing"
     )
     commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
+    trace = commands.add_parser("trace", help="simulate a kernel of any CUDA file")
+    trace.add_argument("file", metavar="FILE", help='CUDA C with an extern "C" __global__ function')
+    trace.add_argument("--grid", required=True, metavar="X[,Y[,Z]]", help="blocks")
+    trace.add_argument("--block", required=True, metavar="X[,Y[,Z]]", help="threads a block")
+    trace.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="x=f32[1024] (random), y=out f32[32,32] (poisoned), n=1000; one for each parameter",
+    )
+    trace.add_argument("--kernel", metavar="NAME", help="which kernel, where the file has several")
+    trace.add_argument(
+        "--shared-bytes", type=int, default=0, metavar="N", help="dynamic shared memory a block"
+    )
+    trace.add_argument(
+        "--define", action="append", default=[], metavar="NAME=VALUE", help="a #define before it"
+    )
     child = commands.add_parser("count-child", help="(used by record --counters)")
     child.add_argument("lesson")
     child.add_argument("--manifest", required=True)
@@ -71,6 +89,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tilewise.commands.check import check
 
             return check(given.allow_stale)
+        if given.command == "trace":
+            from tilewise.commands.trace import trace
+
+            return trace(
+                given.file,
+                given.arg,
+                grid=given.grid,
+                block=given.block,
+                name=given.kernel,
+                shared_bytes=given.shared_bytes,
+                defines=given.define,
+            )
         from tilewise.commands.doctor import doctor
 
         return doctor()
