@@ -157,7 +157,7 @@ def address(chromium: str, tmp_path_factory: pytest.TempPathFactory, served: Cal
 
 @pytest.fixture
 def open_page(open_context: Callable[..., BrowserContext], address: str) -> Iterator[Callable[..., Page]]:
-    """``open_page(width)`` is the page of figures; a test fails that leaves an error or a foreign request behind."""
+    """``open_page(width)`` is the page of figures; an error or a request to another host fails the test."""
     faults: list[str] = []
     ours = (address, "data:", "blob:")
 

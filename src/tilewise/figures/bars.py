@@ -70,10 +70,8 @@ def bars(
     tall = height or 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
     layout = base_layout(tall)
     layout["xaxis"] = axis(x, log, ends)
-    longest = max(len(_written(float(value), form)) for value in every.flat)
-    layout["margin"]["r"] = (
-        16 + 8 * longest
-    )  # a value stands behind the end of its bar, if need be past the axis
+    # A value stands behind the end of its bar, if need be past the axis.
+    layout["margin"]["r"] = 16 + 8 * max(len(_written(float(value), form)) for value in every.flat)
     layout["yaxis"] = {
         "autorange": "reversed",
         "automargin": True,

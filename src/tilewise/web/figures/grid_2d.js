@@ -125,7 +125,7 @@ function marks(launch, placed, selected, preview, acting) {
   for (let k = first; k < last; k += 1) parts.push(box(k, "tw-in-warp", 0));
   for (const [k, kind] of acting) {
     if (k >= launch.count) continue;
-    parts.push(box(k, `tw-acting tw-${kind}`, 0));
+    parts.push(box(k, `tw-acting tw-${kind}`, cell < 10 ? 0 : -Math.round(cell / 9)));
     if (cell >= 14) {
       parts.push(`<text class="tw-sign" x="${x[k] + inner / 2}" y="${y[k] + inner / 2}">${SIGNS[kind]}</text>`);
     }
