@@ -98,7 +98,7 @@ def c_type(name: str) -> CType | None:
     words = name.replace("std::", "").split()
     if len(words) == 1:
         return _TYPES.get({"unsigned": "unsigned int", "signed": "int"}.get(words[0], words[0]))
-    if set(words) <= {"unsigned", "signed", "char", "short", "int", "long"}:
+    if words and set(words) <= {"unsigned", "signed", "char", "short", "int", "long"}:
         sign = (
             "unsigned" if "unsigned" in words else "signed" if "char" in words and "signed" in words else ""
         )

@@ -15,6 +15,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from tilewise.gpu.cupy_backend import compile_message
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.options import architecture
@@ -98,11 +99,10 @@ def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tupl
 def _compile(kernel: Kernel, target: str) -> str:
     library = _library()
     program = ctypes.c_void_p()
-    path, first_line = kernel.origin
     headers = [f"-I{directory}" for directory in _include_directories()]
     options = [*flags(kernel, target), "--ptxas-options=-v", *headers]
     texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    name = Path(path).name.encode()
+    name = Path(kernel.origin[0]).name.encode()
     _must(library.nvrtcCreateProgram(ctypes.byref(program), kernel.gpu_source.encode(), name, 0, None, None))
     try:
         status = library.nvrtcCompileProgram(program, len(options), texts)
@@ -114,21 +114,8 @@ def _compile(kernel: Kernel, target: str) -> str:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     log = text.value.decode(errors="replace")
     if status:
-        raise CompileGateError(_message(kernel, target, log, Path(path).name, path, first_line))
+        raise CompileGateError(compile_message(kernel.name, log, kernel.origin, target))
     return log
-
-
-def _message(kernel: Kernel, target: str, log: str, name: str, path: str, first_line: int) -> str:
-    """The compiler's first error at the lesson's own line."""
-    found = re.search(rf"^{re.escape(name)}\((\d+)\): (?:catastrophic )?error: (.+)$", log, re.MULTILINE)
-    if found is None:
-        first = next((line for line in log.splitlines() if "error" in line), "NVRTC gave no message.")
-        return f'{path}:{first_line}: kernel "{kernel.name}" does not compile for {target}: {first.strip()}'
-    line = first_line + int(found[1]) - 1
-    repair = (
-        " Install the wheel nvidia-cuda-runtime, which has it." if "cannot open source" in found[2] else ""
-    )
-    return f'{path}:{line}: kernel "{kernel.name}" does not compile for {target}: {found[2].strip()}.{repair}'
 
 
 def _resources(name: str, target: str, log: str) -> Resources:

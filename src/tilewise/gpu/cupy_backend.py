@@ -7,6 +7,7 @@ imported when the first launch needs it; whether to come here at all is `kernel`
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -50,6 +51,7 @@ def launch(
     arguments: Sequence[Argument],
     *,
     kernel: str,
+    origin: tuple[str, int],
     grid: Dim3,
     block: Dim3,
     shared_bytes: int,
@@ -61,12 +63,13 @@ def launch(
         parameters: the kernel's.
         arguments: as `check_arguments` returned them.
         kernel: its name, for messages.
+        origin: where its source stands in the lesson, for messages.
         grid: blocks in x, y, z.
         block: threads a block in x, y, z.
         shared_bytes: dynamic shared memory a block.
 
     Raises:
-        KernelError: the GPU refuses the shared memory or the launch, or the kernel fails on it.
+        KernelError: the source does not compile, the GPU refuses the launch, or the kernel fails on it.
     """
     cupy = importlib.import_module("cupy")
     try:
@@ -84,11 +87,33 @@ def launch(
                 if where not in written:
                     written.add(where)
                     on_device[where].get(out=_bytes(value))
+    except cupy.cuda.compiler.CompileException as error:
+        raise KernelError(compile_message(kernel, str(error), origin)) from None
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
         raise KernelError(
             f'kernel "{kernel}" failed on the GPU: {error}. '
             "Run it with .simulate(...), which names the line and the thread."
         ) from error
+
+
+def compile_message(kernel: str, log: str, origin: tuple[str, int], target: str = "") -> str:
+    """NVRTC's first error in one line that names the lesson's own line.
+
+    Args:
+        kernel: the kernel's name.
+        log: what NVRTC printed; its lines count from the source's first, thanks to `#line 1`.
+        origin: where the source stands in the lesson.
+        target: the architecture, where more than one is tried.
+    """
+    path, line = origin
+    found = re.search(r"\((\d+)\): (?:catastrophic )?error:? (.+)", log)
+    if found is None:
+        first = next((one for one in log.splitlines() if "error" in one), "NVRTC gave no message")
+    else:
+        line, first = line + int(found[1]) - 1, found[2]
+    where = f" for {target}" if target else ""
+    repair = " Install the wheel nvidia-cuda-runtime, which has it." if "cannot open source" in first else ""
+    return f'{path}:{line}: kernel "{kernel}" does not compile{where}: {first.strip().rstrip(".")}.{repair}'
 
 
 def to_host(value: Any) -> Any:

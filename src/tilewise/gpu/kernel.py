@@ -225,6 +225,7 @@ class Kernel:
                 self.parameters,
                 arguments,
                 kernel=self.name,
+                origin=self.origin,
                 grid=blocks,
                 block=threads,
                 shared_bytes=size,

@@ -70,6 +70,7 @@ _TOKEN = re.compile(
     r'[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
     r"|<<<|>>>|<<=|>>=|\.\.\.|->\*?|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|##|\S"
 )
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _MARKER = re.compile(r"^\s*//\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 _WITH_PARENTHESES = {
@@ -126,6 +127,9 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
     aliases = _aliases(text) | macros
     text = re.sub(
         r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda match: "\n" * match[0].count("\n"), text, flags=re.M
+    )
+    text = _STRING.sub(
+        lambda match: match[0] if match[0] == '"C"' else '"' + " " * (len(match[0]) - 2) + '"', text
     )
     c_blocks = _extern_c_blocks(text)
     found = []

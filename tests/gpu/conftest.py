@@ -1,0 +1,146 @@
+"""A small stand-in for CuPy that records what it is called with and runs kernels as Python functions."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise.gpu import cupy_backend, kernel
+
+
+class DeviceArray:
+    """An array in the fake device's memory."""
+
+    def __init__(self, host: np.ndarray) -> None:
+        self.memory = host.copy()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return dict(self.memory.__array_interface__)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.memory.dtype
+
+    def get(self, out: np.ndarray) -> None:
+        assert out.flags.c_contiguous
+        assert (out.dtype, out.shape) == (self.memory.dtype, self.memory.shape)
+        out[...] = self.memory
+
+    def __setitem__(self, index: Any, value: DeviceArray) -> None:
+        self.memory[index] = value.memory
+
+
+class CUDARuntimeError(RuntimeError):
+    """As CuPy's."""
+
+
+class CUDADriverError(RuntimeError):
+    """As CuPy's."""
+
+
+class CompileException(Exception):  # noqa: N818 - CuPy's name
+    """As CuPy's."""
+
+
+@dataclass
+class FakeCupy:
+    """What was asked of it, and what its kernels do."""
+
+    made: list[tuple[str, tuple]] = field(default_factory=list)
+    """Each RawKernel, RawModule and get_function with its arguments."""
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    """Each launch: grid, block, shared_mem and how the arguments came."""
+    copied_in: int = 0
+    """Host arrays copied to the device."""
+    errors: Any = None
+    """Exceptions that its modules raise."""
+    shared_limits: list[int] = field(default_factory=list)
+    """Values of max_dynamic_shared_size_bytes that were set."""
+    body: Callable[..., None] = lambda *args: None
+    """What a kernel does with its arguments; device arrays come as their memory."""
+
+    def function(self, name: str) -> Any:
+        fake = self
+
+        class Function:
+            shared_size_bytes = 1024
+
+            def __setattr__(self, attribute: str, value: int) -> None:
+                assert attribute == "max_dynamic_shared_size_bytes"
+                fake.shared_limits.append(value)
+
+            def __call__(self, grid: tuple, block: tuple, args: tuple, *, shared_mem: int = 0) -> None:
+                kinds = [
+                    f"device {one.dtype}"
+                    if isinstance(one, DeviceArray)
+                    else f"{type(one).__name__} {one.dtype}"
+                    for one in args
+                ]
+                fake.launches.append(
+                    {"name": name, "grid": grid, "block": block, "args": kinds, "shared_mem": shared_mem}
+                )
+                fake.body(*(one.memory if isinstance(one, DeviceArray) else one for one in args))
+
+        return Function()
+
+    def raw_kernel(self, code: str, name: str, options: tuple[str, ...] = ()) -> Any:
+        self.made.append(("RawKernel", (code, name, options)))
+        return self.function(name)
+
+    def raw_module(self, *, code: str, options: tuple[str, ...] = ()) -> Any:
+        self.made.append(("RawModule", (code, options)))
+        return SimpleNamespace(get_function=self._get_function)
+
+    def _get_function(self, name: str) -> Any:
+        self.made.append(("get_function", (name,)))
+        return self.function(name)
+
+    def asarray(self, value: Any) -> DeviceArray:
+        if isinstance(value, DeviceArray):
+            return value
+        self.copied_in += 1
+        return DeviceArray(value)
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
+    """A machine with one GPU."""
+    fake = FakeCupy()
+    module = ModuleType("cupy")
+    module.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+    module.__version__ = "0"
+    module.asarray = fake.asarray
+    module.asnumpy = lambda value: value.memory.copy()
+    module.RawKernel = fake.raw_kernel
+    module.RawModule = fake.raw_module
+    module.cuda = SimpleNamespace(
+        runtime=SimpleNamespace(
+            getDeviceCount=lambda: 1,
+            getDevice=lambda: 0,
+            getDeviceProperties=lambda device: {"name": b"Stand-in GPU"},
+            CUDARuntimeError=CUDARuntimeError,
+        ),
+        driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+        compiler=SimpleNamespace(CompileException=CompileException),
+        Device=lambda: SimpleNamespace(attributes={"MaxSharedMemoryPerBlockOptin": 101_376}),
+    )
+    fake.errors = SimpleNamespace(runtime=CUDARuntimeError, compile=CompileException)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.delenv("TILEWISE_BACKEND", raising=False)
+    _forget()
+    yield fake
+    _forget()
+
+
+def _forget() -> None:
+    kernel._backend.cache_clear()
+    for cached in (cupy_backend._alone, cupy_backend._module, cupy_backend._from_module):
+        cached.cache_clear()
