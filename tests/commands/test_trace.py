@@ -61,3 +61,13 @@ def test_wrong_arguments_are_one_line(
     assert main(["trace", *given]) == 1
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert said in error
+
+
+def test_a_kernel_that_does_not_compile_is_named_with_its_own_line(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(file).write_text("\n\n" + SOURCE.replace("* by", "* z"), encoding="utf-8")
+    assert main(["trace", file, *arguments(1)]) == 1
+    assert (
+        "scale.cu:5: the kernel does not compile: use of undeclared identifier 'z'" in capsys.readouterr().err
+    )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import fake_gpu
 import pytest
 
-from tilewise.gpu.timing import Contender, Plan, repetitions, summary, takes_part, time_contenders
+from tilewise.gpu import timing
+from tilewise.gpu.timing import Contender, Plan, Stage, repetitions, summary, takes_part, time_contenders
 
 
 def test_percentiles_of_samples() -> None:
@@ -46,3 +49,33 @@ def test_contenders_take_turns_behind_a_flush_a_spin_and_a_restore(monkeypatch: 
     one_round = ["restore a", "read_all", "spin", "a", "read_all", "spin", "b"]
     assert gpu.launched[-21:] == one_round * 3
     assert lines == ["a: about 100 us, 3 repetitions", "b: about 50 us, 3 repetitions"]
+
+
+def test_a_repetition_that_the_host_enqueued_too_slowly_is_done_again_behind_a_longer_spin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = fake_gpu.FakeGpu()
+    fake_gpu.install(monkeypatch, gpu)
+    now = [0.0]
+    monkeypatch.setattr("tilewise.gpu.timing.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("tilewise.gpu.timing._stage", lambda: stage)
+    now_us = {"host": 30.0}
+
+    def call() -> None:
+        now[0] += now_us["host"] / 1e6
+        gpu.run("x", 10.0)
+
+    stage = Stage.__new__(Stage)
+    stage.__dict__.update(_cupy=fake_gpu.fake_cupy(gpu), _buffer=None)
+    monkeypatch.setattr(Stage, "read", lambda self, buffer: None)
+    spins: list[float] = []
+    stage.__dict__["_spin"] = lambda grid, block, values: spins.append(float(values[0]) / 1000)
+    assert time_contenders([Contender("x", call)], Plan(repetitions=1))[0].median == 10.0
+    assert spins[-1] == 80.0, "twice the host's 30 us and a reserve"
+    assert len(spins) == 5, "four to estimate, one to keep"
+    now_us["host"] = 300.0
+    stage_sample = timing._sample(stage, Contender("x", call), 80.0, flush=False)
+    assert stage_sample == (10.0, 320.0)
+    assert spins[-3:] == [80.0, 160.0, 320.0]
+    now_us["host"] = 1e6
+    assert timing._sample(stage, Contender("x", call), 320.0, flush=False) == (10.0, 5000.0)

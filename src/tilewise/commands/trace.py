@@ -62,7 +62,9 @@ def trace(
         raise LessonError(file, 0, "there is no such file.")
     from tilewise.gpu.kernel import Kernel
 
-    kernel = Kernel(path.read_text(encoding="utf-8"), name=name, defines=_defines(file, defines))
+    text = path.read_text(encoding="utf-8")
+    kernel = Kernel(text, name=name, defines=_defines(file, defines))
+    kernel.origin = (file, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))
     inputs = _inputs(file, kernel, arguments)
     launch = kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
     run = launch.simulate(hazards="collect")

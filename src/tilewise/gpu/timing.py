@@ -125,11 +125,11 @@ def time_contenders(
     """
     plan = plan or Plan()
     stage = _stage()
-    counts, lead_ins = [], []
+    counts, lead_ins_us = [], []
     for contender in contenders:
         estimate_us, enqueue_us = _estimate(stage, contender)
         counts.append(repetitions(estimate_us, plan))
-        lead_ins.append(min(max(LEAD_IN_US[0], 2 * enqueue_us + 20), LEAD_IN_US[1]))
+        lead_ins_us.append(min(max(LEAD_IN_US[0], 2 * enqueue_us + 20), LEAD_IN_US[1]))
         if progress:
             progress(f"{contender.label}: about {estimate_us:.4g} us, {counts[-1]} repetitions")
     rounds = max(counts)
@@ -137,24 +137,29 @@ def time_contenders(
     for at in range(rounds):
         for index, contender in enumerate(contenders):
             if takes_part(at, counts[index], rounds):
-                samples[index].append(stage.sample(contender, lead_ins[index], plan.flush))
+                time_us, lead_ins_us[index] = _sample(stage, contender, lead_ins_us[index], plan.flush)
+                samples[index].append(time_us)
     return [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
+
+
+def _sample(stage: Stage, contender: Contender, lead_in_us: float, flush: bool) -> tuple[float, float]:
+    """One repetition whose work was all enqueued before the spin ended, and the lead-in that it took.
+
+    Where the host was slower than that, its gaps may be in the time: the repetition is done again behind a
+    longer spin, up to the longest. A contender that waits for the GPU itself gets there and stays.
+    """
+    while True:
+        time_us, enqueue_us = stage.sample(contender, lead_in_us, flush)
+        if enqueue_us < lead_in_us or lead_in_us >= LEAD_IN_US[1]:
+            return time_us, lead_in_us
+        lead_in_us = min(2 * lead_in_us, LEAD_IN_US[1])
 
 
 def _estimate(stage: Stage, contender: Contender) -> tuple[float, float]:
     """Microseconds that one repetition takes, and that the host takes to enqueue it, after a warm-up."""
-    estimate_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
-    enqueue_us = 0.0
+    estimate_us, enqueue_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
     for _ in range(3 if estimate_us < 3e5 else 0):
-        stage.synchronize()
-        if contender.restore:
-            contender.restore()
-            stage.synchronize()
-        before = time.perf_counter()
-        contender.call()
-        enqueue_us = (time.perf_counter() - before) * 1e6
-        stage.synchronize()
-        estimate_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
+        estimate_us, enqueue_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
     return estimate_us, enqueue_us
 
 
@@ -184,19 +189,21 @@ class Stage:
         """Wait for the GPU."""
         self._cupy.cuda.get_current_stream().synchronize()
 
-    def sample(self, contender: Contender, lead_in_us: float, flush: bool) -> float:
-        """One repetition, in microseconds between its events."""
+    def sample(self, contender: Contender, lead_in_us: float, flush: bool) -> tuple[float, float]:
+        """One repetition: microseconds between its events, and that the host took from the spin on."""
         events = self._cupy.cuda.Event(), self._cupy.cuda.Event()
         if contender.restore:
             contender.restore()
         if flush:
             self.read(self._buffer)
+        before = time.perf_counter()
         self._spin((1,), (1,), (np.int64(lead_in_us * 1000),))
         events[0].record()
         contender.call()
         events[1].record()
+        enqueue_us = (time.perf_counter() - before) * 1e6
         events[1].synchronize()
-        return float(self._cupy.cuda.get_elapsed_time(*events)) * 1000
+        return float(self._cupy.cuda.get_elapsed_time(*events)) * 1000, enqueue_us
 
 
 @lru_cache(maxsize=1)
