@@ -32,7 +32,7 @@ MADE = Measurement(
 def test_a_table_has_units_and_no_empty_column() -> None:
     heads = [(column.name, column.unit) for column in MADE.table().columns]
     assert heads == [
-        ("variant", ""), ("n", ""), ("bound", "us"), ("sectors simulated at n = 64", ""), ("recorded", "us"),
+        ("variant", ""), ("n", ""), ("bound", "us"), ("sectors simulated", "at n = 64"), ("recorded", "us"),
         ("share of the bound", "%"), ("rate", "GB/s"),
     ]  # fmt: skip
     assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 1000, 3.0, 24, 10.0, 30.0, 1.235]
@@ -44,15 +44,15 @@ def test_here_and_counted_stand_where_there_is_something_to_say() -> None:
     made = replace(MADE, rows=(row("plain", here=times, counted=counted),))
     heads = [(column.name, column.unit) for column in made.table().columns]
     assert ("here", "ms") in heads
-    assert ("sectors counted at n = 64", "") in heads
+    assert ("sectors counted", "at n = 64") in heads
     cells = dict(zip([name for name, _ in heads], made.table().rows[0], strict=True))
-    assert cells["sectors counted at n = 64"].text == 25
+    assert cells["sectors counted"].text == 25
     assert cells["here"].text == 12.0
 
 
 def test_a_variant_of_several_sizes_is_counted_in_its_first_row_alone() -> None:
     made = replace(MADE, rows=(row("plain"), row("plain", parameters={"n": 2000}), row("wide")))
-    at = [column.name for column in made.table().columns].index("sectors simulated at n = 64")
+    at = [column.name for column in made.table().columns].index("sectors simulated")
     assert [line[at].text for line in made.table().rows] == [24, "", 24]
 
 
@@ -84,3 +84,9 @@ def test_it_survives_the_way_through_json() -> None:
     assert isinstance(again, Measurement)
     assert again.table() == MADE.table()
     assert again.text() == MADE.text()
+
+
+def test_a_terminal_shows_the_spread_too() -> None:
+    heading = MADE.text().splitlines()[1]
+    assert "recorded [us]  spread [%]" in heading
+    assert MADE.text().splitlines()[3].split() == ["plain", "1000", "3", "24", "10", "20", "30", "1.235"]

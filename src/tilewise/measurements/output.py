@@ -51,16 +51,22 @@ class Measurement(Output):
         """The command that makes the record anew."""
         return f"tilewise record {self.lesson}"
 
-    def table(self) -> Table:
-        """The rows as a table, with its units in the headings."""
+    def table(self, spreads: bool = False) -> Table:
+        """The rows as a table, with its units in the headings.
+
+        Args:
+            spreads: with columns for the spread of the times, which a page has at hand in the cells' titles.
+        """
         builder = _Columns(self)
         builder.labels()
-        builder.times("bound", "bound", lambda row: row.get("bound"), _bound_title)
+        builder.times("bound", lambda row: row.get("bound"), _bound_title)
         for name in self.counts:
             builder.counted(name)
         mark = "stale" if self.stale else "measured"
         title = _recorded_title(self)
-        builder.times("recorded", "recorded", lambda row: _median(row.get("recorded")), title, mark)
+        builder.times("recorded", lambda row: _median(row.get("recorded")), title, mark)
+        if spreads:
+            builder.spread("recorded")
         builder.plain(
             Column("share of the bound", "%", "right"),
             lambda row: _rounded(100 * row["share"], 3) if row.get("share") else None,
@@ -70,12 +76,14 @@ class Measurement(Output):
             Column("rate", {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}[rate], "right"),
             lambda row: _rounded(row.get(rate), 4),
         )
-        builder.times("here", "here", lambda row: _median(row.get("here")), _here_title, "measured")
+        builder.times("here", lambda row: _median(row.get("here")), _here_title, "measured")
+        if spreads:
+            builder.spread("here")
         return Table(builder.columns, builder.rows())
 
     def text(self) -> str:
         """The table and the sentences below it."""
-        return "\n".join([f"{self.name}", self.table().text(), *self._lines()])
+        return "\n".join([f"{self.name}", self.table(spreads=True).text(), *self._lines()])
 
     def markdown(self, context: Context) -> str:
         """The table, its notes and, folded, where the recorded figures come from."""
@@ -141,6 +149,10 @@ def _median(times: Mapping[str, float] | None) -> float | None:
     return times["median"] if times else None
 
 
+def _distance(times: Mapping[str, float]) -> float:
+    return (times["p80"] - times["p20"]) / times["median"] if times["median"] else 0.0
+
+
 def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
@@ -193,7 +205,14 @@ class _Columns:
         for name in names:
             self.plain(Column(name, "", "right"), lambda row, name=name: row["parameters"].get(name))
 
-    def times(self, name: str, what: str, value: Any, title: Any, mark: str = "predicted") -> None:
+    def spread(self, name: str) -> None:
+        """The distance from p20 to p80 as a share of the median."""
+        self.plain(
+            Column("spread" if name == "recorded" else "spread here", "%", "right"),
+            lambda row: _rounded(100 * _distance(row[name]), 2) if row.get(name) else None,
+        )
+
+    def times(self, what: str, value: Any, title: Any, mark: str = "predicted") -> None:
         found = [entry for row in self._made.rows if (entry := value(row)) is not None]
         if not found:
             return
@@ -213,13 +232,16 @@ class _Columns:
     def counted(self, name: str) -> None:
         at = f"at {case_text(self._made.count_case)}" if self._made.count_case else ""
         seen: set[str] = set()
-        first = [not (row["variant"] in seen or seen.add(row["variant"])) for row in self._made.rows]  # type: ignore[func-returns-value]
+        first = []
+        for row in self._made.rows:
+            first.append(row["variant"] not in seen)
+            seen.add(row["variant"])
         for source, mark in (("simulated", "predicted"), ("counted", "measured")):
             values = [
                 total(row.get(source), name) if lead else None
                 for row, lead in zip(self._made.rows, first, strict=True)
             ]
             if any(entry is not None for entry in values):
-                self.columns.append(Column(f"{COUNTS[name].title} {source} {at}".strip(), "", "right"))
+                self.columns.append(Column(f"{COUNTS[name].title} {source}", at, "right"))
                 for cells, entry in zip(self._cells, values, strict=True):
                     cells.append(None if entry is None else Cell(int(entry), None, None, mark))

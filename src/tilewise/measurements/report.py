@@ -118,10 +118,10 @@ def assemble(
                 | {"simulated": simulated.by_variant.get(label), "counted": counted.get(label)}
             )
     predicted = any(row["bound"] is not None for row in rows)
-    sentences = [STATED] if predicted and _measured(record) is None else []
+    sentences = [experiment.note] if experiment.note else []
+    if predicted and _measured(record) is None:
+        sentences.append(STATED)
     sentences += [*notes, *(record.provenance.get("notes", []) if record else [])]
-    if experiment.note:
-        sentences.append(experiment.note)
     archive = Archive(experiment.root)
     path = archive.find(experiment.name) if record else None
     shown = archive.shown(archive.path(experiment.name, record.provenance["device"])) if record else None
