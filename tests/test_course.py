@@ -8,7 +8,7 @@ import pytest
 
 from tilewise.course import Course
 from tilewise.errors import LessonError
-from tilewise.lesson import Lesson
+from tilewise.lesson import Lesson, parse
 from tilewise.terms import Terms
 
 PROSE = "# %% [markdown]\n"
@@ -107,3 +107,30 @@ def test_a_definition_does_not_use_itself(project: Any) -> None:
     lesson = project.lesson(PROSE + '# ??? definition "Warp"\n#     A warp is a warp.\n')
     terms, _ = Terms.of([lesson])
     assert terms.uses(lesson) == ()
+
+
+def test_the_running_text_comes_before_definitions_and_footnotes(project: Any) -> None:
+    lesson = project.lesson(
+        PROSE + "# Text.[^a]\n#\n# [^a]: A grid here,\n#     and on.\n#\n#     More grid.\n#\n"
+        '# ??? definition "Block"\n#     Part of a grid.\n#\n'
+        '# ??? definition "Grid"\n#     Blocks, each a block.\n#\n'
+        "# The grid at last.\n"
+    )
+    terms, _ = Terms.of([lesson])
+    cell = lesson.cells[0].source
+    places = {use.term.title: cell[: use.start].count("\n") for use in terms.uses(lesson)}
+    assert places == {"Grid": 13, "Block": 11}
+
+
+def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(project: Any) -> None:
+    first, *others = chain(project)
+    signature = Course.of([first, *others]).signature
+
+    def edited(old: str, new: str) -> str:
+        lesson = parse(first.text.replace(old, new), first.path, first.id)
+        return Course.of([lesson, *others]).signature
+
+    assert edited("# %% [markdown]\n", "# %% [markdown]\n# More prose.\n#\n") == signature
+    assert edited("They wait.", "They go on.") == signature
+    assert edited("32 lanes", "64 lanes") != signature
+    assert edited("Title of part/a", "Another title") != signature

@@ -6,6 +6,7 @@ it from holding, each with its line. Nothing is executed, and nothing is rendere
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,6 +146,15 @@ class Course:
         order = [lesson.id for lesson in self.lessons]
         so_far = set(order[: order.index(lesson_id) + 1])
         return tuple(term for term in self.terms.terms if term.lesson_id in so_far)
+
+    @cached_property
+    def signature(self) -> str:
+        """A hash of all that a lesson's page takes from the other lessons: order, headers and terms."""
+        headers = [(lesson.id, lesson.path, repr(lesson.header)) for lesson in self.lessons]
+        terms = [
+            (term.lesson_id, term.definition.names, term.first_sentence_markdown) for term in self.terms.terms
+        ]
+        return hashlib.sha256(repr([headers, terms]).encode()).hexdigest()
 
     def _undefined(self, lesson: Lesson) -> Iterator[LessonError]:
         allowed = self.reaches(lesson.id) | {lesson.id}

@@ -103,14 +103,23 @@ class Terms:
         return tuple(term for term in self.terms if term.lesson_id == lesson_id)
 
     def uses(self, lesson: Lesson) -> tuple[Use, ...]:
-        """The first use of each term in a lesson, in the order of the text."""
+        """The first use of each term in a lesson, in the order of the text.
+
+        A use in the running text comes before one in a definition or a footnote, wherever these stand.
+        """
         by_name = self._by_name()
         first: dict[Term, Use] = {}
+        asides = lesson.prose.asides
+
+        def order(use: Use) -> tuple[bool, int, int]:
+            is_aside = any(start <= use.start < end for start, end in asides[use.cell])
+            return (is_aside, use.cell, use.start)
+
         for name, cell, start, end in _first_uses(lesson.prose, _Names.of(frozenset(by_name))):
-            term = by_name[name]
-            known = first.get(term)
-            if known is None or (cell, start) < (known.cell, known.start):
-                first[term] = Use(term, cell, start, end)
+            use = Use(by_name[name], cell, start, end)
+            known = first.get(use.term)
+            if known is None or order(use) < order(known):
+                first[use.term] = use
         return tuple(sorted(first.values(), key=lambda use: (use.cell, use.start)))
 
     def _by_name(self) -> dict[str, Term]:
@@ -159,16 +168,25 @@ def _first_uses(prose: Prose, names: _Names) -> tuple[tuple[str, int, int, int],
     uses = []
     for word in prose.words & names.first_words.keys():
         for name in names.first_words[word]:
-            own = [entry.place for entry in prose.definitions if name in map(str.lower, entry.names)]
-            for index, text in prose.masked:
-                blocked = [(place.start, place.end) for place in own if place.cell == index]
-                for longer in names.longer[name]:
-                    blocked += [match.span() for match in _pattern(longer).finditer(text)]
-                span = _first(name, text, blocked)
-                if span is not None:
-                    uses.append((name, index, *span))
-                    break
+            found = _first_use(prose, name, names.longer[name], asides=False)
+            found = found or _first_use(prose, name, names.longer[name], asides=True)
+            if found is not None:
+                uses.append((name, *found))
     return tuple(uses)
+
+
+def _first_use(prose: Prose, name: str, longer: Sequence[str], asides: bool) -> tuple[int, int, int] | None:
+    """Where a name is first used: cell, start, end; in the running text, or in asides as well."""
+    own = [entry.place for entry in prose.definitions if name in map(str.lower, entry.names)]
+    for index, text in prose.masked:
+        blocked = [(place.start, place.end) for place in own if place.cell == index]
+        blocked += () if asides else prose.asides[index]
+        for other in longer:
+            blocked += [match.span() for match in _pattern(other).finditer(text)]
+        span = _first(name, text, blocked)
+        if span is not None:
+            return (index, *span)
+    return None
 
 
 def _first(name: str, text: str, blocked: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

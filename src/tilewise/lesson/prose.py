@@ -8,7 +8,7 @@ formulas are opaque: nothing in them is a word, a link or a number. What the fac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -107,6 +107,7 @@ class _CellProse:
     words: frozenset[str]
     count: int
     definitions: tuple[tuple[tuple[str, ...], str, int, int], ...]
+    asides: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,8 @@ class Prose:
     """Every word, in lower case."""
     masked: tuple[tuple[int, str], ...]
     """By cell: its index, and its text in lower case, all but plain prose blanked, as long as its source."""
+    asides: Mapping[int, tuple[tuple[int, int], ...]]
+    """By cell: where definitions and the texts of footnotes stand, which a reader may not open."""
     word_count: int
 
     @staticmethod
@@ -140,12 +143,14 @@ class Prose:
         }
         words: set[str] = set()
         masked = []
+        asides = {}
         count = 0
         for index, cell in enumerate(lesson.cells):
             if cell.kind != "markdown":
                 continue
             says = _cell_prose(cell.source)
             masked.append((index, says.masked))
+            asides[index] = says.asides
             words |= says.words
             count += says.count
             for names, body, start, end in says.definitions:
@@ -162,6 +167,7 @@ class Prose:
             headings=tuple(mentions["heading"]),
             words=frozenset(words),
             masked=tuple(masked),
+            asides=asides,
             word_count=count,
         )
 
@@ -205,12 +211,16 @@ def _cell_prose(source: str) -> _CellProse:
     if len(lowered) != len(plain):
         lowered = "".join(char.lower() if len(char.lower()) == 1 else char for char in plain)
     words = _WORD.findall(lowered)
+    blocks = tuple(_blocks(source)) if "definition" in source else ()
+    asides = [(start, end) for _, _, start, end in blocks]
+    asides += [(start, _end_of_note(source, start)) for kind, _, start, _ in found if kind == "text"]
     return _CellProse(
         masked=lowered,
         found=tuple(found),
         words=frozenset(words),
         count=len(words),
-        definitions=tuple(_blocks(source)) if "definition" in source else (),
+        definitions=blocks,
+        asides=tuple(sorted(asides)),
     )
 
 
@@ -226,6 +236,20 @@ def _mentions(match: re.Match[str], start: int, end: int) -> Iterator[tuple[str,
         yield ("link", match["reference"].split("]:", 1)[1].strip().partition(" ")[0], start, end)
     elif match["heading"]:
         yield ("heading", match["heading"].strip().lstrip("#").strip(), start, end)
+
+
+def _end_of_note(source: str, start: int) -> int:
+    """Where the text of a footnote ends: at the next line that is neither blank nor indented nor its own."""
+    after_blank = False
+    at = source.find("\n", start)
+    while at >= 0:
+        end = source.find("\n", at + 1)
+        line = source[at + 1 : end if end >= 0 else len(source)]
+        if line.startswith("[^") or (after_blank and line.strip() and not line.startswith("    ")):
+            return at
+        after_blank = not line.strip()
+        at = end
+    return len(source)
 
 
 def _blocks(source: str) -> Iterator[tuple[tuple[str, ...], str, int, int]]:

@@ -135,21 +135,27 @@ class AgreeOutput(Output):
 
     def text(self) -> str:
         """One line."""
-        return f"agree: pseudocode {self.function} and kernel {self.kernel}: {self._rest()}"
+        return (
+            f"agree: pseudocode {self.function} and kernel {self.kernel}: "
+            f"{', '.join(self.arrays)} in {self._cases()} ({'; '.join(self.cases)}), {self._result()}"
+        )
 
     def markdown(self, context: Context) -> str:
         """A ``div.tw-check`` of kind ``agree``."""
         return context.html_block(
             f'<div class="tw-check" data-kind="agree">{_TICK} '
-            f"<strong>Pseudocode and CUDA agree</strong> on {escape(self._rest(), quote=False)}</div>"
+            f"<strong>Pseudocode and CUDA agree</strong> on {escape(', '.join(self.arrays), quote=False)} in "
+            f'<span title="{escape("; ".join(self.cases))}">{self._cases()}</span>, '
+            f"{escape(self._result(), quote=False)}</div>"
         )
 
-    def _rest(self) -> str:
+    def _cases(self) -> str:
+        return "1 case" if len(self.cases) == 1 else f"{len(self.cases)} cases"
+
+    def _result(self) -> str:
         tolerance = f"rtol {self.rtol:g}" + (f", atol {self.atol:g}" if self.atol else "")
         error = "all equal" if self.largest_error == 0 else f"largest error {self.largest_error:.2g}"
-        cases = "1 case" if len(self.cases) == 1 else f"{len(self.cases)} cases"
-        named = "; ".join(self.cases)
-        return f"{', '.join(self.arrays)} in {cases} ({named}), {error} ({tolerance}; {self.backend})"
+        return f"{error} ({tolerance}; {self.backend})"
 
 
 @dataclass(frozen=True)

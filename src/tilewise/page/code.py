@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from tilewise.lesson import Cell
-from tilewise.outputs import Context, ExerciseOutput, KernelOutput, Output
+from tilewise.outputs import Context, ExerciseOutput, KernelOutput, Output, Text
 from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers, folded
 from tilewise.outputs.kinds import attribute, fence
 
@@ -40,7 +40,10 @@ def code_cell(
         code = folded(cell.fold, "code", code)
     below = [text for output in outputs if (text := output.markdown(context))]
     if missing:
-        below.insert(0, _lacking(missing, bool(outputs), context))
+        is_recorded = any(
+            isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
+        )
+        below.insert(0, _lacking(missing, is_recorded, context))
     parts = [*below, code] if is_exercise else [code, *below]
     return "\n\n".join(part for part in parts if part)
 
@@ -155,8 +158,8 @@ def _cuda(variable: str, kernel: KernelOutput, context: Context) -> str:
     return folded(f"{variable}, {len(kernel.source.strip().splitlines())} lines of CUDA C", "kernel", block)
 
 
-def _lacking(missing: Sequence[str], is_shown: bool, context: Context) -> str:
+def _lacking(missing: Sequence[str], is_recorded: bool, context: Context) -> str:
     names = [_WHAT.get(name, name) for name in missing]
     what = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    rest = "what it printed was recorded." if is_shown else "this page was built without."
+    rest = "what it printed was recorded." if is_recorded else "this page was built without."
     return context.html_block(f'<div class="tw-needs">Needs {escape(what)}; {rest}</div>')

@@ -121,7 +121,7 @@ def _settle(job: Job) -> None:
 
 
 class _Fresh(SourceFileLoader):
-    """Loads a project's module from its source, never from bytecode, whose age is known to the second only."""
+    """Loads a project's module from its source, never from bytecode, whose age is known by the second."""
 
     def path_stats(self, path: Any) -> Mapping[str, Any]:
         """Refuse, so that no bytecode is looked for or written."""
@@ -261,7 +261,7 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
         message = f'the output "{cell.record}" {what}.'
         raise LessonError(job.path, cell.line, message, f"Run {repair} on a machine with a GPU.")
     content = f"This output {what}; {repair} on a machine with a GPU makes it."
-    return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source="stale")
+    return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source="not current")
 
 
 def _out_of_time(*_: object) -> None:

@@ -1,0 +1,170 @@
+"""The course's own lessons: every check in them is a test, named by its cell's place in the lesson's file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tilewise.course import Course
+from tilewise.errors import LessonError
+from tilewise.lesson import Cell, Lesson, parse, read
+from tilewise.notebook import to_notebook
+from tilewise.page import render
+from tilewise.run import LessonRun, Runner
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted(path for path in (ROOT / "lessons").glob("*/*.py"))
+CHECKING = {"agree", "check", "exercise", "expect_hazard", "measure"}
+
+
+@cache
+def lesson_of(file: Path) -> Lesson:
+    return read(file, ROOT)
+
+
+def checks(lesson: Lesson) -> Iterator[Cell]:
+    """The cells that check something."""
+    for cell in lesson.code:
+        called = {node.func.id for node in ast.walk(ast.parse(cell.source)) if _calls_a_name(node)}
+        if called & CHECKING or cell.needs:
+            yield cell
+
+
+def _calls_a_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+@cache
+def outcome(file: Path) -> LessonRun | LessonError:
+    """What a run of the lesson gives: kept by the same cache as the site's, so that nothing runs twice."""
+    with Runner(ROOT, ROOT / ".cache/tilewise") as runner:
+        try:
+            return runner.run(lesson_of(file))
+        except LessonError as error:
+            return error
+
+
+CELLS = [pytest.param(file, cell, id=str(cell)) for file in FILES for cell in checks(lesson_of(file))]
+
+
+@pytest.mark.parametrize(("file", "cell"), CELLS)
+def test_the_check_holds(file: Path, cell: Cell) -> None:
+    result = outcome(file)
+    if isinstance(result, LessonError):
+        own = result.path == cell.path
+        if own and cell.last_line < result.line:
+            return  # the lesson failed further down
+        reached = not own or cell.first_line <= result.line
+        pytest.fail(str(result) if reached else f"not reached: {result}", pytrace=False)
+    index = lesson_of(file).cells.index(cell)
+    if missing := result.skipped.get(index):
+        pytest.skip(f"needs {', '.join(missing)}")
+    assert result.outputs[index], "the cell checks something and shows nothing"
+
+
+def test_the_lessons_make_a_course_that_renders() -> None:
+    order = _reading_order()
+    assert sorted(order) == sorted(lesson_of(file).id for file in FILES), "nav and lessons differ"
+    by_id = {lesson_of(file).id: file for file in FILES}
+    course = Course.of([lesson_of(by_id[name]) for name in order])
+    for name in order:
+        run = outcome(by_id[name])
+        if isinstance(run, LessonError):
+            continue  # its own test fails
+        page = render(course.lesson(name), run, course)
+        assert page.markdown.count("\n# ") == 1
+        assert "{{" not in page.markdown.replace("`{{", "")
+
+
+def _reading_order() -> list[str]:
+    lines = (ROOT / "mkdocs.yml").read_text().splitlines()
+    entries = [line.split()[-1] for line in lines if line.rstrip().endswith(".py") and "lessons/" in line]
+    return [entry.removeprefix("lessons/").removesuffix(".py") for entry in entries]
+
+
+def pseudocode() -> Iterator[tuple[Path, int]]:
+    """Every pseudocode tab that stands beside a CUDA tab, as file and index of its cell."""
+    for file in FILES:
+        cells = lesson_of(file).cells
+        for members in lesson_of(file).tab_sets:
+            if any(cells[index].tab.startswith("CUDA") for index in members):
+                yield from ((file, index) for index in members if cells[index].tab == "Pseudocode")
+
+
+PSEUDOCODE = [pytest.param(file, at, id=str(lesson_of(file).cells[at])) for file, at in pseudocode()]
+
+
+class _Wrong(ast.NodeTransformer):
+    """Changes what the last assignment to an element of an array writes."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        return self._wrong(node) if node.lineno == self.line else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return self._wrong(node) if node.lineno == self.line else node
+
+    def _wrong(self, node: ast.Assign | ast.AugAssign) -> ast.AST:
+        node.value = ast.BinOp(ast.BinOp(node.value, ast.Mult(), ast.Constant(3)), ast.Add(), ast.Constant(1))
+        return node
+
+
+def mutated(source: str) -> str:
+    tree = ast.parse(source)
+    lines = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        and isinstance(node.targets[0] if isinstance(node, ast.Assign) else node.target, ast.Subscript)
+    ]
+    assert lines, "the pseudocode writes no array"
+    return ast.unparse(ast.fix_missing_locations(_Wrong(max(lines)).visit(tree)))
+
+
+def _as_text(cell: Cell, source: str) -> str:
+    if cell.kind == "markdown":
+        return "# %% [markdown]\n# Prose."
+    return f'# %% tab="{cell.tab}"\n{source}' if cell.tab else f"# %%\n{source}"
+
+
+@pytest.mark.parametrize(("file", "at"), PSEUDOCODE)
+def test_agree_turns_down_a_wrong_line_of_the_pseudocode(file: Path, at: int, tmp_path: Path) -> None:
+    lesson = lesson_of(file)
+    function = next(
+        node.name for node in ast.parse(lesson.cells[at].source).body if isinstance(node, ast.FunctionDef)
+    )
+    last = next(
+        index
+        for index, cell in enumerate(lesson.cells)
+        if index > at
+        and cell.kind == "code"
+        and f"agree({function}" in cell.source.replace("\n", "").replace(" ", "")
+    )
+    body = "\n\n".join(
+        _as_text(cell, mutated(cell.source) if index == at else cell.source)
+        for index, cell in enumerate(lesson.cells[: last + 1])
+        if not cell.needs
+    )
+    wrong = parse(f"# ---\n# title: Wrong\n# ---\n\n{body}\n", lesson.path, lesson.id)
+    with Runner(ROOT, tmp_path) as runner, pytest.raises(LessonError) as caught:
+        runner.run(wrong)
+    cell = wrong.cells[-1]
+    assert cell.first_line <= caught.value.line <= cell.last_line, str(caught.value)
+    assert function in str(caught.value)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_the_notebook_holds_the_lesson_cell_for_cell(file: Path) -> None:
+    import nbformat
+
+    lesson = lesson_of(file)
+    notebook = nbformat.reads(to_notebook(lesson).decode(), as_version=4)
+    nbformat.validate(notebook)
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    assert code == [cell.source for cell in lesson.code]
