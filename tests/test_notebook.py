@@ -1,0 +1,64 @@
+"""Notebooks: valid, the same bytes every time, and they run."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tilewise.lesson import parse
+from tilewise.notebook import to_notebook
+
+TEXT = """# ---
+# title: One
+# summary: "How many?"
+# ---
+
+# %% [markdown]
+# Threads form a warp.
+#
+# ??? definition "Warp | warps"
+#     Thirty-two threads.
+#
+#     In step.
+
+# %%
+from tilewise import Table, show
+
+show(Table(["threads"], [[32]], caption="One warp."))
+
+# %% tab="A"
+x = 1
+
+# %% tab="B" needs="gpu"
+y = 1
+"""
+
+
+def test_a_notebook_opens_with_title_and_question_and_quotes_definitions() -> None:
+    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.cells[0].source == "# One\n\nHow many?"
+    assert notebook.cells[1].source == (
+        "Threads form a warp.\n\n> **Warp.** Thirty-two threads.\n>\n> In step."
+    )
+    assert notebook.cells[4].metadata == {"tab": "B", "needs": "gpu"}
+
+
+def test_a_notebook_is_the_same_every_time() -> None:
+    lesson = parse(TEXT, "a.py", "a")
+    assert to_notebook(lesson) == to_notebook(lesson)
+    moved = parse(TEXT.replace("How many?", "How few?"), "a.py", "a")
+    ids = [
+        [cell.id for cell in nbformat.reads(to_notebook(entry).decode(), 4).cells]
+        for entry in (lesson, moved)
+    ]
+    assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
+
+
+@pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
+def test_a_notebook_runs_and_prints_the_pages_tables() -> None:
+    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    printed = "".join(output.text for output in notebook.cells[2].outputs if output.output_type == "stream")
+    assert printed == "threads\n-------\n     32\nOne warp.\n"

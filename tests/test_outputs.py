@@ -1,0 +1,183 @@
+"""Outputs: text for a terminal, Markdown for a page, JSON between processes, and the sink they go to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewise import Figure, Table, exercise, publish, show
+from tilewise.outputs import (
+    AgreeOutput,
+    Cell,
+    CheckOutput,
+    CollectingSink,
+    Column,
+    Context,
+    ErrorOutput,
+    ExerciseOutput,
+    FigureOutput,
+    HazardOutput,
+    KernelOutput,
+    Output,
+    RunOutput,
+    Text,
+    as_output,
+    decode,
+    encode,
+    installed,
+)
+from tilewise.outputs.kernel import dropped_markers, without_markers
+from tilewise.outputs.table import number
+
+TABLE = Table(["name", Column("time", "µs")], [["a", 1.25], ["b", 20_000]], caption="Two rows.")
+FIGURE = Figure("A title", "A caption.", "What is seen.", 300, "chart", {"data": [[1, 2]], "layout": {}})
+EVERY: list[Output] = [
+    Text("hello", source="recorded on a machine"),
+    TABLE,
+    FigureOutput(FIGURE.to_dict()),
+    CheckOutput("out", 3, 0.5, 1e-6, 1e-8),
+    AgreeOutput("f", "k", ("n = 1", "n = 2"), ("a", "b"), 0.0, 1e-5),
+    RunOutput("k on 1 block", TABLE),
+    HazardOutput("race", "two warps write", "a[i] = 1;", 3),
+    ErrorOutput("Refused", "too large"),
+    KernelOutput("k", "int a;\nint b;", 4, "part", (("T", "16"),), ("-fmad=false",)),
+    ExerciseOutput("T", "Do it.", "def f(): ...", tests="def t(f): ...", wrong_answers=1),
+]
+
+
+def context(nested: bool = False) -> Context:
+    return Context("part/one", 7, lambda suffix, content: f"x{suffix}", lambda wanted: wanted, nested)
+
+
+@pytest.mark.parametrize("output", EVERY, ids=lambda output: output.kind)
+def test_every_output_survives_json_and_has_a_text_and_a_page(output: Output) -> None:
+    import json
+
+    again = decode(json.loads(json.dumps(encode(output))))
+    assert again == output
+    assert again.text() == output.text() != ""
+    assert again.markdown(context()) == output.markdown(context()) != ""
+
+
+@pytest.mark.parametrize("output", EVERY, ids=lambda output: output.kind)
+def test_raw_html_has_no_blank_lines_and_says_so_inside_a_tab(output: Output) -> None:
+    plain, nested = output.markdown(context()), output.markdown(context(nested=True))
+    if plain.startswith("<"):
+        assert "\n\n" not in plain
+        assert nested == f"/// html | div\n    markdown: html\n\n{plain}\n///"
+    else:
+        assert plain == nested
+
+
+def test_only_outputs_of_tilewise_are_decoded() -> None:
+    with pytest.raises(ValueError, match="no output of tilewise"):
+        decode({"class": "os:environ", "data": {}})
+    with pytest.raises(ValueError, match="no output of tilewise"):
+        decode({"class": "tilewise.outputs.table:Column", "data": {"name": "a"}})
+
+
+def test_a_table_is_aligned_as_text() -> None:
+    assert TABLE.text() == ("name  time [µs]\n----  ---------\na          1.25\nb        20,000\nTwo rows.")
+
+
+def test_a_table_escapes_what_it_holds() -> None:
+    html = Table(["a<b"], [[Cell("x & y", title='"quoted"', href="../z/?a=1&b=2", mark="best")]]).html()
+    assert '<th scope="col" class="tw-left">a&lt;b</th>' in html
+    assert (
+        '<td class="tw-left" data-mark="best"><span title="&quot;quoted&quot;">'
+        '<a href="../z/?a=1&amp;b=2">x &amp; y</a></span></td>' in html
+    )
+
+
+def test_a_table_takes_numpy_values_and_refuses_ragged_rows() -> None:
+    table = Table(["n"], [[np.int64(3)], [np.float32(0.5)], [None]])
+    assert [row[0].text for row in table.rows] == [3, 0.5, ""]
+    assert table.numeric == (True,)
+    with pytest.raises(ValueError, match="row 2 of the table has 1 cells and the table has 2 columns"):
+        Table(["a", "b"], [[1, 2], [3]])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (1048576, "1,048,576"),
+        (-1234, "-1,234"),
+        (True, "yes"),
+        (0.5, "0.5"),
+        (12.0, "12"),
+        (1234.5678, "1,235"),
+        (0.000123456, "0.0001235"),
+        (1e-9, "1e-09"),
+        (2.5e20, "2.5e+20"),
+        (float("inf"), "∞"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_numbers_are_written_for_readers(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_show_takes_what_has_an_output_and_nothing_else() -> None:
+    class Own:
+        def as_output(self) -> Output:
+            return Text("own")
+
+    with installed(CollectingSink()) as sink:
+        show(TABLE, FIGURE, Own())
+        with pytest.raises(TypeError, match=r"got int; print\(\) shows the rest"):
+            show(3)
+    assert isinstance(sink, CollectingSink)
+    assert [output.kind for output in sink.outputs] == ["table", "figure", "text"]
+    assert as_output(Table) is None
+
+
+def test_without_a_build_outputs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Text("hello"))
+    publish(n=3)
+    assert capsys.readouterr().out == "hello\nn = 3\n"
+
+
+def test_publish_refuses_what_prose_cannot_quote() -> None:
+    with installed(CollectingSink()) as sink:
+        publish(a={"b": np.float64(0.5)})
+        with pytest.raises(TypeError, match=r"x\.y is ndarray"):
+            publish(x={"y": np.zeros(3)})
+        with pytest.raises(ValueError, match=r"publish\(a=\.\.\.\) is called twice"):
+            publish(a=1)
+    assert isinstance(sink, CollectingSink)
+    assert sink.published == {"a": {"b": 0.5}}
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def double_tests(answer: object) -> None:
+    assert callable(answer)
+    assert answer(3) == 6
+
+
+def test_an_exercise_tests_its_answer_and_turns_wrong_ones_down() -> None:
+    with installed(CollectingSink()) as sink:
+        exercise("Double", "Write it.", double, double_tests, wrong=[lambda x: x, lambda x: 1 / 0])
+        with pytest.raises(AssertionError):
+            exercise("Double", "Write it.", lambda x: x + 1, double_tests)
+        with pytest.raises(AssertionError, match="accept the wrong answer double"):
+            exercise("Double", "Write it.", double, double_tests, wrong=[double])
+        with pytest.raises(ValueError, match="has no tests"):
+            exercise("Double", "Write it.", double)
+    assert isinstance(sink, CollectingSink)
+    (output,) = sink.outputs
+    assert isinstance(output, ExerciseOutput)
+    assert output.answer == "def double(x: int) -> int:\n    return 2 * x"
+    assert output.wrong_answers == 2
+    assert "2 * x" not in output.text()
+
+
+MARKED = "a\n// [load\nb\n// load]\n  // [sum\nc\n  # sum]\nd"
+
+
+def test_region_markers_stand_blank_or_go() -> None:
+    assert without_markers(MARKED, 10) == ("a\n\nb\n\n\nc\n\nd", "load:12-12 sum:15-15", "11 13 14 16")
+    assert dropped_markers(MARKED) == ("a\nb\nc\nd", "load:2-2 sum:3-3")
