@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_WORDS = (
-    "a thread reads one number and writes another while its neighbours do the same with theirs so that the "
-    "memory sees whole lines and the block waits for the slowest of them before the next tile is taken from "
-    "the matrix and the sum grows by what two rows have in common until nothing of either is left to read"
-).split()
+_TEXT = """a thread reads one number and writes another while its neighbours do the same with theirs so that
+the memory sees whole lines and the block waits for the slowest of them before the next tile is taken from the
+matrix and the sum grows by what two rows have in common until nothing of either is left to read"""
+_WORDS = _TEXT.split()
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class Conversions:
         if kept is not None and kept[0] == key:
             return kept[1]
         try:
-            conversion = pickle.loads((self._folder / f"{key}.pickle").read_bytes())  # noqa: S301 - our own cache
+            conversion = pickle.loads((self._folder / f"{key}.pickle").read_bytes())
         except (
             OSError,
             pickle.UnpicklingError,

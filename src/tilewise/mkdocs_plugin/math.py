@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from html import escape, unescape
-from xml.etree import ElementTree as etree
+from xml.etree import ElementTree
 
 from tilewise.errors import LessonError
 
@@ -53,7 +53,7 @@ def to_mathml(tex: str, block: bool) -> str:
     Raises:
         ValueError: the TeX cannot be read.
     """
-    from latex2mathml.converter import convert_to_element  # noqa: PLC0415 - only pages with math need it
+    from latex2mathml.converter import convert_to_element
 
     try:
         math = convert_to_element(tex, display="block" if block else "inline")
@@ -61,15 +61,17 @@ def to_mathml(tex: str, block: bool) -> str:
         if type(error).__module__ != "latex2mathml.exceptions":  # its faults share no base class
             raise
         raise ValueError(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()) from None
+    for element in math.iter():  # signs come as references, which writing the tree would escape again
+        element.text = unescape(element.text) if element.text else None
     unknown = [text for element in math.iter() if (text := element.text) and text.startswith("\\")]
     if unknown:
         raise ValueError(f"{unknown[0]} is unknown.")
     rows = list(math)
-    semantics = etree.Element("semantics")
+    semantics = ElementTree.Element("semantics")
     for row in rows:
         math.remove(row)
         semantics.append(row)
-    etree.SubElement(semantics, "annotation", {"encoding": "application/x-tex"}).text = tex
+    ElementTree.SubElement(semantics, "annotation", {"encoding": "application/x-tex"}).text = tex
     math.append(semantics)
     math.attrib.pop("xmlns", None)
-    return etree.tostring(math, encoding="unicode")
+    return ElementTree.tostring(math, encoding="unicode")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from mkdocs.config.base import Config
 from mkdocs.config.defaults import MkDocsConfig
@@ -53,11 +53,11 @@ _DECIDING = (
 _DECIDING_TOO = ("pymdown-extensions", "Pygments", "latex2mathml", "mkdocs-jupyter", "Jinja2")
 
 
-class TilewiseConfig(Config):
+class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
     """The plugin takes no options: what there is to set stands in mkdocs.yml's own keys."""
 
 
-class TilewisePlugin(BasePlugin[TilewiseConfig]):
+class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-call]
     """Builds and serves a site of lessons."""
 
     def __init__(self) -> None:
@@ -96,8 +96,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):
             self._assets = build_assets(root)
         except FrontendError as error:
             raise PluginError(str(error)) from None
-        for name in ("tilewise.js",):
-            config.extra_javascript.append(f"{ASSETS}/{name}")  # type: ignore[arg-type]
+        config.extra_javascript.append(f"{ASSETS}/tilewise.js")
         config.extra_css.append(f"{ASSETS}/tilewise.css")
         overrides = str(_PACKAGE / "web" / "overrides")
         if overrides not in config.theme.dirs:
@@ -162,8 +161,10 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):
 
     @event_priority(-100)
     def on_pre_page(self, page: Page, *, config: MkDocsConfig, files: Files) -> Page:
-        """Give the page back MkDocs's own rendering, which mkdocs-jupyter has replaced, or a kept result of it."""
+        """Give the page MkDocs's own rendering back, which mkdocs-jupyter has replaced, or what it gave."""
         assert self._conversions is not None
+        assert self._around is not None
+        assert self._ledger is not None
         keep = partial(self._conversions.render, page, around=self._around, ledger=self._ledger)
         page.render = keep  # type: ignore[method-assign]
         return page
@@ -236,7 +237,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):
         assert self._shelf is not None
         return self._shelf
 
-    def _fail(self, error: LessonError) -> Any:
+    def _fail(self, error: LessonError) -> NoReturn:
         """Stop the build with the author's own places, and no traceback of ours.
 
         Raises:

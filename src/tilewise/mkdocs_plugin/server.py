@@ -35,6 +35,8 @@ _NOISE = re.compile(r"(^|/)(\.[^/]*|__pycache__|[^/]*~|[^/]*\.(swp|swx|tmp|pyc)|
 class LiveServer(LiveReloadServer):
     """MkDocs's server, which does not fall over a failed build."""
 
+    _build: Callable[[], None]
+    _problem: str
     explain: Callable[[], str]
     """What the last build failed of, in the author's words; empty where it is no lesson's fault."""
     assets: Callable[[], str]
@@ -59,7 +61,7 @@ class LiveServer(LiveReloadServer):
         made._build = server.builder
         made.builder = made._try_build
         made.build_delay = _SETTLED_S
-        made.observer = watchdog.observers.Observer()
+        made.observer = watchdog.observers.Observer()  # type: ignore[assignment]
         for path in server._watched_paths:
             made.watch(path)
         server.server_close()
@@ -67,7 +69,7 @@ class LiveServer(LiveReloadServer):
 
     def watch(self, path: str, func: None = None, *, recursive: bool = True) -> None:
         """Build when a file at or below ``path`` changes, but not when it is only read."""
-        path = os.path.abspath(path)
+        path = str(Path(path).absolute())
         if path in self._watched_paths:
             self._watched_paths[path] += 1
             return
@@ -77,13 +79,11 @@ class LiveServer(LiveReloadServer):
         self._watch_refs[path] = self.observer.schedule(handler, path, recursive=recursive)
 
     def _notice(self, watched: str, event: watchdog.events.FileSystemEvent) -> None:
-        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
-        inside = [os.path.relpath(path, watched) for path in paths]
         if event.is_directory or event.event_type not in _CHANGES:
             return
-        if all(_NOISE.search(path) for path in inside if path != "."):
-            if any(path != "." for path in inside) or not inside:
-                return
+        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
+        if all(_NOISE.search(path.removeprefix(watched)) for path in paths):
+            return
         with self._rebuild_cond:
             self._want_rebuild = True
             self._rebuild_cond.notify_all()

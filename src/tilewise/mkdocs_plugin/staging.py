@@ -6,7 +6,6 @@ content; only what changed is touched, and a build that fails leaves the last go
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -36,58 +35,70 @@ class Staging:
     def __init__(self, served: Path) -> None:
         self.served = served
         self.folder = served.with_name(f"{served.name}_next")
-        self._copied: dict[str, object] = {}
+        self._copied: dict[Path, object] = {}
 
     def publish(self, files: Files) -> None:
         """Bring the served folder up to date with the staging folder and the build's static files."""
-        present: set[str] = set()
-        for folder, _, names in os.walk(self.folder):
-            inside = os.path.relpath(folder, self.folder)
+        present: set[Path] = set()
+        for made in self.folder.rglob("*"):
+            inside = made.relative_to(self.folder)
             target = self.served / inside
-            target.mkdir(parents=True, exist_ok=True)
-            for name in names:
-                path = os.path.normpath(os.path.join(inside, name))
-                present.add(path)
-                self._copied.pop(path, None)
-                os.replace(os.path.join(folder, name), target / name)
+            if made.is_dir():
+                _make_folder(target)
+                continue
+            present.add(inside)
+            self._copied.pop(inside, None)
+            _make_folder(target.parent)
+            made.replace(target)
         for file in files:
-            path = os.path.normpath(file.dest_uri)
-            if not file.is_documentation_page() and file.inclusion.is_in_serve() and path not in present:
-                present.add(path)
-                self._copy(file, path)
+            inside = Path(file.dest_uri)
+            if not file.is_documentation_page() and _is_served(file) and inside not in present:
+                present.add(inside)
+                self._copy(file, inside)
         self._remove_others(present)
 
     def remove(self) -> None:
         """Delete the staging folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _copy(self, file: File, path: str) -> None:
+    def _copy(self, file: File, inside: Path) -> None:
         content = file._content
         mark: object = content
-        if content is None:
-            assert file.abs_src_path is not None
-            stat = os.stat(file.abs_src_path)
-            mark = (file.abs_src_path, stat.st_mtime_ns, stat.st_size)
-        if self._copied.get(path) == mark:
+        source = Path(file.abs_src_path) if file.abs_src_path is not None else None
+        if content is None and source is not None:
+            stat = source.stat()
+            mark = (source, stat.st_mtime_ns, stat.st_size)
+        if self._copied.get(inside) == mark:
             return
-        target = self.served / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if file.abs_src_path is not None and content is None:
-            shutil.copyfile(file.abs_src_path, target)
+        target = self.served / inside
+        _make_folder(target.parent)
+        if content is None and source is not None:
+            shutil.copyfile(source, target)
         else:
             target.write_bytes(content.encode() if isinstance(content, str) else content or b"")
-        self._copied[path] = mark
+        self._copied[inside] = mark
 
-    def _remove_others(self, present: set[str]) -> None:
-        for folder, _, names in os.walk(self.served, topdown=False):
-            inside = os.path.relpath(folder, self.served)
-            left = False
-            for name in names:
-                path = os.path.normpath(os.path.join(inside, name))
-                if path in present:
-                    left = True
-                else:
-                    os.unlink(os.path.join(folder, name))
-                    self._copied.pop(path, None)
-            if not left and inside != "." and not os.listdir(folder):
-                os.rmdir(folder)
+    def _remove_others(self, present: set[Path]) -> None:
+        for found in sorted(self.served.rglob("*"), reverse=True):
+            inside = found.relative_to(self.served)
+            if found.is_dir():
+                if not any(found.iterdir()):
+                    found.rmdir()
+            elif inside not in present:
+                found.unlink()
+                self._copied.pop(inside, None)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder, also where a file of an earlier build lies in its way."""
+    if folder.is_dir():
+        return
+    if folder.is_file():
+        folder.unlink()
+    if folder.parent != folder:
+        _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+
+
+def _is_served(file: File) -> bool:
+    return int(file.inclusion.value) >= int(InclusionLevel.DRAFT.value)

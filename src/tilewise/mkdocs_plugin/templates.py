@@ -6,6 +6,7 @@ Templates are compared by the marks of ``marks``; ``template_class`` is Jinja's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.theme import Theme
 
 from tilewise.mkdocs_plugin.marks import nav_mark, page_mark
+
+_HIDDEN = re.compile(r"(^|/)\.")
 
 
 class KeptTemplates:
@@ -40,7 +43,6 @@ class KeptTemplates:
         """
         if mark != self._mark or self._environment is None:
             self._environment = self._made(theme)
-            self._names = self._environment.list_templates()
             self._rendered.clear()
             self._mark = mark
         environment = self._environment
@@ -85,10 +87,12 @@ class KeptTemplates:
                 return keeper.rendered(self.name, context, lambda: jinja2.Template.render(self, context))
 
         class KeptLoader(jinja2.FileSystemLoader):
-            """Looks through the theme's folders, of which Material's icons are most, once."""
+            """Looks through the theme's folders once, and past its icons, as MkDocs does later."""
 
             def list_templates(self) -> list[str]:
-                return keeper._names or super().list_templates()
+                if not keeper._names:
+                    keeper._names = [name for name in super().list_templates() if not _HIDDEN.search(name)]
+                return keeper._names
 
         environment.template_class = KeptTemplate
         self._names = []

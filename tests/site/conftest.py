@@ -1,0 +1,65 @@
+"""Fixtures for tests of the site: a small project, and a process that serves it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from sites import Serving, forget_plugins, link_assets
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> ModuleType:
+    """The generator of synthetic lessons."""
+    return _load("synthetic")
+
+
+@pytest.fixture(scope="session")
+def web_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all sites, so that styles and scripts are built at most once."""
+    given = os.environ.get("TILEWISE_CACHE")
+    return Path(given) if given else ROOT / ".cache" / "tilewise"
+
+
+@pytest.fixture
+def project(tmp_path: Path, synthetic: ModuleType) -> Path:
+    """A project of four small lessons."""
+    folder = tmp_path / "project"
+    synthetic.write_project(folder, 4, synthetic.SMALL)
+    return folder
+
+
+@pytest.fixture
+def serving(
+    project: Path, tmp_path: Path, web_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Serving]:
+    """A process that serves, which keeps what it can between builds."""
+    monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path / "cache"))
+    link_assets(web_cache, tmp_path / "cache")
+    forget_plugins()
+    site = tmp_path / "served"
+    site.mkdir()
+    made = Serving(project, site)
+    yield made
+    made.close()
+    forget_plugins()
