@@ -89,4 +89,4 @@ def test_it_survives_the_way_through_json() -> None:
 def test_a_terminal_shows_the_spread_too() -> None:
     heading = MADE.text().splitlines()[1]
     assert "recorded [us]  spread [%]" in heading
-    assert MADE.text().splitlines()[3].split() == ["plain", "1000", "3", "24", "10", "20", "30", "1.235"]
+    assert MADE.text().splitlines()[3].split() == ["plain", "1,000", "3", "24", "10", "20", "30", "1.235"]

@@ -50,7 +50,7 @@ class CountingChild:
     def _launch(self, experiment: Experiment, label: str) -> None:
         import cupy
 
-        from tilewise.measurements.bench import launcher, on_device
+        from tilewise.measurements.contenders import launcher, on_device
 
         assert experiment.count_case is not None
         launches = experiment.launches(label, experiment.count_case)

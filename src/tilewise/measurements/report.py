@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewise.gpu.device import gpu_here
+from tilewise.gpu.device import device_name, gpu_here
 from tilewise.measurements.archive import Archive, ceilings_of, rates_of
 from tilewise.measurements.counting import Simulated, simulate
 from tilewise.measurements.output import Measurement
@@ -77,10 +77,10 @@ def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]
     """Times on this machine's GPU, what was odd, and its name; nothing where there is none."""
     if not gpu_here():
         return (), [], None
-    from tilewise.measurements.bench import GLANCE, here, run_bench
+    from tilewise.measurements.bench import GLANCE, run_bench
 
     made = run_bench(experiment, GLANCE, lambda line: print(line, file=sys.stderr, flush=True))
-    name, _ = here()
+    name = device_name()
     notes = [f"Here: {name}.", *made.notes]
     return made.rows, notes, name
 

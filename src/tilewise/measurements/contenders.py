@@ -1,0 +1,229 @@
+"""Contenders: variants and libraries of an experiment on the GPU, each checked before any is timed.
+
+In: an experiment and a size. Out: ``Contender`` objects whose inputs lie on the GPU, or a ``LessonError`` that
+names who is wrong and where. How long they take is for ``bench``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewise.gpu.timing import Contender
+from tilewise.measurements.answers import (
+    Drawn,
+    answer_name,
+    check_answer,
+    checked_names,
+    expected_answer,
+    make_inputs,
+    outputs,
+    values_of,
+    written,
+)
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment, Parameters
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender with what its check needs."""
+
+    label: str
+    """Its name."""
+    role: str
+    """``variant`` or ``library``."""
+    call: Callable[[], Any]
+    """Enqueues its work."""
+    inputs: str
+    """The variant whose inputs it gets."""
+    arrays: Mapping[str, Any]
+    """Its device arrays and scalars by name."""
+    writes: tuple[str, ...]
+    """The arrays that it has to write; of a library the answer, which a returned array stands for."""
+
+
+def checked_contenders(
+    experiment: Experiment, parameters: Parameters
+) -> tuple[list[Contender], list[Entry], list[str]]:
+    """The contenders of a case, each of them checked on fresh inputs, with the case's own inputs in place."""
+    by_label = {label: experiment.launches(label, parameters) for label in experiment.variants}
+    shared: dict[str, Any] = {}
+    drawn: Drawn = {}
+    fresh = {label: make_inputs(launches, 0, drawn) for label, launches in by_label.items()}
+    device: dict[str, dict[str, Any]] = {}
+    for label, launches in by_label.items():
+        values = values_of(launches)
+        device[label] = {
+            name: _placed(shared, f"{name} {values[name]!s}", made) for name, made in fresh[label].items()
+        }
+    first = next(iter(by_label))
+    answer = answer_name(experiment, by_label[first]) if written(by_label[first]) else None
+    entries = [
+        Entry(label, "variant", launcher(launches, device[label]), label, device[label], written(launches))
+        for label, launches in by_label.items()
+    ]
+    absent: list[str] = []
+    for label, function in experiment.library.items():
+        made = _library(experiment, label, function, parameters, device[first])
+        if isinstance(made, str):
+            absent.append(made)
+        else:
+            writes = (answer,) if answer else ()
+            entries.append(Entry(label, "library", made, first, device[first], writes))
+    expected = expected_answer(experiment, by_label[first], fresh[first])
+    _check_all(experiment, entries, fresh, expected)
+    return _ready(by_label, entries, device), entries, absent
+
+
+def _check_all(
+    experiment: Experiment,
+    entries: Sequence[Entry],
+    fresh: Mapping[str, Mapping[str, Any]],
+    expected: Mapping[str, Any] | None,
+) -> None:
+    """Run every contender once on fresh inputs and poisoned outputs and compare what it wrote."""
+    import cupy
+
+    right: dict[str, Any] = {}
+    for name, value in (expected or {}).items():
+        right[name] = cupy.asarray(value, dtype=np.float64)
+    for entry in entries:
+        _refill(entry.arrays, fresh[entry.inputs])
+        returned = entry.call()
+        cupy.cuda.get_current_stream().synchronize()
+        got = _result(entry, returned)
+        if not right:
+            right = {name: got[name].astype(np.float64) for name in entry.writes}
+        names = tuple(returned) if isinstance(returned, Mapping) else entry.writes
+        checked = checked_names(experiment, entry.label, names, right)
+        if any(_differs(experiment, got[name], right[name]) for name in checked):
+            check_answer(
+                experiment,
+                entry.label,
+                {name: cupy.asnumpy(got[name]) for name in checked},
+                {name: cupy.asnumpy(right[name]) for name in checked},
+                "on the GPU",
+            )
+
+
+def _ready(
+    by_label: Mapping[str, Sequence[Any]], entries: Sequence[Entry], device: Mapping[str, Mapping[str, Any]]
+) -> list[Contender]:
+    """Contenders with the inputs that the case itself gives, and a way to put back what they overwrite."""
+    import cupy
+
+    kept: dict[int, Any] = {}
+    for label, launches in by_label.items():
+        _refill(device[label], make_inputs(launches))
+        overwritten = set(written(launches)) - set(outputs(launches))
+        for name in overwritten:
+            kept[id(device[label][name])] = (device[label][name], device[label][name].copy())
+    cupy.cuda.get_current_stream().synchronize()
+    contenders = []
+    for entry in entries:
+        pairs = [kept[id(array)] for array in entry.arrays.values() if id(array) in kept]
+        contenders.append(Contender(entry.label, entry.call, _restorer(pairs) if pairs else None))
+    return contenders
+
+
+def _restorer(pairs: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
+    def restore() -> None:
+        for array, original in pairs:
+            array[...] = original
+
+    return restore
+
+
+def _placed(shared: dict[str, Any], label: str, value: Any) -> Any:
+    """A device array for a host array, one for all variants that name the same recipe; scalars stay."""
+    import cupy
+
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind == "V":
+        return value
+    key = f"{label} {value.dtype.str} {value.shape}"
+    if key not in shared:
+        shared[key] = cupy.asarray(value)
+    return shared[key]
+
+
+def _refill(arrays: Mapping[str, Any], host: Mapping[str, Any]) -> None:
+    for name, array in arrays.items():
+        if hasattr(array, "__cuda_array_interface__"):
+            array.set(host[name])
+
+
+def on_device(launches: Sequence[Any]) -> dict[str, Any]:
+    """The launches' own inputs as device arrays and scalars, outputs poisoned."""
+    return {name: _placed({}, name, value) for name, value in make_inputs(launches).items()}
+
+
+def launcher(launches: Sequence[Any], arrays: Mapping[str, Any]) -> Callable[[], None]:
+    """A function that enqueues the launches with these arrays."""
+    ready = [
+        (launch, [arrays[parameter.name] for parameter in launch.kernel.parameters]) for launch in launches
+    ]
+
+    def call() -> None:
+        for launch, values in ready:
+            launch.kernel(*values, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_bytes)
+
+    return call
+
+
+def _library(
+    experiment: Experiment,
+    label: str,
+    function: Callable[..., Any],
+    parameters: Parameters,
+    arrays: Mapping[str, Any],
+) -> Callable[[], Any] | str:
+    """The library's work as a function of no arguments, or a sentence on why it is missing."""
+    try:
+        wanted = list(inspect.signature(function).parameters)
+        maker = function if wanted[:1] == ["arrays"] else function(**parameters)
+        if wanted[:1] == ["arrays"] and len(wanted) > 1:
+            made = maker(dict(arrays), **{name: parameters[name] for name in wanted[1:]})
+        else:
+            made = maker(dict(arrays))
+    except ImportError as error:
+        return f"{label} was not there: {error}."
+    if not callable(made):
+        raise experiment.error(
+            f'the library "{label}" returned {type(made).__name__}.',
+            "Return a function of no arguments that does the work.",
+        )
+    result: Callable[[], Any] = made
+    return result
+
+
+def _result(entry: Entry, returned: Any) -> dict[str, Any]:
+    """What a contender left behind, by name: its arrays, or what a library returned."""
+    import cupy
+
+    got = {name: array for name, array in entry.arrays.items() if hasattr(array, "__cuda_array_interface__")}
+    if isinstance(returned, Mapping):
+        got.update({name: cupy.asarray(value) for name, value in returned.items()})
+    elif entry.role == "library" and entry.writes and hasattr(returned, "__cuda_array_interface__"):
+        got[entry.writes[-1]] = cupy.asarray(returned)
+    return got
+
+
+def _differs(experiment: Experiment, got: Any, right: Any) -> bool:
+    """Whether an array on the GPU is off by more than the tolerance anywhere."""
+    import cupy
+
+    if got.size != right.size:
+        return True
+    left, wide = got.reshape(-1).astype(np.float64), right.reshape(-1)
+    off = cupy.abs(left - wide)
+    good = (off <= experiment.tolerance * (1 + cupy.abs(wide))) | (left == wide)
+    good |= cupy.isnan(left) & cupy.isnan(wide)
+    return not bool(good.all())
