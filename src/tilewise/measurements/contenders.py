@@ -1,7 +1,7 @@
 """Contenders: variants and libraries of an experiment on the GPU, each checked before any is timed.
 
-In: an experiment and a size. Out: ``Contender`` objects whose inputs lie on the GPU, or a ``LessonError`` that
-names who is wrong and where. How long they take is for ``bench``.
+In: an experiment and a size. Out: ``Contender`` objects whose inputs lie on the GPU, or a ``LessonError``
+that names who is wrong and where. How long they take is for ``bench``.
 """
 
 from __future__ import annotations
