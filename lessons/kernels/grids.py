@@ -242,7 +242,8 @@ show(
         caption="Mirroring a picture of 256 by 256 with 256 threads a block. Counted by the simulator, 32 bytes a piece.",
     )
 )
-publish(pieces={"lying": rows[0][3], "standing": rows[-1][3], "ratio": rows[-1][3] / rows[0][3]})
+lying, standing = rows[0][3], rows[-1][3]
+publish(pieces={"ratio": standing / lying, "share": lying / standing})
 
 # %% [markdown]
 # Down to a width of 8 nothing changes, since eight floats fill a piece; below that, every halving
@@ -262,7 +263,7 @@ show(
         MIRROR.on(picture),
         sectors=True,
         title="A standing group touches a new piece in every row",
-        caption="Two blocks, 1 wide and 32 high, mirror the first two columns of a picture of 32 by 32. Borders mark pieces of 32 bytes; one float of eight is used.",
+        caption="Two blocks, 1 wide and 32 high, mirror the first two columns of a picture of 32 by 32. A bar stands before each piece of 32 bytes; each group uses one float of eight.",
     )
 )
 
@@ -309,12 +310,22 @@ measure(
 )
 
 # %% [markdown]
+# At 8,192 by 8,192 lying takes {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
+# standing {{ mirror._1_x_256.width_8192_height_8192.median | us }}: standing reaches
+# {{ mirror._1_x_256.width_8192_height_8192.times_first | .0% }} of lying's speed, where
+# {{ pieces.ratio | .0f }} times the pieces allow {{ pieces.share | .1% }}. So most pieces really
+# are fetched again and again, and a few wait for their neighbours. Blocks of 8 by 32 touch no more
+# pieces than lying ones and still take {{ mirror._8_x_32.width_8192_height_8192.median | us }}; why
+# is a matter for a later lesson.
+
+# %% [markdown]
 # ## The answer
 #
 # {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. Whether a block of 256 lies or stands
 # does matter: 1 wide, it touches {{ pieces.ratio | .0f }} times as many pieces of memory for the
-# same pixels, while any width from 8 on touches the least. So x goes along the rows, and blocks are
-# at least 8 floats wide; 32 wide is a safe habit.
+# same pixels, and the screen takes {{ mirror._1_x_256.width_1920_height_1080.median | us }} in
+# place of {{ mirror._256_x_1.width_1920_height_1080.median | us }}. So x goes along the rows, and
+# blocks are at least 8 floats wide, better 32.
 
 # %% [markdown]
 # ## Takeaways

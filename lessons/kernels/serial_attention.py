@@ -16,10 +16,10 @@
 # %% [markdown]
 # ## Picking a row, softly
 #
-# A classifier multiplies its input with one row of weights for each class, and softmax passes the
-# results into probabilities. Attention does the same with keys in place of classes: a query asks,
-# every key answers with a logit. Then it does not pick the likeliest class but averages one value
-# row for each key, with the probabilities as weights. As arrays, that is three lines.
+# A classifier multiplies its input with one row of weights for each class, and softmax makes of the
+# results probabilities. Attention does the same with keys in place of classes: a query asks, every
+# key answers with a logit. Then it does not pick the likeliest class but averages one value row for
+# each key, with the probabilities as weights. As arrays, that is three lines.
 #
 # ??? definition "Attention"
 #     For each query, a weighted mean of the value rows, with weights that say how well the query
@@ -566,7 +566,7 @@ def torch_three_operations(arrays):
     return run
 
 
-measure(
+timed = measure(
     "attention_one_thread",
     variants={
         "Kernel 1: one thread": lambda N, d: ATTENTION_SERIAL.on(attention(N, d)),
@@ -602,7 +602,7 @@ measure(
 )
 
 # %% fold="Code of the measurement"
-measure(
+steps = measure(
     "attention_steps",
     variants={
         "scores": lambda N, d: kernel_2(attention(N, d))[:1],
@@ -616,26 +616,93 @@ measure(
 )
 
 # %% [markdown]
+# ## What the prediction left out
+#
+# At N = 256 Kernel 2 is
+# {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }} times as fast as
+# one thread, not {{ gain.at_256 | ,.0f }} times; and at N = 1024 the scores take
+# {{ share.scores | .0% }} of the time and softmax {{ share.softmax | .0% }}. So passes do not all
+# take equally long. The last page named a reason why not. How many pieces of memory does a group of
+# 32 lanes touch in a pass?
+
+
+# %%
+def pieces(N, d):
+    """32-byte pieces that each step touches, for N and d that are multiples of 32."""
+    return {
+        "scores": N * (N // 32) * (d * (1 + 32) + 4),  # one of Q, 32 rows of K; 4 of S once
+        "softmax": (N // 32) * N * 4 * 32,  # three reads and one write, in 32 rows
+        "weighted sum": N * (d // 32) * (N * (1 + 4) + 4),  # one of P, 4 side by side of V; 4 of O once
+    }
+
+
+for size in ((32, 32), (64, 32), (64, 96)):
+    inputs = attention(*size)
+    arrays = inputs.make()
+    counted = []
+    for launch in kernel_2(inputs):
+        counts = launch.simulate(arrays=arrays).counts
+        counted.append(counts.global_load.sectors + counts.global_store.sectors)
+    name = f"pieces of the three steps, N = {size[0]}, d = {size[1]}"
+    check(counted, list(pieces(*size).values()), name=name)
+
+# %% [markdown]
+# The formula equals the simulator's count at three sizes, so it may speak for a fourth, N = 1024.
+# The table sets it beside the recorded time of each step, which is the difference between two rows
+# above. Two of the three agree with the prediction; which one does not?
+
+# %% fold="Code of the table"
+until = [(row["recorded"] or row["here"] or {"median": np.nan})["median"] for row in steps.rows]
+step_us = dict(zip(("scores", "softmax", "weighted sum"), np.diff([0.0, *until]), strict=True))
+touched = pieces(1024, 128)
+rows = [[name, chain[name], touched[name], us, 1000 * us / chain[name]] for name, us in step_us.items()]
+columns = ["step", "passes in one thread", "pieces, all threads", "recorded, µs", "a pass, ns"]
+caption = "N = 1024, d = 128: passes of one thread and pieces of all, beside the time that each step took on an H100."
+show(Table(columns, rows, caption=caption))
+
+alone = next(
+    row for row in timed.rows if row["variant"].startswith("Kernel 1") and row["parameters"]["N"] == 256
+)
+alone_us = (alone["recorded"] or alone["here"] or {"median": np.nan})["median"]
+publish(
+    share={name.replace(" ", "_"): us / until[-1] for name, us in step_us.items()},
+    pass_ns={name.replace(" ", "_"): 1000 * us / chain[name] for name, us in step_us.items()},
+    alone_ns=1000 * alone_us / passes(256, d)["one thread"],
+    millions={name.replace(" ", "_"): count / 1e6 for name, count in touched.items()},
+    tb_per_s=touched["scores"] * 32 / step_us["scores"] / 1e6,
+)
+
+# %% [markdown]
+# Softmax and weighted sum take {{ pass_ns.softmax | .0f }} and {{ pass_ns.weighted_sum | .0f }} ns
+# a pass, equally long, as predicted. Kernel 1 takes only {{ alone_ns | .0f }} ns, since its one
+# thread often finds the next number in the piece it has. The scores take
+# {{ pass_ns.scores | ,.0f }} ns: in `K[j * d + k]` the lanes stand one below the other, and
+# {{ millions.scores | .0f }} million pieces arrive at {{ tb_per_s | .1f }} TB/s, faster than device
+# memory could send them and still too slowly.
+
+# %% [markdown]
 # ## The answer
 #
 # Six of the ten loops are independent. Five became axes: i and j for the scores, i for softmax, i
 # and c for the weighted sum. The sixth, which writes the row of $P$, waits behind two loops that
-# carry something along the same row. By counting passes alone this gains a factor of
-# {{ gain.at_1024 | ,.0f }} at N = 1024, and the contractions, which stayed, are what later kernels
-# will work on.
+# carry something along the same row. At N = 256 the five axes gain a factor of
+# {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }}; torch's three
+# operations are still
+# {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }} times as fast
+# at N = 1024.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Attention is two products with a softmax by rows between them; the weights of each query add up
-#   to 1, if the maximum is subtracted in numerator and sum alike.
+# - Attention is two products with a softmax by rows between them; the weights of a query add up to
+#   1 only if the maximum is subtracted in numerator and sum alike.
 # - The scale is $1/\sqrt{d}$. Without it the mean largest of 1,024 weights rises from
 #   {{ sharpness.right | .3f }} to {{ sharpness.none | .2f }}, and with $\sqrt{d}$ to
 #   {{ sharpness.wrong | .2f }}.
 # - An axis of the grid can take the place of an independent loop. A contraction cannot just be
 #   spread: threads that add into one place lose each other's sums.
-# - With enough threads, the longest chain of passes in one thread sets the time: in Kernel 2 that
-#   is softmax, with {{ gain.softmax_share | .0% }} of the chain.
+# - The chain of passes in one thread sets a floor, the pieces of memory set another. In Kernel 2
+#   the pieces of the scores decide.
 
 
 # %% fold="The whole cell, with two wrong answers that the tests turn down"
