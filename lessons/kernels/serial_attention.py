@@ -131,7 +131,7 @@ void attention_serial(const float* Q, const float* K, const float* V,
 # the tolerances allow. Each row of $P$ must add up to 1, and that test will earn its keep in a
 # moment.
 
-# %%
+# %% fold="Code of the checks"
 from tilewise import agree, case, check, integers, normal, output
 
 
@@ -256,7 +256,7 @@ show(
 #     Summing products over an index that the result no longer has, as over k in a product of
 #     matrices.
 
-# %%
+# %% fold="Code of the table"
 rows = [
     ["S", "i, query", "nothing: its own row of S", "yes"],
     ["S", "j, key", "nothing: its own place in the row", "yes"],
@@ -434,7 +434,7 @@ void weighted_sum(const float* P, const float* V, float* O,
 # a softmax without its shift would overflow in {{ overflow.rows }} of {{ overflow.of }} rows. The
 # rounding of the logits grows with them, and so does the tolerance. What does the new shape gain?
 
-# %%
+# %% fold="Code of the checks"
 from tilewise import ceil_div
 
 
@@ -511,6 +511,7 @@ def chain_of_kernel_2(N, d):
     return sum(passes(N, d)[kernel] for kernel in ("scores", "softmax", "weighted sum"))
 
 
+# %% fold="Code of the table"
 N, d = 1024, 128
 operations = 4 * N * N * d
 least = bound(stated(device("H100 SXM")), bytes_moved=4 * 4 * N * d, flop=operations)
@@ -636,6 +637,7 @@ def pieces(N, d):
     }
 
 
+# %% fold="Code of the check"
 for size in ((32, 32), (64, 32), (64, 96)):
     inputs = attention(*size)
     arrays = inputs.make()
