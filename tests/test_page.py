@@ -187,6 +187,15 @@ def test_links_between_lessons_terms_and_pages_follow_the_layout(project: Any) -
     assert "[one](one.md)" in text and "[docs](../how.md#x)" in text and 'href="one.html"' in text
 
 
+def test_a_page_of_a_course_has_the_small_map_in_its_head(project: Any) -> None:
+    first, second = two_lessons(project)
+    course = Course.of([first, second])
+    shown = html(page.render(second, project.run(second), course).markdown)
+    assert page.course_map(course, "part/two") in shown, "Markdown leaves the drawing as it is"
+    alone = page.render(first, project.run(first), Course.of([first])).markdown
+    assert "tw-map" not in alone
+
+
 def test_the_end_lists_the_terms_added_and_folds_all_so_far(project: Any) -> None:
     first, second = two_lessons(project)
     course = Course.of([first, second])

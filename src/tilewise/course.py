@@ -41,6 +41,7 @@ class Course:
         for lesson in lessons:
             errors += _notes(lesson)
             errors += _quoted_definitions(lesson)
+            errors += _titles_in_prose(lesson)
         terms, twice = Terms.of(lessons)
         course = Course(tuple(lessons), terms)
         errors += twice
@@ -276,6 +277,14 @@ def _quoted_definitions(lesson: Lesson) -> Iterator[LessonError]:
                 message = f'the definition of "{definition.title}" quotes a measured number.'
                 repair = "Define without it, and quote the number in the text."
                 yield LessonError(lesson.path, number.place.line, message, repair)
+
+
+def _titles_in_prose(lesson: Lesson) -> Iterator[LessonError]:
+    for heading in lesson.prose.headings:
+        source = lesson.cells[heading.place.cell].source
+        if source.startswith("# ", heading.place.start):
+            message = f'the heading "{heading.text}" has the level of the lesson\'s title.'
+            yield LessonError(lesson.path, heading.place.line, message, f"Write ## {heading.text}.")
 
 
 def _links(lessons: Sequence[Lesson], course: Course) -> Iterator[LessonError]:

@@ -17,7 +17,7 @@ def double(values):
 
 print(double(np.arange(3)))
 
-# %% tab="C" needs="no_such_package"
+# %% tab="C" needs="jax"
 SKIPPED = Kernel(
     r"""
 extern "C" __global__ void skipped(float* out) { out[0] = 1.0f; }

@@ -18,6 +18,7 @@ from tilewise.lesson.model import Cell, Kind, Lesson
 _MARKER = re.compile(r"^\s*# ?%%(?!%)(?P<rest>.*)$")
 _OPTION = re.compile(r'\s*(?P<key>[A-Za-z_][\w-]*)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>\S+))')
 _KIND = re.compile(r"\s*\[(?P<kind>\w+)\]")
+_PACKAGES = ("gpu", "cupy", "jax", "numba", "scipy", "torch", "triton")
 _OPTIONS = ("tab", "needs", "record", "title", "fold")
 
 
@@ -195,6 +196,10 @@ def _marker(line: str, number: int, path: str) -> tuple[Kind, dict[str, str]]:
     if kind == "markdown" and options:
         name = next(iter(options))
         raise LessonError(path, number, f'a prose cell takes no "{name}".', "Give it to a code cell.")
+    for name in options.get("needs", "").split():
+        if name not in _PACKAGES:
+            repair = nearest(name, _PACKAGES)
+            raise LessonError(path, number, f'"needs" names "{name}", which is no package it knows.', repair)
     if options.get("record") and not options.get("needs"):
         repair = 'Say what it stands in for, e.g. needs="gpu".'
         raise LessonError(path, number, '"record" without "needs".', repair)

@@ -40,7 +40,8 @@ _SPANS = re.compile(
 )
 _OPAQUE = ("fence", "code", "math", "comment")
 _NUMBER = re.compile(r"\{\{(?P<inside>[^\n]*?)\}\}")
-_DEFINITION = re.compile(r'[ \t]*\?\?\?\+?[ \t]+definition[ \t]*(?:"(?P<title>[^"]*)")?[ \t]*$')
+_BLOCK = re.compile(r"[ \t]*\?\?\?\+?[ \t]+definition\b")
+_DEFINITION = re.compile(_BLOCK.pattern + r'[ \t]*"(?P<title>[^"]*)"[ \t]*$')
 _WORD = re.compile(r"[^\W_]+")
 _FILLER = "\0"
 
@@ -157,6 +158,8 @@ class Prose:
                 place = _place(cell, index, start, end)
                 definitions.append(_definition(names, body, place, lesson.path))
             for kind, text, start, end in says.found:
+                if kind == "open":
+                    raise _open(text, _place(cell, index, start, end), lesson.path)
                 mentions[kind].append(Mention(text, _place(cell, index, start, end)))
         return Prose(
             definitions=tuple(definitions),
@@ -170,6 +173,14 @@ class Prose:
             asides=asides,
             word_count=count,
         )
+
+
+def _open(what: str, place: Place, path: str) -> LessonError:
+    if what == "{{":
+        message, repair = "a number is not closed.", "Write {{ path | format }} on one line."
+    else:
+        message, repair = "a code fence is not closed.", f'End it with a line "{what}".'
+    return LessonError(path, place.line, message, repair)
 
 
 def _place(cell: Cell, index: int, start: int, end: int) -> Place:
@@ -206,7 +217,9 @@ def _cell_prose(source: str) -> _CellProse:
     plain = "".join([*masked, shifted[done:]])[1:]
     seen = "".join([*opaque, shifted[done:]])[1:]
     if "{{" in seen:
-        found += [("number", match["inside"].strip(), *match.span()) for match in _NUMBER.finditer(seen)]
+        numbers = [("number", match["inside"].strip(), *match.span()) for match in _NUMBER.finditer(seen)]
+        at = _NUMBER.sub(lambda match: _FILLER * len(match[0]), seen).find("{{")
+        found += numbers if at < 0 else [("open", "{{", at, at + 2)]
     lowered = plain.lower()
     if len(lowered) != len(plain):
         lowered = "".join(char.lower() if len(char.lower()) == 1 else char for char in plain)
@@ -234,6 +247,10 @@ def _mentions(match: re.Match[str], start: int, end: int) -> Iterator[tuple[str,
         yield ("link", match["target"], start, end)
     elif match["reference"]:
         yield ("link", match["reference"].split("]:", 1)[1].strip().partition(" ")[0], start, end)
+    elif match["fence"]:
+        last = match["fence"].rstrip().rpartition("\n")[2].strip()
+        if "\n" not in match["fence"].strip() or last.strip("`~") or not last.startswith(match["rail"]):
+            yield ("open", match["rail"], start, end)
     elif match["heading"]:
         yield ("heading", match["heading"].strip().lstrip("#").strip(), start, end)
 
@@ -257,7 +274,8 @@ def _blocks(source: str) -> Iterator[tuple[tuple[str, ...], str, int, int]]:
     lines = source.split("\n")
     offset = 0
     for at, line in enumerate(lines):
-        if "definition" in line and (match := _DEFINITION.match(line)):
+        if "definition" in line and _BLOCK.match(line):
+            match = _DEFINITION.match(line)
             indent = len(line) - len(line.lstrip()) + 4
             last = at
             for below in range(at + 1, len(lines)):
@@ -266,7 +284,7 @@ def _blocks(source: str) -> Iterator[tuple[tuple[str, ...], str, int, int]]:
                 if lines[below].strip():
                     last = below
             body = "\n".join(entry[indent:] for entry in lines[at + 1 : last + 1]).strip("\n")
-            names = tuple(name.strip() for name in match["title"].split("|")) if match["title"] else ()
+            names = tuple(name.strip() for name in match["title"].split("|")) if match else ()
             end = offset + sum(len(entry) + 1 for entry in lines[at : last + 1]) - 1
             yield names, body, offset, end
         offset += len(line) + 1

@@ -13,6 +13,7 @@ from html import escape
 from tilewise.course import Course
 from tilewise.lesson import Lesson
 from tilewise.outputs.kernel import folded
+from tilewise.page.course_map import course_map
 from tilewise.page.layout import Layout
 from tilewise.page.prose import Edit, edited, rewritten_link, tooltip
 from tilewise.terms import Term
@@ -62,6 +63,8 @@ def head(lesson: Lesson, course: Course, layout: Layout) -> str:
     lines.append(
         f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. Download {downloads}</p>'
     )
+    if len(course.lessons) > 1:
+        lines.append(course_map(course, lesson.id, layout))
     return "\n".join([f"# {lesson.header.title}", "", *lines, "</div>"])
 
 

@@ -27,6 +27,8 @@ from tilewise.outputs import CollectingSink, KernelOutput, Output, Text, as_outp
 from tilewise.run.inputs import PACKAGE, Watch, relative
 from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
 
+LARGEST_OUTPUT = 4_000_000
+"""Bytes of one table or figure."""
 Send = Callable[[Mapping[str, Any]], None]
 
 
@@ -171,7 +173,7 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
             new = {name: value for name, value in names.items() if before.get(name, names) is not value}
             if cell.tab:
                 _export(job, cell, new, module.__dict__, exported)
-            result.outputs[cell.index] = [encode(output) for output in collecting.outputs]
+            result.outputs[cell.index] = [_encoded(job, cell, output) for output in collecting.outputs]
             collecting.outputs.clear()
             _note_definitions(cell, new, result)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -191,6 +193,17 @@ def _run_cell(job: Job, cell: CodeCell, names: dict[str, Any], collecting: _Sink
     output = as_output(value) if value is not None else None
     if output is not None and not any(output is known for known in collecting.outputs):
         collecting.add(output)
+
+
+def _encoded(job: Job, cell: CodeCell, output: Output) -> dict[str, Any]:
+    """An output as JSON; one that no reader's browser should load is the lesson's fault."""
+    encoded = encode(output)
+    size = len(json.dumps(encoded))
+    if size > LARGEST_OUTPUT:
+        limit = f"{LARGEST_OUTPUT // 10**6} MB"
+        message = f"a {output.kind} of this cell takes {size / 1e6:.0f} MB; a page takes up to {limit}."
+        raise LessonError(job.path, cell.line, message, "Show a part of it, or a smaller size.")
+    return encoded
 
 
 def _export(
