@@ -77,7 +77,7 @@ def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project: Any) -
 
 def test_a_cell_whose_packages_are_absent_is_skipped(project: Any) -> None:
     run = project.run(
-        project.lesson('# %% needs="gpu"\nraise ValueError\n\n# %% needs="numpy jax"\nx = 1\n')
+        project.lesson('# %% needs="gpu"\nraise ValueError\n\n# %% needs="numba jax"\nx = 1\n')
     )
     assert run.skipped == {0: ("gpu",), 1: ("jax",)}
     assert run.outputs == ((), ())
