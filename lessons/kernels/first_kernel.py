@@ -303,7 +303,9 @@ from tilewise.models import bound, device, stated
 
 memory_gb_per_s = stated(device("H100 SXM")).memory_gb_per_s
 link_gb_per_s = 64.0  # PCIe 5.0: 16 lines of 32 Gbit/s, one direction
+moved = 12 * 20_000
 publish(
+    moved={"bytes": moved, "pieces": moved // 32},
     memory={"tb_per_s": memory_gb_per_s / 1000},
     link={"gb_per_s": link_gb_per_s, "ratio": memory_gb_per_s / link_gb_per_s},
 )
@@ -358,9 +360,14 @@ publish(copied=n, expedition_us=kernel_us + copies_us)
 # %% [markdown]
 # Now the kernel alone, inputs on the device. Two things can keep it from its bound: at 20,000
 # elements there is so little to move that starting and ending a launch is most of the time; and
-# blocks of 32 threads may be too small to keep enough reads under way. The library rows are what
-# you would call instead of writing a kernel. Guess a share of the bound for the longest array
-# before you look.
+# blocks of 32 threads may be too small. The library rows are what you would call instead of writing
+# a kernel. Guess a share of the bound for the longest array before you look.
+
+# %% [markdown]
+# One column needs a word. `sectors` are pieces of 32 bytes, the unit in which memory is moved, over
+# all threads: once as the simulator counts them and once by the GPU's own counters. The
+# {{ moved.bytes | , }} bytes of {{ n | , }} additions are {{ moved.pieces | , }} such pieces, and
+# both columns should say so.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -408,10 +415,10 @@ publish(small_blocks=small_blocks[2**26], pace={f"n_{n}": blocks_per_ns for n, b
 # Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound on
 # the longest array, torch {{ vec_add.torch_add.n_67108864.share_of_bound | .0% }}.[^bound] Blocks
 # of 32 reach {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}: they come as
-# {{ small_blocks | , }} blocks, and at both long sizes about {{ pace.n_67108864 | .1f }} of them
-# start in a nanosecond, so starting seems to be what they wait for. At 20,000 elements all take
-# about {{ vec_add.blocks_of_256.n_20000.median | us }}, since an empty launch already takes
-# {{ vec_add.ceilings.launch_us | us }}.
+# {{ small_blocks | , }} blocks, and {{ pace.n_4194304 | .1f }} and {{ pace.n_67108864 | .1f }} of
+# them start in a nanosecond at the two long sizes, so starting seems to be what they wait for. At
+# 20,000 elements all take about {{ vec_add.blocks_of_256.n_20000.median | us }}, since an empty
+# launch already takes {{ vec_add.ceilings.launch_us | us }}.
 #
 # [^bound]: The bound in measured tables takes the fastest rate that was measured on the device,
 #     {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s, and an empty launch; the prediction above

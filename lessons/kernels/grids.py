@@ -213,10 +213,11 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## Lying or standing: predict
 #
-# Memory moves in pieces of 32 bytes, eight pixels of four bytes. The 32 lanes of a group that lies
-# along a row read 128 bytes in a stretch: 4 pieces. In a block 1 wide the same 32 lanes stand one
-# below the other, a whole row apart, and each needs a piece of its own: 32. For widths between, a
-# group covers several rows, each at least one piece. From which width on does standing up cost?
+# Memory moves in pieces of 32 bytes, eight pixels of four bytes; the tables call them `sectors`.
+# The 32 lanes of a group that lies along a row read 128 bytes in a stretch: 4 pieces. In a block 1
+# wide the same 32 lanes stand one below the other, a whole row apart, and each needs a piece of its
+# own: 32. Between the two, a group covers several rows, each at least one piece. From which width
+# on does standing up cost?
 
 
 # %%
