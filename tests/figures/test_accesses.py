@@ -66,6 +66,18 @@ def test_later_steps_are_counted(addition: Any) -> None:
     assert (len(steps.steps), steps.left_out) == (4, 2)
 
 
+def test_a_figure_holds_no_more_accesses_than_can_be_sent(make_run: Callable[..., Any]) -> None:
+    rows = [(step, 0, 0, 0, 1, 0, 0, 4, 0, 0, k, 1.0) for step in range(4) for k in range(25_000)]
+    steps = steps_of(make_run(rows, ("a",)), ONE, ONE)
+    assert (len(steps.steps), steps.left_out) == (2, 2)
+
+
+def test_a_trace_of_other_arrays_is_refused(make_run: Callable[..., Any]) -> None:
+    run = make_run([(0, 0, 0, 0, 1, 0, 0, 4, 0, 0, 0, 1.0)], ("a", "b"))
+    with pytest.raises(ValueError, match="no access to these buffers"):
+        steps_of(run, ONE, ONE, only=["b"])
+
+
 def test_spilled_registers_are_no_arrays(make_run: Callable[..., Any]) -> None:
     row = (0, 0, 0, 0, 1, 0, 0, 4, 0, 0, 0, 1.0)
     local = (1, 0, 0, 0, 1, 2, 0, 4, 0, -1, 9, 1.0)

@@ -167,3 +167,42 @@ def test_a_schematic_timeline_names_no_times() -> None:
 def test_a_span_that_ends_before_it_starts_is_refused() -> None:
     with pytest.raises(ValueError, match="'launch' ends at 1, before it starts at 2"):
         timeline([("host", 2, 1, "launch")], unit="µs", **WORDS)
+
+
+def test_a_simulated_run_is_drawn_from_its_own_accesses() -> None:
+    from tilewise import Kernel, Trace, case, normal, output
+
+    kernel = Kernel(
+        r"""
+extern "C" __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float s = 0.0f;
+    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = s;
+}
+"""
+    )
+    product = case(A=normal(3, 4), B=normal(4, 5), C=output(3, 5), M=3, N=5, K=4, grid=(3, 2), block=(2, 2))
+    launch = kernel.on(product)
+    run = launch.simulate(trace=Trace())
+    figure = block_grid(launch, run=run, extent=(5, 3), axes=("col", "row"), **WORDS)
+    assert [(array["name"], array["shape"]) for array in figure.spec["run"]["arrays"]] == [
+        ("A", [3, 4]),
+        ("B", [4, 5]),
+        ("C", [3, 5]),
+    ]
+    touched = {(0, "read"): set(), (1, "read"): set(), (2, "write"): set()}
+    for step in figure.spec["run"]["steps"]:
+        for touch in step["touches"]:
+            for thread, element in zip(touch["t"], touch["i"], strict=True):
+                touched[touch["a"], touch["k"]].add((thread, element))
+    every = threads((3, 2, 1), (2, 2, 1))
+    cells = [(k, int(y), int(x)) for k, (x, y, _) in enumerate(every.position) if x < 5 and y < 3]
+    assert touched == {
+        (0, "read"): {(k, y * 4 + i) for k, y, _ in cells for i in range(4)},
+        (1, "read"): {(k, i * 5 + x) for k, _, x in cells for i in range(4)},
+        (2, "write"): {(k, y * 5 + x) for k, y, x in cells},
+    }
+    assert figure.spec["run"]["steps"][-1]["source"] == "C[row * N + col] = s;"

@@ -18,6 +18,8 @@ from tilewise.figures.dims import WARP, Dims, total
 
 Ints = npt.NDArray[np.int64]
 KINDS = ("read", "write", "update")
+MOST_ACCESSES = 60_000
+"""Accesses that a figure holds, so that its file stays below about 200 KB when it is sent."""
 LOCAL = 2
 """The number of the local space in a trace; registers that spilled are no arrays of the lesson."""
 
@@ -125,11 +127,11 @@ def steps_of(
         shapes: shape of a buffer by name; without one, as long as the last element touched.
         only: names of the buffers to keep, in this order; all by default.
         source: the kernel's source, from which the lines are quoted.
-        max_steps: how many steps to keep.
+        max_steps: how many steps to keep; fewer where they hold more than MOST_ACCESSES.
         max_threads: keep only what the first threads of the launch did.
 
     Raises:
-        ValueError: the run has no trace, or a name in ``only`` is no buffer of it.
+        ValueError: the run has no trace, a name in ``only`` is no buffer of it, or nothing is left to draw.
     """
     trace = getattr(run, "accesses", None)
     if trace is None or len(trace.step) == 0:
@@ -146,18 +148,23 @@ def steps_of(
     keep = np.isin(trace.buffer, wanted) & (np.asarray(trace.space) != LOCAL)
     if max_threads is not None:
         keep &= thread < max_threads
-    moments = np.unique(np.asarray(trace.step)[keep])
+    kept = np.flatnonzero(keep)
+    if not len(kept):
+        raise ValueError(
+            "the trace holds no access to these buffers: trace other blocks, or name other arrays"
+        )
+    kept = kept[np.argsort(np.asarray(trace.step)[kept], kind="stable")]
+    moments = np.split(kept, np.flatnonzero(np.diff(np.asarray(trace.step)[kept])) + 1)
+    few_enough = np.cumsum([len(now) for now in moments]) <= MOST_ACCESSES
+    shown = max(1, min(max_steps, int(np.count_nonzero(few_enough))))
     lines = source.splitlines()
     steps = []
-    for moment in moments[:max_steps]:
-        now = np.flatnonzero(keep & (np.asarray(trace.step) == moment))
+    for now in moments[:shown]:
         line = int(trace.line[now[0]])
         quoted = lines[line - 1].strip() if 1 <= line <= len(lines) else ""
         steps.append(Step(line, quoted, tuple(_touches(trace, thread, now, wanted))))
     return Steps(
-        tuple(_buffers(trace, names, wanted, keep, shapes or {})),
-        tuple(steps),
-        max(0, len(moments) - max_steps),
+        tuple(_buffers(trace, names, wanted, keep, shapes or {})), tuple(steps), max(0, len(moments) - shown)
     )
 
 

@@ -87,7 +87,7 @@ def loop_nest(
         title=title,
         caption=caption,
         alt=alt or f"A nest of the loops {nest} around {body}, in {len(stages)} stages.",
-        height=470,
+        height=490,
         narrow_height=640,
         kind="loop_nest",
         spec={

@@ -60,8 +60,8 @@ def memory_map(
         title=title,
         caption=caption,
         alt=alt or f"The arrays {named} over {len(steps.steps)} steps of the run; each step is a line below.",
-        height=_height(steps.buffers, 22),
-        narrow_height=_height(steps.buffers, 14) + 80,
+        height=_height(steps.buffers, 710, 420),
+        narrow_height=_height(steps.buffers, 310, 520) + 40,
         kind="memory_map",
         spec={
             "grid": grid_dims,
@@ -73,7 +73,23 @@ def memory_map(
     )
 
 
-def _height(buffers: Sequence[Buffer], cell: int) -> int:
-    """Return room for the arrays one below the other, within limits; beyond, they scroll."""
-    rows = [b.shape[0] if len(b.shape) == 2 else -(-b.shape[0] // 32) for b in buffers]
-    return int(np.clip(170 + sum(30 + cell * row for row in rows), 300, 640))
+def _height(buffers: Sequence[Buffer], width: int, most: int) -> int:
+    """Return room for the arrays, in the largest cells with which all are seen, and for the controls."""
+    heights = [_flow(buffers, cell, width) for cell in range(22, 5, -1)]
+    return 180 + int(np.clip(next((height for height in heights if height <= most), most), 110, most))
+
+
+def _flow(buffers: Sequence[Buffer], cell: int, width: int) -> float:
+    """Return the height of all arrays, laid out as ``arrays.js`` does: side by side, then below."""
+    left = line = total = 0.0
+    for buffer in buffers:
+        columns = buffer.shape[1] if len(buffer.shape) == 2 else min(32, buffer.shape[0])
+        rows = -(-int(np.prod(buffer.shape)) // columns)
+        if columns * cell + 4 > width:
+            return np.inf
+        wide = max(columns * cell + 4, 7.3 * (len(buffer.name) + 24))
+        if left and left + 28 + wide > width:
+            total, left, line = total + line + 8, 0.0, 0.0
+        left += wide + (28 if left else 0)
+        line = max(line, 24 + min(rows, -(-1024 // columns)) * cell)
+    return total + line

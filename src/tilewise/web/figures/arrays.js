@@ -6,6 +6,11 @@ import { SIGNS } from "./grid_2d.js";
 
 const MOST_CELLS = 1024;
 const ROW = 32;
+const SMALLEST = 6;
+const HEAD = 20;
+const CHARACTER = 7.3;
+// As in figures.css, between arrays.
+const GAP = [28, 8];
 
 /**
  * @typedef {{name: string, shape: number[], space: string}} ArrayInfo
@@ -26,7 +31,7 @@ export function arrayPanel(arrays, steps, { sectorElements = 0, onThread, larges
     root.append(element("div", { class: "tw-array" }, head, body));
     return { array, head, body };
   });
-  let width = 600;
+  let cell = largest;
 
   root.addEventListener("click", (event) => {
     const k = event.target.closest?.("[data-k]")?.getAttribute("data-k");
@@ -35,9 +40,10 @@ export function arrayPanel(arrays, steps, { sectorElements = 0, onThread, larges
 
   return {
     root,
-    /** @param {number} room */
-    fit(room) {
-      width = room;
+    /** Choose the largest cells with which all arrays are seen at once. @param {number} width @param {number} height */
+    fit(width, height) {
+      cell = largest;
+      while (cell > SMALLEST && flowHeight(arrays, cell, width) > height) cell -= 1;
     },
     /** @param {number} at @param {number} selected a thread, or -1 for none */
     show(at, selected) {
@@ -50,10 +56,34 @@ export function arrayPanel(arrays, steps, { sectorElements = 0, onThread, larges
         const sectors = sectorElements ? new Set([...now.keys()].map((e) => Math.floor(e / sectorElements))).size : 0;
         const count = sectors ? `: ${sectors} ${sectors === 1 ? "sector" : "sectors"} touched` : "";
         head.textContent = `${array.name} (${array.shape.map(grouped).join(" × ")}), ${array.space}${count}`;
-        body.innerHTML = cells({ array, now, before, selected, width, sectorElements, largest });
+        body.innerHTML = cells({ array, now, before, selected, cell, sectorElements });
       });
     },
   };
+}
+
+/** @param {ArrayInfo} array */
+function sides(array) {
+  const size = array.shape.reduce((all, part) => all * part, 1);
+  const columns = array.shape.length === 2 ? array.shape[1] : Math.min(ROW, size);
+  return { size, columns, rows: Math.ceil(size / columns) };
+}
+
+/** Height of all arrays set side by side as far as they go, then below. */
+function flowHeight(arrays, cell, width) {
+  let [left, line, all] = [0, 0, 0];
+  for (const array of arrays) {
+    const { columns, rows } = sides(array);
+    const wide = Math.max(columns * cell + 4, CHARACTER * (array.name.length + 24));
+    if (columns * cell + 4 > width) return Infinity;
+    if (left && left + GAP[0] + wide > width) {
+      all += line + GAP[1];
+      [left, line] = [0, 0];
+    }
+    left += (left ? GAP[0] : 0) + wide;
+    line = Math.max(line, HEAD + Math.min(rows, Math.ceil(MOST_CELLS / columns)) * cell + 4);
+  }
+  return all + line;
 }
 
 /** @param {Step|undefined} step @param {number} number */
@@ -71,16 +101,13 @@ function touchedNow(step, number) {
   return now;
 }
 
-function cells({ array, now, before, selected, width, sectorElements, largest }) {
+function cells({ array, now, before, selected, cell, sectorElements }) {
   const matrix = array.shape.length === 2;
-  const size = array.shape.reduce((all, part) => all * part, 1);
-  const columns = matrix ? array.shape[1] : Math.min(ROW, size);
-  const rows = Math.ceil(size / columns);
+  const { size, columns, rows } = sides(array);
   const most = Math.max(1, Math.floor(MOST_CELLS / columns));
   const firstRow =
     rows <= most || !now.size ? 0 : Math.min(rows - most, Math.floor(Math.min(...now.keys()) / columns));
   const shownRows = Math.min(rows, most);
-  const cell = Math.max(6, Math.min(largest, Math.floor((width - 6) / columns)));
   const inner = cell - 1.5;
   const parts = [];
   for (let row = 0; row < shownRows; row += 1) {
@@ -97,6 +124,10 @@ function cells({ array, now, before, selected, width, sectorElements, largest })
       );
       if (touch && cell >= 13) {
         parts.push(`<text class="tw-sign" x="${x + inner / 2}" y="${y + inner / 2}">${SIGNS[touch.kind]}</text>`);
+      } else if (touch && touch.kind !== "read") {
+        // Too small for a letter: what is written has a hole.
+        const third = inner / 3;
+        parts.push(`<rect class="tw-hole" x="${x + third}" y="${y + third}" width="${third}" height="${third}"/>`);
       }
       if (sectorElements && index % sectorElements === 0) {
         parts.push(`<line class="tw-sector" x1="${x - 0.75}" x2="${x - 0.75}" y1="${y - 1}" y2="${y + inner + 1}"/>`);

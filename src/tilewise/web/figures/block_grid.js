@@ -15,6 +15,8 @@ import { within } from "./state.js";
 import { palette } from "./theme.js";
 
 const LETTERS = ["x", "y", "z"];
+// As in figures.css.
+const ARRAYS_HEIGHT = 190;
 
 /** @type {import("./main.js").Draw} */
 export function blockGrid(body, figure, memory) {
@@ -155,9 +157,11 @@ export function blockGrid(body, figure, memory) {
     deep.hidden = !deepView;
     body.classList.toggle("tw-narrow", body.clientWidth < 560);
     body.dataset.view = state.view;
-    if (!deepView) flat.draw(drawing(), stage.clientWidth, stage.clientHeight);
-    arrays?.fit(body.clientWidth);
     launch.textContent = `<<<${written(state.grid)}, ${written(state.block)}>>>`;
+    arrays?.fit(body.clientWidth, ARRAYS_HEIGHT);
+    arrays?.show(state.step, state.selected);
+    say(); // the words take their room before the drawing takes the rest
+    if (!deepView) flat.draw(drawing(), stage.clientWidth, stage.clientHeight);
     refresh();
   }
 

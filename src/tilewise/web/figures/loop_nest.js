@@ -117,14 +117,13 @@ export function loopNest(body, figure, memory) {
     let best = { cell: 0, across: 1 };
     for (let across = 1; across <= depth; across += 1) {
       const down = Math.ceil(depth / across);
-      const cell = Math.min(
-        (width - (across - 1) * gap - 20) / (across * columns),
-        (height - down * (head + gap)) / (down * rows),
-        30,
-      );
-      if (cell > best.cell) best = { cell: Math.floor(cell), across };
+      const wide = (width - (across - 1) * gap - 20) / (across * columns);
+      const tall = (height - down * (head + gap) + gap) / (down * rows);
+      const cell = Math.floor(Math.min(wide, tall, 34));
+      if (cell > best.cell) best = { cell, across };
     }
     const { cell, across } = best;
+    const digits = String(product(loops.filter((loop) => loop.name in now.axes)) - 1).length;
     const parts = [];
     for (let k = 0; k < depth; k += 1) {
       const left = 18 + (k % across) * (columns * cell + gap);
@@ -138,7 +137,7 @@ export function loopNest(body, figure, memory) {
           parts.push(
             `<rect class="tw-cell tw-block-${tint(now, pass)}" ${at}><title>${escaped(passText(now, pass))}</title></rect>`,
           );
-          if (cell >= 22) {
+          if (cell >= digits * 7 + 4) {
             const middle = `x="${left + j * cell + cell / 2}" y="${top + i * cell + cell / 2}"`;
             parts.push(`<text class="tw-number" ${middle}>${thread(now, pass)}</text>`);
           }

@@ -54,7 +54,8 @@ export function memoryMap(body, figure, memory) {
 
   function resize() {
     body.classList.toggle("tw-narrow", body.clientWidth < 560);
-    panel.fit(body.clientWidth);
+    show();
+    panel.fit(panel.root.clientWidth, panel.root.clientHeight);
     show();
   }
 
@@ -62,5 +63,5 @@ export function memoryMap(body, figure, memory) {
 }
 
 function keyed(name, sign, label) {
-  return element("span", {}, element("i", { class: `tw-swatch ${name}`, "aria-hidden": "true" }, sign), ` ${label}`);
+  return element("span", {}, element("i", { class: `tw-key-sign ${name}`, "aria-hidden": "true" }, sign), ` ${label}`);
 }
