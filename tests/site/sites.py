@@ -90,7 +90,8 @@ def cold(project: Path, folder: Path, web_cache: Path) -> Built:
     link_assets(web_cache, cache)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from sites import Serving; from pathlib import Path\n"
-        "import json; made = Serving(Path(sys.argv[2]), Path(sys.argv[3])); built = made.build(); made.close()\n"
+        "import json; made = Serving(Path(sys.argv[2]), Path(sys.argv[3])); built = made.build()\n"
+        "made.close()\n"
         "print('RESULT' + json.dumps([built.warnings, built.failure]))"
     )
     site = folder / "site"

@@ -30,7 +30,8 @@ class Editor:
         """One of each kind in a random order; kinds that undo each other in their order."""
         kinds = [
             self.prose, self.code, self.module, self.record, self.docs_page, self.nav, self.term, self.broken,
-            self.repaired, self.add, self.rename, self.remove, self.warning, self.title, self.syntax, self.repaired,
+            self.repaired, self.add, self.rename, self.remove, self.warning, self.title, self.syntax,
+            self.repaired,
         ]  # fmt: skip
         return [
             *kinds,

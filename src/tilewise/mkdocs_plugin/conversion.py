@@ -79,7 +79,7 @@ class Conversions:
         try:
             Page.render(page, config, files)
             assert page.content is not None
-            page.content = render_math(page.content, page.file.src_uri)
+            page.content = render_math(page.content)
         finally:
             logger.removeHandler(listener)
             ledger.close(notes)

@@ -38,8 +38,13 @@ class Shelf:
     executed: tuple[str, ...]
     """The lessons whose cells were executed just now."""
 
-    def fill(self, markdown: str, path: str) -> str:
+    def fill(self, markdown: str, path: str, text: str) -> str:
         """Put the course's fragments in place of ``{{ course.map }}`` and the like, outside fences.
+
+        Args:
+            markdown: a page of docs/, without its header.
+            path: the page's file, for messages.
+            text: the whole file, to count lines in.
 
         Raises:
             LessonError: there is no such fragment.
@@ -51,7 +56,10 @@ class Shelf:
         def replace(match: re.Match[str]) -> str:
             if any(start <= match.start() < end for start, end in fenced):
                 return match[0]
-            return self._fragment(match[1], path, markdown.count("\n", 0, match.start()) + 1)
+            line = text.count(
+                "\n", 0, text.find(markdown[: match.end()].strip()) + len(markdown[: match.end()].strip())
+            )
+            return self._fragment(match[1], path, line + 1)
 
         return _PLACEHOLDER.sub(replace, markdown)
 
@@ -82,11 +90,12 @@ class Lessons:
         root: the project's folder, which holds ``lessons/``.
         cache: the folder for caches.
         warm: run lessons in forks of a server with imports loaded, as serving wants.
+        time_limit_s: after how long a lesson is stopped.
     """
 
-    def __init__(self, root: Path, cache: Path, warm: bool) -> None:
+    def __init__(self, root: Path, cache: Path, warm: bool, time_limit_s: float = 120) -> None:
         self.root = root
-        self._runner = Runner(root, cache, warm=warm)
+        self._runner = Runner(root, cache, time_limit_s=time_limit_s, warm=warm)
         self._parsed: dict[Path, tuple[tuple[int, int], Lesson]] = {}
         self._rendered: dict[str, tuple[str, Page]] = {}
         self._ordered: tuple[tuple[object, ...], Course] | None = None

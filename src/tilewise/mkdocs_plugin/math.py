@@ -11,23 +11,28 @@ from functools import lru_cache
 from html import escape, unescape
 from xml.etree import ElementTree
 
-from tilewise.errors import LessonError
-
 _MARKED = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">(?:\\\((?P<inline>.*?)\\\)|\\\[(?P<block>.*?)\\\])</(?P=tag)>',
     re.DOTALL,
 )
 
 
-def render_math(html: str, path: str) -> str:
+class UnreadableFormula(ValueError):  # noqa: N818 - the fault is the formula
+    """A formula that cannot be read; its message quotes it."""
+
+    def __init__(self, tex: str, reason: str) -> None:
+        super().__init__(f"the formula ${tex}$ cannot be read: {reason}.")
+        self.tex = tex
+
+
+def render_math(html: str) -> str:
     """Put MathML in place of every marked formula.
 
     Args:
         html: a page's content.
-        path: the page's source, for messages.
 
     Raises:
-        LessonError: a formula cannot be read; the message quotes it.
+        UnreadableFormula: a formula cannot be read.
     """
     if "arithmatex" not in html:
         return html
@@ -35,11 +40,7 @@ def render_math(html: str, path: str) -> str:
     def replace(match: re.Match[str]) -> str:
         block = match["block"] is not None
         tex = unescape(match["block"] if block else match["inline"]).strip()
-        try:
-            drawn = to_mathml(tex, block)
-        except ValueError as error:
-            message = f"the formula ${tex}$ cannot be read: {error}"
-            raise LessonError(path, 0, message, "Write it in the TeX that latex2mathml knows.") from None
+        drawn = to_mathml(tex, block)
         tag = "div" if block else "span"
         return f'<{tag} class="tw-math" data-tex="{escape(tex)}">{drawn}</{tag}>'
 
@@ -51,7 +52,7 @@ def to_mathml(tex: str, block: bool) -> str:
     """A formula as a ``<math>`` element.
 
     Raises:
-        ValueError: the TeX cannot be read.
+        UnreadableFormula: the TeX cannot be read.
     """
     from latex2mathml.converter import convert_to_element
 
@@ -60,12 +61,13 @@ def to_mathml(tex: str, block: bool) -> str:
     except Exception as error:
         if type(error).__module__ != "latex2mathml.exceptions":  # its faults share no base class
             raise
-        raise ValueError(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()) from None
+        reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__.removesuffix("Error")).lower()
+        raise UnreadableFormula(tex, reason) from None
     for element in math.iter():  # signs come as references, which writing the tree would escape again
         element.text = unescape(element.text) if element.text else None
     unknown = [text for element in math.iter() if (text := element.text) and text.startswith("\\")]
     if unknown:
-        raise ValueError(f"{unknown[0]} is unknown.")
+        raise UnreadableFormula(tex, f"{unknown[0]} is unknown")
     rows = list(math)
     semantics = ElementTree.Element("semantics")
     for row in rows:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from mkdocs.config.base import Config
+from mkdocs.config.config_options import Type
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.livereload import LiveReloadServer
@@ -29,6 +30,7 @@ from tilewise.frontend import FrontendError, build_assets
 from tilewise.mkdocs_plugin import navigation
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings
 from tilewise.mkdocs_plugin.lessons import LAYOUT, Lessons, Shelf
+from tilewise.mkdocs_plugin.math import UnreadableFormula
 from tilewise.mkdocs_plugin.replay import Ledger, requires_versions
 from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.server import LiveServer
@@ -54,7 +56,10 @@ _DECIDING_TOO = ("pymdown-extensions", "Pygments", "latex2mathml", "mkdocs-jupyt
 
 
 class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
-    """The plugin takes no options: what there is to set stands in mkdocs.yml's own keys."""
+    """What mkdocs.yml may set below ``tilewise``."""
+
+    time_limit_s = Type(int, default=120)
+    """After how many seconds a lesson is stopped."""
 
 
 class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-call]
@@ -162,11 +167,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     @event_priority(-100)
     def on_pre_page(self, page: Page, *, config: MkDocsConfig, files: Files) -> Page:
         """Give the page MkDocs's own rendering back, which mkdocs-jupyter has replaced, or what it gave."""
-        assert self._conversions is not None
-        assert self._around is not None
-        assert self._ledger is not None
-        keep = partial(self._conversions.render, page, around=self._around, ledger=self._ledger)
-        page.render = keep  # type: ignore[method-assign]
+        page.render = partial(self._render, page)  # type: ignore[method-assign]
         return page
 
     def on_page_read_source(self, *, page: Page, config: MkDocsConfig) -> str | None:
@@ -178,9 +179,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         """Fill the course's fragments into pages of docs/."""
         if page.file.src_uri in self._loaded().pages:
             return markdown
-        path = f"{Path(config.docs_dir).name}/{page.file.src_uri}"
+        path, text = self._source(page)
         try:
-            return self._loaded().fill(markdown, path)
+            return self._loaded().fill(markdown, path, text)
         except LessonError as error:
             self._fail(error)
 
@@ -229,9 +230,35 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if self._lessons is not None:
             self._lessons.close()
         self._root = root
-        self._lessons = Lessons(root, cache, warm=self._serving)
+        self._lessons = Lessons(root, cache, warm=self._serving, time_limit_s=self.config.time_limit_s)
         self._conversions = Conversions(cache / "pages")
         self._templates = KeptTemplates(cache / "templates")
+
+    def _render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
+        assert self._conversions is not None
+        assert self._around is not None
+        assert self._ledger is not None
+        try:
+            self._conversions.render(page, config, files, self._around, self._ledger)
+        except UnreadableFormula as error:
+            path, text = self._source(page)
+            before, found, _ = text.partition(error.tex)
+            self._fail(
+                LessonError(
+                    path,
+                    before.count("\n") + 1 if found else 0,
+                    str(error),
+                    "Write it in TeX that latex2mathml knows.",
+                )
+            )
+
+    def _source(self, page: Page) -> tuple[str, str]:
+        """The file that an author edits for a page, as messages name it, and its text."""
+        shelf = self._loaded()
+        if page.file.src_uri in shelf.pages:
+            lesson = shelf.course.lesson(_id(page.file.src_uri))
+            return lesson.path, lesson.text
+        return f"docs/{page.file.src_uri}", page.file.content_string
 
     def _loaded(self) -> Shelf:
         assert self._shelf is not None

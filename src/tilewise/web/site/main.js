@@ -4,12 +4,13 @@
 
 import { loadFigures } from "./figures.js";
 import { labelTabsForPrint } from "./tabs.js";
+import { copyFormulas } from "./formulas.js";
 import { pairLines } from "./pairs.js";
 import { placeNotes } from "./sidenotes.js";
 import { revealTargets } from "./reveal.js";
 import { scrollableRegions } from "./regions.js";
 
-const parts = [loadFigures, labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
+const parts = [copyFormulas, loadFigures, labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
 
 /** Start every part on the page shown now, and stop what the page before had started. */
 let stop = new AbortController();

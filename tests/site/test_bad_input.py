@@ -1,0 +1,188 @@
+"""What is wrong with a lesson is said once, with its place, and the last good site stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sites import Serving, edit
+
+LESSON = "lessons/part_1/lesson_02.py"
+MkDocs = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def mkdocs(project: Path, tmp_path: Path, web_cache: Path) -> MkDocs:
+    """Runs mkdocs in the project as an author would."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        from sites import link_assets
+
+        link_assets(web_cache, tmp_path / "cache")
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("mkdocs")), *arguments],
+            cwd=project,
+            env={**os.environ, "TILEWISE_CACHE": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def append(project: Path, code: str) -> None:
+    path = project / LESSON
+    path.write_text(path.read_text(encoding="utf-8") + f"\n\n# %%\n{code}\n", encoding="utf-8")
+
+
+def last_line(project: Path) -> int:
+    return (project / LESSON).read_text(encoding="utf-8").rstrip("\n").count("\n") + 1
+
+
+def test_a_strict_build_of_a_good_project_says_nothing_but_that_it_is_done(
+    mkdocs: MkDocs, project: Path
+) -> None:
+    done = mkdocs("build", "--strict")
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    assert "Material for MkDocs" not in done.stderr
+    for name in ("lesson_01/index.html", "lesson_01/lesson_01.py", "lesson_01/lesson_01.ipynb"):
+        assert (project / "site" / "lessons" / "part_1" / name).is_file()
+
+
+def test_a_failing_lesson_stops_the_build_at_its_own_line_without_a_traceback(
+    mkdocs: MkDocs, project: Path
+) -> None:
+    append(project, "raise ValueError('wrong on purpose')")
+    done = mkdocs("build")
+    assert done.returncode != 0
+    assert f"{LESSON}:{last_line(project)}: ValueError: wrong on purpose" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "mkdocs_plugin" not in done.stderr + done.stdout
+
+
+def test_every_broken_lesson_is_named_in_one_go(mkdocs: MkDocs, project: Path) -> None:
+    other = project / "lessons/part_1/lesson_03.py"
+    append(project, "1 / 0")
+    other.write_text(other.read_text(encoding="utf-8") + "\n\n# %%\nunknown_name\n", encoding="utf-8")
+    said = mkdocs("build").stderr
+    assert f"{LESSON}:{last_line(project)}: ZeroDivisionError" in said
+    assert "lessons/part_1/lesson_03.py:" in said
+    assert "NameError" in said
+
+
+def test_a_build_that_fails_leaves_the_site_of_the_build_before(mkdocs: MkDocs, project: Path) -> None:
+    assert mkdocs("build").returncode == 0
+    page = project / "site/lessons/part_1/lesson_02/index.html"
+    before = page.read_bytes()
+    append(project, "1 / 0")
+    assert mkdocs("build").returncode != 0
+    assert page.read_bytes() == before
+
+
+def test_an_unknown_fragment_is_named_with_its_line(mkdocs: MkDocs, project: Path) -> None:
+    (project / "docs" / "index.md").write_text("# Course\n\n{{ course.mpa }}\n", encoding="utf-8")
+    done = mkdocs("build")
+    assert done.returncode != 0
+    assert 'docs/index.md:3: there is no "course.mpa".' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_formula_that_cannot_be_read_is_quoted(mkdocs: MkDocs, project: Path) -> None:
+    edit(project / LESSON, "$n = 2$", r"$n = \unheard$")
+    done = mkdocs("build")
+    assert done.returncode != 0
+    assert rf"{LESSON}:8: the formula $n = \unheard$ cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def unknown_key(path: Path) -> None:
+    edit(path, "# title:", "# tilte:")
+
+
+def broken_yaml(path: Path) -> None:
+    edit(path, "# needs: [", "# needs: [[")
+
+
+def syntax_error(path: Path) -> None:
+    path.write_text(path.read_text(encoding="utf-8") + "\n\n# %%\ndef broken(:\n", encoding="utf-8")
+
+
+def endless_loop(path: Path) -> None:
+    path.write_text(path.read_text(encoding="utf-8") + "\n\n# %%\nwhile True:\n    pass\n", encoding="utf-8")
+
+
+def leaves_python(path: Path) -> None:
+    path.write_text(
+        path.read_text(encoding="utf-8") + "\n\n# %%\nimport sys\n\nsys.exit(3)\n", encoding="utf-8"
+    )
+
+
+def not_utf_8(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\n# %% [markdown]\n# caf\xe9\n")
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def same_title(path: Path) -> None:
+    edit(path, "# title: Synthetic lesson 2", "# title: Synthetic lesson 1")
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+def renamed(path: Path) -> None:
+    path.rename(path.with_name("another.py"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (unknown_key, f"{LESSON}:2:"),
+        (broken_yaml, f"{LESSON}:"),
+        (syntax_error, f"{LESSON}:"),
+        (endless_loop, f"{LESSON}:"),
+        (leaves_python, f"{LESSON}:"),
+        (not_utf_8, f"{LESSON}:"),
+        (emptied, f"{LESSON}:1:"),
+        (same_title, f"{LESSON}:2:"),
+        (deleted, "mkdocs.yml:"),
+        (renamed, "mkdocs.yml:"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_serving_outlives_bad_input(
+    serving: Serving, project: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    edit(project / "mkdocs.yml", "  - tilewise\n", "  - tilewise:\n      time_limit_s: 3\n")
+    path = project / LESSON
+    good = serving.build()
+    assert not good.failure
+    content = path.read_bytes()
+    spoil(path)
+    bad = serving.build()
+    assert bad.failure
+    assert bad.warnings[0].startswith(f"ERROR {said}"), bad.warnings
+    assert bad.files == good.files
+    path.with_name("another.py").unlink(missing_ok=True)
+    path.write_bytes(content)
+    repaired = serving.build()
+    assert not repaired.failure
+    assert repaired == good
+
+
+def test_ten_megabytes_of_output_are_cut_and_said(serving: Serving, project: Path) -> None:
+    append(project, "print('x' * 10_000_000)")
+    built = serving.build()
+    assert not built.failure
+    page = built.files["lessons/part_1/lesson_02/index.html"]
+    assert len(page) < 1_500_000
+    assert b"cut here" in page
