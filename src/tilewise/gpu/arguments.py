@@ -24,7 +24,10 @@ GRID_LIMITS: Dim3 = (2**31 - 1, 65_535, 65_535)
 BLOCK_LIMITS: Dim3 = (1024, 1024, 64)
 THREADS_LIMIT = 1024
 SHARED_BYTES_LIMIT = 232_448
-"""227 KiB, the most that any GPU so far gives a block; the GPU at hand may give less, and then says so."""
+"""Of a block, 227 KiB: the most that any GPU so far gives; the one at hand may give less and says so."""
+
+STATIC_SHARED_LIMIT = 48 * 1024
+"""Bytes that `__shared__` variables of a fixed size may take together."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,24 @@ def check_launch(
     return blocks, threads, size
 
 
+def check_shared(kernel: str, static_bytes: int, dynamic_bytes: int, limit: int = SHARED_BYTES_LIMIT) -> None:
+    """Whether a block's shared memory fits, now that a compiler has said how much is static.
+
+    Raises:
+        KernelError: the static part or the sum is beyond the limit.
+    """
+    if static_bytes > STATIC_SHARED_LIMIT:
+        raise KernelError(
+            f'kernel "{kernel}" declares {static_bytes} bytes of __shared__ variables; at most '
+            f"{STATIC_SHARED_LIMIT} may be static. Use extern __shared__ and shared_bytes=."
+        )
+    if static_bytes + dynamic_bytes > limit:
+        raise KernelError(
+            f'kernel "{kernel}": shared_bytes={dynamic_bytes} and {static_bytes} bytes of __shared__ '
+            f"variables are more than the {limit} that a block can have. Use a smaller tile."
+        )
+
+
 def is_device_array(value: object) -> bool:
     """Whether a value is another package's array in a GPU's memory."""
     return not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__")
@@ -164,7 +185,7 @@ def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
         raise _wrong(
             kernel,
             one,
-            f"is a {type(value).__name__}",
+            f"is of type {type(value).__name__}",
             "Pass a structured NumPy array of size 1 with its fields",
         )
     if isinstance(value, np.generic):
@@ -178,7 +199,9 @@ def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
         return value
     if isinstance(value, bool | int | float):
         return _number(kernel, one, one.dtype, value)
-    raise _wrong(kernel, one, f"is a {type(value).__name__}, and {one.ctype} is a number", "Pass a number")
+    raise _wrong(
+        kernel, one, f"is of type {type(value).__name__}, and {one.ctype} is a number", "Pass a number"
+    )
 
 
 def _check_array(kernel: str, one: Parameter, value: Any) -> None:
@@ -191,7 +214,7 @@ def _check_array(kernel: str, one: Parameter, value: Any) -> None:
         writable = not interface["data"][1]
     else:
         raise _wrong(
-            kernel, one, f"is a {type(value).__name__}, and {one.ctype} is a pointer", "Pass an array"
+            kernel, one, f"is of type {type(value).__name__}, and {one.ctype} is a pointer", "Pass an array"
         )
     if one.dtype is not None and dtype != one.dtype:
         bits = " (the bits of bf16)" if "bfloat16" in one.ctype else ""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewise.cases import Dim3
-from tilewise.gpu.arguments import Argument, Parameter, is_device_array
+from tilewise.gpu.arguments import Argument, Parameter, check_shared, is_device_array
 from tilewise.gpu.kernel_source import KernelError
 
 PRELUDE = """\
@@ -28,7 +28,7 @@ PRELUDE = """\
 """
 """NVRTC has no <math.h>; the simulator defines the same two."""
 
-STATIC_LIMIT_BYTES = 48 * 1024
+DYNAMIC_DEFAULT_BYTES = 48 * 1024
 """Above this a kernel must be told how much dynamic shared memory it may get."""
 
 
@@ -73,7 +73,7 @@ def launch(
     """
     cupy = importlib.import_module("cupy")
     try:
-        if shared_bytes > STATIC_LIMIT_BYTES:
+        if shared_bytes > DYNAMIC_DEFAULT_BYTES:
             _allow_shared(cupy, function, kernel, shared_bytes)
         on_device: dict[tuple[int, int], Any] = {}
         passed = [
@@ -153,12 +153,7 @@ def _from_module(code: str, name: str, options: tuple[str, ...]) -> Any:
 
 def _allow_shared(cupy: Any, function: Any, kernel: str, shared_bytes: int) -> None:
     most = int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
-    static = int(function.shared_size_bytes)
-    if shared_bytes + static > most:
-        raise KernelError(
-            f'kernel "{kernel}": shared_bytes={shared_bytes} and {static} bytes of its own are more than the '
-            f"{most} that this GPU gives a block. Use a smaller tile."
-        )
+    check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
     function.max_dynamic_shared_size_bytes = shared_bytes
 
 

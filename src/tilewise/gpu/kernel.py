@@ -21,6 +21,7 @@ from tilewise.gpu.arguments import (
     Parameter,
     check_arguments,
     check_launch,
+    check_shared,
     is_device_array,
     parameter,
 )
@@ -277,12 +278,14 @@ class Kernel:
         from tilewise import simulator
 
         module = simulator.compile_kernel(self.preprocessed, options=self.options, origin=self.origin)
+        entry = module.kernels[self.name]
+        check_shared(self.name, entry.program.shared_bytes, shared_bytes)
         host = [
             cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
             for one, value in zip(self.parameters, arguments, strict=True)
         ]
         run = simulator.launch(
-            module.kernels[self.name],
+            entry,
             host,
             grid=grid,
             block=block,

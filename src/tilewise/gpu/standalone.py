@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewise.cases import POISON_BYTE, Array, Recipe, Scalar
 from tilewise.gpu.arguments import Parameter, check_arguments
-from tilewise.gpu.cupy_backend import STATIC_LIMIT_BYTES
+from tilewise.gpu.cupy_backend import DYNAMIC_DEFAULT_BYTES
 from tilewise.gpu.kernel import Launch
 from tilewise.gpu.kernel_source import KernelError
 
@@ -63,7 +63,7 @@ def _body(launch: Launch) -> list[str]:
         lines = [f'kernel = cupy.RawModule(code=SOURCE, {options}).get_function("{kernel.name}")']
     else:
         lines = [f'kernel = cupy.RawKernel(SOURCE, "{kernel.name}", {options})']
-    if launch.shared_bytes > STATIC_LIMIT_BYTES:
+    if launch.shared_bytes > DYNAMIC_DEFAULT_BYTES:
         lines.append(f"kernel.max_dynamic_shared_size_bytes = {launch.shared_bytes}")
     names = []
     for one in kernel.parameters:
