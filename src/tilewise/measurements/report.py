@@ -40,6 +40,8 @@ def report(experiment: Experiment) -> Measurement:
     archive = Archive(experiment.root)
     timed, notes, name_here = _here(experiment)
     record = archive.record(experiment.name, name_here)
+    if name_here is not None:
+        notes.insert(0, compared(name_here, record.provenance["device"] if record else None))
     stale = staleness(experiment, record)
     if stale and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(stale.why, stale.repair)
@@ -73,6 +75,21 @@ def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
     return None
 
 
+def compared(here: str, recorded: str | None) -> str:
+    """Why times here may differ from the recorded ones, one sentence from the device table."""
+    if recorded is None or recorded == here:
+        return f"Here: {here}{', the device of the record' if recorded else ''}."
+    own, other = device(here), device(recorded)
+    if own is None or other is None:
+        return f"Here: {here}; recorded on {recorded}. One of them is not in the device table."
+    memory = own.memory_gb_per_s / other.memory_gb_per_s
+    rate = own.peak_tflop_per_s() / other.peak_tflop_per_s()
+    return (
+        f"Here: {here}, which by its maker has {memory:.2f} times the memory bandwidth and {rate:.2f} times the "
+        f"fp32 rate of {recorded}."
+    )
+
+
 def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]:
     """Times on this machine's GPU, what was odd, and its name; nothing where there is none."""
     if not gpu_here():
@@ -81,8 +98,7 @@ def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]
 
     made = run_bench(experiment, GLANCE, lambda line: print(line, file=sys.stderr, flush=True))
     name = device_name()
-    notes = [f"Here: {name}.", *made.notes]
-    return made.rows, notes, name
+    return made.rows, list(made.notes), name
 
 
 def assemble(

@@ -1,0 +1,97 @@
+"""The GPU's state as ``nvidia-smi`` says it, what is odd about it, and what a record keeps of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import fake_gpu
+import pytest
+
+from tilewise.gpu.ceilings import PROBE_BYTES, ceilings_from
+from tilewise.gpu.device import State, gpu_fault, gpu_here, others_computing, state
+from tilewise.gpu.timing import summary
+from tilewise.measurements.bench import _oddities
+from tilewise.measurements.provenance import provenance
+from tilewise.models import Ceilings
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tool on the path that prints what the test puts into ``answer``, and fails where that is missing."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f'#!/bin/sh\ncat "{tmp_path}/answer"\n', encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path / "answer"
+
+
+def test_clocks_power_and_heat_are_read(nvidia_smi: Path) -> None:
+    nvidia_smi.write_text("1755, 2619, 700.00, 51, 580.159.04, 0x0000000000000024\n")
+    assert state() == State(
+        1755.0, 2619.0, 700.0, 51.0, "580.159.04", "the power cap and its temperature (software)"
+    )
+
+
+def test_what_the_driver_does_not_say_is_none(nvidia_smi: Path) -> None:
+    nvidia_smi.write_text("1755, [N/A], [Not Supported], 51, 580.159.04, 0x0000000000000001\n")
+    assert state() == State(1755.0, None, None, 51.0, "580.159.04", None)
+    nvidia_smi.unlink()
+    assert state() == State()
+    assert others_computing() is None
+
+
+def test_other_processes_on_the_gpu_are_counted(nvidia_smi: Path) -> None:
+    nvidia_smi.write_text(f"{os.getpid()}\n4242\n")
+    assert others_computing() == 1
+
+
+def test_without_cupy_there_is_no_gpu_and_a_build_never_uses_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewise.gpu.device.find_spec", lambda name: None)
+    assert gpu_fault() == "CuPy is not installed."
+    monkeypatch.undo()
+    fake_gpu.install(monkeypatch, fake_gpu.FakeGpu())
+    assert gpu_here()
+    monkeypatch.setenv("TILEWISE_BUILD", "1")
+    assert not gpu_here()
+
+
+def test_a_clock_that_falls_and_a_wide_spread_are_noted() -> None:
+    timings = [summary("steady", [10.0] * 5), summary("wild", [10.0, 10.0, 10.0, 20.0, 20.0])]
+    notes = _oddities(
+        "n = 8", timings, State(sm_clock_mhz=1980.0), State(1200.0, throttled_by="the power cap")
+    )
+    assert notes == [
+        "wild at n = 8: p20 and p80 lie 100% of the median apart.",
+        "At n = 8 the SM clock fell from 1980 to 1200 MHz.",
+        "At n = 8 the clock was held down by the power cap.",
+    ]
+    assert _oddities("n = 8", timings[:1], State(sm_clock_mhz=1980.0), State(1965.0)) == []
+
+
+def test_ceilings_are_the_best_of_the_probes_and_units_times_clock() -> None:
+    times = {"copy": 700.0, "memcpy": 710.0, "write": 330.0, "read": 340.0, "fma": 1000.0, "launch": 2.9}
+    timings = {name: summary(name, [time]) for name, time in times.items()}
+    found = ceilings_from(timings, 132 * 64 * 256, "NVIDIA H100 80GB HBM3", 1830.0)
+    assert found.memory_gb_per_s == round(PROBE_BYTES / 330.0 / 1e3, 2)
+    assert found.probes["copy_gb_per_s"] == round(2 * PROBE_BYTES / 700.0 / 1e3, 2)
+    assert found.tflop_per_s["bf16_matrix"] == pytest.approx(989.4, abs=0.1)
+    assert found.tflop_per_s["fp32"] == found.probes["fp32_tflop_per_s"]
+    assert found.launch_us == 2.9
+    unknown = ceilings_from(timings, 1, "NVIDIA GeForce RTX 3060", 1800.0)
+    assert list(unknown.tflop_per_s) == ["fp32"], "an unknown device is measured, not guessed"
+
+
+def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_gpu.install(monkeypatch, fake_gpu.FakeGpu())
+    properties = {"name": b"NVIDIA H200", "uuid": b"secret", "multiProcessorCount": 132}
+    made = provenance(
+        "NVIDIA H200", properties, State(driver="580.1"), Ceilings(1.0, {}), ["odd"], "2026-11-21"
+    )
+    text = json.dumps(made)
+    for private in ("secret", os.uname().nodename, str(Path.home()), str(Path.cwd())):
+        assert private not in text
+    assert made["versions"]["cupy"] == "14.2.0"
+    assert made["versions"]["cuda_runtime"] == "13.0"
+    assert (made["date"], made["sm_count"], made["l2_bytes"]) == ("2026-11-21", 132, None)
