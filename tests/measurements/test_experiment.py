@@ -206,7 +206,7 @@ def test_a_sentence_says_how_this_gpu_differs_from_the_recorded_one() -> None:
     assert compared(h100, None) == "Here: NVIDIA H100 80GB HBM3."
     assert compared(h100, h100) == "Here: NVIDIA H100 80GB HBM3, the device of the record."
     assert compared(h200, h100) == (
-        "Here: NVIDIA H200, which by its maker has 1.43 times the memory bandwidth and 1.00 times the fp32 rate "
-        "of NVIDIA H100 80GB HBM3."
+        "Here: NVIDIA H200, which by its maker has 1.43 times the memory bandwidth and 1.00 times the fp32 "
+        "rate of NVIDIA H100 80GB HBM3."
     )
     assert compared("NVIDIA GeForce RTX 3060", h100).endswith("One of them is not in the device table.")

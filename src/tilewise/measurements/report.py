@@ -85,8 +85,8 @@ def compared(here: str, recorded: str | None) -> str:
     memory = own.memory_gb_per_s / other.memory_gb_per_s
     rate = own.peak_tflop_per_s() / other.peak_tflop_per_s()
     return (
-        f"Here: {here}, which by its maker has {memory:.2f} times the memory bandwidth and {rate:.2f} times the "
-        f"fp32 rate of {recorded}."
+        f"Here: {here}, which by its maker has {memory:.2f} times the memory bandwidth and {rate:.2f} times "
+        f"the fp32 rate of {recorded}."
     )
 
 
