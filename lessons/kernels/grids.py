@@ -271,10 +271,10 @@ show(
 # %% [markdown]
 # ## Measure
 #
-# Two sizes: a screen of 1,920 by 1,080, whose arrays fit into the memory on the chip itself, and
-# 8,192 by 8,192, whose arrays do not. The bound is 8 bytes a pixel, once in and once out. If a
-# piece had to come from device memory every time, standing would cost {{ pieces.ratio | .0f }}
-# times as much; if it stays near until the neighbours have used it, less. The record decides.
+# Two sizes: the screen of 1,920 by 1,080, and 8,192 by 8,192 with some thirty times as many pixels.
+# The bound is 8 bytes a pixel, once in and once out. If a piece had to come from device memory
+# every time, standing would cost {{ pieces.ratio | .0f }} times as much; if it stays near until the
+# neighbours have used it, less. The record decides.
 
 # %% fold="Code of the measurement"
 from tilewise import measure

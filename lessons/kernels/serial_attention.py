@@ -16,10 +16,10 @@
 # %% [markdown]
 # ## Picking a row, softly
 #
-# A classifier multiplies its input with one row of weights for each class, and softmax makes of the
-# results probabilities. Attention does the same with keys in place of classes: a query asks, every
-# key answers with a logit. Then it does not pick the likeliest class but averages one value row for
-# each key, with the probabilities as weights. As arrays, that is three lines.
+# A classifier multiplies its input with one row of weights for each class, and softmax makes the
+# results into probabilities. Attention does the same with keys in place of classes: a query asks,
+# every key answers with a logit. Then it does not pick the likeliest class but averages one value
+# row for each key, with the probabilities as weights. As arrays, that is three lines.
 #
 # ??? definition "Attention"
 #     For each query, a weighted mean of the value rows, with weights that say how well the query
@@ -43,7 +43,7 @@
 
 # %% [markdown]
 # $$
-# S = \text{scale} \cdot Q K^\top, \qquad P_{ij} = \frac{e^{S_{ij} - m_i}}{\sum_{j'} e^{S_{ij'} - m_i}}, \qquad O = P V
+# S = \text{scale} \cdot Q K^\top, \qquad P_{ij} = \frac{e^{S_{ij} - m_i}}{\sum_{l} e^{S_{il} - m_i}}, \qquad O = P V
 # $$
 #
 # $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token; $S$ and $P$ are $N \times N$.
@@ -282,13 +282,13 @@ show(Table(["nest", "loop", "what a pass needs from the others", "independent"],
 # %%
 NO_K_LOOP = Kernel(r"""
 extern "C" __global__
-void scores(const float* Q, const float* K, float* S,
-            int N, int d, float scale) {
+void scores_without_k(const float* Q, const float* K, float* S,
+                      int N, int d, float scale) {
     int k = blockIdx.x * blockDim.x + threadIdx.x;
     int j = blockIdx.y * blockDim.y + threadIdx.y;
     int i = blockIdx.z * blockDim.z + threadIdx.z;
     if (i >= N || j >= N || k >= d) return;
-    S[i * N + j] += Q[i * d + k] * K[j * d + k] * scale;  // hazard: d threads change one place
+    S[i * N + j] += Q[i * d + k] * K[j * d + k] * scale;  // hazard: d threads, one place
 }
 """)
 
@@ -310,12 +310,12 @@ assert not right.any(), "a contraction spread over threads came out right by luc
 # loops over `i` and `j` become two axes, with `j` on x since $S$ is stored row by row. The loop
 # over `k` stays.[^draft]
 #
+# [^order]: Between launches the order is safe: the three kernels stand in one stream, and each
+#     starts when the one before it has ended.
+#
 # [^draft]: Where the sources differ: the draft says that splitting into blocks removes a loop and
 #     brings in `threadIdx`. It takes both numbers, `blockIdx` for the block and `threadIdx` for the
 #     place inside it, and a loop that is independent.
-#
-# [^order]: Between launches the order is safe: the three kernels stand in one stream, and each
-#     starts when the one before it has ended.
 
 
 # %% tab="Pseudocode"
