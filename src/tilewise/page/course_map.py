@@ -17,23 +17,32 @@ from tilewise.page.layout import Layout
 _BOX = (158, 52)
 _GAP = (18, 40)
 _DOT = 7
-_DOT_GAP = (30, 26)
 _LINE_CHARACTERS = 21
 
 
 @dataclass(frozen=True)
 class _Drawing:
-    """Measures of one form of the map, in px."""
+    """Measures of one form of the map, in px; ``breadth`` lies within a row, ``depth`` leads to the next."""
 
-    width: float
-    height: float
-    gap_x: float
-    gap_y: float
-    margin: float
+    breadth: float
+    depth: float
+    gap: float
+    """Between neighbours of a row."""
+    stride: float
+    """Between rows."""
+    pass_by: float
+    """What a line needs that passes a row without ending there."""
+    across: bool
+    """Whether the map grows from left to right rather than downwards."""
+
+    def point(self, beside: float, along: float) -> tuple[float, float]:
+        """A point in x and y from its place within a row and its place from the first row on."""
+        return (along, beside) if self.across else (beside, along)
 
 
-_LARGE = _Drawing(*_BOX, *_GAP, 6)
-_SMALL = _Drawing(2 * _DOT, 2 * _DOT, _DOT_GAP[0] - 2 * _DOT, _DOT_GAP[1] - 2 * _DOT, 4)
+_LARGE = _Drawing(_BOX[0], _BOX[1], _GAP[0], _GAP[1], 0, across=False)
+_SMALL = _Drawing(2 * _DOT, 2 * _DOT, 8, 16, 0, across=True)
+_MARGIN = 6.0
 
 
 def course_map(course: Course, lesson_id: str | None = None, layout: Layout | None = None) -> str:
@@ -53,9 +62,8 @@ def course_map(course: Course, lesson_id: str | None = None, layout: Layout | No
     shown = [lesson.id for lesson in course.lessons if not lesson.header.draft]
     needs = {name: _direct(course, name) for name in shown}
     form = _LARGE if lesson_id is None else _SMALL
-    places = _places(_rows(shown, needs), needs, form)
-    width = max((x + form.width for x, _ in places.values()), default=0) + form.margin
-    height = max((y + form.height for _, y in places.values()), default=0) + form.margin
+    grid = _Grid.of(shown, needs, form)
+    width, height = form.point(grid.breadth, grid.depth)
     kinds = _kinds(course, lesson_id)
     parts = [
         f'<nav class="tw-map tw-map-{"small" if lesson_id else "large"}" aria-label="Course map">',
@@ -67,11 +75,11 @@ def course_map(course: Course, lesson_id: str | None = None, layout: Layout | No
     for name in shown:
         for need in needs[name]:
             lit = " tw-map-edge-lit" if lesson_id is not None and {name, need} <= {lesson_id, *kinds} else ""
-            parts.append(f'<path class="tw-map-edge{lit}" d="{_line(places[need], places[name], form)}"/>')
+            parts.append(f'<path class="tw-map-edge{lit}" d="{grid.line(need, name)}"/>')
     parts.append("</g>")
     for name in shown:
         parts.append(
-            _node(course, name, places[name], where.href(lesson_id, name), kinds.get(name, ""), form)
+            _node(course, name, grid.corner(name), where.href(lesson_id, name), kinds.get(name, ""), form)
         )
     return "\n".join([*parts, "</svg>", "</nav>"])
 
@@ -101,32 +109,80 @@ def _rows(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[list
     return rows
 
 
-def _places(
-    rows: Sequence[Sequence[str]], needs: Mapping[str, Sequence[str]], form: _Drawing
-) -> dict[str, tuple[float, float]]:
-    """The upper left corner of each node; in a row, nodes stand in the order of what they need."""
-    widest = max((len(row) for row in rows), default=1)
-    step = form.width + form.gap_x
-    places: dict[str, tuple[float, float]] = {}
-    for depth, row in enumerate(rows):
+@dataclass(frozen=True)
+class _Grid:
+    """Where nodes stand and lines pass; a line that crosses rows gets a place of its own in each."""
 
-        def wanted(name: str) -> float:
-            above = [places[need][0] for need in needs[name]]
-            return sum(above) / len(above) if above else 0.0
+    form: _Drawing
+    row_of: Mapping[str, int]
+    """The row of each lesson."""
+    beside: Mapping[tuple[int, str], float]
+    """By row and lesson, or passing line ``need>lesson``: the middle of its place within the row."""
+    breadth: float
+    depth: float
 
-        ordered = sorted(row, key=lambda name: (wanted(name), row.index(name)))
-        left = form.margin + (widest - len(row)) * step / 2
-        y = form.margin + depth * (form.height + form.gap_y)
-        for at, name in enumerate(ordered):
-            places[name] = (round(left + at * step, 1), y)
-    return places
+    @staticmethod
+    def of(shown: Sequence[str], needs: Mapping[str, Sequence[str]], form: _Drawing) -> _Grid:
+        """Lay a course out."""
+        rows = [list(row) for row in _rows(shown, needs)]
+        row_of = {name: at for at, row in enumerate(rows) for name in row}
+        above: dict[tuple[int, str], list[str]] = {}
+        for name in shown:
+            for need in needs[name]:
+                line = f"{need}>{name}"
+                passed = range(row_of[need] + 1, row_of[name])
+                for at in passed:
+                    rows[at].append(line)
+                    above.setdefault((at, line), []).append(line if at > passed[0] else need)
+                above.setdefault((row_of[name], name), []).append(line if passed else need)
+        beside: dict[tuple[int, str], float] = {}
+        for at, row in enumerate(rows):
 
+            def wanted(entry: str, at: int = at) -> float:
+                found = [beside[at - 1, other] for other in above.get((at, entry), ())]
+                return sum(found) / len(found) if found else 0.0
 
-def _line(start: tuple[float, float], end: tuple[float, float], form: _Drawing) -> str:
-    x1, y1 = start[0] + form.width / 2, start[1] + form.height
-    x2, y2 = end[0] + form.width / 2, end[1]
-    bend = form.gap_y * 0.6
-    return f"M{x1:g} {y1:g}C{x1:g} {y1 + bend:g} {x2:g} {y2 - bend:g} {x2:g} {y2:g}"
+            ordered = sorted(row, key=lambda entry: (wanted(entry), row.index(entry)))
+            sizes = [form.pass_by if ">" in entry else form.breadth for entry in ordered]
+            edge = -(sum(sizes) + form.gap * (len(sizes) - 1)) / 2
+            for entry, size in zip(ordered, sizes, strict=True):
+                beside[at, entry] = edge + size / 2
+                edge += size + form.gap
+        left = min((middle - form.breadth / 2 for middle in beside.values()), default=0.0) - _MARGIN
+        moved = {key: round(middle - left, 1) for key, middle in beside.items()}
+        breadth = max((middle + form.breadth / 2 for middle in moved.values()), default=0.0) + _MARGIN
+        depth = 2 * _MARGIN + len(rows) * form.depth + max(len(rows) - 1, 0) * form.stride
+        return _Grid(form, row_of, moved, round(breadth, 1), depth)
+
+    def _along(self, row: int) -> float:
+        """Where a row begins."""
+        return _MARGIN + row * (self.form.depth + self.form.stride)
+
+    def corner(self, name: str) -> tuple[float, float]:
+        """The upper left corner of a node."""
+        row = self.row_of[name]
+        return self.form.point(round(self.beside[row, name] - self.form.breadth / 2, 1), self._along(row))
+
+    def line(self, need: str, name: str) -> str:
+        """The path from a need to a lesson: curves between rows, straight through them."""
+        first, last = self.row_of[need], self.row_of[name]
+        x, y = self.form.point(self.beside[first, need], self._along(first) + self.form.depth)
+        parts = [f"M{x:g} {y:g}"]
+        at = self.beside[first, need]
+        for row in range(first + 1, last + 1):
+            to = self.beside[row, name if row == last else f"{need}>{name}"]
+            start, end = self._along(row) - self.form.stride, self._along(row)
+            bend = self.form.stride * 0.6
+            points = [(at, start + bend), (to, end - bend), (to, end)]
+            parts.append("C" + " ".join(self._text(point) for point in points))
+            if row < last:
+                parts.append(f"L{self._text((to, end + self.form.depth))}")
+            at = to
+        return "".join(parts)
+
+    def _text(self, point: tuple[float, float]) -> str:
+        x, y = self.form.point(*point)
+        return f"{x:g} {y:g}"
 
 
 def _node(course: Course, name: str, place: tuple[float, float], href: str, kind: str, form: _Drawing) -> str:
@@ -139,13 +195,13 @@ def _node(course: Course, name: str, place: tuple[float, float], href: str, kind
         inside = f'<circle cx="{x + _DOT:g}" cy="{y + _DOT:g}" r="{_DOT - 1}"/>'
     else:
         lines = _wrapped(title)
-        first = y + form.height / 2 - (len(lines) - 1) * 8 + 4.5
+        first = y + form.depth / 2 - (len(lines) - 1) * 8 + 4.5
         spans = "".join(
-            f'<tspan x="{x + form.width / 2:g}" y="{first + at * 16:g}">{escape(line, quote=False)}</tspan>'
+            f'<tspan x="{x + form.breadth / 2:g}" y="{first + at * 16:g}">{escape(line, quote=False)}</tspan>'
             for at, line in enumerate(lines)
         )
         inside = (
-            f'<rect x="{x:g}" y="{y:g}" width="{form.width:g}" height="{form.height:g}" rx="6"/>'
+            f'<rect x="{x:g}" y="{y:g}" width="{form.breadth:g}" height="{form.depth:g}" rx="6"/>'
             f'<text text-anchor="middle" font-size="13" fill="currentColor">{spans}</text>'
         )
     target = escape(href)
