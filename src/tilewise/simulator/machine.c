@@ -73,11 +73,12 @@ typedef struct {
     Access *accesses; s64 n_accesses, cap_accesses, max_trace_steps;
     char *printed; s64 n_printed, cap_printed;
     s32 sm_count; s32 used_clock; s32 stop_line; s32 pad;
+    const u8 *owners;             // of each byte of shared memory: its variable's number from 1, 0 between variables
 } Launch;
 
 typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line; u32 read_warps; u32 read_atomic; } Shadow;
 
-enum { LANE_RUNNING, LANE_PARKED, LANE_EXITED };
+enum { LANE_RUNNING, LANE_PARKED, LANE_WAITING, LANE_EXITED };  // parked at a barrier, waiting for lanes of its warp
 
 typedef struct {
     u32 *file;
@@ -89,7 +90,7 @@ typedef struct {
     s32 bar_id[32], bar_count[32], bar_pc[32], bar_line[32];
     u32 vc[32];          // vector clock: what this warp knows of every other
     u64 issued;
-    s32 done;
+    s32 done, forced;    // forced: the next instruction that waits for lanes goes on without them
 } Warp;
 #define MAX_DEPTH 64
 
@@ -101,6 +102,8 @@ typedef struct {
     s32 block, block_x, block_y, block_z;
     s32 interval;
     s32 stop;
+    s32 came[16];        // threads that arrived at a barrier without waiting (bar.arrive)
+    u32 came_vc[16][32]; // and what their warps knew
 } Block;
 
 static inline f32 as_f32(u32 v) { f32 r; memcpy(&r, &v, 4); return r; }
@@ -293,13 +296,15 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
     }
     if (space == SPACE_SHARED) {
         *index = (s64)address;
-        if (address + (u64)size <= (u64)L->shared_bytes) return B->shared + address;
+        if (address < (u64)L->shared_bytes && address + (u64)size <= (u64)L->shared_bytes && L->owners[address] &&
+            L->owners[address] == L->owners[address + (u64)size - 1]) return B->shared + address;
     } else if (space == SPACE_LOCAL) {
         if (address + (u64)size <= (u64)L->local_bytes) return B->local + ((s64)(w * 32 + lane)) * L->local_bytes + address;
     } else {
         u64 k = (address - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
         if (address >= GLOBAL_BASE - (1ull << (GLOBAL_SHIFT - 1)) && k < (u64)L->n_buffers) {
             s64 offset = (s64)(address - GLOBAL_BASE - (k << GLOBAL_SHIFT));
+            if (L->buffers[k].id < 0) *found = SPACE_CONST;  // the launch's parameters
             *buffer = L->buffers[k].id; *index = offset;
             if (offset >= 0 && (u64)offset + (u64)size <= L->buffers[k].size) {
                 if (kind != KIND_LOAD && !L->buffers[k].writable) {
@@ -345,7 +350,7 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
                 if (in->flags & SIGNED) bits = size == 1 ? (u64)(s64)(s8)bits : size == 2 ? (u64)(s64)(s16)bits : size == 4 ? (u64)(s64)(s32)bits : bits;
                 if (in->c == 8) REG64(in->d[v])[l] = bits; else REG(in->d[v])[l] = (u32)bits;
             } else {
-                bits = size == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
+                bits = in->c == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
                 if (p) put(p + v * size, bits, size);
             }
             if (L->tracing) trace_access(B, in, w, l, space, kind, size, buffer, address[l] + (u64)(v * size), index + v * size, bits);
@@ -554,19 +559,53 @@ static u32 special(Block *B, int w, int l, int which) {
     return 0;
 }
 
-static u32 members(Block *B, Warp *W, int w, const Ins *in, u32 mask, int slot) {
-    Launch *L = B->L; u32 named = 0;
-    EACH(named |= REG(slot)[l])
-    u32 absent = named & ~mask;
-    if (absent || (mask & ~named)) { hazard(B, in, w, __builtin_ctz(absent ? absent : mask & ~named), H_SHUFFLE); }
-    return named;
+static u32 live_lanes(const Warp *W) {
+    u32 live = 0;
+    for (int l = 0; l < 32; l++) live |= (u32)((W->present >> l & 1) && W->state[l] != LANE_EXITED) << l;
+    return live;
+}
+
+// Whether the lanes that an instruction names are here. If some are still on their way, these lanes wait for them and the
+// instruction is run again; if they can never come, that is a hazard. Lanes that have exited need not come.
+static int gathered(Block *B, Warp *W, int w, const Ins *in, s32 pc, u32 mask) {
+    Launch *L = B->L; u32 named = 0, waiting = 0, live = live_lanes(W);
+    EACH(named |= REG(in->e)[l])
+    for (int l = 0; l < 32; l++) waiting |= (u32)(W->state[l] == LANE_WAITING && W->pc[l] == pc) << l;
+    u32 absent = named & live & ~(mask | waiting);
+    if (waiting || (absent && !W->forced)) {
+        u32 all = mask | waiting;
+        for (; all; all &= all - 1) { int l = __builtin_ctz(all); W->pc[l] = pc; W->state[l] = absent ? LANE_WAITING : LANE_RUNNING; }
+        return 0;
+    }
+    W->forced = 0;
+    if (absent || (mask & ~named)) hazard(B, in, w, __builtin_ctz(absent ? absent : mask & ~named), H_SHUFFLE);
+    return 1;
+}
+
+// No lane of the warp can run: let those go on that wait for others. Lanes at __syncwarp in several places have met if together
+// they are all that it names. Returns whether any can.
+static int release_waiting(Block *B, int w) {
+    Launch *L = B->L; Warp *W = &B->warps[w]; u32 at_sync = 0, named = 0, waiting = 0; s32 lowest = INT32_MAX;
+    for (int l = 0; l < 32; l++) if ((W->present >> l & 1) && W->state[l] == LANE_WAITING) {
+        const Ins *in = &L->code[W->pc[l]];
+        waiting |= 1u << l;
+        if (in->op == OP_warp_sync) { at_sync |= 1u << l; named |= REG(in->e)[l]; }
+        if (W->pc[l] < lowest) lowest = W->pc[l];
+    }
+    if (!waiting) return 0;
+    if (at_sync && !(named & live_lanes(W) & ~at_sync)) {
+        for (; at_sync; at_sync &= at_sync - 1) { int l = __builtin_ctz(at_sync); W->state[l] = LANE_RUNNING; W->pc[l]++; }
+        return 1;
+    }
+    for (int l = 0; l < 32; l++) if ((waiting >> l & 1) && W->pc[l] == lowest) W->state[l] = LANE_RUNNING;
+    W->forced = 1;
+    return 1;
 }
 
 static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     const u32 *a = REG(in->a), *b = REG(in->b), *c = REG(in->c);
     u32 value[32], ok[32];
-    members(B, W, w, in, mask, in->e);
     EACH({
         int top = (int)(c[l] & 31), seg = (int)(c[l] >> 8 & 31), by = (int)(b[l] & 31), low = l & seg, high = (l & seg) | (top & ~seg), from = 0, inside = 0;
         switch ((enum shuffle)in->sub) {
@@ -581,6 +620,8 @@ static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     EACH({ REG(in->d[0])[l] = value[l]; if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = ok[l]; })
 }
 
+#define GATHER if (mask && !gathered(B, W, w, in, pc, mask)) { for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1; jumped = 1; break; }
+
 // Runs a warp until each of its lanes has exited or waits at a barrier.
 static void run_warp(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; const Ins *code = L->code;
@@ -591,7 +632,7 @@ static void run_warp(Block *B, int w) {
             else if (W->pc[l] == pc) mask |= 1u << l;
             else if (W->pc[l] < next) next = W->pc[l];
         }
-        if (!mask) return;
+        if (!mask) { if (release_waiting(B, w)) continue; return; }
         const u32 group = mask;
         for (;;) {  // straight on while these lanes stay together and lowest
             const Ins *in = &code[pc];
@@ -630,6 +671,8 @@ static void run_warp(Block *B, int w) {
             case OP_mulwide_u16: { AB32; D32; LANES(d[l] = (a[l] & 0xffff) * (b[l] & 0xffff)); break; }
             case OP_madwide_s32: { AB32; const u64 *c = REG64(in->c); D64; LANES(d[l] = (u64)((s64)(s32)a[l] * (s64)(s32)b[l]) + c[l]); break; }
             case OP_madwide_u32: { AB32; const u64 *c = REG64(in->c); D64; LANES(d[l] = (u64)a[l] * (u64)b[l] + c[l]); break; }
+            case OP_mulhi_s16: I2(s16, (u16)(((s32)x * (s32)y) >> 16)) case OP_mulhi_u16: I2(u16, ((u32)x * (u32)y) >> 16)
+            case OP_abs_16: { A32; D32; LANES(s16 x = (s16)a[l]; d[l] = (u16)(x < 0 ? -x : x)); break; }
             case OP_mulhi_s32: I2(s32, ((s64)x * (s64)y) >> 32) case OP_mulhi_u32: I2(u32, ((u64)x * (u64)y) >> 32)
             case OP_mulhi_s64: J2(s64, ((__int128)x * (__int128)y) >> 64) case OP_mulhi_u64: J2(u64, ((unsigned __int128)x * (unsigned __int128)y) >> 64)
             case OP_div_s32: I2(s32, y == 0 ? -1 : y == -1 ? (s32)(0u - (u32)x) : x / y) case OP_div_u32: I2(u32, y == 0 ? FULL : x / y)
@@ -724,12 +767,13 @@ static void run_warp(Block *B, int w) {
             case OP_cvta_shared: { A64; D64; LANES(d[l] = a[l] + SHARED_BASE); break; } case OP_cvta_to_shared: { A64; D64; LANES(d[l] = a[l] - SHARED_BASE); break; }
             case OP_cvta_local: { A64; D64; LANES(d[l] = a[l] + LOCAL_BASE); break; } case OP_cvta_to_local: { A64; D64; LANES(d[l] = a[l] - LOCAL_BASE); break; }
             case OP_isspacep: { A64; D32; LANES(int s = a[l] - SHARED_BASE < WINDOW ? SPACE_SHARED : a[l] - LOCAL_BASE < WINDOW ? SPACE_LOCAL : SPACE_GLOBAL; d[l] = (u32)(s == in->sub)); break; }
-            case OP_shfl: shuffle(B, W, w, in, mask); break;
-            case OP_vote: { A32; D32; u32 on = 0, all; u32 named = members(B, W, w, in, mask, in->e); EACH(on |= ((a[l] & 1) ^ (in->flags & VOLATILE ? 1 : 0)) << l) on &= named; all = named & mask;
+            case OP_warp_sync: GATHER break;
+            case OP_shfl: GATHER shuffle(B, W, w, in, mask); break;
+            case OP_vote: { GATHER A32; D32; u32 on = 0, all, named = mask; EACH(on |= ((a[l] & 1) ^ (in->flags & VOLATILE ? 1 : 0)) << l) on &= named; all = named & mask;
                 u32 r = in->sub == 0 ? on == all : in->sub == 1 ? on != 0 : in->sub == 2 ? on == 0 || on == all : on; EACH(d[l] = r) break; }
             case OP_activemask: { D32; u32 m = mask; EACH(d[l] = m) break; }
-            case OP_match_any: { A32; D32; members(B, W, w, in, mask, in->e); u32 r[32]; EACH({ r[l] = 0; for (int k = 0; k < 32; k++) if (mask >> k & 1 && a[k] == a[l]) r[l] |= 1u << k; }) EACH(d[l] = r[l]) break; }
-            case OP_redux: { A32; D32; members(B, W, w, in, mask, in->e); u32 r = 0; int first = 1; EACH({ u32 v = a[l]; if (first) { r = v; first = 0; } else switch ((enum atomic)in->sub) { case A_add: r += v; break; case A_and: r &= v; break; case A_or: r |= v; break; case A_xor: r ^= v; break;
+            case OP_match_any: { GATHER A32; D32; u32 r[32]; EACH({ r[l] = 0; for (int k = 0; k < 32; k++) if (mask >> k & 1 && a[k] == a[l]) r[l] |= 1u << k; }) EACH(d[l] = r[l]) break; }
+            case OP_redux: { GATHER A32; D32; u32 r = 0; int first = 1; EACH({ u32 v = a[l]; if (first) { r = v; first = 0; } else switch ((enum atomic)in->sub) { case A_add: r += v; break; case A_and: r &= v; break; case A_or: r |= v; break; case A_xor: r ^= v; break;
                 case A_min: r = in->type == T_s32 ? ((s32)v < (s32)r ? v : r) : v < r ? v : r; break; case A_max: r = in->type == T_s32 ? ((s32)v > (s32)r ? v : r) : v > r ? v : r; break; default: break; } }) EACH(d[l] = r) break; }
             case OP_bar: {
                 L->counts[in->line].barriers++;
@@ -737,6 +781,11 @@ static void run_warp(Block *B, int w) {
                 u32 rest = group & ~mask;
                 for (; rest; rest &= rest - 1) W->pc[__builtin_ctz(rest)] = pc + 1;
                 jumped = 1; break; }
+            case OP_bar_arrive: {
+                if (mask) { int id = (int)REG(in->a)[__builtin_ctz(mask)] & 15; B->came[id] += __builtin_popcount(mask); L->counts[in->line].barriers++;
+                    for (int k = 0; k < B->n_warps; k++) if (W->vc[k] > B->came_vc[id][k]) B->came_vc[id][k] = W->vc[k];
+                    W->vc[w]++; }
+                break; }
             case OP_bra: {
                 u32 rest = group & ~mask;
                 EACH(W->pc[l] = in->target)
@@ -775,23 +824,57 @@ static void run_warp(Block *B, int w) {
 
 // ---- running a block ------------------------------------------------------------------------------------
 
+// Whether a lane waits at barrier `id`.
+static int waits(const Warp *W, int l, int id) { return (W->present >> l & 1) && W->state[l] == LANE_PARKED && W->bar_id[l] == id; }
+
+// __syncthreads_count, _and, _or: every thread gets what the predicates of all make.
+static void reduce_barrier(Block *B, int id) {
+    Launch *L = B->L; u32 count = 0, and = 1, or = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
+            Warp *W = &B->warps[w];
+            if (!waits(W, l, id)) continue;
+            const Ins *in = &L->code[W->bar_pc[l]];
+            if (!in->sub) continue;
+            u32 p = (REG(in->c)[l] & 1) ^ (in->flags & VOLATILE ? 1u : 0u);
+            if (pass) REG(in->d[0])[l] = in->sub == 1 ? count : in->sub == 2 ? and : or;
+            else { count += p; and &= p; or |= p; }
+        }
+}
+
 // Lets the barriers pass that all their threads have reached. Returns how many did.
 static int release(Block *B) {
     int released = 0;
     for (int id = 0; id < 16; id++) {
-        int arrived = 0, wanted = 0;
+        int arrived = B->came[id], wanted = 0, warp = -1, lane = 0, other = -1;
         for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
             Warp *W = &B->warps[w];
-            if ((W->present >> l & 1) && W->state[l] == LANE_PARKED && W->bar_id[l] == id) { arrived++; wanted = W->bar_count[l]; }
+            if (!waits(W, l, id)) continue;
+            arrived++; wanted = W->bar_count[l];
+            if (warp < 0) { warp = w; lane = l; }
+            else if (W->bar_line[l] != B->warps[warp].bar_line[lane]) other = w * 32 + l;
         }
-        if (!arrived || arrived < wanted) continue;
-        u32 known[32] = {0};
-        for (int w = 0; w < B->n_warps; w++) { Warp *W = &B->warps[w]; int in = 0;
-            for (int l = 0; l < 32; l++) in |= (W->present >> l & 1) && W->state[l] == LANE_PARKED && W->bar_id[l] == id;
-            if (in) for (int k = 0; k < B->n_warps; k++) if (W->vc[k] > known[k]) known[k] = W->vc[k]; }
-        for (int w = 0; w < B->n_warps; w++) { Warp *W = &B->warps[w]; int in = 0;
-            for (int l = 0; l < 32; l++) if ((W->present >> l & 1) && W->state[l] == LANE_PARKED && W->bar_id[l] == id) { W->state[l] = LANE_RUNNING; in = 1; }
-            if (in) { memcpy(W->vc, known, sizeof known); W->vc[w]++; W->done = 0; } }
+        if (warp < 0 || arrived < wanted) continue;
+        if (id == 0 && other >= 0) {  // __syncthreads in two places
+            Ins where = {0}; where.line = B->warps[warp].bar_line[lane];
+            Hazard *h = hazard(B, &where, warp, lane, H_BARRIER);
+            if (h) { h->index = other; h->size = -1; h->other_line = B->warps[other / 32].bar_line[other % 32]; }
+            if (B->stop) return 0;
+        }
+        reduce_barrier(B, id);
+        u32 known[32]; int in[32] = {0};
+        memcpy(known, B->came_vc[id], sizeof known);
+        for (int w = 0; w < B->n_warps; w++) {
+            Warp *W = &B->warps[w];
+            for (int l = 0; l < 32; l++) in[w] |= waits(W, l, id);
+            if (in[w]) for (int k = 0; k < B->n_warps; k++) if (W->vc[k] > known[k]) known[k] = W->vc[k];
+        }
+        for (int w = 0; w < B->n_warps; w++) if (in[w]) {
+            Warp *W = &B->warps[w];
+            for (int l = 0; l < 32; l++) if (waits(W, l, id)) W->state[l] = LANE_RUNNING;
+            memcpy(W->vc, known, sizeof known); W->vc[w]++; W->done = 0;
+        }
+        B->came[id] = 0; memset(B->came_vc[id], 0, sizeof known);
         released++; B->interval++;
     }
     return released;
@@ -839,6 +922,7 @@ int tw_run(Launch *L) {
         B.block = (s32)block;
         B.block_x = (s32)(block % L->grid[0]); B.block_y = (s32)(block / L->grid[0] % L->grid[1]); B.block_z = (s32)(block / ((s64)L->grid[0] * L->grid[1]));
         B.interval = 0;
+        memset(B.came, 0, sizeof B.came); memset(B.came_vc, 0, sizeof B.came_vc);
         memset(B.shared, 0xc5, (size_t)L->shared_bytes);
         if (L->shared_bytes) memset(B.shadow, 0, (size_t)B.n_shadow * sizeof(Shadow));
         if (B.local) memset(B.local, 0xc5, (size_t)B.n_warps * 32 * (size_t)L->local_bytes);
@@ -856,7 +940,7 @@ int tw_run(Launch *L) {
             int parked = 0;
             for (int w = 0; w < B.n_warps; w++) for (int l = 0; l < 32; l++) parked |= (B.warps[w].present >> l & 1) && B.warps[w].state[l] == LANE_PARKED;
             if (!parked) break;
-            if (!release(&B)) { stuck(&B); if (B.stop) break; }
+            if (!release(&B)) { if (!B.stop) stuck(&B); if (B.stop) break; }
         }
         if (B.stop) { status = B.stop == 2 ? TOO_MANY_STEPS : STOPPED; break; }
     }

@@ -84,7 +84,7 @@ class Launch(ctypes.Structure):
         ("accesses", ctypes.c_void_p), ("n_accesses", ctypes.c_int64), ("cap_accesses", ctypes.c_int64),
         ("max_trace_steps", ctypes.c_int64),
         ("printed", ctypes.c_void_p), ("n_printed", ctypes.c_int64), ("cap_printed", ctypes.c_int64),
-        ("sm_count", ctypes.c_int32), ("used_clock", ctypes.c_int32), ("stop_line", ctypes.c_int32), ("pad", ctypes.c_int32),
+        ("sm_count", ctypes.c_int32), ("used_clock", ctypes.c_int32), ("stop_line", ctypes.c_int32), ("pad", ctypes.c_int32), ("owners", ctypes.c_void_p),
     )  # fmt: skip
 
 

@@ -18,8 +18,12 @@ from .names import NO_SLOT, numbers
 from .ptx import Function, Instruction, Ptx, Variable, type_bytes
 
 NEGATED, FTZ, SATURATE, UNIFORM, SIGNED, OTHER_NEGATED = 1, 2, 4, 8, 16, 32
-SPACES = {"global": 0, "shared": 1, "local": 2, "": 3, "const": 4}
+SPACES = {"global": 0, "shared": 1, "local": 2, "": 3, "const": 4, "param": 4}
 GLOBAL_BASE, GLOBAL_SHIFT = 0x100000000000, 36
+
+SHARED_GAP = 2048
+"""Bytes between shared variables, so that an index beyond one does not land in the next. A multiple of 128, which keeps
+every word in the bank that it has on a GPU."""
 
 INSTRUCTION = np.dtype(
     [
@@ -55,7 +59,9 @@ class Program:
     offsets: tuple[int, ...]
     """Byte offset of each in the parameter buffer."""
     shared_bytes: int
-    """Static shared memory."""
+    """Static shared memory, as a GPU would count it."""
+    dynamic_start: int
+    """Where dynamic shared memory begins here: variables lie ``SHARED_GAP`` bytes further apart than on a GPU."""
     shared_variables: tuple[tuple[str, int, int], ...]
     """Name, offset and size of each shared variable; the dynamic one has size 0."""
     module_variables: tuple[Variable, ...]
@@ -70,6 +76,7 @@ class Program:
     """Branch tables, kept alive for the machine."""
 
 
+_FLOAT_MODIFIERS = frozenset(("rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full"))
 _MATH_ALIASES = {"__expf": "expf", "__exp2f": "exp2f", "__logf": "logf", "__log2f": "log2f", "__log10f": "log10f",
                  "__sinf": "sinf", "__cosf": "cosf", "__tanf": "tanf", "__powf": "powf"}  # fmt: skip
 
@@ -113,7 +120,7 @@ class _Decoder:
 
     def _lay_out(self, first_module_buffer: int) -> None:
         shared: list[tuple[str, int, int]] = []
-        offset = 0
+        real = 0
         dynamic: list[str] = []
         variables = [*self.module.variables]
         for function in self._reached():
@@ -123,17 +130,19 @@ class _Decoder:
                 if variable.count == 0:
                     dynamic.append(variable.name)
                     continue
-                offset = -(-offset // variable.align) * variable.align
+                real = -(-real // variable.align) * variable.align
+                offset = real + SHARED_GAP * len(shared)
                 self.symbols[variable.name] = offset
                 shared.append((variable.name, offset, variable.size_bytes))
-                offset += variable.size_bytes
+                real += variable.size_bytes
             elif variable.space in ("global", "const"):
                 number = first_module_buffer + len(self.module_variables)
                 self.symbols[variable.name] = GLOBAL_BASE + (number << GLOBAL_SHIFT)
                 self.module_variables.append(variable)
-        self.static_shared = offset
+        self.static_shared = real
+        self.dynamic_start = -(-real // 16) * 16 + SHARED_GAP * len(shared)
         for name in dynamic:
-            start = -(-offset // 16) * 16
+            start = self.dynamic_start
             self.symbols[name] = start
             shared.append((name, start, 0))
         self.shared_variables = tuple(shared)
@@ -147,6 +156,10 @@ class _Decoder:
             self.offsets[parameter.name] = at
             at += max(parameter.size_bytes, 1)
         self.parameter_offsets = tuple(offsets)
+        # A parameter whose address is taken is memory too: the buffer after the module's variables.
+        number = first_module_buffer + len(self.module_variables)
+        base = GLOBAL_BASE + (number << GLOBAL_SHIFT)
+        self.symbols.update({name: base + offset for name, offset in self.offsets.items()})
 
     def _reached(self) -> list[Function]:
         found = [self.entry]
@@ -176,7 +189,7 @@ class _Decoder:
         function = self.module.functions[self.entry]
         constants = np.stack(self.constants) if self.constants else np.zeros((1, 32), np.uint32)
         return Program(
-            self.entry, code, constants, max(self.units, 1), function.parameters, self.parameter_offsets, self.static_shared,
+            self.entry, code, constants, max(self.units, 1), function.parameters, self.parameter_offsets, self.static_shared, self.dynamic_start,
             self.shared_variables, tuple(self.module_variables), self.local_bytes, self.grain,
             tuple(self.line_rows), self.tables,
         )  # fmt: skip
@@ -401,6 +414,8 @@ class _Decoder:
 
     def _float(self, name: str, kind: str, sources: tuple[str, ...]) -> None:
         parts = self.instruction.opcode
+        if not _FLOAT_MODIFIERS.issuperset(parts[1:-1]):
+            raise self._unknown()
         directed = next((part for part in ("rz", "rm", "rp") if part in parts), "")
         op = f"{name}_{kind}"
         sub = 0
@@ -755,14 +770,23 @@ class _Decoder:
             self.grain = min(self.grain, size)
         if loading:
             slots = [self._target(name) for name in names]
-            wide = max(type_bytes(self._register_type(name)) for name in names if name != "_")
+            wide = self._stored_width([name for name in names if name != "_"], size)
         else:
             slots = [self._value(name, kind) for name in names]
-            wide = size
+            wide = self._stored_width(names, size)
         self._emit(
             op, flags=SIGNED if kind.startswith("s") else 0, sub=vector, type=SPACES[space], type2=size, a=base, imm=offset,
             c=wide, **{f"d{number}": slot for number, slot in enumerate(slots)},
         )  # fmt: skip
+
+    def _stored_width(self, names: list[str], size: int) -> int:
+        """Bytes of the registers in an access; clang may move 4 bytes through registers of 8."""
+        found = {
+            8 if type_bytes(self._register_type(name)) == 8 else 4 for name in names if name.startswith("%")
+        }
+        if len(found) > 1:
+            raise self._unknown()
+        return found.pop() if found else size
 
     def _load_parameter(self) -> None:
         kind, vector = self._shape()
@@ -770,6 +794,9 @@ class _Decoder:
         names = [part.strip() for part in target.strip("{}").split(",")]
         base, offset = self._parameter(address)
         size = type_bytes(kind)
+        if base.startswith("%"):
+            self._memory("ld", kind, vector, names, address, loading=True)
+            return
         for number, name in enumerate(names):
             wide = type_bytes(self._register_type(name)) == 8
             at = offset + number * size
@@ -780,7 +807,7 @@ class _Decoder:
                 )  # fmt: skip
             else:
                 self._emit(
-                    "mov_64" if wide else "mov_32",
+                    "mov_32" if not wide else "mov_64" if size == 8 else "cvt_u64_u32",
                     d0=self._slot(name),
                     a=self._parameter_slot(base, at, kind),
                 )
@@ -792,7 +819,9 @@ class _Decoder:
         size = type_bytes(kind)
         for number, name in enumerate(part.strip() for part in source.strip("{}").split(",")):
             slot = self._parameter_slot(base, offset + number * size, kind)
-            self._emit("mov_64" if size == 8 else "mov_32", d0=slot, a=self._value(name, kind))
+            narrow = size < 8 and name.startswith("%") and type_bytes(self._register_type(name)) == 8
+            op = "cvt_u32_u64" if narrow else "mov_64" if size == 8 else "mov_32"
+            self._emit(op, d0=slot, a=self._value(name, kind))
 
     @staticmethod
     def _parameter(address: str) -> tuple[str, int]:
@@ -847,13 +876,30 @@ class _Decoder:
     def _op_bar(self) -> None:
         parts = self.instruction.opcode
         if parts[1] == "warp":
-            self._emit("nop")
+            self._emit("warp_sync", e=self._value(self._operands()[0], "u32"))
+            return
+        if "red" in parts:
+            self._reducing_barrier()
+            return
+        if "arrive" in parts:
+            number, _ = self._operands()
+            self._emit("bar_arrive", a=self._value(number, "u32"))
             return
         if "sync" not in parts:
             raise self._unknown()
         operands = self._operands()
         count = self._value(operands[1], "u32") if len(operands) > 1 else NO_SLOT
         self._emit("bar", a=self._value(operands[0], "u32"), b=count)
+
+    def _reducing_barrier(self) -> None:
+        """``__syncthreads_count``, ``_and`` and ``_or``: every thread gets what the block's predicates make."""
+        how = next(part for part in self.instruction.opcode if part in ("popc", "and", "or"))
+        target, number, *count, predicate = self._operands()
+        self._emit(
+            "bar", sub=("", "popc", "and", "or").index(how), d0=self._slot(target), a=self._value(number, "u32"),
+            b=self._value(count[0], "u32") if count else NO_SLOT, c=self._value(predicate.lstrip("!"), "pred"),
+            flags=OTHER_NEGATED if predicate.startswith("!") else 0,
+        )  # fmt: skip
 
     def _op_barrier(self) -> None:
         if "cluster" in self.instruction.opcode:

@@ -275,7 +275,7 @@ class _Body:
         position = 0
         pattern = re.compile(
             r"\s*(?:"
-            r"(?P<loc>\.loc[^\n]*)"
+            r"(?P<loc>\.loc\s[^\n]*)"
             r"|(?P<file>\.(?:file|section)[^\n]*)"
             r"|(?P<table>[\w$]+:\s*\.branchtargets\s+[^;]*;)"
             r"|(?P<proto>[\w$]+\s*:\s*\.callprototype\s+[^;]*;)"
@@ -331,7 +331,7 @@ class _Body:
             self._register(piece)
             return
         if piece.startswith("."):
-            if piece.startswith((".pragma", ".loc")):
+            if piece.startswith(".pragma"):
                 return
             match = _VARIABLE.match(piece)
             if not match:

@@ -140,14 +140,12 @@ def launch(
     found = np.zeros(_MAX_HAZARDS, machine.HAZARD)
     blocks = _marked(trace.blocks, grid[0] * grid[1] * grid[2]) if trace else None
     warps = _marked(trace.warps, 32) if trace else None
-    total_shared = (
-        -(-program.shared_bytes // 16) * 16 + shared_bytes if shared_bytes else program.shared_bytes
-    )
+    owners = _owners(program, shared_bytes)
     description = machine.Launch(
         code=program.code.ctypes.data, n_code=len(program.code), consts=program.constants.ctypes.data, units=program.units,
         params=memory.parameters.ctypes.data, buffers=ctypes.cast(memory.table, ctypes.c_void_p), n_buffers=len(memory.table),
         grid=(ctypes.c_int32 * 3)(*grid), block=(ctypes.c_int32 * 3)(*block),
-        shared_bytes=total_shared, local_bytes=program.local_bytes, shared_grain=program.shared_grain, entry=0,
+        shared_bytes=len(owners), owners=owners.ctypes.data, local_bytes=program.local_bytes, shared_grain=program.shared_grain, entry=0,
         counts=counts.ctypes.data, n_lines=len(counts), hazards=found.ctypes.data, max_hazards=_MAX_HAZARDS,
         collect=int(hazards == "collect"), tracing=int(trace is not None), max_steps=max_steps,
         trace_blocks=None if blocks is None else blocks.ctypes.data, trace_warps=None if warps is None else warps.ctypes.data,
@@ -162,7 +160,7 @@ def launch(
         )
     text = source or entry.module.source
     names = memory.names
-    said = _Describer(entry, program, memory, grid, block, text, max_steps, total_shared)
+    said = _Describer(entry, program, memory, grid, block, text, max_steps, shared_bytes)
     run = Run(
         entry.name, grid, block, Counts.of(counts.sum(axis=0)),
         {line: Counts.of(row) for line, row in zip(program.lines, counts, strict=False)},
@@ -174,6 +172,15 @@ def launch(
         raise HazardError(*entry.module.place(hazard.line), hazard, run)
     memory.write_back()
     return run
+
+
+def _owners(program: Program, shared_bytes: int) -> NDArray[np.uint8]:
+    """Which variable, counted from 1, each byte of a block's shared memory belongs to; 0 for the gaps between them."""
+    size = max((start + length for _, start, length in program.shared_variables), default=0)
+    owners = np.zeros(max(size, program.dynamic_start + shared_bytes if shared_bytes else 0), np.uint8)
+    for number, (_, start, length) in enumerate(program.shared_variables, 1):
+        owners[start : start + (length or shared_bytes)] = min(number, 255)
+    return owners
 
 
 def _marked(numbers: Sequence[int] | None, size: int) -> NDArray[np.uint8] | None:
@@ -230,9 +237,10 @@ class _Memory:
             self.variables.append(data)
             entries.append((len(data), data.ctypes.data, int(variable.space == "global")))
             self.shown.append(None)
-        self.table = (machine.Buffer * max(len(entries), 1))()
+        self.table = (machine.Buffer * (len(entries) + 1))()
         for number, (length, pointer, writable) in enumerate(entries):
             self.table[number] = machine.Buffer(length, pointer, writable, number)
+        self.table[len(entries)] = machine.Buffer(size, self.parameters.ctypes.data, 0, -1)
         given = parameter_names or [f"argument {number}" for number in range(len(declared))]
         self.global_names = tuple(given) + tuple(one.name for one in program.module_variables)
         self.names = self.global_names + tuple(_short_name(name) for name, _, _ in program.shared_variables)
@@ -357,7 +365,7 @@ class _Describer:
             step = dtype.itemsize if dtype is not None else size
             return f"{self.memory.names[number]}[{int(row['index']) // step}]"
         if number == -2:
-            return f"byte {int(row['address'])} of shared memory"
+            return self._shared(int(row["address"]), size)
         if number == -3:
             return f"byte {int(row['address'])} of local memory"
         return f"address {int(row['address']):#x}"
@@ -371,7 +379,7 @@ class _Describer:
             held = self.memory.arrays[number].size
             extent = f"; {self.memory.names[number]} has {held} element{'s' if held != 1 else ''}"
         elif number == -2:
-            extent = f"; the block has {self.shared_bytes}"
+            extent = self._extent(int(row["address"]), int(row["size"]))
         else:
             extent = ", which belongs to no array"
         return f"{self._who(row)} {self._verb(row)} {self._what(row)}{extent}"
@@ -381,6 +389,12 @@ class _Describer:
 
     def _barrier(self, row: Any) -> str:
         total = self.block[0] * self.block[1] * self.block[2]
+        if row["size"] < 0:
+            other = self.program.lines[int(row["other_line"])]
+            return (
+                f"{self._who(row)} waits here and {self._thread(int(row['index']))} at line {other}: "
+                "a barrier must be the same one for all threads of a block"
+            )
         return (
             f"{int(row['size'])} of the {total} threads of {self._block(int(row['block']))} wait here, and "
             f"{self._thread(int(row['index']))} never comes"
@@ -397,11 +411,24 @@ class _Describer:
             f"touched at line {other}{quoted} with no barrier in between"
         )
 
+    def _nearest(self, address: int) -> tuple[str, int, int] | None:
+        """The shared variable that an address is in or just beside: name, start and size."""
+        whole = [(name, start, length or self.shared_bytes) for name, start, length in self.program.shared_variables]
+        signed = address - (1 << 64) if address >= 1 << 63 else address
+        return min(whole, key=lambda one: max(one[1] - signed, signed - one[1] - one[2] + 1, 0), default=None)
+
     def _shared(self, address: int, size: int) -> str:
-        for name, start, length in self.program.shared_variables:
-            if start <= address and (address < start + length or length == 0):
-                return f"{_short_name(name)}[{(address - start) // size}]"
-        return f"byte {address} of shared memory"
+        found = self._nearest(address)
+        if found is None:
+            return f"byte {address} of shared memory"
+        signed = address - (1 << 64) if address >= 1 << 63 else address
+        return f"{_short_name(found[0])}[{(signed - found[1]) // size}]"
+
+    def _extent(self, address: int, size: int) -> str:
+        found = self._nearest(address)
+        if found is None:
+            return "; the block has none"
+        return f"; {_short_name(found[0])} has {found[2] // size} element{'s' if found[2] // size != 1 else ''} of that size"
 
     def _uninitialised(self, row: Any) -> str:
         return f"{self._who(row)} reads {self._shared(int(row['address']), int(row['size']))}, which nobody wrote"

@@ -42,7 +42,34 @@ struct dim3 {
     __device__ __inline__ __attribute__((always_inline, nodebug)) dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1)
         : x(x), y(y), z(z) {}
 };
-struct uint3 { unsigned x, y, z; };
+
+// Vectors of 2 and 4 copy member by member, which clang merges into one access of 8 or 16 bytes, as on a GPU; as a plain struct
+// it would copy a part that nobody reads in pieces of its own.
+#define TW_COPY2(name) name() = default; TW_IN name(const name &v) : x(v.x), y(v.y) {} \
+    TW_IN name &operator=(const name &v) { x = v.x; y = v.y; return *this; }
+#define TW_COPY4(name) name() = default; TW_IN name(const name &v) : x(v.x), y(v.y), z(v.z), w(v.w) {} \
+    TW_IN name &operator=(const name &v) { x = v.x; y = v.y; z = v.z; w = v.w; return *this; }
+#define TW_IN __device__ __inline__ __attribute__((always_inline, nodebug))
+#define TW_VECTOR(type, name, align2, align4)                                                              \
+    struct name##1 { type x; };                                                                            \
+    struct __align__(align2) name##2 { type x, y; TW_COPY2(name##2) TW_IN name##2(type x, type y) : x(x), y(y) {} };           \
+    struct name##3 { type x, y, z; };                                                                      \
+    struct __align__(align4) name##4 { type x, y, z, w; TW_COPY4(name##4)                                  \
+        TW_IN name##4(type x, type y, type z, type w) : x(x), y(y), z(z), w(w) {} };                       \
+    TW_FN name##1 make_##name##1(type x) { return {x}; }                                                   \
+    TW_FN name##2 make_##name##2(type x, type y) { return name##2(x, y); }                                 \
+    TW_FN name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                             \
+    TW_FN name##4 make_##name##4(type x, type y, type z, type w) { return name##4(x, y, z, w); }
+TW_VECTOR(unsigned, uint, 8, 16)
+TW_VECTOR(char, char, 2, 4)
+TW_VECTOR(unsigned char, uchar, 2, 4)
+TW_VECTOR(short, short, 4, 8)
+TW_VECTOR(unsigned short, ushort, 4, 8)
+TW_VECTOR(int, int, 8, 16)
+TW_VECTOR(float, float, 8, 16)
+TW_VECTOR(long long, longlong, 16, 16)
+TW_VECTOR(unsigned long long, ulonglong, 16, 16)
+TW_VECTOR(double, double, 16, 16)
 
 #define TW_BUILTIN(name, reads)                                                                            \
     struct tw_##name##_t {                                                                                 \
@@ -58,31 +85,6 @@ TW_BUILTIN(blockIdx, ctaid);
 TW_BUILTIN(blockDim, ntid);
 TW_BUILTIN(gridDim, nctaid);
 static __device__ constexpr int warpSize = 32;
-
-#define TW_VECTOR(type, name, align2, align4)                                                              \
-    struct name##1 { type x; };                                                                            \
-    struct __align__(align2) name##2 { type x, y; };                                                       \
-    struct name##3 { type x, y, z; };                                                                      \
-    struct __align__(align4) name##4 { type x, y, z, w; };                                                 \
-    TW_FN name##1 make_##name##1(type x) { return {x}; }                                                   \
-    TW_FN name##2 make_##name##2(type x, type y) { return {x, y}; }                                        \
-    TW_FN name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                             \
-    TW_FN name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
-TW_VECTOR(char, char, 2, 4)
-TW_VECTOR(unsigned char, uchar, 2, 4)
-TW_VECTOR(short, short, 4, 8)
-TW_VECTOR(unsigned short, ushort, 4, 8)
-TW_VECTOR(int, int, 8, 16)
-TW_VECTOR(float, float, 8, 16)
-TW_VECTOR(long long, longlong, 16, 16)
-TW_VECTOR(unsigned long long, ulonglong, 16, 16)
-TW_VECTOR(double, double, 16, 16)
-struct uint1 { unsigned x; };
-struct __align__(8) uint2 { unsigned x, y; };
-struct __align__(16) uint4 { unsigned x, y, z, w; };
-TW_FN uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-TW_FN uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
-TW_FN uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 // ---- functions that the machine carries out
 
@@ -166,6 +168,9 @@ template <class T> TW_FN T __ldg(const T *p) { return *p; }
 
 // ---- barriers, warps, atomics
 
+TW_FN int __syncthreads_count(int p) { int r; asm volatile("{ .reg .pred v; setp.ne.s32 v, %1, 0; bar.red.popc.u32 %0, 0, v; }" : "=r"(r) : "r"(p) : "memory"); return r; }
+TW_FN int __syncthreads_and(int p) { int r; asm volatile("{ .reg .pred v, w; setp.ne.s32 v, %1, 0; bar.red.and.pred w, 0, v; selp.b32 %0, 1, 0, w; }" : "=r"(r) : "r"(p) : "memory"); return r; }
+TW_FN int __syncthreads_or(int p) { int r; asm volatile("{ .reg .pred v, w; setp.ne.s32 v, %1, 0; bar.red.or.pred w, 0, v; selp.b32 %0, 1, 0, w; }" : "=r"(r) : "r"(p) : "memory"); return r; }
 TW_FN void __syncwarp(unsigned mask = 0xffffffffu) { asm volatile("bar.warp.sync %0;" ::"r"(mask) : "memory"); }
 TW_FN void __threadfence() { asm volatile("membar.gl;" ::: "memory"); }
 TW_FN void __threadfence_block() { asm volatile("membar.cta;" ::: "memory"); }

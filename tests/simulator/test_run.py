@@ -1,0 +1,254 @@
+"""Kernels of the kind that lessons hold, against NumPy, at sizes that do not divide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simulator.kernels import TILED, VEC_ADD, on_threads, simulate
+from tilewise.simulator import HazardError, Trace
+
+RNG = np.random.Generator(np.random.PCG64(7))
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000, 4097])
+def test_vectors_add_at_any_length(n: int) -> None:
+    a, b = RNG.normal(size=(2, n)).astype(np.float32)
+    c = np.full(n, np.nan, np.float32)
+    simulate(VEC_ADD, a, b, c, np.int32(n), grid=-(-n // 96), block=96)
+    assert np.array_equal(c, a + b)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(8, 8, 8), (13, 21, 5), (1, 40, 17)])
+def test_a_tiled_product_equals_numpy(m: int, n: int, k: int) -> None:
+    a, b = RNG.normal(size=(m, k)).astype(np.float32), RNG.normal(size=(k, n)).astype(np.float32)
+    c = np.full((m, n), np.nan, np.float32)
+    simulate(TILED, a, b, c, *map(np.int32, (m, n, k)), grid=(-(-n // 8), -(-m // 8)), block=(8, 8))
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_three_dimensional_launches_number_blocks_and_threads_x_first() -> None:
+    source = """
+extern "C" __global__ void where(int* out) {
+    int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] =
+        threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z + 1000 * blockIdx.x + 10000 * blockIdx.y + 100000 * blockIdx.z;
+}"""
+    out = np.zeros(2 * 3 * 4 * 5 * 3 * 2, np.int32)
+    simulate(source, out, grid=(2, 3, 4), block=(5, 3, 2))
+    bz, by, bx, tz, ty, tx = np.ogrid[:4, :3, :2, :2, :3, :5]
+    expected = tx + 10 * ty + 100 * tz + 1000 * bx + 10000 * by + 100000 * bz
+    assert np.array_equal(out, expected.reshape(-1))
+
+
+def test_one_thread_runs_softmax_of_rows() -> None:
+    source = """
+extern "C" __global__ void softmax(const float* x, float* y, int rows, int n) {
+    if (blockIdx.x > 0 || threadIdx.x > 0) return;
+    for (int i = 0; i < rows; ++i) {
+        float m = -INFINITY, z = 0.0f;
+        for (int j = 0; j < n; ++j) m = fmaxf(m, x[i * n + j]);
+        for (int j = 0; j < n; ++j) z += expf(x[i * n + j] - m);
+        for (int j = 0; j < n; ++j) y[i * n + j] = expf(x[i * n + j] - m) / z;
+    }
+}"""
+    x = RNG.normal(size=(5, 37)).astype(np.float32) * 4
+    y = np.zeros_like(x)
+    simulate(source, x, y, np.int32(5), np.int32(37), block=33)
+    w = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(y, w / w.sum(1, keepdims=True), rtol=2e-6)
+
+
+def test_a_tree_reduction_in_dynamic_shared_memory_sums() -> None:
+    source = """
+extern "C" __global__ void sum(const float* x, float* y, int n) {
+    extern __shared__ float s[];
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    s[t] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    for (int h = blockDim.x / 2; h > 0; h /= 2) {
+        if (t < h) s[t] += s[t + h];
+        __syncthreads();
+    }
+    if (t == 0) y[blockIdx.x] = s[0];
+}"""
+    x = RNG.integers(0, 100, 1000).astype(np.float32)
+    y = np.zeros(8, np.float32)
+    simulate(source, x, y, np.int32(1000), grid=8, block=128, shared_bytes=512)
+    assert np.array_equal(y, np.pad(x, (0, 24)).reshape(8, 128).sum(1))
+
+
+def test_a_warp_reduces_by_shuffles_and_an_atomic() -> None:
+    source = on_threads(
+        "float v = x[i]; for (int o = 16; o; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);"
+        " if (threadIdx.x % 32 == 0) atomicAdd(y, v);",
+        "const float* x, float* y",
+    )
+    x = np.arange(256, dtype=np.float32)
+    y = np.zeros(1, np.float32)
+    run = simulate(source, x, y, grid=2, block=128)
+    assert y[0] == x.sum()
+    assert run.counts.global_atomic.requests == 8
+
+
+def test_switch_reaches_each_case() -> None:
+    source = on_threads(
+        "switch (i % 7) { case 0: y[i] = 5; break; case 1: y[i] = i * 3; break; case 2: y[i] = -i; break;"
+        " case 3: y[i] = i * i; break; case 4: y[i] = 8 ^ i; break; case 5: y[i] = i << 2; break; default: y[i] = 1; }",
+        "int* y",
+    )
+    y = np.zeros(64, np.int32)
+    simulate(source, y, block=64)
+    i = np.arange(64)
+    expected = np.choose(i % 7, [np.full(64, 5), i * 3, -i, i * i, 8 ^ i, i << 2, np.ones(64, int)])
+    assert np.array_equal(y, expected)
+
+
+def test_functions_that_are_not_inlined_are_called_from_divergent_lanes() -> None:
+    source = """
+struct Pair { int a; float b[2]; };
+__device__ __noinline__ float scaled(float x, const Pair p) { return x * p.b[1] + p.a; }
+__device__ __noinline__ float twice(float x) { Pair p{1, {0.0f, 2.0f}}; return scaled(x, p); }
+extern "C" __global__ void calls(const float* x, float* y) {
+    int i = threadIdx.x;
+    y[i] = i % 3 ? twice(x[i]) : x[i];
+}"""
+    x = RNG.normal(size=64).astype(np.float32)
+    y = np.zeros_like(x)
+    simulate(source, x, y, block=64)
+    assert np.array_equal(y, np.where(np.arange(64) % 3, x * 2 + 1, x).astype(np.float32))
+
+
+def test_local_arrays_belong_to_their_thread() -> None:
+    source = on_threads(
+        "int a[8]; for (int k = 0; k < 8; ++k) a[k] = i * 8 + k; int s = 0;"
+        " for (int k = 0; k < 8; ++k) s = s * 3 + a[(k * p[i]) % 8]; y[i] = s;",
+        "const int* p, int* y",
+    )
+    p, y = np.arange(40, dtype=np.int32), np.zeros(40, np.int32)
+    run = simulate(source, p, y, block=40)
+    expected = []
+    for i in range(40):
+        s = 0
+        for k in range(8):
+            s = s * 3 + i * 8 + (k * i) % 8
+        expected.append(s)
+    assert y.tolist() == expected
+    assert run.counts.global_load.requests == 2  # `.local` is no `.loc`, and no global memory
+
+
+def test_constant_and_device_variables_hold_their_values() -> None:
+    source = """
+__constant__ float weights[3] = {1.0f, -2.0f, 0.5f};
+__device__ int counter = 5;
+extern "C" __global__ void use(float* y, int* c) {
+    y[threadIdx.x] = weights[threadIdx.x % 3];
+    int before = atomicAdd(&counter, 1);
+    if (threadIdx.x == 31) c[0] = before;
+}"""
+    y, c = np.zeros(32, np.float32), np.zeros(1, np.int32)
+    simulate(source, y, c)
+    assert np.array_equal(y, np.array([1, -2, 0.5], np.float32)[np.arange(32) % 3])
+    assert c[0] == 36
+
+
+def test_vectors_of_four_are_one_access() -> None:
+    source = on_threads("float4 v = x[i]; v.x += v.w; y[i] = v;", "const float4* x, float4* y")
+    x = RNG.normal(size=(32, 4)).astype(np.float32)
+    y = np.zeros_like(x)
+    run = simulate(source, x, y)
+    x[:, 0] += x[:, 3]
+    assert np.array_equal(y, x)
+    assert run.counts.global_load.requests == 1
+    assert run.counts.global_load.sectors == 16
+
+
+def test_structs_by_value_and_64_bit_scalars_arrive_whole() -> None:
+    source = """
+struct Scale { int first; double by[2]; };
+extern "C" __global__ void scaled(double* y, Scale s, long long n, signed char small) {
+    y[threadIdx.x] = s.by[threadIdx.x & 1] * s.first + (double)n + small;
+}"""
+    scale = np.zeros(1, np.dtype([("first", "i4"), ("by", "f8", 2)], align=True))
+    scale["first"], scale["by"] = 3, (0.5, -0.25)
+    y = np.zeros(4)
+    simulate(source, y, scale, np.int64(1 << 40), np.int8(-7), block=4)
+    assert np.array_equal(y, np.array([1.5, -0.75] * 2) + (1 << 40) - 7)
+
+
+def test_inline_assembly_keeps_its_registers_to_itself() -> None:
+    source = on_threads(
+        'int a, b; asm("{ .reg .s32 t; add.s32 t, %1, 1; mul.lo.s32 %0, t, t; }" : "=r"(a) : "r"(i));\n'
+        'asm("{ .reg .s32 t; sub.s32 t, %1, 5; mov.b32 %0, t; }" : "=r"(b) : "r"(a)); y[i] = b;',
+        "int* y",
+    )
+    y = np.zeros(32, np.int32)
+    simulate(source, y)
+    assert np.array_equal(y, (np.arange(32) + 1) ** 2 - 5)
+
+
+def test_a_register_copied_keeps_its_value_when_the_first_changes() -> None:
+    source = on_threads(
+        "int a = i, b = i; for (int k = 0; k < n; ++k) { int t = a; a = b + 1; b = t; } y[i] = a * 100 + b;",
+        "int* y, int n",
+    )
+    y = np.zeros(8, np.int32)
+    simulate(source, y, np.int32(3), block=8)
+    i = np.arange(8)
+    assert np.array_equal(y, (i + 2) * 100 + (i + 1))
+
+
+def test_lanes_that_loop_differently_meet_again() -> None:
+    source = on_threads(
+        "int s = 0; for (int k = 0; k < i; ++k) { if (k == 20) break; s += k; }\n y[i] = s;", "int* y"
+    )
+    y = np.zeros(32, np.int32)
+    run = simulate(source, y)
+    assert y.tolist() == [sum(range(min(i, 20))) for i in range(32)]
+    assert run.counts.divergent_branches > 0
+    assert run.lines[4].global_store.requests == 1
+
+
+def test_outputs_stay_as_they_were_when_a_kernel_fails() -> None:
+    y = np.arange(32, dtype=np.int32)
+    with pytest.raises(HazardError):
+        simulate(on_threads("y[i] = 0; y[i + 1] = 1;", "int* y"), y)
+    assert np.array_equal(y, np.arange(32))
+
+
+def test_the_same_array_twice_is_one_memory() -> None:
+    x = np.arange(32, dtype=np.int32)
+    simulate(on_threads("y[i] = x[i] + 1; z[i] = y[i] * x[i];", "const int* x, int* y, int* z"), x, x, z := x.copy())
+    assert np.array_equal(x, np.arange(32) + 1)
+    assert np.array_equal(z, x * x)
+
+
+def test_an_endless_kernel_stops_and_says_so() -> None:
+    with pytest.raises(HazardError, match="still running after 100000 warp instructions"):
+        simulate(on_threads("while (atomicAdd(y, 1) >= 0) {}", "int* y"), np.zeros(1, np.int32), max_steps=100_000)
+
+
+def test_a_clock_counts_instructions_and_marks_the_run() -> None:
+    t = np.zeros(1, np.int64)
+    run = simulate(on_threads("if (i == 0) t[0] = clock64();", "long long* t"), t)
+    assert run.clock_is_not_time and 0 < t[0] < 100
+    assert not simulate(VEC_ADD, *np.zeros((3, 32), np.float32), np.int32(32)).clock_is_not_time
+
+
+def test_a_trace_holds_who_read_what() -> None:
+    a, b = np.arange(64, dtype=np.float32), np.ones(64, np.float32)
+    run = simulate(VEC_ADD, a, b, np.zeros(64, np.float32), np.int32(60), grid=2, trace=Trace(blocks=[1]))
+    seen = run.accesses
+    assert set(seen.block) == {1} and set(seen.line) == {3}
+    reads = seen.where((seen.kind == 0) & (seen.buffer == run.buffers.index("a")))
+    assert reads.index.tolist() == list(range(32, 60)) == reads.value.tolist()
+    writes = seen.where(seen.kind == 1)
+    assert {run.buffers[number] for number in writes.buffer} == {"c"}
+    assert np.array_equal(writes.value, np.arange(32, 60) + 1.0)
+
+
+def test_the_table_adds_up() -> None:
+    run = simulate(VEC_ADD, *np.zeros((3, 64), np.float32), np.int32(64), grid=2)
+    assert sum(line.issued for line in run.lines.values()) == run.counts.issued
+    assert "c[i] = a[i] + b[i]" in run.text()
