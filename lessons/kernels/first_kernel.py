@@ -255,8 +255,6 @@ show(
 #     The test that keeps threads without an element from touching memory.
 
 # %%
-from tilewise import expect_hazard
-
 NO_GUARD = Kernel(r"""
 extern "C" __global__
 void vec_add(const float* a, const float* b, float* c, int n) {
@@ -264,6 +262,9 @@ void vec_add(const float* a, const float* b, float* c, int n) {
     c[i] = a[i] + b[i];  // hazard: nothing stops i >= n
 }
 """)
+
+from tilewise import expect_hazard
+
 expect_hazard(NO_GUARD.on(addition(n, block)), "out of bounds", line_with="c[i] = a[i] + b[i]")
 
 # %% [markdown]

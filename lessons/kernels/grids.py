@@ -182,8 +182,6 @@ publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high
 # writes last is not promised to anybody.
 
 # %%
-from tilewise import expect_hazard
-
 NO_GUARD_ON_X = Kernel(r"""
 extern "C" __global__
 void own_column(int* column_of, int width, int height) {
@@ -193,6 +191,8 @@ void own_column(int* column_of, int width, int height) {
     column_of[y * width + x] = x;  // hazard: nothing stops x >= width
 }
 """)
+
+from tilewise import expect_hazard
 
 field = case(column_of=output(3, 5, dtype="int32"), width=5, height=3, grid=(2, 1), block=(4, 4))
 expect_hazard(NO_GUARD_ON_X.on(field), "out of bounds", line_with="column_of[y * width + x] = x")

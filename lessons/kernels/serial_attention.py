@@ -49,10 +49,13 @@
 # $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token; $S$ and $P$ are $N \times N$.
 # $m_i$ is the largest logit of row $i$; subtracting it changes nothing on paper, since it cancels,
 # and keeps every exponential at or below 1. The scale is $1/\sqrt{d}$.[^head] Written out as loops,
-# this is the first kernel of the series.
+# the two products[^two] and the softmax between them are the first kernel of the series.
 #
 # [^head]: A model has several heads, each of which is one such attention over its own slice of the
 #     model's width; $d$ is the width of one head. This page computes one.
+#
+# [^two]: Where the sources differ: the lecture counts three products. Attention itself has two;
+#     $Q$, $K$ and $V$ come out of three more that stand before it.
 #
 # ??? definition "Head | heads"
 #     One of several attentions that run side by side, each over its own slice of the model's width.
@@ -63,7 +66,11 @@
 # Three nests, one for each formula. The letters are those above; `s`, `z` and `o` are running sums,
 # `m` a running maximum. `K[j, k]` reads row `j` of $K$, which is column `j` of $K^\top$, so nothing
 # has to be transposed. The CUDA version differs only in that a matrix is one long array. Count the
-# loops as you read.
+# loops as you read.[^arrays]
+#
+# [^arrays]: Where the sources differ: the draft makes its arrays by `Q, K, V, O = []`, which
+#     unpacks an empty list and fails. Here the case below makes them, and the kernel fills `S`, `P`
+#     and `O`.
 
 
 # %% tab="Pseudocode"
