@@ -406,7 +406,7 @@ def test_loops_fold_in_both_views(open_page: Callable[..., Page]) -> None:
     set_slider(loops, "step", 2)
     expect(loops.locator(".tw-nest")).not_to_contain_text("for i")
     expect(loops.locator(".tw-nest")).to_contain_text("j = blockIdx.x * blockDim.x")
-    expect(loops).to_contain_text("12 threads, 2 passes each.")
+    expect(loops).to_contain_text("12 threads, 2 passes each")
     switch(loops, "3-D")
     wait_for_cubes(loops)
     expect(loops.locator(".tw-stepper output")).to_have_text("3 of 3")

@@ -63,7 +63,10 @@ export function loopNest(body, figure, memory) {
     const threads = product(loops.filter((loop) => loop.name in now.axes));
     const passes = product(loops.filter((loop) => !(loop.name in now.axes)));
     text.textContent =
-      `${now.text} ${threads} ${threads === 1 ? "thread" : "threads"}, ${passes} ${passes === 1 ? "pass" : "passes"} each.`;
+      `${now.text} ${threads} ${threads === 1 ? "thread" : "threads"}, ${passes} ${passes === 1 ? "pass" : "passes"} each` +
+      (state.view === "2d"
+        ? "; a cell is a pass, its number the thread that runs it."
+        : "; a cube is a pass, and cubes that touch belong to one thread.");
     flat.setAttribute("aria-label", text.textContent);
     if (state.view === "2d") flat.innerHTML = sheets(now);
     else drawDeep(now);
@@ -128,7 +131,8 @@ export function loopNest(body, figure, memory) {
     for (let k = 0; k < depth; k += 1) {
       const left = 18 + (k % across) * (columns * cell + gap);
       const top = head + Math.floor(k / across) * (rows * cell + head + gap);
-      const label = loops[2] ? `${loops[2].name} = ${k}` : `${loops[1].name} →`;
+      const right = k === 0 ? `${loops[1].name} →` : "";
+      const label = loops[2] ? `${loops[2].name} = ${k}${right && `, ${right}`}` : right;
       parts.push(`<text class="tw-layer" x="${left}" y="${top - 5}">${escaped(label)}</text>`);
       for (let i = 0; i < rows; i += 1) {
         for (let j = 0; j < columns; j += 1) {
@@ -138,7 +142,8 @@ export function loopNest(body, figure, memory) {
             `<rect class="tw-cell tw-block-${tint(now, pass)}" ${at}><title>${escaped(passText(now, pass))}</title></rect>`,
           );
           if (cell >= digits * 7 + 4) {
-            const middle = `x="${left + j * cell + cell / 2}" y="${top + i * cell + cell / 2}"`;
+            const half = (cell - 1.5) / 2;
+            const middle = `x="${left + j * cell + half}" y="${top + i * cell + half}"`;
             parts.push(`<text class="tw-number" ${middle}>${thread(now, pass)}</text>`);
           }
         }
