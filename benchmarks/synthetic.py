@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +79,10 @@ def write_stock(folder: Path, names: list[str]) -> None:
         page.parent.mkdir(parents=True, exist_ok=True)
         text = (folder / "lessons" / f"{name}.py").read_text(encoding="utf-8")
         page.write_text(re.sub(r'^(# %%) tab=".*"$', r"\1", text, flags=re.MULTILINE), encoding="utf-8")
+    for module in (folder / "lessons").glob(
+        "*/_scale.py"
+    ):  # a kernel finds modules in the folder MkDocs runs in
+        shutil.copy(module, stock)
     (stock / "docs" / "index.md").write_text("# Course\n", encoding="utf-8")
     nav = "\n".join(["  - index.md", *(f"  - {name}.py" for name in names)])
     (stock / "mkdocs.yml").write_text(
