@@ -38,24 +38,48 @@ def first_names(lesson: Lesson) -> frozenset[str]:
     return frozenset(_split(mention)[0].split(".")[0] for mention in lesson.prose.numbers)
 
 
-def read_records(lesson: Lesson, published: Mapping[str, Any], root: Path) -> dict[str, Mapping[str, Any]]:
-    """The records that a lesson's prose names and that its cells did not publish.
+class Records:
+    """The records of a project as nested values, read again only when a file has changed.
 
     Args:
-        lesson: whose prose is looked at.
-        published: what its cells published.
         root: the project's root; records lie in ``lessons/measurements`` below it.
-
-    Returns:
-        By experiment, values as ``tilewise.measurements.archive`` spells them.
     """
-    wanted = first_names(lesson) - {DEVICES} - published.keys()
-    if not wanted:
-        return {}
-    from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
 
-    archive = Archive(root / "lessons")
-    return {name: values for name in sorted(wanted) if (values := archive.lookup(name)) is not None}
+    def __init__(self, root: Path) -> None:
+        self._lessons = root / "lessons"
+        self._known: dict[str, tuple[tuple[str, int, int], Mapping[str, Any]]] = {}
+
+    def named_by(self, lesson: Lesson, published: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """The records that a lesson's prose names and that its cells did not publish.
+
+        Args:
+            lesson: whose prose is looked at.
+            published: what its cells published.
+
+        Returns:
+            By experiment, values as ``tilewise.measurements.archive`` spells them.
+
+        Raises:
+            LessonError: a record cannot be believed.
+        """
+        wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
+        found = {name: self._values(name) for name in wanted}
+        return {name: values for name, values in found.items() if values is not None}
+
+    def _values(self, name: str) -> Mapping[str, Any] | None:
+        from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
+
+        archive = Archive(self._lessons)
+        path = archive.find(name)
+        if path is None:
+            return None
+        stat = path.stat()
+        stamp = (str(path), stat.st_mtime_ns, stat.st_size)
+        known = self._known.get(name)
+        if known is None or known[0] != stamp:
+            known = (stamp, archive.lookup(name) or {})
+            self._known[name] = known
+        return known[1]
 
 
 def quote(

@@ -7,6 +7,7 @@ of their own; measurements are an output of ``tilewise.measurements``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,12 +65,16 @@ class FigureOutput(Output):
 
     def markdown(self, context: Context) -> str:
         """The element that the page's script draws in; its data become a file of the site."""
-        url = context.add_file(".json", self.figure.json_bytes())
+        url = context.add_file(".json", self._content)
         return context.html_block(self.figure.html(url, context.unique("figure")))
 
-    @property
+    @cached_property
+    def _content(self) -> bytes:
+        return self.figure.json_bytes()
+
+    @cached_property
     def figure(self) -> Figure:
-        """The figure itself."""
+        """The figure itself; made once, since a page is rendered again at every edit of its prose."""
         from tilewise.figures.figure import Figure
 
         return Figure.from_dict(self.data)

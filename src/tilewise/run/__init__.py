@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Cell, Lesson
-from tilewise.numbers import read_records
+from tilewise.numbers import Records
 from tilewise.outputs import AgreeOutput, KernelOutput, Output, decode
 from tilewise.run.job import CodeCell, Job, Result
 from tilewise.run.process import Server, run_fresh
@@ -58,6 +58,16 @@ class LessonRun:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Latest:
+    """What a lesson gave the last time that it was asked for."""
+
+    lesson: Lesson
+    key: str
+    result: Result
+    made: LessonRun
+
+
 class Runner:
     """Runs the lessons of one project and keeps what they showed.
 
@@ -79,10 +89,11 @@ class Runner:
     ) -> None:
         self._root = root.resolve()
         self._store = Store(self._root, cache.resolve() / "runs")
+        self._records = Records(self._root)
         self._time_limit_s = time_limit_s
         self._output_limit = output_limit
         self._server = Server() if warm and sys.platform != "win32" else None
-        self._latest: dict[str, tuple[tuple[str, int], Result, LessonRun]] = {}
+        self._latest: dict[str, _Latest] = {}
 
     def run(self, lesson: Lesson) -> LessonRun:
         """What the lesson shows: kept if its code and what it read are unchanged, else executed now.
@@ -90,19 +101,21 @@ class Runner:
         Raises:
             LessonError: a cell fails, takes too long, leaves Python, or a pair of tabs was not compared.
         """
+        known = self._latest.get(lesson.id)
+        if known is not None and known.lesson is lesson and self._store.holds(known.result):
+            return self._with_records(lesson, known.made)
         job = self._job(lesson)
         key = self._store.key(job)
-        known = self._latest.get(lesson.id)
-        if known is not None and known[0] == (key, len(lesson.cells)) and self._store.holds(known[1]):
-            _, result, made = known
+        if known is not None and known.key == key and self._store.holds(known.result):
+            result, executed = known.result, False
         else:
             kept = self._store.get(key)
-            result = kept if kept is not None else self._execute(job)
-            made = _lesson_run(lesson, result, self._root, executed=kept is None)
-            if kept is None:
+            result, executed = kept or self._execute(job), kept is None
+            if executed:
                 self._store.put(key, result)
-            self._latest[lesson.id] = ((key, len(lesson.cells)), result, replace(made, executed=False))
+        made = _lesson_run(lesson, result, self._root, executed)
         _check_pairs(lesson, result, made)
+        self._latest[lesson.id] = _Latest(lesson, key, result, replace(made, executed=False))
         return self._with_records(lesson, made)
 
     def start(self) -> None:
@@ -125,7 +138,7 @@ class Runner:
 
     def _with_records(self, lesson: Lesson, made: LessonRun) -> LessonRun:
         """The run with the records that the prose names, which an edit of prose may have changed."""
-        records = read_records(lesson, made.published, self._root)
+        records = self._records.named_by(lesson, made.published)
         if not records:
             return made
         content = json.dumps([made.digest, records], sort_keys=True, default=str)

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from stat import S_ISDIR
 
 import tilewise
 
@@ -79,18 +80,18 @@ class Fingerprints:
     """Fingerprints that are computed again only when a file's time or size has changed."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, int], str]] = {}
+        self._known: dict[str, tuple[tuple[int, int], str]] = {}
 
-    def of(self, path: Path) -> str:
+    def of(self, path: str) -> str:
         """As ``fingerprint``."""
         try:
-            stat = path.stat()
+            stat = os.stat(path)  # noqa: PTH116 - asked for every input of every lesson at every save
         except OSError:
             return "absent"
         stamp = (stat.st_mtime_ns, stat.st_size)
         known = self._known.get(path)
-        if known is None or known[0] != stamp or path.is_dir():
-            known = (stamp, fingerprint(path))
+        if known is None or known[0] != stamp or S_ISDIR(stat.st_mode):
+            known = (stamp, fingerprint(Path(path)))
             self._known[path] = known
         return known[1]
 

@@ -56,7 +56,11 @@ class Store:
 
     def holds(self, result: Result) -> bool:
         """Whether everything that a result was made from is unchanged."""
-        return all(self._fingerprints.of(self._root / path) == mark for path, mark in result.inputs.items())
+        root = str(self._root)
+        return all(
+            self._fingerprints.of(os.path.join(root, path)) == mark  # noqa: PTH118 - as above all, quick
+            for path, mark in result.inputs.items()
+        )
 
     def put(self, key: str, result: Result) -> None:
         """Keep a result; writes a file in the cache's folder."""
