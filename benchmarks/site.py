@@ -31,15 +31,6 @@ MKDOCS = str(Path(sys.executable).with_name("mkdocs"))
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = """--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking
 --disable-component-update --disable-sync"""
-    "--no-sandbox",
-    "--headless",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 URL = "http://127.0.0.1:8000"
 PATIENCE_S = 120.0
 
