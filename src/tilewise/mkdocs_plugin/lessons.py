@@ -122,7 +122,7 @@ class Lessons:
         found = self._parse()
         course = self._order(nav, found, nav_path, nav_lines)
         runs = self._run(course)
-        shared = _signature(course)
+        shared = course.signature
         pages: dict[str, Page] = {}
         errors: list[LessonError] = []
         for lesson in course.lessons:
@@ -196,12 +196,6 @@ class Lessons:
             for lesson, result in zip(lessons, results, strict=True)
             if isinstance(result, LessonRun)
         }
-
-
-def _signature(course: Course) -> str:
-    """A hash of all that a page takes from the other lessons: headers, order and terms."""
-    headers = [(lesson.id, lesson.path, lesson.header) for lesson in course.lessons]
-    return _hash(repr(headers), repr(course.terms.terms))
 
 
 def _hash(*parts: str) -> str:
