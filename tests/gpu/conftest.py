@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewise.gpu import cupy_backend, kernel
+from tilewise.gpu import backend, cupy_backend
 
 
 class DeviceArray:
@@ -141,6 +141,6 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
 
 
 def _forget() -> None:
-    kernel._backend.cache_clear()
+    backend.chosen.cache_clear()
     for cached in (cupy_backend._alone, cupy_backend._module, cupy_backend._from_module):
         cached.cache_clear()

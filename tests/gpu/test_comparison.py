@@ -11,11 +11,11 @@ from tilewise.gpu.comparison import (
     CheckError,
     agree,
     check,
-    difference,
-    does_not_divide,
     recorded_agreements,
 )
+from tilewise.gpu.difference import difference
 from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.sizes import does_not_divide
 from tilewise.mutation import survivors
 from tilewise.outputs import AgreeOutput, CheckOutput, CollectingSink, installed
 from tilewise.pseudocode import parallel

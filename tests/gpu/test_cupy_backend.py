@@ -7,7 +7,8 @@ import pytest
 
 from tilewise.cases import case, normal, output
 from tilewise.gpu import cupy_backend
-from tilewise.gpu.kernel import Kernel, backend
+from tilewise.gpu.backend import backend
+from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
 
 SOURCE = r"""

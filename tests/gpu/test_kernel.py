@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from tilewise.cases import case, normal, output
-from tilewise.gpu import kernel as module
-from tilewise.gpu.kernel import Kernel, Launch, backend
+from tilewise.gpu import backend as module
+from tilewise.gpu.backend import backend
+from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
+from tilewise.gpu.launch import Launch
 
 SCALE = Kernel(
     r"""
@@ -220,7 +222,7 @@ def test_too_much_shared_memory_is_refused_before_anything_is_written():
 
 
 def test_the_environment_decides_where_kernels_run(monkeypatch, capsys):
-    module._backend.cache_clear()
+    module.chosen.cache_clear()
     monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
     assert (backend(), backend()) == ("simulator", "simulator")
     assert capsys.readouterr().err == "tilewise: kernels run on the simulator, as TILEWISE_BACKEND says.\n"
@@ -234,7 +236,7 @@ def test_the_environment_decides_where_kernels_run(monkeypatch, capsys):
     monkeypatch.delenv("TILEWISE_BACKEND")
     assert (backend(), backend()) == ("simulator", "simulator")
     assert capsys.readouterr().err == "tilewise: kernels run on the simulator. CuPy finds no GPU.\n"
-    module._backend.cache_clear()
+    module.chosen.cache_clear()
 
 
 def test_making_a_kernel_imports_neither_cupy_nor_the_simulator():

@@ -9,11 +9,10 @@ from tilewise.gpu.kernel_source import (
     KernelError,
     define_lines,
     global_functions,
-    is_marker,
-    regions,
     tokens,
     without_comments,
 )
+from tilewise.gpu.regions import is_marker, regions
 
 SEVERAL = r"""
 // extern "C" __global__ void commented(int n) {}

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from tilewise.cases import case, integers, normal, output
-from tilewise.gpu import device, kernel
+from tilewise.gpu import backend, device
 from tilewise.gpu.comparison import agree
-from tilewise.gpu.kernel import Kernel, backend
+from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.outputs import AgreeOutput, CollectingSink, installed
 from tilewise.pseudocode import parallel
@@ -40,10 +40,10 @@ GIVEN = case(x=normal(1000), y=output(1100), n=1000, by=0.5, grid=8, block=128)
 @pytest.fixture(autouse=True)
 def on_gpu(monkeypatch):
     monkeypatch.setenv("TILEWISE_BACKEND", "gpu")
-    kernel._backend.cache_clear()
-    assert backend() == "gpu"
+    backend.chosen.cache_clear()
+    assert backend.backend() == "gpu"
     yield
-    kernel._backend.cache_clear()
+    backend.chosen.cache_clear()
 
 
 def test_gpu_and_simulator_write_the_same_bits_and_touch_nothing_else():

@@ -76,3 +76,15 @@ def test_a_source_with_three_quotes_survives(cupy):
     namespace: dict = {"__name__": "standalone"}
     exec(kernel.standalone(case(y=output(1), grid=1, block=1)), namespace)
     assert namespace["SOURCE"] == kernel.gpu_source
+
+
+def test_a_parameter_may_be_called_like_a_word_of_the_script(cupy):
+    kernel = Kernel('extern "C" __global__ void f(const float* in, float* kernel, int random) {}')
+    given = case(kernel=output(2), random=3, grid=1, block=1, **{"in": normal(4)})
+    received = []
+    cupy.body = lambda *args: received.append([np.asarray(one).tobytes() for one in args])
+    namespace: dict = {"__name__": "standalone"}
+    exec(kernel.standalone(given), namespace)
+    assert list(namespace["results"]()) == ["kernel"]
+    made = given.make()
+    assert received == [[made["in"].tobytes(), made["kernel"].tobytes(), np.int32(3).tobytes()]]

@@ -15,37 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cases import Array, Case, Recipe, ceil_div, shape_text
+from tilewise.cases import Array, Case
 from tilewise.errors import LessonError
 from tilewise.gpu.arguments import is_device_array
+from tilewise.gpu.backend import backend
 from tilewise.gpu.cupy_backend import to_host
-from tilewise.gpu.kernel import Kernel, Launch, backend
+from tilewise.gpu.difference import difference, index_text, tolerance_text
+from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.sizes import does_not_divide, sizes
 from tilewise.pseudocode import shuffle_seed
-from tilewise.pseudocode_source import check_no_flat_index, place_of
+from tilewise.pseudocode_source import place_of
 
 Pseudocode = Callable[..., Any]
 
 
 class CheckError(AssertionError):
     """Results differ by more than the tolerance."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How far two arrays of one shape are apart."""
-
-    count: int
-    """Elements compared."""
-    wrong: int
-    """Elements outside the tolerance."""
-    largest_error: float
-    """Largest absolute difference; infinite where only one of the two is NaN."""
-    index: tuple[int, ...]
-    """Where that is."""
-    actual: Any
-    """The value there."""
-    expected: Any
-    """The value that the reference has there."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +75,8 @@ def check(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, name
     if found.wrong:
         raise CheckError(
             f"{label}: {found.wrong} of {found.count} values are off by more than "
-            f"{_tolerance(rtol, atol)}. Largest error {found.largest_error:.6g} at {_index(found.index)}: "
-            f"{found.actual}, expected {found.expected}."
+            f"{tolerance_text(rtol, atol)}. Largest error {found.largest_error:.6g} at "
+            f"{index_text(found.index)}: {found.actual}, expected {found.expected}."
         )
     from tilewise.outputs import CheckOutput, sink
 
@@ -134,7 +119,7 @@ def agree(
         AgreeOutput(
             pseudocode.__name__,
             kernel.name,
-            tuple(_sizes(kernel, case) for case in cases),
+            tuple(sizes(kernel, case) for case in cases),
             written_names(kernel),
             largest,
             float(rtol),
@@ -162,7 +147,7 @@ def check_pair(pseudocode: Pseudocode, kernel: Kernel, cases: Sequence[Case]) ->
                 f'{title}: the pseudocode does not take "{name}", which the kernel writes.',
                 f"Add the parameter {name} and write it.",
             )
-    ragged = {_sizes(kernel, one) for one in cases if does_not_divide(kernel.on(one))}
+    ragged = {sizes(kernel, one) for one in cases if does_not_divide(kernel.on(one))}
     if len(ragged) < 2:
         raise LessonError(
             path,
@@ -214,9 +199,9 @@ def compare(
             if found.wrong:
                 raise CheckError(
                     f'pseudocode {pseudocode.__name__} and kernel "{kernel.name}" differ in case {number} '
-                    f"({_sizes(kernel, case)}): {name}{_index(found.index)} is {found.expected} by the "
+                    f"({sizes(kernel, case)}): {name}{index_text(found.index)} is {found.expected} by the "
                     f"pseudocode and {found.actual} by the kernel; {found.wrong} of {found.count} values are "
-                    f"off by more than {_tolerance(rtol, atol)}."
+                    f"off by more than {tolerance_text(rtol, atol)}."
                 )
             largest = max(largest, found.largest_error)
     if unwritten:
@@ -265,59 +250,6 @@ def run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int
     return values
 
 
-def does_not_divide(launch: Launch) -> bool:
-    """Whether some size of a launch is no multiple of the block, so that its edge is ragged.
-
-    An axis with more than one thread a block covers the array extents, array sizes and whole numbers that
-    need just its number of blocks; the launch is ragged where one of those is not a multiple of the block.
-    Where an axis covers none (a block a row, a grid-stride loop), any array extent above 1 counts. With one
-    thread a block, an array extent counts that is above 1 and no multiple of 4.
-    """
-    arrays: set[int] = set()
-    numbers: set[int] = set()
-    for one in launch.kernel.parameters:
-        value = launch.case.values[one.name]
-        if isinstance(value, Recipe | np.ndarray):
-            arrays |= {*value.shape, int(value.size)}
-        elif isinstance(value, int | np.integer) and not isinstance(value, bool):
-            numbers.add(int(value))
-    extents = {extent for extent in arrays if extent > 1}
-    axes = [(many, size) for many, size in zip(launch.grid, launch.block, strict=True) if size > 1]
-    if not axes:
-        return any(extent % 4 for extent in extents)
-    for many, size in axes:
-        covered = {one for one in extents | numbers if one > 0 and ceil_div(one, size) == many}
-        if any(extent % size for extent in covered or extents):
-            return True
-    return False
-
-
-def difference(actual: Array, expected: Array, rtol: float, atol: float) -> Difference:
-    """Compare two arrays of one shape; NaN equals NaN, an infinity equals itself."""
-    left, right = np.asarray(actual), np.asarray(expected)
-    if left.size == 0:
-        return Difference(0, 0, 0.0, (), None, None)
-    same = left == right
-    if left.dtype.kind == "f" and right.dtype.kind == "f":
-        same |= np.isnan(left) & np.isnan(right)
-    with np.errstate(invalid="ignore", over="ignore"):
-        wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
-        error = np.where(same, 0.0, np.abs(wide_left - wide_right))
-        error = np.where(np.isnan(error), np.inf, error)
-        allowed = rtol * np.abs(wide_right) + atol
-    good = same if rtol == 0 and atol == 0 else same | ((error <= allowed) & np.isfinite(error))
-    ranked = np.where(good, -1.0, error) if not good.all() else error
-    index = tuple(int(at) for at in np.unravel_index(int(np.argmax(ranked)), left.shape))
-    return Difference(
-        int(left.size),
-        int((~good).sum()),
-        float(error[index]),
-        index,
-        left[index].item(),
-        right[index].item(),
-    )
-
-
 def written_names(kernel: Kernel) -> tuple[str, ...]:
     """Names of the arrays that a kernel may write: its pointers that are not const."""
     return tuple(one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
@@ -340,22 +272,3 @@ def _host(value: Any) -> Array:
 
 def _equal_bytes(left: Any, right: Any) -> bool:
     return np.asarray(left).tobytes() == np.asarray(right).tobytes()
-
-
-def _sizes(kernel: Kernel, case: Case) -> str:
-    """A case in a few words: `A 65 x 7, out 65`."""
-    parts = []
-    for one in kernel.parameters:
-        value = case.values[one.name]
-        if isinstance(value, Recipe | np.ndarray):
-            parts.append(f"{one.name} {shape_text(value.shape)}")
-    return ", ".join(parts)
-
-
-def _index(index: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, index))}]"
-
-
-def _tolerance(rtol: float, atol: float) -> str:
-    parts = [f"{label} {value:g}" for label, value in (("rtol", rtol), ("atol", atol)) if value]
-    return " + ".join(parts) or "nothing (exact)"

@@ -6,16 +6,14 @@ where it is simulated. `kernel_source` reads the source, `arguments` checks, the
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from tilewise.cases import Array, Case, Dim3, Extent, Scalar
-from tilewise.gpu import cupy_backend, device
+from tilewise.cases import Case, Dim3, Extent
+from tilewise.gpu import cupy_backend
 from tilewise.gpu.arguments import (
     Argument,
     Parameter,
@@ -25,6 +23,7 @@ from tilewise.gpu.arguments import (
     is_device_array,
     parameter,
 )
+from tilewise.gpu.backend import backend
 from tilewise.gpu.kernel_source import (
     GlobalFunction,
     KernelError,
@@ -32,16 +31,15 @@ from tilewise.gpu.kernel_source import (
     define_text,
     global_functions,
     known_type,
-    regions,
     tokens,
 )
+from tilewise.gpu.launch import Hazards, Launch
 from tilewise.gpu.options import architecture, check_options
 from tilewise.gpu.origin import origin_of
+from tilewise.gpu.regions import regions
 
 if TYPE_CHECKING:
     from tilewise.simulator import Run, Trace
-
-Hazards = Literal["raise", "collect"]
 
 
 @dataclass(frozen=True)
@@ -301,104 +299,6 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}, {self.origin[0]}:{self.origin[1]})"
-
-
-@dataclass(frozen=True, eq=False)
-class Launch:
-    """A kernel, a case and a launch shape: all that a run needs."""
-
-    kernel: Kernel
-    """What runs."""
-    case: Case
-    """Its inputs, by parameter name."""
-    grid: Dim3
-    """Blocks in x, y, z."""
-    block: Dim3
-    """Threads a block in x, y, z."""
-    shared_bytes: int = 0
-    """Dynamic shared memory a block."""
-
-    def run(self, arrays: Mapping[str, Array | Scalar] | None = None) -> dict[str, Any]:
-        """Run on the GPU or, without one, on the simulator.
-
-        Args:
-            arrays: values by parameter name, written in place; None makes the case's afresh.
-
-        Returns:
-            The values by name, after the run.
-        """
-        made = dict(self.case.make() if arrays is None else arrays)
-        self.kernel(*self.arguments(made), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes)
-        return made
-
-    def simulate(
-        self,
-        hazards: Hazards = "raise",
-        trace: Trace | None = None,
-        arrays: Mapping[str, Array | Scalar] | None = None,
-    ) -> Run:
-        """Run on the simulator, with values made afresh unless given."""
-        made = dict(self.case.make() if arrays is None else arrays)
-        return self.kernel.simulate(
-            *self.arguments(made),
-            grid=self.grid,
-            block=self.block,
-            shared_bytes=self.shared_bytes,
-            hazards=hazards,
-            trace=trace,
-        )
-
-    def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
-        """The kernel's arguments in order, picked by name."""
-        return [values[one.name] for one in self.kernel.parameters]
-
-    @property
-    def threads(self) -> Dim3:
-        """Threads of the whole launch in x, y, z."""
-        x, y, z = (blocks * threads for blocks, threads in zip(self.grid, self.block, strict=True))
-        return (x, y, z)
-
-    def fingerprint(self) -> str:
-        """Text for a record's key: kernel, the case's values that it takes, grid, block, shared bytes."""
-        taken = {one.name: self.case.values[one.name] for one in self.kernel.parameters}
-        data = Case(taken, self.grid, self.block, self.shared_bytes).fingerprint()
-        return f"{self.kernel.fingerprint()}\n{data}"
-
-    def __str__(self) -> str:
-        shared = f", {self.shared_bytes} bytes shared" if self.shared_bytes else ""
-        inputs = str(Case({one.name: self.case.values[one.name] for one in self.kernel.parameters}))
-        return f"{self.kernel.name}, grid {self.grid}, block {self.block}{shared}: {inputs}"
-
-
-def backend() -> Literal["gpu", "simulator"]:
-    """Where kernels run in this process; said once to stderr when first asked.
-
-    The environment variable TILEWISE_BACKEND decides where it is `gpu` or `simulator`; else a GPU is used
-    where CuPy finds one.
-
-    Raises:
-        KernelError: TILEWISE_BACKEND is something else, or asks for a GPU that is not there.
-    """
-    return _backend(os.environ.get("TILEWISE_BACKEND", ""))
-
-
-@cache
-def _backend(wanted: str) -> Literal["gpu", "simulator"]:
-    if wanted not in ("", "gpu", "simulator"):
-        raise KernelError(f'TILEWISE_BACKEND is "{wanted}". Set it to gpu or simulator, or unset it.')
-    if wanted == "simulator":
-        print("tilewise: kernels run on the simulator, as TILEWISE_BACKEND says.", file=sys.stderr)
-        return "simulator"
-    fault = device.gpu_fault()
-    if fault is None:
-        print(f"tilewise: kernels run on {device.device_name()} through CuPy.", file=sys.stderr)
-        return "gpu"
-    if wanted == "gpu":
-        raise KernelError(
-            f"TILEWISE_BACKEND asks for a GPU. {fault} Install CuPy for your CUDA, or unset it."
-        )
-    print(f"tilewise: kernels run on the simulator. {fault}", file=sys.stderr)
-    return "simulator"
 
 
 def _trimmed(source: str) -> str:

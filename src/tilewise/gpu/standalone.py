@@ -6,6 +6,7 @@ In: a `Launch`. Out: Python text that makes the same inputs bit for bit, launche
 
 from __future__ import annotations
 
+import keyword
 import zlib
 from typing import Any
 
@@ -14,11 +15,13 @@ import numpy as np
 from tilewise.cases import POISON_BYTE, Array, Recipe, Scalar
 from tilewise.gpu.arguments import Parameter, check_arguments
 from tilewise.gpu.cupy_backend import DYNAMIC_DEFAULT_BYTES
-from tilewise.gpu.kernel import Launch
 from tilewise.gpu.kernel_source import KernelError
+from tilewise.gpu.launch import Launch
 
 ARRAY_LIMIT_BYTES = 64 * 1024
 """A case's own arrays up to this size are written out; larger ones belong in recipes."""
+
+_TAKEN = {"SOURCE", "cupy", "kernel", "np", "random", "results", "zlib"}
 
 
 def script(launch: Launch) -> str:
@@ -68,25 +71,32 @@ def _body(launch: Launch) -> list[str]:
     names = []
     for one in kernel.parameters:
         value = case.values[one.name]
-        names.append(one.name)
+        name = _variable(one.name)
+        names.append(name)
         if isinstance(value, Recipe):
             lines += _recipe(one.name, value)
         elif isinstance(value, np.ndarray):
             lines += _array(one, value)
         else:
-            lines.append(f"{one.name} = {_number(launch, one, value)}")
+            lines.append(f"{name} = {_number(launch, one, value)}")
         if one.is_pointer:
-            lines.append(f"{one.name} = cupy.asarray({one.name})")
+            lines.append(f"{name} = cupy.asarray({name})")
     shared = f", shared_mem={launch.shared_bytes}" if launch.shared_bytes else ""
     arguments = ", ".join(names) + ("," if len(names) == 1 else "")
     lines.append(f"kernel({launch.grid}, {launch.block}, ({arguments}){shared})")
     written = [one.name for one in kernel.parameters if one.is_pointer and not one.is_const]
-    lines.append(f"return {{{', '.join(f'{name!r}: cupy.asnumpy({name})' for name in written)}}}")
+    lines.append(f"return {{{', '.join(f'{name!r}: cupy.asnumpy({_variable(name)})' for name in written)}}}")
     return lines
 
 
-def _recipe(name: str, recipe: Recipe) -> list[str]:
+def _variable(name: str) -> str:
+    """A parameter's name as a Python variable that hides none of the script's own."""
+    return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name
+
+
+def _recipe(parameter: str, recipe: Recipe) -> list[str]:
     """The steps of `Recipe.make`, spelled out; a test holds the two together."""
+    name = _variable(parameter)
     shape, dtype, given = recipe.shape, str(recipe.dtype), dict(recipe.params)
     if recipe.kind == "constant":
         return [f'{name} = np.full({shape}, {given["value"]!r}, dtype="{dtype}")']
@@ -97,7 +107,7 @@ def _recipe(name: str, recipe: Recipe) -> list[str]:
             f"{name} = np.full({recipe.nbytes}, {POISON_BYTE:#x}, dtype=np.uint8)",
             f'{name} = {name}.view("{dtype}").reshape({shape})',
         ]
-    seed = zlib.crc32(name.encode()) if recipe.seed is None else recipe.seed
+    seed = zlib.crc32(parameter.encode()) if recipe.seed is None else recipe.seed
     lines = [f"random = np.random.Generator(np.random.PCG64({seed}))"]
     if recipe.kind == "integers":
         bounds = f"{int(given['low'])}, {int(given['high'])}"
@@ -124,8 +134,8 @@ def _array(one: Parameter, value: Array) -> list[str]:
     dtype = value.dtype.descr if value.dtype.names else value.dtype.str
     made = f'np.frombuffer(bytes.fromhex("{value.tobytes().hex()}"), dtype={dtype!r}).reshape({value.shape})'
     if one.is_pointer and value.dtype.names:
-        return [f"{one.name} = {made}.reshape(-1).view(np.uint8)"]
-    return [f"{one.name} = {made}"]
+        return [f"{_variable(one.name)} = {made}.reshape(-1).view(np.uint8)"]
+    return [f"{_variable(one.name)} = {made}"]
 
 
 def _number(launch: Launch, one: Parameter, value: Scalar) -> str:
