@@ -151,7 +151,10 @@ class Course:
     @cached_property
     def signature(self) -> str:
         """A hash of all that a lesson's page takes from the other lessons: order, headers and terms."""
-        headers = [(lesson.id, lesson.path, repr(lesson.header)) for lesson in self.lessons]
+        headers = [
+            (lesson.id, lesson.header.title, lesson.header.needs, lesson.header.draft)
+            for lesson in self.lessons
+        ]
         terms = [
             (term.lesson_id, term.definition.names, term.first_sentence_markdown) for term in self.terms.terms
         ]
