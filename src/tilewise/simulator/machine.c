@@ -89,6 +89,7 @@ typedef struct {
     u32 present;         // lanes that exist
     s32 bar_id[32], bar_count[32], bar_pc[32], bar_line[32];
     u32 vc[32];          // vector clock: what this warp knows of every other
+    u32 expected[32];    // lanes that a waiting lane waits for
     u64 issued;
     s32 done, forced;    // forced: the next instruction that waits for lanes goes on without them
 } Warp;
@@ -559,27 +560,42 @@ static u32 special(Block *B, int w, int l, int which) {
     return 0;
 }
 
-static u32 live_lanes(const Warp *W) {
+// Lanes that have not exited and are not about to: an early return counts as gone even where its lanes run last.
+static u32 live_lanes(const Launch *L, const Warp *W) {
     u32 live = 0;
-    for (int l = 0; l < 32; l++) live |= (u32)((W->present >> l & 1) && W->state[l] != LANE_EXITED) << l;
+    for (int l = 0; l < 32; l++) {
+        if (!(W->present >> l & 1) || W->state[l] == LANE_EXITED) continue;
+        const Ins *in = &L->code[W->pc[l]];
+        if (in->op == OP_bra && in->pred == NO_SLOT) in = &L->code[in->target];
+        live |= (u32)!(W->state[l] == LANE_RUNNING && in->op == OP_exit && in->pred == NO_SLOT) << l;
+    }
     return live;
 }
 
 // Whether the lanes that an instruction names are here. If some are still on their way, these lanes wait for them and the
 // instruction is run again; if they can never come, that is a hazard. Lanes that have exited need not come.
 static int gathered(Block *B, Warp *W, int w, const Ins *in, s32 pc, u32 mask) {
-    Launch *L = B->L; u32 named = 0, waiting = 0, live = live_lanes(W);
+    Launch *L = B->L; u32 named = 0, waiting = 0, live = live_lanes(L, W), expected = 0;
     EACH(named |= REG(in->e)[l])
     for (int l = 0; l < 32; l++) waiting |= (u32)(W->state[l] == LANE_WAITING && W->pc[l] == pc) << l;
-    u32 absent = named & live & ~(mask | waiting);
+    for (u32 r = mask | waiting; r; r &= r - 1) expected |= W->expected[__builtin_ctz(r)];
+    u32 absent = named & (live | expected) & ~(mask | waiting);
     if (waiting || (absent && !W->forced)) {
         u32 all = mask | waiting;
-        for (; all; all &= all - 1) { int l = __builtin_ctz(all); W->pc[l] = pc; W->state[l] = absent ? LANE_WAITING : LANE_RUNNING; }
+        for (; all; all &= all - 1) { int l = __builtin_ctz(all); W->pc[l] = pc; W->state[l] = absent && !W->forced ? LANE_WAITING : LANE_RUNNING; W->expected[l] = absent; }
         return 0;
     }
     W->forced = 0;
+    EACH(W->expected[l] = 0)
     if (absent || (mask & ~named)) hazard(B, in, w, __builtin_ctz(absent ? absent : mask & ~named), H_SHUFFLE);
     return 1;
+}
+
+// Lanes that were on their way to an instruction when the lanes of `mask` began to wait there.
+static u32 named_late(const Warp *W, u32 mask) {
+    u32 late = 0;
+    EACH(late |= W->expected[l])
+    return late;
 }
 
 // No lane of the warp can run: let those go on that wait for others. Lanes at __syncwarp in several places have met if together
@@ -593,8 +609,8 @@ static int release_waiting(Block *B, int w) {
         if (W->pc[l] < lowest) lowest = W->pc[l];
     }
     if (!waiting) return 0;
-    if (at_sync && !(named & live_lanes(W) & ~at_sync)) {
-        for (; at_sync; at_sync &= at_sync - 1) { int l = __builtin_ctz(at_sync); W->state[l] = LANE_RUNNING; W->pc[l]++; }
+    if (at_sync && !(named & W->present & ~at_sync & (live_lanes(L, W) | named_late(W, at_sync)))) {
+        for (; at_sync; at_sync &= at_sync - 1) { int l = __builtin_ctz(at_sync); W->expected[l] = 0; W->state[l] = LANE_RUNNING; W->pc[l]++; }
         return 1;
     }
     for (int l = 0; l < 32; l++) if ((waiting >> l & 1) && W->pc[l] == lowest) W->state[l] = LANE_RUNNING;

@@ -1,0 +1,319 @@
+"""Every hazard with its line; and right kernels that look like one, which must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.simulator.kernels import ORIGIN, TILED, VEC_ADD, on_threads, simulate
+from tilewise.simulator import ExpectationError, HazardError, Run, expect_hazard
+
+
+def _hazard(call: Callable[[], Run], kind: str, line: int, *words: str) -> HazardError:
+    with pytest.raises(HazardError) as caught:
+        call()
+    error = caught.value
+    assert (error.hazard.kind, error.hazard.line) == (kind, line), str(error)
+    assert (error.path, error.line) == (ORIGIN[0], ORIGIN[1] + line - 1)
+    for word in words:
+        assert word in str(error)
+    assert error.run.hazards == (error.hazard,)
+    assert error.run.counts.issued > 0
+    return error
+
+
+def _ints(count: int) -> np.ndarray:
+    return np.arange(count, dtype=np.int32)
+
+
+def test_a_read_beyond_the_array_passed() -> None:
+    a, b, c = np.zeros((3, 40), np.float32)
+    _hazard(
+        lambda: simulate(VEC_ADD, a, b, c, np.int32(41), grid=2), "out of bounds", 3, "block 1", "thread 8", "[40]"
+    )
+
+
+@pytest.mark.parametrize(("index", "named"), [("-1", "y[-1]"), ("n", "y[32]"), ("1 << 29", "y[536870912]")])
+def test_an_index_off_either_end_names_the_array(index: str, named: str) -> None:
+    source = on_threads(f"x[i] = i;\nif (i == 7) y[{index}] = 1;", "int* x, int* y, int n")
+    _hazard(lambda: simulate(source, _ints(32), _ints(32), np.int32(32)), "out of bounds", 4, "writes", named)
+
+
+def test_an_index_error_seen_only_at_ragged_sizes() -> None:
+    source = on_threads("y[i] = x[i];", "const int* x, int* y")
+    simulate(source, _ints(64), _ints(64), grid=2)
+    _hazard(lambda: simulate(source, _ints(50), _ints(50), grid=2), "out of bounds", 3, "x[50]")
+
+
+def test_beyond_a_shared_array_into_the_next_one() -> None:
+    source = on_threads(
+        "__shared__ int a[32], b[32]; b[i] = 0;\na[i + 1] = i;\n__syncthreads();\ny[i] = a[i] + b[i];", "int* y"
+    )
+    _hazard(lambda: simulate(source, _ints(32)), "out of bounds", 4, "a[32]")
+
+
+def test_beyond_dynamic_shared_memory() -> None:
+    source = on_threads("extern __shared__ int s[];\ns[i] = i;\ny[i] = s[i];", "int* y")
+    simulate(source, _ints(32), shared_bytes=128)
+    _hazard(lambda: simulate(source, _ints(32), shared_bytes=124), "out of bounds", 4, "s[31]")
+
+
+def test_a_null_pointer() -> None:
+    source = on_threads("y[i] = *(const int*)p;", "int* y, long long p")
+    _hazard(lambda: simulate(source, _ints(32), np.int64(0)), "out of bounds", 3)
+
+
+def test_a_local_array_overrun() -> None:
+    source = on_threads(
+        "int a[4]; for (int k = 0; k < 4; ++k) a[k] = y[k];\na[y[i]] = 5;\nint s = 0;"
+        " for (int k = 0; k < 4; ++k) s += a[k] * y[k + 1]; y[i] = s;",
+        "int* y",
+    )
+    _hazard(lambda: simulate(source, _ints(32) + 64), "out of bounds", 4)
+
+
+@pytest.mark.parametrize(
+    ("ctype", "offset", "sum_of"), [("float2", 1, "v.x + v.y"), ("float4", 2, "v.x + v.y + v.z + v.w")]
+)
+def test_misaligned_vectors(ctype: str, offset: int, sum_of: str) -> None:
+    source = on_threads(f"{ctype} v = *(const {ctype}*)(x + 4 * i + {offset});\ny[i] = {sum_of};", "const float* x, float* y")
+    x, y = np.zeros(160, np.float32), np.zeros(32, np.float32)
+    _hazard(lambda: simulate(source, x, y), "misaligned", 3, "no multiple of")
+
+
+def test_writing_a_read_only_array() -> None:
+    y = _ints(32)
+    y.flags.writeable = False
+    _hazard(lambda: simulate(on_threads("y[i] = 1;", "int* y"), y), "read-only", 3)
+
+
+def test_a_barrier_that_some_lanes_skip() -> None:
+    source = on_threads("if (i < 20)\n__syncthreads();\ny[i] = i;", "int* y")
+    _hazard(lambda: simulate(source, _ints(32)), "barrier", 4, "20 of the 32 threads")
+
+
+def test_an_early_return_before_a_barrier() -> None:
+    source = on_threads("if (i >= 40) return;\ny[i] = i;\n__syncthreads();\ny[i] += 1;", "int* y")
+    _hazard(lambda: simulate(source, _ints(64), block=64), "barrier", 5, "40 of the 64 threads", "thread 40")
+
+
+def test_barriers_in_both_branches_are_not_one_barrier() -> None:
+    source = on_threads("if (i < 16) {\n__syncthreads(); y[i] = 1;\n} else {\n__syncthreads(); y[i] = 2; }", "int* y")
+    _hazard(lambda: simulate(source, _ints(32)), "barrier", 4, "line 6")
+
+
+def test_a_shuffle_inside_a_branch_that_names_every_lane() -> None:
+    source = on_threads("int v = i;\nif (i < 16) v = __shfl_xor_sync(0xffffffff, v, 1);\ny[i] = v;", "int* y")
+    _hazard(lambda: simulate(source, _ints(32)), "shuffle", 4)
+
+
+def test_a_shuffle_from_a_lane_that_does_not_exist() -> None:
+    source = on_threads("int v = __shfl_down_sync(0xffffffff, i, 16);\ny[i] = v;", "int* y")
+    _hazard(lambda: simulate(source, _ints(48), block=48), "shuffle", 3)
+
+
+def test_a_vote_whose_caller_is_not_named() -> None:
+    _hazard(lambda: simulate(on_threads("y[i] = __ballot_sync(0xffff, i);", "int* y"), _ints(32)), "shuffle", 3)
+
+
+def test_a_syncwarp_that_named_lanes_never_reach() -> None:
+    source = on_threads("if (i < 5) {\n__syncwarp(); y[i] = 1; }\ny[i] += y[31 - i];", "int* y")
+    _hazard(lambda: simulate(source, _ints(32)), "shuffle", 4)
+
+
+REVERSE = """\
+extern "C" __global__ void reverse(const int* x, int* y) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    y[t] = s[63 - t];
+}
+"""
+
+
+def test_a_missing_barrier_between_write_and_read() -> None:
+    simulate(REVERSE, _ints(64), _ints(64), block=64)
+    without = REVERSE.replace("    __syncthreads();\n", "\n")
+    with pytest.raises(HazardError) as caught:
+        simulate(without, _ints(64), _ints(64), block=64)
+    # The warp that runs first reads what nobody wrote yet: either name is true of this bug.
+    assert (caught.value.hazard.kind, caught.value.hazard.line) in {("uninitialised", 6), ("race", 6)}
+
+
+@pytest.mark.parametrize(("drop", "line"), [(0, 8), (1, 5)])
+def test_each_barrier_of_a_tiled_product_is_needed(drop: int, line: int) -> None:
+    parts = TILED.split("        __syncthreads();\n")
+    source = "\n".join("        __syncthreads();\n".join(parts[k : k + 2]) for k in (0,)) if drop else parts[0]
+    source = (
+        parts[0] + "\n" + parts[1] + "        __syncthreads();\n" + parts[2]
+        if drop == 0
+        else parts[0] + "        __syncthreads();\n" + parts[1] + "\n" + parts[2]
+    )
+    a = np.random.Generator(np.random.PCG64(1)).normal(size=(16, 16)).astype(np.float32)
+    with pytest.raises(HazardError) as caught:
+        simulate(source, a, a, np.zeros_like(a), *[np.int32(16)] * 3, grid=(2, 2), block=(8, 8))
+    assert caught.value.hazard.kind in {"race", "uninitialised"}
+    assert caught.value.hazard.line >= line
+
+
+def test_two_warps_that_write_one_word() -> None:
+    source = on_threads("__shared__ int s[1];\ns[0] = i;\n__syncthreads();\ny[i] = s[0];", "int* y")
+    _hazard(lambda: simulate(source, _ints(64), block=64), "race", 4, "warp 0", "s[0]")
+
+
+def test_a_write_after_a_read_of_another_warp() -> None:
+    source = on_threads(
+        "__shared__ int s[64]; s[i] = i; __syncthreads();\ny[i] = s[(i + 32) % 64];\ns[i] = y[i] * 3;\n"
+        "__syncthreads(); y[i] += s[i];",
+        "int* y",
+    )
+    _hazard(lambda: simulate(source, _ints(64), block=64), "race", 4, "warp 0 touched at line 5")
+
+
+def test_an_atomic_races_with_a_plain_access_but_not_with_atomics() -> None:
+    right = "__shared__ int s[1]; if (i == 0) s[0] = 0;\n__syncthreads();\natomicAdd(s, 1);\n__syncthreads();\ny[i] = s[0];"
+    y = _ints(96)
+    simulate(on_threads(right, "int* y"), y, block=96)
+    assert set(y) == {96}
+    wrong = right.replace("atomicAdd(s, 1);\n__syncthreads();", "atomicAdd(s, 1);\n")
+    _hazard(lambda: simulate(on_threads(wrong, "int* y"), _ints(96), block=96), "race", 5)
+
+
+def test_shared_memory_that_nobody_wrote() -> None:
+    source = on_threads("__shared__ float s[64]; if (i < 30) s[i] = 1;\n__syncthreads();\ny[i] = s[i];", "float* y")
+    _hazard(lambda: simulate(source, np.zeros(32, np.float32)), "uninitialised", 5, "thread 30", "s[30]")
+
+
+def test_a_trap() -> None:
+    _hazard(lambda: simulate(on_threads("if (i == 3)\n__trap();\ny[i] = 1;", "int* y"), _ints(32)), "trap", 4)
+
+
+# ---- what must not be reported
+
+
+def test_neighbouring_bytes_of_one_word_belong_to_different_warps() -> None:
+    source = on_threads(
+        "__shared__ unsigned char s[128]; s[(i % 32) * 4 + i / 32] = i;\n__syncthreads(); y[i] = s[i];",
+        "unsigned char* y",
+    )
+    simulate(source, np.zeros(128, np.uint8), block=128)
+
+
+def test_a_warp_may_read_what_it_wrote_itself() -> None:
+    source = on_threads("__shared__ int s[128]; s[i] = i; __syncwarp();\ny[i] = s[i ^ 1];", "int* y")
+    y = _ints(128)
+    simulate(source, y, block=128)
+    assert np.array_equal(y, np.arange(128) ^ 1)
+
+
+def test_an_early_return_without_a_barrier_is_fine() -> None:
+    simulate(on_threads("if (i >= n) return;\ny[i] = 1;", "int* y, int n"), _ints(40), np.int32(40), grid=2)
+
+
+def test_a_shuffle_after_lanes_have_left() -> None:
+    source = on_threads("if (i >= 16) return;\ny[i] = __shfl_xor_sync(0xffffffff, i, 1);", "int* y")
+    y = _ints(32)
+    simulate(source, y)
+    assert np.array_equal(y[:16], np.arange(16) ^ 1)
+
+
+def test_a_full_mask_in_a_partial_warp() -> None:
+    source = on_threads("y[i] = __any_sync(0xffffffff, i == 3) + 2 * __shfl_sync(0xffffffff, i, 0);", "int* y")
+    y = _ints(20)
+    simulate(source, y, block=20)
+    assert set(y) == {1}
+
+
+def test_syncwarp_in_both_branches_meets() -> None:
+    source = on_threads("if (i % 2) { y[i] = 1; __syncwarp(); } else { y[i] = 2; __syncwarp(); }", "int* y")
+    simulate(source, _ints(32))
+
+
+def test_divergent_lanes_meet_at_a_shuffle_behind_a_long_branch() -> None:
+    source = on_threads(
+        "int v = i; if (i % 5 == 0) { for (int k = 0; k < 20; ++k) v = v * 3 + y[k]; }\n"
+        "y[32 + i] = __shfl_xor_sync(0xffffffff, v, 16);",
+        "int* y",
+    )
+    simulate(source, _ints(64))
+
+
+def test_named_barriers_of_two_halves() -> None:
+    source = on_threads(
+        '__shared__ int s[128]; s[i] = i;\nasm volatile("bar.sync %0, 64;" :: "r"(1 + i / 64) : "memory");\n'
+        "y[i] = s[i ^ 32];",
+        "int* y",
+    )
+    y = _ints(128)
+    simulate(source, y, block=128)
+    assert np.array_equal(y, np.arange(128) ^ 32)
+
+
+def test_a_named_barrier_orders_only_those_who_wait() -> None:
+    source = on_threads(
+        '__shared__ int s[128]; s[i] = i;\nasm volatile("bar.sync %0, 64;" :: "r"(1 + i / 64) : "memory");\n'
+        "y[i] = s[i ^ 64];",
+        "int* y",
+    )
+    with pytest.raises(HazardError) as caught:
+        simulate(source, _ints(128), block=128)
+    assert caught.value.hazard.kind in {"race", "uninitialised"} and caught.value.hazard.line == 5
+
+
+def test_a_producer_arrives_and_a_consumer_waits() -> None:
+    source = on_threads(
+        '__shared__ int s[32]; if (i < 32) { s[i] = 7 * i; asm volatile("bar.arrive 1, 64;" ::: "memory"); }\n'
+        'else { asm volatile("bar.sync 1, 64;" ::: "memory"); y[i] = s[i - 32]; }',
+        "int* y",
+    )
+    y = _ints(64)
+    simulate(source, y, block=64)
+    assert np.array_equal(y[32:], 7 * np.arange(32))
+
+
+def test_barriers_that_count_and_vote() -> None:
+    source = on_threads(
+        "y[i] = __syncthreads_count(i % 3 == 0) + 1000 * __syncthreads_and(i >= 0) + 2000 * __syncthreads_or(i == 70);",
+        "int* y",
+    )
+    y = _ints(96)
+    simulate(source, y, block=96)
+    assert set(y) == {3032}
+
+
+# ---- collecting, and the lesson's form
+
+
+def test_collecting_runs_on_and_counts_each_fault() -> None:
+    y = _ints(16)
+    run = simulate(on_threads("y[i] = x[i];", "const int* x, int* y"), _ints(20) + 1, y, collect=True)
+    assert np.array_equal(y, np.arange(16) + 1)
+    assert [(hazard.kind, hazard.line, hazard.count) for hazard in run.hazards] == [("out of bounds", 3, 28)]
+
+
+def test_expect_hazard_shows_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    hazard = expect_hazard(
+        lambda: simulate(on_threads("y[i] = 1;", "int* y"), _ints(16)), "out of bounds", line_with="y[i] = 1"
+    )
+    assert hazard.line == 3
+    assert "out of bounds" in capsys.readouterr().out
+
+
+def test_expect_hazard_fails_where_nothing_or_something_else_happens() -> None:
+    def right() -> Run:
+        return simulate(on_threads("y[i] = 1;", "int* y"), _ints(32))
+
+    def wrong() -> Run:
+        return simulate(on_threads("y[i] = 1;", "int* y"), _ints(16))
+
+    with pytest.raises(ExpectationError, match="nothing happened"):
+        expect_hazard(right, "race")
+    with pytest.raises(ExpectationError, match="this happened"):
+        expect_hazard(wrong, "race")
+    with pytest.raises(ExpectationError, match="not at"):
+        expect_hazard(wrong, "out of bounds", line_with="z[i]")
+    with pytest.raises(ValueError, match="no hazard"):
+        expect_hazard(wrong, "bug")
