@@ -24,7 +24,7 @@ from tilewise.gpu.difference import difference, index_text, tolerance_text
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.sizes import does_not_divide, sizes
 from tilewise.pseudocode import shuffle_seed
-from tilewise.pseudocode_source import place_of
+from tilewise.pseudocode_source import check_no_flat_index, place_of
 
 Pseudocode = Callable[..., Any]
 
