@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from html import escape
 
 from tilewise.lesson import Cell
@@ -65,7 +66,7 @@ def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
 
 def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) -> str:
     """A cell's code: stretches of Python, and its kernels as CUDA between them."""
-    statements = ast.parse(cell.source).body
+    statements = _statements(cell.source)
     is_cuda = cell.tab.casefold().startswith("cuda")
     lines = cell.source.split("\n")
     parts: list[str] = []
@@ -80,6 +81,12 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
         pending = (statement.end_lineno or first) + 1
     parts += _python(lines, pending, len(lines), cell, is_cuda)
     return "\n\n".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _statements(source: str) -> tuple[ast.stmt, ...]:
+    """A cell's statements; kept, since a page is rendered again at every edit of its prose."""
+    return tuple(ast.parse(source).body)
 
 
 def _first_line(statement: ast.stmt) -> int:
