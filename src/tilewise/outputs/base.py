@@ -30,8 +30,6 @@ class Context:
     """``unique(wanted)``: an element id that no other part of the page has."""
     nested: bool = False
     """True inside a tab or a fold, where Markdown knows no block of raw HTML: see ``html_block``."""
-    here: bool = False
-    """True where the reader's own machine has a say (never in a build)."""
 
     def html_block(self, html: str) -> str:
         """A block of raw HTML, in the form that Markdown keeps as it is at this depth.

@@ -12,6 +12,7 @@ import json
 import linecache
 import os
 import random
+import re
 import signal
 import sys
 import traceback
@@ -313,8 +314,10 @@ def _line(job: Job, cell: CodeCell) -> int:
 
 
 def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
-    text = str(error).strip()
+    text = str(error).strip().replace(job.root + os.sep, "")
     kind = type(error)
+    if isinstance(error, ImportError):
+        text = re.sub(r" \([^()]*\)$", "", text)  # where Python found the module that lacks the name
     if kind is AssertionError and not text:
         line = _line(job, cell)
         return f"an assertion does not hold: {job.lines[line - 1].strip()}"
