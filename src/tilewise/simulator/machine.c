@@ -204,6 +204,11 @@ static int distinct(const u64 *keys, int n) {  // how many different keys, n at 
 // same word share. Accesses of 8 bytes go by half warps and of 16 by quarters.
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
+    if (size <= 4) {  // the common cases: one word for all, or neighbours
+        u64 first = address[__builtin_ctz(mask)], same = 0, next = size ^ 4;
+        EACH({ same |= address[l] ^ first; next |= address[l] ^ (first + 4 * (u64)(l - __builtin_ctz(mask))); })
+        if (!same || !next) return 1;
+    }
     for (int first = 0; first < 32; first += lanes) {
         u64 words[64]; int n = 0;
         for (int l = first; l < first + lanes; l++)
@@ -246,8 +251,8 @@ static void count_shared(Count *c, const u64 *address, u32 mask, int size, int k
 // races with an earlier one of another warp whose clock it has not been told of.
 static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind) {
     Warp *W = &B->warps[w];
-    int grain = B->L->shared_grain;
-    for (u64 at = offset / (u64)grain; at <= (offset + (u64)size - 1) / (u64)grain; at++) {
+    int shift = __builtin_ctz((u32)B->L->shared_grain);
+    for (u64 at = offset >> shift; at <= (offset + (u64)size - 1) >> shift; at++) {
         Shadow *s = &B->shadow[at];
         u32 now = W->vc[w];
         int atomic = kind == KIND_ATOMIC;
@@ -330,6 +335,31 @@ static inline void put(u8 *p, u64 v, int size) { memcpy(p, &v, (size_t)size); }
 
 #define POISON 0x7fc5c5c57fc5c5c5ull  // what a bad read returns: NaN in either width
 
+// Moves one word of 4 bytes for each lane, if all addresses are in bounds and aligned; returns 0 and does nothing if not.
+static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
+    Launch *L = B->L; u32 *data = REG(in->d[0]); u64 low = 0, bad = 0;
+    u8 *at;
+    if (in->type == SPACE_SHARED) {
+        const u8 *owners = L->owners; u64 limit = (u64)L->shared_bytes;
+        EACH({ u64 a = address[l]; if ((a & 3) || a + 4 > limit || a >= limit) return 0; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
+        if (bad) return 0;
+        EACH({ order_shared(B, in, w, l, address[l], 4, kind); if (B->stop) return 1; })
+        at = B->shared;
+    } else {
+        u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
+        if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0 || L->buffers[k].size < 4) return 0;
+        if (kind != KIND_LOAD && !L->buffers[k].writable) return 0;
+        u64 limit = L->buffers[k].size - 4;
+        low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
+        EACH(bad |= (u64)(address[l] - low > limit) | (address[l] & 3))
+        if (bad) return 0;
+        at = L->buffers[k].data;
+    }
+    if (kind == KIND_LOAD) EACH(memcpy(&data[l], at + (address[l] - low), 4))
+    else EACH(memcpy(at + (address[l] - low), &data[l], 4))
+    return 1;
+}
+
 static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind) {
     Launch *L = B->L;
     int size = in->type2, vector = in->sub, whole = size * vector;
@@ -337,6 +367,10 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     u64 address[32]; u32 global = 0, shared = 0, local = 0;
     Count *c = &L->counts[in->line];
     EACH(address[l] = base[l] + (u64)in->imm)
+    if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED && move_words(B, W, w, in, mask, kind, address)) {
+        if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind); else count_global(c, address, mask, 4, kind);
+        return;
+    }
     EACH({
         int space, buffer; s64 index;
         u8 *p = resolve(B, in, w, l, address[l], whole, in->type, kind, &space, &buffer, &index);
