@@ -68,7 +68,7 @@ class Faults:
 def chromium() -> str:
     """Chromium's path: from CHROMIUM, else from the path."""
     named = os.environ.get("CHROMIUM")
-    found = named if named and shutil.which(named) else next(filter(None, map(shutil.which, NAMES)), None)
+    found = next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
     if not found:
         pytest.skip("no Chromium here: install chromium or google-chrome, or name one in CHROMIUM")
     return found
