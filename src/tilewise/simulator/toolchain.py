@@ -1,6 +1,7 @@
 """Where the compiler and the cache are.
 
-In: the installed ``ziglang`` wheel and the environment. Out: paths, or one clear error. Compiles nothing itself.
+In: the installed ``ziglang`` wheel and the environment. Out: paths, or one clear error. Compiles nothing
+itself.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ def zig() -> Path:
     spec = find_spec("ziglang")
     folder = Path(spec.origin).parent if spec and spec.origin else None
     if folder is None:
+        from tilewise.continuation import offer  # a lesson may go on without the simulator
+
+        offer()
         raise ToolchainError(
             "the simulator compiles kernels with the clang of the ziglang wheel, which is not installed. "
             'Install it: pip install "tilewise[simulator]".'
@@ -38,9 +42,10 @@ def zig() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels and the compiled machine are kept: ``TILEWISE_CACHE``, or ``.cache/tilewise`` of the project.
+    """Where compiled kernels and the compiled machine are kept.
 
-    Outside a checkout it is ``tilewise`` in the user's cache folder.
+    ``TILEWISE_CACHE``, else ``.cache/tilewise`` of the project; outside a checkout ``tilewise`` in the user's
+    cache folder.
     """
     stated = os.environ.get("TILEWISE_CACHE")
     if stated:
