@@ -38,7 +38,8 @@ def count(project: Any) -> int:
 def test_outputs_keep_the_order_of_print_and_show(project: Any) -> None:
     run = project.run(
         project.lesson(
-            "# %%\nfrom tilewise import Table, show\nprint('one')\nshow(Table(['n'], [[1]]))\nprint('two')\n\n"
+            "# %%\nfrom tilewise import Table, show\n"
+            "print('one')\nshow(Table(['n'], [[1]]))\nprint('two')\n\n"
             "# %% [markdown]\n# Prose.\n\n# %%\nprint('three')\nTable(['n'], [[2]])\n\n# %%\n3\n"
         )
     )
@@ -76,9 +77,7 @@ def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project: Any) -
 
 
 def test_a_cell_whose_packages_are_absent_is_skipped(project: Any) -> None:
-    run = project.run(
-        project.lesson('# %% needs="gpu"\nraise ValueError\n\n# %% needs="numba jax"\nx = 1\n')
-    )
+    run = project.run(project.lesson('# %% needs="gpu"\nraise ValueError\n\n# %% needs="numba jax"\nx = 1\n'))
     assert run.skipped == {0: ("gpu",), 1: ("jax",)}
     assert run.outputs == ((), ())
 
@@ -184,7 +183,8 @@ def test_a_long_output_is_cut_and_said(project: Any) -> None:
 
 def test_a_loop_that_holds_back_exceptions_is_stopped_too(project: Any) -> None:
     lesson = project.lesson(
-        "# %%\nwhile True:\n    try:\n        while True:\n            pass\n    except Exception:\n        pass\n"
+        "# %%\nwhile True:\n    try:\n        while True:\n            pass\n"
+        "    except Exception:\n        pass\n"
     )
     with pytest.raises(LessonError, match=r"runs for more than 0\.5 s"):
         project.run(lesson, time_limit_s=0.5)

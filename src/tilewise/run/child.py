@@ -12,7 +12,6 @@ import json
 import linecache
 import os
 import random
-import re
 import signal
 import sys
 import traceback
@@ -25,16 +24,13 @@ from typing import Any
 
 from tilewise.errors import LessonError
 from tilewise.outputs import CollectingSink, KernelOutput, Output, Text, as_output, encode, installed
+from tilewise.run.faults import out_of_time, told
 from tilewise.run.inputs import PACKAGE, Watch, relative
 from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
 
 LARGEST_OUTPUT = 4_000_000
 """Bytes of one table or figure."""
 Send = Callable[[Mapping[str, Any]], None]
-
-
-class OutOfTime(BaseException):
-    """Raised in the middle of a cell when its time is up; no ``except Exception`` holds it back."""
 
 
 class Printed(io.TextIOBase):
@@ -152,7 +148,7 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
     before_set: dict[str, Any] = {}
     tab_set = -1
     sys.stdout, sys.stderr = printed, io.StringIO()
-    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.signal(signal.SIGALRM, out_of_time)
     signal.setitimer(signal.ITIMER_REAL, job.time_limit_s)
     with installed(collecting):
         for cell in job.cells:
@@ -169,7 +165,8 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
                     tab_set, exported, before_set = cell.tab_set, {}, dict(module.__dict__)
                 names = dict(before_set)
             before = dict(names)
-            _guarded(job, cell, names, collecting)
+            with told(job, cell):
+                _run_cell(job, cell, names, collecting)
             collecting.flush()
             new = {name: value for name, value in names.items() if before.get(name, names) is not value}
             if cell.tab:
@@ -276,62 +273,6 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
         raise LessonError(job.path, cell.line, message, f"Run {repair} on a machine with a GPU.")
     content = f"This output {what}; {repair} on a machine with a GPU makes it."
     return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source="not current")
-
-
-def _out_of_time(*_: object) -> None:
-    raise OutOfTime
-
-
-def _guarded(job: Job, cell: CodeCell, names: dict[str, Any], collecting: _Sink) -> None:
-    """Run a cell, and turn whatever it raises into a fault with the lesson's own line."""
-    try:
-        _run_cell(job, cell, names, collecting)
-    except LessonError as error:
-        path, line = error.path or job.path, error.line
-        if not line and path == job.path:
-            line = _line(job, cell)
-        raise LessonError(path, line, error.message, error.repair, error.details) from None
-    except OutOfTime:
-        message = f"the lesson runs for more than {job.time_limit_s:g} s; this is where it was."
-        repair = "Look for a loop that does not end, or take a smaller size."
-        raise LessonError(job.path, _line(job, cell), message, repair) from None
-    except SystemExit as error:
-        message = f"the cell leaves Python by sys.exit({'' if error.code is None else repr(error.code)})."
-        repair = "Raise an exception instead; a lesson goes on to its end."
-        raise LessonError(job.path, _line(job, cell), message, repair) from None
-    except BaseException as error:
-        details = str(getattr(error, "details", "") or "")
-        raise LessonError(job.path, _line(job, cell), _said(job, cell, error), "", details) from None
-
-
-def _line(job: Job, cell: CodeCell) -> int:
-    """The lesson's line at which the exception being handled came up, or the cell's."""
-    found = cell.line
-    for frame, line in traceback.walk_tb(sys.exc_info()[2]):
-        if frame.f_code.co_filename == job.path:
-            found = line
-    return found
-
-
-def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
-    text = str(error).strip().replace(job.root + os.sep, "")
-    kind = type(error)
-    if isinstance(error, ImportError):
-        text = re.sub(r" \([^()]*\)$", "", text)  # where Python found the module that lacks the name
-    if kind is AssertionError and not text:
-        line = _line(job, cell)
-        return f"an assertion does not hold: {job.lines[line - 1].strip()}"
-    if kind.__module__.startswith("tilewise") or kind is AssertionError:
-        return text or kind.__name__
-    if kind in (ValueError, TypeError) and _is_ours(error):
-        return text
-    return f"{kind.__name__}: {text}" if text else kind.__name__
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether tilewise itself refused something."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    return bool(frames) and frames[-1][0].f_code.co_filename.startswith(str(PACKAGE))
 
 
 def run_job(job: Job, descriptor: int) -> None:
