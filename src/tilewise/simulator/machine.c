@@ -204,10 +204,11 @@ static int distinct(const u64 *keys, int n) {  // how many different keys, n at 
 // same word share. Accesses of 8 bytes go by half warps and of 16 by quarters.
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
-    if (size <= 4) {  // the common cases: one word for all, or neighbours
-        u64 first = address[__builtin_ctz(mask)], same = 0, next = size ^ 4;
-        EACH({ same |= address[l] ^ first; next |= address[l] ^ (first + 4 * (u64)(l - __builtin_ctz(mask))); })
-        if (!same || !next) return 1;
+    if (size <= 4) {  // the common case: no two words in one bank
+        u64 word[32]; u32 taken = 0; int conflict = 0;
+        EACH({ u64 x = address[l] >> 2; int bank = (int)(x & 31);
+               if (taken >> bank & 1) conflict |= word[bank] != x; else { taken |= 1u << bank; word[bank] = x; } })
+        if (!conflict) return 1;
     }
     for (int first = 0; first < 32; first += lanes) {
         u64 words[64]; int n = 0;
@@ -285,6 +286,24 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
     }
 }
 
+// The same for a word of 4 bytes where nothing is wrong, which is nearly always; leaves the rest to order_shared.
+static inline void order_word(Block *B, const Ins *in, Warp *W, int w, int lane, u64 offset, int kind) {
+    if (B->L->shared_grain == 4) {
+        Shadow *s = &B->shadow[offset >> 2]; const u32 now = W->vc[w], me = 1u << w;
+        const int ordered = !s->written || s->write_warp == w || s->written <= W->vc[s->write_warp];
+        if (kind == KIND_LOAD && s->initialised && ordered) {
+            if (s->read == now) s->read_warps |= me; else { s->read = now; s->read_warps = me; s->read_atomic = 0; }
+            s->read_atomic &= ~me; s->read_line = in->line;
+            return;
+        }
+        if (kind == KIND_STORE && ordered && !(s->read_warps & ~me)) {
+            s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = in->line; s->initialised = 1;
+            return;
+        }
+    }
+    order_shared(B, in, w, lane, offset, 4, kind);
+}
+
 // Where a lane's access really goes; null after a hazard. Sets *space to what the address turns out to be.
 static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int size, int space, int kind, int *found, int *buffer, s64 *index) {
     Launch *L = B->L;
@@ -343,7 +362,8 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         const u8 *owners = L->owners; u64 limit = (u64)L->shared_bytes;
         EACH({ u64 a = address[l]; if ((a & 3) || a + 4 > limit || a >= limit) return 0; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
         if (bad) return 0;
-        EACH({ order_shared(B, in, w, l, address[l], 4, kind); if (B->stop) return 1; })
+        u64 last = ~0ull;
+        EACH({ u64 a = address[l]; if (kind == KIND_LOAD && a == last) continue; last = a; order_word(B, in, W, w, l, a, kind); if (B->stop) return 1; })
         at = B->shared;
     } else {
         u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
