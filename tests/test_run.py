@@ -148,6 +148,19 @@ def test_a_broken_cache_is_as_good_as_none(project: Any) -> None:
     assert texts(project.run(lesson)) == [["1"]]
 
 
+def test_only_the_latest_results_are_kept(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewise.run.store.Store.at_most", 2)
+    runner = project.runner(warm=True)
+    lessons = [project.lesson(f"# %%\nprint({at})\n") for at in range(3)]
+    for lesson in lessons:
+        runner.run(lesson)
+    assert len(list((project.root / ".cache/runs").iterdir())) == 2
+    assert [project.runner(warm=True).run(lesson).executed for lesson in (lessons[2], lessons[0])] == [
+        False,
+        True,
+    ]
+
+
 def test_a_failure_is_not_kept(project: Any) -> None:
     project.write("lessons/part/sizes.py", "N = 0\n")
     lesson = project.lesson("# %%\nfrom sizes import N\nassert N\n")

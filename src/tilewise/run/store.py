@@ -23,7 +23,9 @@ _SWITCHES = ("TILEWISE_STALE", "TILEWISE_RECORDED_ON", "TILEWISE_LESSONS")
 
 
 class Store:
-    """Kept results of one project."""
+    """Kept results of one project, the latest ``at_most`` of them."""
+
+    at_most = 500
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root = root
@@ -69,6 +71,9 @@ class Store:
         made = file.with_name(f"{file.name}.{os.getpid()}")
         made.write_text(json.dumps(result.to_dict(), ensure_ascii=False), encoding="utf-8")
         made.replace(file)
+        kept = sorted(self._folder.glob("*.json"), key=lambda entry: entry.stat().st_mtime_ns)
+        for old in kept[: -self.at_most]:
+            old.unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{key}.json"
