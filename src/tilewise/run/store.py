@@ -11,6 +11,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -71,9 +72,10 @@ class Store:
         made = file.with_name(f"{file.name}.{os.getpid()}")
         made.write_text(json.dumps(result.to_dict(), ensure_ascii=False), encoding="utf-8")
         made.replace(file)
-        kept = sorted(self._folder.glob("*.json"), key=lambda entry: entry.stat().st_mtime_ns)
-        for old in kept[: -self.at_most]:
-            old.unlink(missing_ok=True)
+        with suppress(OSError):  # another process may clear up at the same time
+            kept = sorted(self._folder.glob("*.json"), key=lambda entry: entry.stat().st_mtime_ns)
+            for old in kept[: -self.at_most]:
+                old.unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{key}.json"
