@@ -1,7 +1,7 @@
 """How much faster the simulator runs a launch than Numba's own CUDA simulator, in one run on this machine.
 
-Both sides are warm (compiled text and compiled loops), every check is on, tracing is off, and arguments are handled in
-the measured time. Run: ``python benchmarks/simulator.py [--quick]``.
+Both sides are warm (compiled text and compiled loops), every check is on, tracing is off, and arguments are
+handled in the measured time. Run: ``python benchmarks/simulator.py [--quick]``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ extern "C" __global__ void matmul(const float* A, const float* B, float* C, int 
 }
 """)
 ATTENTION = Kernel(r"""
-extern "C" __global__ void attention(const float* Q, const float* K, const float* V, float* O, int N, int d, float scale) {
+extern "C" __global__ void attention(const float* Q, const float* K, const float* V, float* O, int N, int d,
+                                     float scale) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= N) return;
     float m = -INFINITY, z = 0.0f;
@@ -228,9 +229,8 @@ def main() -> int:
         ours = median_ms(contest.ours, 3 if quick else contest.repeats)
         if contest.theirs is None:
             reached = ours <= contest.goal
-            print(
-                f"{contest.name:24}{ours:9.2f} ms{'':>24}{contest.goal:7.0f} ms  {'' if reached else 'missed'}"
-            )
+            said = "" if reached else "missed"
+            print(f"{contest.name:24}{ours:9.2f} ms{'':>24}{contest.goal:7.0f} ms  {said}")
         else:
             theirs = median_ms(contest.theirs, 1 if quick else 3)
             reached = theirs / ours >= contest.goal

@@ -9,10 +9,14 @@ from tests.simulator.kernels import TILED, VEC_ADD, on_threads, simulate
 from tilewise.simulator import GlobalCounts
 
 
-def _loads(index: str, count: int, ctype: str = "float", dtype: str = "float32", skip: int = 0) -> GlobalCounts:
+def _loads(
+    index: str, count: int, ctype: str = "float", dtype: str = "float32", skip: int = 0
+) -> GlobalCounts:
     """What one warp counts that loads ``x[index]``; it stores to ``y[i]``."""
     x, y = np.ones(count, dtype), np.zeros(32, dtype)
-    return simulate(on_threads(f"y[i] = x[{index}];", f"const {ctype}* x, {ctype}* y"), x, y).counts.global_load
+    return simulate(
+        on_threads(f"y[i] = x[{index}];", f"const {ctype}* x, {ctype}* y"), x, y
+    ).counts.global_load
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,12 @@ def test_sectors_and_lines_of_one_load(index: str, sectors: int, lines: int) -> 
 
 @pytest.mark.parametrize(
     ("ctype", "dtype", "sectors"),
-    [("unsigned char", "uint8", 1), ("short", "int16", 2), ("double", "float64", 8), ("long long", "int64", 8)],
+    [
+        ("unsigned char", "uint8", 1),
+        ("short", "int16", 2),
+        ("double", "float64", 8),
+        ("long long", "int64", 8),
+    ],
 )
 def test_sectors_by_element_size(ctype: str, dtype: str, sectors: int) -> None:
     assert _loads("i", 32, ctype, dtype).sectors == sectors
@@ -86,9 +95,13 @@ def test_lanes_that_want_one_word_share_it() -> None:
     assert run.lines[6].shared_load.wavefronts == 1
 
 
-@pytest.mark.parametrize(("ctype", "words", "wavefronts"), [("float2", 2, 2), ("float4", 4, 4), ("double", 2, 2)])
+@pytest.mark.parametrize(
+    ("ctype", "words", "wavefronts"), [("float2", 2, 2), ("float4", 4, 4), ("double", 2, 2)]
+)
 def test_wide_shared_accesses_go_by_parts_of_a_warp(ctype: str, words: int, wavefronts: int) -> None:
-    source = on_threads(f"__shared__ {ctype} s[32]; s[i] = x[i];\ny[i] = s[31 - i];", f"const {ctype}* x, {ctype}* y")
+    source = on_threads(
+        f"__shared__ {ctype} s[32]; s[i] = x[i];\ny[i] = s[31 - i];", f"const {ctype}* x, {ctype}* y"
+    )
     x, y = np.arange(32 * words, dtype=np.float32), np.zeros(32 * words, np.float32)
     if ctype == "double":
         x, y = x[:32].astype(np.float64), np.zeros(32)

@@ -31,7 +31,12 @@ def _ints(count: int) -> np.ndarray:
 def test_a_read_beyond_the_array_passed() -> None:
     a, b, c = np.zeros((3, 40), np.float32)
     _hazard(
-        lambda: simulate(VEC_ADD, a, b, c, np.int32(41), grid=2), "out of bounds", 3, "block 1", "thread 8", "[40]"
+        lambda: simulate(VEC_ADD, a, b, c, np.int32(41), grid=2),
+        "out of bounds",
+        3,
+        "block 1",
+        "thread 8",
+        "[40]",
     )
 
 
@@ -49,7 +54,8 @@ def test_an_index_error_seen_only_at_ragged_sizes() -> None:
 
 def test_beyond_a_shared_array_into_the_next_one() -> None:
     source = on_threads(
-        "__shared__ int a[32], b[32]; b[i] = 0;\na[i + 1] = i;\n__syncthreads();\ny[i] = a[i] + b[i];", "int* y"
+        "__shared__ int a[32], b[32]; b[i] = 0;\na[i + 1] = i;\n__syncthreads();\ny[i] = a[i] + b[i];",
+        "int* y",
     )
     _hazard(lambda: simulate(source, _ints(32)), "out of bounds", 4, "a[32]")
 
@@ -78,7 +84,9 @@ def test_a_local_array_overrun() -> None:
     ("ctype", "offset", "sum_of"), [("float2", 1, "v.x + v.y"), ("float4", 2, "v.x + v.y + v.z + v.w")]
 )
 def test_misaligned_vectors(ctype: str, offset: int, sum_of: str) -> None:
-    source = on_threads(f"{ctype} v = *(const {ctype}*)(x + 4 * i + {offset});\ny[i] = {sum_of};", "const float* x, float* y")
+    source = on_threads(
+        f"{ctype} v = *(const {ctype}*)(x + 4 * i + {offset});\ny[i] = {sum_of};", "const float* x, float* y"
+    )
     x, y = np.zeros(160, np.float32), np.zeros(32, np.float32)
     _hazard(lambda: simulate(source, x, y), "misaligned", 3, "no multiple of")
 
@@ -100,7 +108,9 @@ def test_an_early_return_before_a_barrier() -> None:
 
 
 def test_barriers_in_both_branches_are_not_one_barrier() -> None:
-    source = on_threads("if (i < 16) {\n__syncthreads(); y[i] = 1;\n} else {\n__syncthreads(); y[i] = 2; }", "int* y")
+    source = on_threads(
+        "if (i < 16) {\n__syncthreads(); y[i] = 1;\n} else {\n__syncthreads(); y[i] = 2; }", "int* y"
+    )
     _hazard(lambda: simulate(source, _ints(32)), "barrier", 4, "line 6")
 
 
@@ -115,7 +125,9 @@ def test_a_shuffle_from_a_lane_that_does_not_exist() -> None:
 
 
 def test_a_vote_whose_caller_is_not_named() -> None:
-    _hazard(lambda: simulate(on_threads("y[i] = __ballot_sync(0xffff, i);", "int* y"), _ints(32)), "shuffle", 3)
+    _hazard(
+        lambda: simulate(on_threads("y[i] = __ballot_sync(0xffff, i);", "int* y"), _ints(32)), "shuffle", 3
+    )
 
 
 def test_a_syncwarp_that_named_lanes_never_reach() -> None:
@@ -146,7 +158,9 @@ def test_a_missing_barrier_between_write_and_read() -> None:
 @pytest.mark.parametrize(("drop", "line"), [(0, 8), (1, 5)])
 def test_each_barrier_of_a_tiled_product_is_needed(drop: int, line: int) -> None:
     parts = TILED.split("        __syncthreads();\n")
-    source = "\n".join("        __syncthreads();\n".join(parts[k : k + 2]) for k in (0,)) if drop else parts[0]
+    source = (
+        "\n".join("        __syncthreads();\n".join(parts[k : k + 2]) for k in (0,)) if drop else parts[0]
+    )
     source = (
         parts[0] + "\n" + parts[1] + "        __syncthreads();\n" + parts[2]
         if drop == 0
@@ -174,7 +188,10 @@ def test_a_write_after_a_read_of_another_warp() -> None:
 
 
 def test_an_atomic_races_with_a_plain_access_but_not_with_atomics() -> None:
-    right = "__shared__ int s[1]; if (i == 0) s[0] = 0;\n__syncthreads();\natomicAdd(s, 1);\n__syncthreads();\ny[i] = s[0];"
+    right = (
+        "__shared__ int s[1]; if (i == 0) s[0] = 0;\n__syncthreads();\natomicAdd(s, 1);\n"
+        "__syncthreads();\ny[i] = s[0];"
+    )
     y = _ints(96)
     simulate(on_threads(right, "int* y"), y, block=96)
     assert set(y) == {96}
@@ -183,7 +200,9 @@ def test_an_atomic_races_with_a_plain_access_but_not_with_atomics() -> None:
 
 
 def test_shared_memory_that_nobody_wrote() -> None:
-    source = on_threads("__shared__ float s[64]; if (i < 30) s[i] = 1;\n__syncthreads();\ny[i] = s[i];", "float* y")
+    source = on_threads(
+        "__shared__ float s[64]; if (i < 30) s[i] = 1;\n__syncthreads();\ny[i] = s[i];", "float* y"
+    )
     _hazard(lambda: simulate(source, np.zeros(32, np.float32)), "uninitialised", 5, "thread 30", "s[30]")
 
 
@@ -221,7 +240,9 @@ def test_a_shuffle_after_lanes_have_left() -> None:
 
 
 def test_a_full_mask_in_a_partial_warp() -> None:
-    source = on_threads("y[i] = __any_sync(0xffffffff, i == 3) + 2 * __shfl_sync(0xffffffff, i, 0);", "int* y")
+    source = on_threads(
+        "y[i] = __any_sync(0xffffffff, i == 3) + 2 * __shfl_sync(0xffffffff, i, 0);", "int* y"
+    )
     y = _ints(20)
     simulate(source, y, block=20)
     assert set(y) == {1}
@@ -265,7 +286,8 @@ def test_a_named_barrier_orders_only_those_who_wait() -> None:
 
 def test_a_producer_arrives_and_a_consumer_waits() -> None:
     source = on_threads(
-        '__shared__ int s[32]; if (i < 32) { s[i] = 7 * i; asm volatile("bar.arrive 1, 64;" ::: "memory"); }\n'
+        "__shared__ int s[32]; if (i < 32) { s[i] = 7 * i;"
+        'asm volatile("bar.arrive 1, 64;" ::: "memory"); }\n'
         'else { asm volatile("bar.sync 1, 64;" ::: "memory"); y[i] = s[i - 32]; }',
         "int* y",
     )
@@ -276,7 +298,8 @@ def test_a_producer_arrives_and_a_consumer_waits() -> None:
 
 def test_barriers_that_count_and_vote() -> None:
     source = on_threads(
-        "y[i] = __syncthreads_count(i % 3 == 0) + 1000 * __syncthreads_and(i >= 0) + 2000 * __syncthreads_or(i == 70);",
+        "y[i] = __syncthreads_count(i % 3 == 0) + 1000 * __syncthreads_and(i >= 0)"
+        " + 2000 * __syncthreads_or(i == 70);",
         "int* y",
     )
     y = _ints(96)

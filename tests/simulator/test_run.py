@@ -33,7 +33,8 @@ extern "C" __global__ void where(int* out) {
     int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] =
-        threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z + 1000 * blockIdx.x + 10000 * blockIdx.y + 100000 * blockIdx.z;
+        threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z + 1000 * blockIdx.x
+        + 10000 * blockIdx.y + 100000 * blockIdx.z;
 }"""
     out = np.zeros(2 * 3 * 4 * 5 * 3 * 2, np.int32)
     simulate(source, out, grid=(2, 3, 4), block=(5, 3, 2))
@@ -95,7 +96,8 @@ def test_a_warp_reduces_by_shuffles_and_an_atomic() -> None:
 def test_switch_reaches_each_case() -> None:
     source = on_threads(
         "switch (i % 7) { case 0: y[i] = 5; break; case 1: y[i] = i * 3; break; case 2: y[i] = -i; break;"
-        " case 3: y[i] = i * i; break; case 4: y[i] = 8 ^ i; break; case 5: y[i] = i << 2; break; default: y[i] = 1; }",
+        " case 3: y[i] = i * i; break; case 4: y[i] = 8 ^ i; break; case 5: y[i] = i << 2; break;"
+        " default: y[i] = 1; }",
         "int* y",
     )
     y = np.zeros(64, np.int32)
@@ -219,14 +221,21 @@ def test_outputs_stay_as_they_were_when_a_kernel_fails() -> None:
 
 def test_the_same_array_twice_is_one_memory() -> None:
     x = np.arange(32, dtype=np.int32)
-    simulate(on_threads("y[i] = x[i] + 1; z[i] = y[i] * x[i];", "const int* x, int* y, int* z"), x, x, z := x.copy())
+    simulate(
+        on_threads("y[i] = x[i] + 1; z[i] = y[i] * x[i];", "const int* x, int* y, int* z"),
+        x,
+        x,
+        z := x.copy(),
+    )
     assert np.array_equal(x, np.arange(32) + 1)
     assert np.array_equal(z, x * x)
 
 
 def test_an_endless_kernel_stops_and_says_so() -> None:
     with pytest.raises(HazardError, match="still running after 100000 warp instructions"):
-        simulate(on_threads("while (atomicAdd(y, 1) >= 0) {}", "int* y"), np.zeros(1, np.int32), max_steps=100_000)
+        simulate(
+            on_threads("while (atomicAdd(y, 1) >= 0) {}", "int* y"), np.zeros(1, np.int32), max_steps=100_000
+        )
 
 
 def test_a_clock_counts_instructions_and_marks_the_run() -> None:

@@ -1,7 +1,7 @@
 """The simulator: CUDA C on a machine without a GPU, with its memory traffic counted and its hazards found.
 
-In: a kernel's text, NumPy arrays and a launch shape. Out: arrays written as a GPU would write them, and a ``Run``.
-Time is not simulated.
+In: a kernel's text, NumPy arrays and a launch shape. Out: arrays written as a GPU would write them, and a
+``Run``. Time is not simulated.
 """
 
 from tilewise.simulator.counts import Counts, GlobalCounts, SharedCounts

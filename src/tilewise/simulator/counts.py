@@ -1,8 +1,8 @@
 """What a run counted, in all and by source line.
 
-In: the machine's rows of counters. Out: ``Counts``, with the names of the design: requests a warp makes, the
-32-byte sectors and 128-byte lines they touch, and wavefronts, the passes that the banks of shared memory need.
-All at the level of PTX: no caches, no time.
+In: the machine's rows of counters. Out: ``Counts``, with the names of the design: requests a warp makes,
+the 32-byte sectors and 128-byte lines they touch, and wavefronts, the passes that the banks of shared
+memory need. All at the level of PTX: no caches, no time.
 """
 
 from __future__ import annotations

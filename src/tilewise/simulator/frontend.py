@@ -1,7 +1,7 @@
 """CUDA C to PTX, by clang.
 
-In: a kernel's text with its options, and where in a lesson it stands. Out: the PTX module, parsed; kept on disk by
-its contents. Errors of the compiler come back as one message that names the lesson's own line.
+In: a kernel's text with its options, and where in a lesson it stands. Out: the PTX module, parsed; kept on
+disk by its contents. Errors of the compiler come back as one message that names the lesson's own line.
 """
 
 from __future__ import annotations
@@ -24,9 +24,23 @@ from .toolchain import ToolchainError, cache_folder, zig
 
 HEADERS = Path(__file__).with_name("header")
 _FLAGS = (
-    "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-feature=+ptx83",
-    "--cuda-gpu-arch=sm_90", "-fdeclspec", "-O2", "-S", "-gline-tables-only", "-fno-unroll-loops", "-nostdinc", "-w", "-std=c++17",
-)  # fmt: skip
+    "-x",
+    "cuda",
+    "--cuda-device-only",
+    "-nocudainc",
+    "-nocudalib",
+    "--cuda-path=/nonexistent",
+    "--cuda-feature=+ptx83",
+    "--cuda-gpu-arch=sm_90",
+    "-fdeclspec",
+    "-O2",
+    "-S",
+    "-gline-tables-only",
+    "-fno-unroll-loops",
+    "-nostdinc",
+    "-w",
+    "-std=c++17",
+)
 _TAKEN = {"--use_fast_math", "-use_fast_math"}
 CLANG = "ziglang 0.17.0, clang 22.1.8"
 
@@ -59,9 +73,11 @@ class Module:
         except UnknownInstructionError as error:
             path, line = self.place(error.line)
             raise LessonError(
-                path, line, f'the simulator does not carry out "{error.text}".',
+                path,
+                line,
+                f'the simulator does not carry out "{error.text}".',
                 "Write it another way, or report it with this line and the kernel.",
-            ) from None  # fmt: skip
+            ) from None
 
     @property
     def kernels(self) -> dict[str, Entry]:
@@ -185,9 +201,18 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
         path = Path(folder) / "kernel.cu"
         path.write_text(source)
         command = [
-            str(compiler), "clang", *_FLAGS, *flags, "-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h"),
-            "-o", "-", "kernel.cu",
-        ]  # fmt: skip
+            str(compiler),
+            "clang",
+            *_FLAGS,
+            *flags,
+            "-isystem",
+            str(HEADERS),
+            "-include",
+            str(HEADERS / "tilewise_cuda.h"),
+            "-o",
+            "-",
+            "kernel.cu",
+        ]
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=folder, check=False, env=_environment()
         )

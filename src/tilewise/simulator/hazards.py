@@ -1,7 +1,7 @@
 """What goes wrong in a kernel, said so that its author finds it.
 
-In: the machine's findings. Out: ``Hazard`` with a message, ``HazardError``, and ``expect_hazard``, the form in which a
-lesson shows a fault that it makes on purpose. Finding them is the machine's work.
+In: the machine's findings. Out: ``Hazard`` with a message, ``HazardError``, and ``expect_hazard``, the form
+in which a lesson shows a fault that it makes on purpose. Finding them is the machine's work.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _REPAIRS = {
     "barrier": "Let every thread of the block reach the barrier: no return and no branch before it.",
     "shuffle": "Name exactly the lanes that take part.",
     "race": "Put a barrier between the two accesses.",
-    "uninitialised": "Write the word before it is read, with a barrier in between where another warp writes it.",
+    "uninitialised": "Write the word before it is read, and put a barrier in between if another warp does.",
     "steps": "Check the loop's condition, or allow more steps with max_steps.",
     "trap": "",
     "read-only": "Pass an array that may be written.",
@@ -88,8 +88,8 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
 
     Args:
         launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
-        kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``, ``steps``, ``trap`` or
-            ``read-only``.
+        kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``,
+            ``steps``, ``trap`` or ``read-only``.
         line_with: part of the source line at which it must happen.
 
     Returns:
@@ -108,7 +108,8 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
         raise ExpectationError(f"expected the hazard {kind}, and this happened: {hazard}, line {hazard.line}")
     if line_with and _plain(line_with) not in _plain(hazard.source_line):
         raise ExpectationError(
-            f"the hazard {kind} happened at line {hazard.line}, `{hazard.source_line.strip()}`, not at `{line_with}`"
+            f"the hazard {kind} happened at line {hazard.line}, `{hazard.source_line.strip()}`, "
+            f"not at `{line_with}`"
         )
     from tilewise.outputs import HazardOutput, show
 

@@ -1,8 +1,9 @@
 """The compiled machine: builds ``machine.c`` once, keeps it in the cache, and calls it.
 
-In: a ``Program`` and memory as pointers. Out: what ``tw_run`` counted and found, as NumPy arrays. The compiler is
-the clang of the ``ziglang`` wheel, the same that turns CUDA C into PTX; a library that is already in the cache is
-used without it. C and not Numba, because importing and compiling Numba costs seconds that a lesson does not have.
+In: a ``Program`` and memory as pointers. Out: what ``tw_run`` counted and found, as NumPy arrays. The
+compiler is the clang of the ``ziglang`` wheel, the same that turns CUDA C into PTX; a library that is
+already in the cache is used without it. C and not Numba, because importing and compiling Numba costs
+seconds that a lesson does not have.
 """
 
 from __future__ import annotations
@@ -29,17 +30,67 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-COUNTERS = ["gl_requests", "gl_sectors", "gl_lines", "gl_useful", "gl_lanes", "gs_requests", "gs_sectors", "gs_lines", "gs_useful", "gs_lanes", "ga_requests", "ga_sectors", "ga_lines", "ga_useful", "ga_lanes", "sl_requests", "sl_wavefronts", "sl_useful", "sl_lanes", "ss_requests", "ss_wavefronts", "ss_useful", "ss_lanes", "sa_requests", "sa_wavefronts", "sa_useful", "sa_lanes", "issued", "active_lanes", "barriers", "divergent", "local_requests", "local_useful"]
+COUNTERS = [
+    "gl_requests",
+    "gl_sectors",
+    "gl_lines",
+    "gl_useful",
+    "gl_lanes",
+    "gs_requests",
+    "gs_sectors",
+    "gs_lines",
+    "gs_useful",
+    "gs_lanes",
+    "ga_requests",
+    "ga_sectors",
+    "ga_lines",
+    "ga_useful",
+    "ga_lanes",
+    "sl_requests",
+    "sl_wavefronts",
+    "sl_useful",
+    "sl_lanes",
+    "ss_requests",
+    "ss_wavefronts",
+    "ss_useful",
+    "ss_lanes",
+    "sa_requests",
+    "sa_wavefronts",
+    "sa_useful",
+    "sa_lanes",
+    "issued",
+    "active_lanes",
+    "barriers",
+    "divergent",
+    "local_requests",
+    "local_useful",
+]
 
 HAZARD = np.dtype(
     [
         (name, np.int32)
-        for name in ["kind", "line", "block", "warp", "lane", "thread", "buffer", "size", "write", "other_line", "other_warp", "count"]
+        for name in [
+            "kind",
+            "line",
+            "block",
+            "warp",
+            "lane",
+            "thread",
+            "buffer",
+            "size",
+            "write",
+            "other_line",
+            "other_warp",
+            "count",
+        ]
     ]
     + [("address", np.uint64), ("index", np.int64)]
 )
 ACCESS = np.dtype(
-    [(name, np.int32) for name in ["step", "block", "warp", "lane", "line", "space", "kind", "size", "buffer", "interval"]]
+    [
+        (name, np.int32)
+        for name in ["step", "block", "warp", "lane", "line", "space", "kind", "size", "buffer", "interval"]
+    ]
     + [("address", np.uint64), ("index", np.int64), ("bits", np.uint64)]
 )
 _FLAGS = (
@@ -70,22 +121,43 @@ class Launch(ctypes.Structure):
     """Everything that ``tw_run`` reads and writes; the layout of ``Launch`` in ``machine.c``."""
 
     _fields_ = (
-        ("code", ctypes.c_void_p), ("n_code", ctypes.c_int64),
-        ("consts", ctypes.c_void_p), ("units", ctypes.c_int64), ("params", ctypes.c_void_p),
-        ("buffers", ctypes.c_void_p), ("n_buffers", ctypes.c_int64),
-        ("grid", ctypes.c_int32 * 3), ("block", ctypes.c_int32 * 3),
-        ("shared_bytes", ctypes.c_int64), ("local_bytes", ctypes.c_int64),
-        ("shared_grain", ctypes.c_int32), ("entry", ctypes.c_int32),
-        ("counts", ctypes.c_void_p), ("n_lines", ctypes.c_int64),
-        ("hazards", ctypes.c_void_p), ("max_hazards", ctypes.c_int64), ("n_hazards", ctypes.c_int64),
-        ("collect", ctypes.c_int32), ("tracing", ctypes.c_int32),
-        ("max_steps", ctypes.c_int64), ("steps", ctypes.c_int64),
-        ("trace_blocks", ctypes.c_void_p), ("trace_warps", ctypes.c_void_p),
-        ("accesses", ctypes.c_void_p), ("n_accesses", ctypes.c_int64), ("cap_accesses", ctypes.c_int64),
+        ("code", ctypes.c_void_p),
+        ("n_code", ctypes.c_int64),
+        ("consts", ctypes.c_void_p),
+        ("units", ctypes.c_int64),
+        ("params", ctypes.c_void_p),
+        ("buffers", ctypes.c_void_p),
+        ("n_buffers", ctypes.c_int64),
+        ("grid", ctypes.c_int32 * 3),
+        ("block", ctypes.c_int32 * 3),
+        ("shared_bytes", ctypes.c_int64),
+        ("local_bytes", ctypes.c_int64),
+        ("shared_grain", ctypes.c_int32),
+        ("entry", ctypes.c_int32),
+        ("counts", ctypes.c_void_p),
+        ("n_lines", ctypes.c_int64),
+        ("hazards", ctypes.c_void_p),
+        ("max_hazards", ctypes.c_int64),
+        ("n_hazards", ctypes.c_int64),
+        ("collect", ctypes.c_int32),
+        ("tracing", ctypes.c_int32),
+        ("max_steps", ctypes.c_int64),
+        ("steps", ctypes.c_int64),
+        ("trace_blocks", ctypes.c_void_p),
+        ("trace_warps", ctypes.c_void_p),
+        ("accesses", ctypes.c_void_p),
+        ("n_accesses", ctypes.c_int64),
+        ("cap_accesses", ctypes.c_int64),
         ("max_trace_steps", ctypes.c_int64),
-        ("printed", ctypes.c_void_p), ("n_printed", ctypes.c_int64), ("cap_printed", ctypes.c_int64),
-        ("sm_count", ctypes.c_int32), ("used_clock", ctypes.c_int32), ("stop_line", ctypes.c_int32), ("pad", ctypes.c_int32), ("owners", ctypes.c_void_p),
-    )  # fmt: skip
+        ("printed", ctypes.c_void_p),
+        ("n_printed", ctypes.c_int64),
+        ("cap_printed", ctypes.c_int64),
+        ("sm_count", ctypes.c_int32),
+        ("used_clock", ctypes.c_int32),
+        ("stop_line", ctypes.c_int32),
+        ("pad", ctypes.c_int32),
+        ("owners", ctypes.c_void_p),
+    )
 
 
 class MachineError(RuntimeError):
@@ -174,8 +246,13 @@ def _library() -> ctypes.CDLL:
     from .program import INSTRUCTION
 
     expected = [
-        INSTRUCTION.itemsize, ctypes.sizeof(Launch), HAZARD.itemsize, ACCESS.itemsize, 8 * len(COUNTERS), ctypes.sizeof(Buffer),
-    ]  # fmt: skip
+        INSTRUCTION.itemsize,
+        ctypes.sizeof(Launch),
+        HAZARD.itemsize,
+        ACCESS.itemsize,
+        8 * len(COUNTERS),
+        ctypes.sizeof(Buffer),
+    ]
     if sizes != expected:
         raise MachineError(f"machine.c lays out its structures in {sizes} bytes and machine.py in {expected}")
     return library

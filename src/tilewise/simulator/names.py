@@ -1,7 +1,7 @@
 """The numbers that the decoder and the machine share: one for each operation, type, comparison and function.
 
-They are read from ``machine.c``, where each is spelled ``OP_add_f32``, ``T_f32``, ``M_exp`` and so on; the same
-numbers go into the header that ``machine.c`` includes, so that the two cannot disagree.
+They are read from ``machine.c``, where each is spelled ``OP_add_f32``, ``T_f32``, ``M_exp`` and so on; the
+same numbers go into the header that ``machine.c`` includes, so that the two cannot disagree.
 """
 
 from __future__ import annotations

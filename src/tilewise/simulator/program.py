@@ -1,8 +1,8 @@
 """PTX given a meaning: an entry point with all it calls, as rows of numbers that the machine runs.
 
 In: a parsed module. Out: ``Program``, with instructions as an integer matrix, register slots, constants,
-parameter layout, and the addresses of the module's variables. Nothing is guessed: an instruction that is not known
-stops with its name and its source line.
+parameter layout, and the addresses of the module's variables. Nothing is guessed: an instruction that is
+not known stops with its name and its source line.
 """
 
 from __future__ import annotations
@@ -22,13 +22,33 @@ SPACES = {"global": 0, "shared": 1, "local": 2, "": 3, "const": 4, "param": 4}
 GLOBAL_BASE, GLOBAL_SHIFT = 0x100000000000, 36
 
 SHARED_GAP = 2048
-"""Bytes between shared variables, so that an index beyond one does not land in the next. A multiple of 128, which keeps
-every word in the bank that it has on a GPU."""
+"""Bytes between shared variables, so that an index beyond one does not land in the next.
+
+A multiple of 128, which keeps every word in the bank that it has on a GPU."""
 
 INSTRUCTION = np.dtype(
     [
         (name, np.int32)
-        for name in ["op", "sub", "type", "type2", "flags", "pred", "line", "d0", "d1", "d2", "d3", "a", "b", "c", "e", "target", "pad", "pad2"]
+        for name in [
+            "op",
+            "sub",
+            "type",
+            "type2",
+            "flags",
+            "pred",
+            "line",
+            "d0",
+            "d1",
+            "d2",
+            "d3",
+            "a",
+            "b",
+            "c",
+            "e",
+            "target",
+            "pad",
+            "pad2",
+        ]
     ]
     + [("imm", np.int64)]
 )
@@ -61,7 +81,8 @@ class Program:
     shared_bytes: int
     """Static shared memory, as a GPU would count it."""
     dynamic_start: int
-    """Where dynamic shared memory begins here: variables lie ``SHARED_GAP`` bytes further apart than on a GPU."""
+    """Where dynamic shared memory begins here: variables lie ``SHARED_GAP`` bytes further apart than on a
+    GPU."""
     shared_variables: tuple[tuple[str, int, int], ...]
     """Name, offset and size of each shared variable; the dynamic one has size 0."""
     module_variables: tuple[Variable, ...]
@@ -77,8 +98,17 @@ class Program:
 
 
 _FLOAT_MODIFIERS = frozenset(("rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full"))
-_MATH_ALIASES = {"__expf": "expf", "__exp2f": "exp2f", "__logf": "logf", "__log2f": "log2f", "__log10f": "log10f",
-                 "__sinf": "sinf", "__cosf": "cosf", "__tanf": "tanf", "__powf": "powf"}  # fmt: skip
+_MATH_ALIASES = {
+    "__expf": "expf",
+    "__exp2f": "exp2f",
+    "__logf": "logf",
+    "__log2f": "log2f",
+    "__log10f": "log10f",
+    "__sinf": "sinf",
+    "__cosf": "cosf",
+    "__tanf": "tanf",
+    "__powf": "powf",
+}
 
 
 def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: int = 0) -> Program:
@@ -189,10 +219,21 @@ class _Decoder:
         function = self.module.functions[self.entry]
         constants = np.stack(self.constants) if self.constants else np.zeros((1, 32), np.uint32)
         return Program(
-            self.entry, code, constants, max(self.units, 1), function.parameters, self.parameter_offsets, self.static_shared, self.dynamic_start,
-            self.shared_variables, tuple(self.module_variables), self.local_bytes, self.grain,
-            tuple(self.line_rows), self.tables,
-        )  # fmt: skip
+            self.entry,
+            code,
+            constants,
+            max(self.units, 1),
+            function.parameters,
+            self.parameter_offsets,
+            self.static_shared,
+            self.dynamic_start,
+            self.shared_variables,
+            tuple(self.module_variables),
+            self.local_bytes,
+            self.grain,
+            tuple(self.line_rows),
+            self.tables,
+        )
 
     def _function(self, function: Function) -> None:
         self.function = function
@@ -316,9 +357,9 @@ class _Decoder:
             return literal
         if text in self.symbols:
             return self._constant(self.symbols[text], type_bytes(type_name))
-        if match := re.fullmatch(r"([\w$.]+)\s*\+\s*(-?\d+)", text):
-            if match[1] in self.symbols:
-                return self._constant(self.symbols[match[1]] + int(match[2]), type_bytes(type_name))
+        match = re.fullmatch(r"([\w$.]+)\s*\+\s*(-?\d+)", text)
+        if match and match[1] in self.symbols:
+            return self._constant(self.symbols[match[1]] + int(match[2]), type_bytes(type_name))
         if text in ("true", "false"):
             return self._constant(int(text == "true"), 4)
         special = self._special(text)
@@ -363,8 +404,10 @@ class _Decoder:
             half = {8: "b32", 4: "b16"}[size]
             self._emit(
                 "pack_64" if size == 8 else "pack_32",
-                d0=self._slot(target), a=self._value(parts[0], half), b=self._value(parts[1], half),
-            )  # fmt: skip
+                d0=self._slot(target),
+                a=self._value(parts[0], half),
+                b=self._value(parts[1], half),
+            )
             return
         if target.startswith("{"):
             parts = [part.strip() for part in target.strip("{}").split(",")]
@@ -372,8 +415,10 @@ class _Decoder:
                 raise self._unknown()
             self._emit(
                 "unpack_64" if size == 8 else "unpack_32",
-                a=self._value(source, kind), d0=self._target(parts[0]), d1=self._target(parts[1]),
-            )  # fmt: skip
+                a=self._value(source, kind),
+                d0=self._target(parts[0]),
+                d1=self._target(parts[1]),
+            )
             return
         value = self._value(source, kind)
         self._emit("mov_64" if size == 8 else "mov_32", d0=self._slot(target), a=value)
@@ -585,9 +630,13 @@ class _Decoder:
         parts = self.instruction.opcode
         target, low, high, by = self._operands()
         self._emit(
-            f"shf_{parts[1]}", sub=int("wrap" in parts), d0=self._slot(target),
-            a=self._value(low, "b32") if parts[1] == "r" else self._value(low, "b32"), b=self._value(high, "b32"), c=self._value(by, "u32"),
-        )  # fmt: skip
+            f"shf_{parts[1]}",
+            sub=int("wrap" in parts),
+            d0=self._slot(target),
+            a=self._value(low, "b32"),
+            b=self._value(high, "b32"),
+            c=self._value(by, "u32"),
+        )
 
     def _op_lop3(self) -> None:
         target, *sources = self._operands()
@@ -625,9 +674,12 @@ class _Decoder:
         kind = self.instruction.opcode[-1]
         target, *sources = self._operands()
         self._emit(
-            f"bfe_{kind}", d0=self._slot(target),
-            a=self._value(sources[0], kind), b=self._value(sources[1], "u32"), c=self._value(sources[2], "u32"),
-        )  # fmt: skip
+            f"bfe_{kind}",
+            d0=self._slot(target),
+            a=self._value(sources[0], kind),
+            b=self._value(sources[1], "u32"),
+            c=self._value(sources[2], "u32"),
+        )
 
     def _op_bfi(self) -> None:
         target, *sources = self._operands()
@@ -664,17 +716,27 @@ class _Decoder:
             fields["c"] = self._value(other, "pred")
         plain = {"b16": "u16", "b32": "u32", "b64": "u64"}.get(kind, kind)
         self._emit(
-            f"setp_{plain}", flags=flags, sub=numbers("C")[parts[1]], e=combine, d0=self._slot(first.strip()),
-            d1=self._slot(second.strip()) if second else NO_SLOT, a=self._value(left, kind), b=self._value(right, kind), **fields,
-        )  # fmt: skip
+            f"setp_{plain}",
+            flags=flags,
+            sub=numbers("C")[parts[1]],
+            e=combine,
+            d0=self._slot(first.strip()),
+            d1=self._slot(second.strip()) if second else NO_SLOT,
+            a=self._value(left, kind),
+            b=self._value(right, kind),
+            **fields,
+        )
 
     def _op_selp(self) -> None:
         kind = self.instruction.opcode[-1]
         target, yes, no, predicate = self._operands()
         self._emit(
             "selp_64" if type_bytes(kind) == 8 else "selp_32",
-            d0=self._slot(target), a=self._value(yes, kind), b=self._value(no, kind), c=self._value(predicate, "pred"),
-        )  # fmt: skip
+            d0=self._slot(target),
+            a=self._value(yes, kind),
+            b=self._value(no, kind),
+            c=self._value(predicate, "pred"),
+        )
 
     def _op_testp(self) -> None:
         parts = self.instruction.opcode
@@ -704,9 +766,15 @@ class _Decoder:
             return
         target_wide = type_bytes(self._register_type(target)) == 8
         self._emit(
-            "cvt", flags=self._flags(), sub=self.rounding[how], type=self.types[to], type2=self.types[source_type],
-            e=int(target_wide), d0=self._slot(target), a=value,
-        )  # fmt: skip
+            "cvt",
+            flags=self._flags(),
+            sub=self.rounding[how],
+            type=self.types[to],
+            type2=self.types[source_type],
+            e=int(target_wide),
+            d0=self._slot(target),
+            a=value,
+        )
 
     # ---- memory
 
@@ -775,9 +843,16 @@ class _Decoder:
             slots = [self._value(name, kind) for name in names]
             wide = self._stored_width(names, size)
         self._emit(
-            op, flags=SIGNED if kind.startswith("s") else 0, sub=vector, type=SPACES[space], type2=size, a=base, imm=offset,
-            c=wide, **{f"d{number}": slot for number, slot in enumerate(slots)},
-        )  # fmt: skip
+            op,
+            flags=SIGNED if kind.startswith("s") else 0,
+            sub=vector,
+            type=SPACES[space],
+            type2=size,
+            a=base,
+            imm=offset,
+            c=wide,
+            **{f"d{number}": slot for number, slot in enumerate(slots)},
+        )
 
     def _stored_width(self, names: list[str], size: int) -> int:
         """Bytes of the registers in an access; clang may move 4 bytes through registers of 8."""
@@ -802,9 +877,12 @@ class _Decoder:
             at = offset + number * size
             if base in self.offsets and self.function.is_entry:
                 self._emit(
-                    "param_64" if wide else "param_32", flags=SIGNED if kind.startswith("s") else 0,
-                    type2=size, imm=self.offsets[base] + at, d0=self._slot(name),
-                )  # fmt: skip
+                    "param_64" if wide else "param_32",
+                    flags=SIGNED if kind.startswith("s") else 0,
+                    type2=size,
+                    imm=self.offsets[base] + at,
+                    d0=self._slot(name),
+                )
             else:
                 self._emit(
                     "mov_32" if not wide else "mov_64" if size == 8 else "cvt_u64_u32",
@@ -849,9 +927,17 @@ class _Decoder:
         values = [self._value(part, kind) for part in operands[1:]]
         plain = {"b32": "u32", "b64": "u64"}.get(kind, kind)
         self._emit(
-            "atom", sub=numbers("A")[operation], type=SPACES[self._space()], type2=self.types[plain], d0=target, a=base,
-            b=values[0], c=values[1] if len(values) > 1 else values[0], e=size, imm=offset,
-        )  # fmt: skip
+            "atom",
+            sub=numbers("A")[operation],
+            type=SPACES[self._space()],
+            type2=self.types[plain],
+            d0=target,
+            a=base,
+            b=values[0],
+            c=values[1] if len(values) > 1 else values[0],
+            e=size,
+            imm=offset,
+        )
 
     def _op_atom(self) -> None:
         self._atomic(True)
@@ -892,14 +978,18 @@ class _Decoder:
         self._emit("bar", a=self._value(operands[0], "u32"), b=count)
 
     def _reducing_barrier(self) -> None:
-        """``__syncthreads_count``, ``_and`` and ``_or``: every thread gets what the block's predicates make."""
+        """``__syncthreads_count``, ``_and``, ``_or``: every thread gets what the predicates make."""
         how = next(part for part in self.instruction.opcode if part in ("popc", "and", "or"))
         target, number, *count, predicate = self._operands()
         self._emit(
-            "bar", sub=("", "popc", "and", "or").index(how), d0=self._slot(target), a=self._value(number, "u32"),
-            b=self._value(count[0], "u32") if count else NO_SLOT, c=self._value(predicate.lstrip("!"), "pred"),
+            "bar",
+            sub=("", "popc", "and", "or").index(how),
+            d0=self._slot(target),
+            a=self._value(number, "u32"),
+            b=self._value(count[0], "u32") if count else NO_SLOT,
+            c=self._value(predicate.lstrip("!"), "pred"),
             flags=OTHER_NEGATED if predicate.startswith("!") else 0,
-        )  # fmt: skip
+        )
 
     def _op_barrier(self) -> None:
         if "cluster" in self.instruction.opcode:
@@ -913,9 +1003,15 @@ class _Decoder:
         targets, value, by, clamp, names = self._operands()
         first, _, second = targets.partition("|")
         self._emit(
-            "shfl", sub=numbers("X")[parts[2]], d0=self._slot(first.strip()), d1=self._slot(second.strip()) if second else NO_SLOT,
-            a=self._value(value, "b32"), b=self._value(by, "u32"), c=self._value(clamp, "u32"), e=self._value(names, "u32"),
-        )  # fmt: skip
+            "shfl",
+            sub=numbers("X")[parts[2]],
+            d0=self._slot(first.strip()),
+            d1=self._slot(second.strip()) if second else NO_SLOT,
+            a=self._value(value, "b32"),
+            b=self._value(by, "u32"),
+            c=self._value(clamp, "u32"),
+            e=self._value(names, "u32"),
+        )
 
     def _op_vote(self) -> None:
         parts = self.instruction.opcode
@@ -924,9 +1020,13 @@ class _Decoder:
         target, predicate, names = self._operands()
         flags = OTHER_NEGATED if predicate.startswith("!") else 0
         self._emit(
-            "vote", flags=flags, sub=("all", "any", "uni", "ballot").index(parts[2]), d0=self._slot(target),
-            a=self._value(predicate.lstrip("!"), "pred"), e=self._value(names, "u32"),
-        )  # fmt: skip
+            "vote",
+            flags=flags,
+            sub=("all", "any", "uni", "ballot").index(parts[2]),
+            d0=self._slot(target),
+            a=self._value(predicate.lstrip("!"), "pred"),
+            e=self._value(names, "u32"),
+        )
 
     def _op_activemask(self) -> None:
         self._emit("activemask", d0=self._slot(self._operands()[0]))
@@ -944,9 +1044,13 @@ class _Decoder:
         target, value, names = self._operands()
         kind = {"b32": "u32"}.get(parts[-1], parts[-1])
         self._emit(
-            "redux", sub=numbers("A")[parts[2]], type=self.types[kind], d0=self._slot(target), a=self._value(value, "b32"),
+            "redux",
+            sub=numbers("A")[parts[2]],
+            type=self.types[kind],
+            d0=self._slot(target),
+            a=self._value(value, "b32"),
             e=self._value(names, "u32"),
-        )  # fmt: skip
+        )
 
     # ---- control
 
@@ -999,11 +1103,8 @@ class _Decoder:
             self._copy_parameter((callee.name, result.name), (self.function.name, name), result)
 
     def _copy_parameter(self, source: tuple[str, str], target: tuple[str, str], variable: Variable) -> None:
-        """Move what was stored to a parameter, for scalars one register and for structs each offset in use."""
-        if variable.count == 1:
-            offsets = {0: variable.type}
-        else:
-            offsets = self._struct_offsets(source, target)
+        """Move what was stored to a parameter: one register, or for structs each offset in use."""
+        offsets = {0: variable.type} if variable.count == 1 else self._struct_offsets(source, target)
         for offset, kind in offsets.items():
             a = self._parameter_slot(source[1], offset, kind, source[0])
             d = self._parameter_slot(target[1], offset, kind, target[0])
@@ -1033,6 +1134,11 @@ class _Decoder:
         slots = [self._parameter_slot(part, 0, kind) for part in given]
         slots += [slots[0]] * (3 - len(slots))
         self._emit(
-            f"math_{kind}", flags=FTZ if self.ftz else 0, sub=numbers("M")[base],
-            d0=self._parameter_slot(answers[0], 0, kind), a=slots[0], b=slots[1], c=slots[2],
-        )  # fmt: skip
+            f"math_{kind}",
+            flags=FTZ if self.ftz else 0,
+            sub=numbers("M")[base],
+            d0=self._parameter_slot(answers[0], 0, kind),
+            a=slots[0],
+            b=slots[1],
+            c=slots[2],
+        )

@@ -1,7 +1,7 @@
 """The text of a PTX module, taken apart: functions, variables and instructions with their source lines.
 
-In: the PTX that clang prints. Out: frozen dataclasses, with names still as text. Knows the grammar and nothing
-of what an instruction does; ``program`` gives instructions a meaning.
+In: the PTX that clang prints. Out: frozen dataclasses, with names still as text. Knows the grammar and
+nothing of what an instruction does; ``program`` gives instructions a meaning.
 """
 
 from __future__ import annotations

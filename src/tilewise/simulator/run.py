@@ -1,7 +1,7 @@
 """One launch on the simulated machine.
 
-In: a compiled kernel, its arguments (checked and converted by ``Kernel``) and a launch shape. Out: a ``Run``. Arrays are
-written only if the run ends without a hazard, or with ``hazards="collect"``.
+In: a compiled kernel, its arguments (checked and converted by ``Kernel``) and a launch shape. Out: a
+``Run``. Arrays are written only if the run ends without a hazard, or with ``hazards="collect"``.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def launch(
 
     Args:
         entry: the kernel.
-        arguments: C-contiguous NumPy arrays for pointers; NumPy scalars, or arrays of one element, for values.
+        arguments: C-contiguous NumPy arrays for pointers; for values NumPy scalars, or arrays of one
+            element.
         grid: blocks in x, y, z.
         block: threads of a block in x, y, z.
         shared_bytes: dynamic shared memory of a block.
@@ -142,15 +143,32 @@ def launch(
     warps = _marked(trace.warps, 32) if trace else None
     owners = _owners(program, shared_bytes)
     description = machine.Launch(
-        code=program.code.ctypes.data, n_code=len(program.code), consts=program.constants.ctypes.data, units=program.units,
-        params=memory.parameters.ctypes.data, buffers=ctypes.cast(memory.table, ctypes.c_void_p), n_buffers=len(memory.table),
-        grid=(ctypes.c_int32 * 3)(*grid), block=(ctypes.c_int32 * 3)(*block),
-        shared_bytes=len(owners), owners=owners.ctypes.data, local_bytes=program.local_bytes, shared_grain=program.shared_grain, entry=0,
-        counts=counts.ctypes.data, n_lines=len(counts), hazards=found.ctypes.data, max_hazards=_MAX_HAZARDS,
-        collect=int(hazards == "collect"), tracing=int(trace is not None), max_steps=max_steps,
-        trace_blocks=None if blocks is None else blocks.ctypes.data, trace_warps=None if warps is None else warps.ctypes.data,
-        max_trace_steps=trace.max_steps if trace else 0, sm_count=SM_COUNT,
-    )  # fmt: skip
+        code=program.code.ctypes.data,
+        n_code=len(program.code),
+        consts=program.constants.ctypes.data,
+        units=program.units,
+        params=memory.parameters.ctypes.data,
+        buffers=ctypes.cast(memory.table, ctypes.c_void_p),
+        n_buffers=len(memory.table),
+        grid=(ctypes.c_int32 * 3)(*grid),
+        block=(ctypes.c_int32 * 3)(*block),
+        shared_bytes=len(owners),
+        owners=owners.ctypes.data,
+        local_bytes=program.local_bytes,
+        shared_grain=program.shared_grain,
+        entry=0,
+        counts=counts.ctypes.data,
+        n_lines=len(counts),
+        hazards=found.ctypes.data,
+        max_hazards=_MAX_HAZARDS,
+        collect=int(hazards == "collect"),
+        tracing=int(trace is not None),
+        max_steps=max_steps,
+        trace_blocks=None if blocks is None else blocks.ctypes.data,
+        trace_warps=None if warps is None else warps.ctypes.data,
+        max_trace_steps=trace.max_steps if trace else 0,
+        sm_count=SM_COUNT,
+    )
     status, accesses = machine.run(description)
     if status == _NO_MEMORY:
         raise LessonError(
@@ -162,11 +180,17 @@ def launch(
     names = memory.names
     said = _Describer(entry, program, memory, grid, block, text, max_steps, shared_bytes)
     run = Run(
-        entry.name, grid, block, Counts.of(counts.sum(axis=0)),
+        entry.name,
+        grid,
+        block,
+        Counts.of(counts.sum(axis=0)),
         {line: Counts.of(row) for line, row in zip(program.lines, counts, strict=False)},
         tuple(said.hazard(row) for row in found[: description.n_hazards]),
-        memory.accesses(accesses, program.lines), names, bool(description.used_clock), text,
-    )  # fmt: skip
+        memory.accesses(accesses, program.lines),
+        names,
+        bool(description.used_clock),
+        text,
+    )
     if status in (_STOPPED, _TOO_MANY_STEPS):
         hazard = run.hazards[-1]
         raise HazardError(*entry.module.place(hazard.line), hazard, run)
@@ -175,7 +199,7 @@ def launch(
 
 
 def _owners(program: Program, shared_bytes: int) -> NDArray[np.uint8]:
-    """Which variable, counted from 1, each byte of a block's shared memory belongs to; 0 for the gaps between them."""
+    """Which shared variable, counted from 1, each byte belongs to; 0 for the gaps between them."""
     size = max((start + length for _, start, length in program.shared_variables), default=0)
     owners = np.zeros(max(size, program.dynamic_start + shared_bytes if shared_bytes else 0), np.uint8)
     for number, (_, start, length) in enumerate(program.shared_variables, 1):
@@ -250,7 +274,7 @@ class _Memory:
         for number, copy in self.copies.items():
             array = self.arrays[number]
             if array.flags.writeable:
-                array.reshape(-1).view(np.uint8)[...] = copy if array.ndim else copy
+                array.reshape(-1).view(np.uint8)[...] = copy
 
     def accesses(self, rows: NDArray[np.void], lines: Sequence[int]) -> Accesses:
         """The machine's rows with source lines, buffers, elements and values."""
@@ -268,9 +292,20 @@ class _Memory:
             self._place_shared(rows, shared, buffer, index, value)
         buffer[(rows["space"] != GLOBAL) & ~shared] = -1
         return Accesses(
-            rows["step"], rows["block"], rows["warp"], rows["lane"], line, rows["space"], rows["kind"], rows["size"],
-            buffer, rows["interval"], rows["address"], index, value,
-        )  # fmt: skip
+            rows["step"],
+            rows["block"],
+            rows["warp"],
+            rows["lane"],
+            line,
+            rows["space"],
+            rows["kind"],
+            rows["size"],
+            buffer,
+            rows["interval"],
+            rows["address"],
+            index,
+            value,
+        )
 
     def _place_shared(self, rows: Any, shared: Any, buffer: Any, index: Any, value: Any) -> None:
         first = len(self.global_names)
@@ -296,7 +331,7 @@ def _is_pointer(value: Any) -> bool:
     return (
         isinstance(value, np.ndarray)
         and not (value.dtype.names is not None and value.size == 1)
-        and not value.ndim == 0
+        and value.ndim != 0
     )
 
 
@@ -326,9 +361,16 @@ class _Describer:
     """Turns the machine's findings into sentences."""
 
     def __init__(
-        self, entry: Entry, program: Program, memory: _Memory, grid: tuple[int, int, int], block: tuple[int, int, int],
-        source: str, max_steps: int, shared_bytes: int,
-    ) -> None:  # fmt: skip
+        self,
+        entry: Entry,
+        program: Program,
+        memory: _Memory,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        source: str,
+        max_steps: int,
+        shared_bytes: int,
+    ) -> None:
         self.entry, self.program, self.memory = entry, program, memory
         self.grid, self.block, self.lines = grid, block, source.splitlines()
         self.max_steps, self.shared_bytes = max_steps, shared_bytes
@@ -385,7 +427,8 @@ class _Describer:
         return f"{self._who(row)} {self._verb(row)} {self._what(row)}{extent}"
 
     def _misaligned(self, row: Any) -> str:
-        return f"{self._who(row)} {self._verb(row)} {int(row['size'])} bytes at an address that is no multiple of {int(row['size'])}"
+        size = int(row["size"])
+        return f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
 
     def _barrier(self, row: Any) -> str:
         total = self.block[0] * self.block[1] * self.block[2]
@@ -401,19 +444,24 @@ class _Describer:
         )
 
     def _shuffle(self, row: Any) -> str:
-        return f"{self._who(row)} and the lanes named in the mask are not those that are there (lane {int(row['lane'])})"
+        lane = int(row["lane"])
+        return f"{self._who(row)} and the lanes named in the mask are not those that are there (lane {lane})"
 
     def _race(self, row: Any) -> str:
         other = self.program.lines[int(row["other_line"])]
         quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
         return (
-            f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, which warp {int(row['other_warp'])} "
+            f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
+            f"which warp {int(row['other_warp'])} "
             f"touched at line {other}{quoted} with no barrier in between"
         )
 
     def _nearest(self, address: int) -> tuple[str, int, int] | None:
         """The shared variable that an address is in or just beside: name, start and size."""
-        whole = [(name, start, length or self.shared_bytes) for name, start, length in self.program.shared_variables]
+        whole = [
+            (name, start, length or self.shared_bytes)
+            for name, start, length in self.program.shared_variables
+        ]
         signed = address - (1 << 64) if address >= 1 << 63 else address
         return min(whole, key=lambda one: max(one[1] - signed, signed - one[1] - one[2] + 1, 0), default=None)
 
@@ -428,13 +476,16 @@ class _Describer:
         found = self._nearest(address)
         if found is None:
             return "; the block has none"
-        return f"; {_short_name(found[0])} has {found[2] // size} element{'s' if found[2] // size != 1 else ''} of that size"
+        count = found[2] // size
+        return f"; {_short_name(found[0])} has {count} element{'s' if count != 1 else ''} of that size"
 
     def _uninitialised(self, row: Any) -> str:
-        return f"{self._who(row)} reads {self._shared(int(row['address']), int(row['size']))}, which nobody wrote"
+        word = self._shared(int(row["address"]), int(row["size"]))
+        return f"{self._who(row)} reads {word}, which nobody wrote"
 
     def _steps(self, row: Any) -> str:
-        return f"{self._block(int(row['block']))} is still running after {self.max_steps} warp instructions of the launch"
+        block = self._block(int(row["block"]))
+        return f"{block} is still running after {self.max_steps} warp instructions of the launch"
 
     def _trap(self, row: Any) -> str:
         return f"{self._who(row)} reached a trap"

@@ -1,6 +1,7 @@
 """Which accesses a run keeps, and the accesses it kept.
 
-In: the machine's rows. Out: ``Accesses``, arrays of equal length from which figures draw. Untraced runs keep counts only.
+In: the machine's rows. Out: ``Accesses``, arrays of equal length from which figures draw. Untraced runs
+keep counts only.
 """
 
 from __future__ import annotations
