@@ -261,3 +261,39 @@ def test_the_table_adds_up() -> None:
     run = simulate(VEC_ADD, *np.zeros((3, 64), np.float32), np.int32(64), grid=2)
     assert sum(line.issued for line in run.lines.values()) == run.counts.issued
     assert "c[i] = a[i] + b[i]" in run.text()
+
+
+WATCHED = """\
+extern "C" __global__ void sums(const float* x, float* y, int n) {
+    int row = threadIdx.x;
+    float s = 0.0f;
+    for (int k = 0; k < n; ++k) {
+        s += x[row * n + k];  // watch: s, row
+    }
+    y[row] = s;
+}
+"""
+
+
+def test_watched_variables_come_with_a_trace_and_change_nothing() -> None:
+    x, y, plain = np.arange(24, dtype=np.float32), np.zeros(8, np.float32), np.zeros(8, np.float32)
+    run = simulate(WATCHED, x, y, np.int32(3), block=8, trace=Trace())
+    bare = simulate(WATCHED.replace("  // watch: s, row", ""), x, plain, np.int32(3), block=8, trace=Trace())
+    assert np.array_equal(y, plain) and np.array_equal(y, x.reshape(8, 3).sum(1))
+    assert run.counts == bare.counts
+    assert all(
+        np.array_equal(getattr(run.accesses, k), getattr(bare.accesses, k))
+        for k in ("index", "line", "value")
+    )
+    assert bare.watched == {} and set(run.watched) == {"s", "row"}
+    seen = run.watched["s"]
+    assert set(seen.line) == {5}
+    assert np.array_equal(seen.value[seen.lane == 2], np.cumsum(x[6:9]))
+    assert np.array_equal(run.watched["row"].value, run.watched["row"].lane)
+
+
+def test_an_untraced_run_watches_nothing() -> None:
+    assert (
+        simulate(WATCHED, np.zeros(24, np.float32), np.zeros(8, np.float32), np.int32(3), block=8).watched
+        == {}
+    )

@@ -9,7 +9,7 @@ from tilewise.simulator.frontend import CompileError, Entry, Module, compile_ker
 from tilewise.simulator.hazards import ExpectationError, Hazard, HazardError, expect_hazard
 from tilewise.simulator.run import MAX_STEPS, Run, launch
 from tilewise.simulator.toolchain import ToolchainError
-from tilewise.simulator.trace import Accesses, Trace
+from tilewise.simulator.trace import Accesses, Trace, Watched
 
 __all__ = [
     "MAX_STEPS",
@@ -26,6 +26,7 @@ __all__ = [
     "SharedCounts",
     "ToolchainError",
     "Trace",
+    "Watched",
     "compile_kernel",
     "expect_hazard",
     "launch",

@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from tilewise.errors import LessonError
@@ -61,6 +61,10 @@ class Module:
     """The lesson's file and the line of the source's first line."""
     source: str = ""
     """The source without the lines in front of ``#line 1``."""
+    compiled: str = ""
+    """The source with them."""
+    options: tuple[str, ...] = ()
+    """As given."""
 
     def program(self, name: str) -> Program:
         """The entry point of a name, ready to run.
@@ -83,6 +87,14 @@ class Module:
     def kernels(self) -> dict[str, Entry]:
         """The entry points by name."""
         return {name: Entry(self, name) for name, function in self.ptx.functions.items() if function.is_entry}
+
+    @cached_property
+    def watched(self) -> tuple[Module, tuple[str, ...]]:
+        """The source compiled with its ``// watch: a, b`` variables kept alive, and their names."""
+        text, names = watching(self.compiled)
+        if not names:
+            return self, ()
+        return compile_kernel(text, options=self.options, origin=self.origin), names
 
     def place(self, line: int) -> tuple[str, int]:
         """The lesson's file and line of a line of the source."""
@@ -147,7 +159,7 @@ def compile_kernel(
     """
     flags = _options(options)
     header = (HEADERS / "tilewise_cuda.h").read_text()
-    extra = "".join(path.read_text() for path in sorted(HEADERS.glob("cuda_*.h")))
+    extra = "".join(path.read_text() for path in sorted(HEADERS.glob("*.h")))
     name = hashlib.sha256("\0".join((source, *flags, header, extra, *_FLAGS, CLANG)).encode()).hexdigest()[
         :24
     ]
@@ -169,7 +181,30 @@ def compile_kernel(
         not any(flag.endswith("-fno-cuda-flush-denormals-to-zero") for flag in flags),
         origin,
         source.partition("#line 1\n")[2] or source,
+        source,
+        options,
     )
+
+
+_WATCH = re.compile(r"^(?P<code>[^\n]*?)(?P<comment>//\s*watch:(?P<names>[^\n]*))$", re.M)
+
+
+def watching(source: str) -> tuple[str, tuple[str, ...]]:
+    """A source whose lines with ``// watch: a, b`` report these variables to a trace, and the variables.
+
+    A line must end a statement; the variables are looked at behind it.
+    """
+    names: list[str] = []
+
+    def reporting(found: re.Match[str]) -> str:
+        calls = ""
+        for name in (part.strip() for part in found["names"].split(",")):
+            if name not in names:
+                names.append(name)
+            calls += f" tw_watch<{names.index(name)}>({name});"
+        return f"{found['code']}{calls} {found['comment']}"
+
+    return _WATCH.sub(reporting, source), tuple(names)
 
 
 def _options(options: tuple[str, ...]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ typedef float f32; typedef double f64;
 
 enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32 };
 enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
-enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC };
+enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
 enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY };
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3 };
 
@@ -879,6 +879,11 @@ static void run_warp(Block *B, int w) {
                 EACH(W->state[l] = LANE_EXITED)
                 for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1;
                 jumped = 1; break; }
+            case OP_watch: {  // a variable that a trace follows; not part of the kernel, so not counted
+                c->issued--; c->active_lanes -= (u64)__builtin_popcount(mask); W->issued--; L->steps--;
+                const int size = (int)in->e;
+                if (L->tracing) EACH(trace_access(B, in, w, l, SPACE_LOCAL, KIND_WATCH, size, in->sub, 0, in->type2, size == 8 ? REG64(in->a)[l] : REG(in->a)[l]))
+                break; }
             case OP_trap: if (mask) { hazard(B, in, w, __builtin_ctz(mask), H_TRAP); B->stop = 1; return; } break;
             }
             if (B->stop) return;

@@ -1069,6 +1069,18 @@ class _Decoder:
     def _op_exit(self) -> None:
         self._emit("exit")
 
+    def _op_tw(self) -> None:
+        """``tw.watch.f32 number, value``: what the header's ``tw_watch`` leaves for a trace."""
+        kind = self.instruction.opcode[-1]
+        number, value = self._operands()
+        self._emit(
+            "watch",
+            sub=int(number),
+            type2=self.types[kind],
+            e=type_bytes(kind),
+            a=self._value(value, kind),
+        )
+
     def _op_trap(self) -> None:
         self._emit("trap")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,9 +20,10 @@ from . import machine
 from .counts import Counts
 from .frontend import Entry
 from .hazards import KINDS, Hazard, HazardError
+from .names import numbers
 from .program import Program
 from .ptx import Variable, type_bytes
-from .trace import GLOBAL, SHARED, Accesses, Trace
+from .trace import GLOBAL, SHARED, WATCH, Accesses, Trace, Watched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +60,8 @@ class Run:
     """Whether the kernel read a clock: its values are counts of instructions, not times."""
     source: str
     """The kernel's source, for quoting lines."""
+    watched: Mapping[str, Watched] = field(default_factory=dict)
+    """Of a traced run, the values of the variables in ``// watch:`` comments, by name."""
 
     @cached_property
     def title(self) -> str:
@@ -135,7 +138,12 @@ def launch(
         LessonError: the kernel uses something that the simulator does not carry out, or runs out of memory.
     """
     del options
-    program = entry.program
+    compiled = entry
+    watched_names: tuple[str, ...] = ()
+    if trace is not None:
+        module, watched_names = entry.module.watched
+        compiled = module.kernels[entry.name]
+    program = compiled.program
     memory = _Memory(program, entry.parameters, arguments, entry.parameter_names)
     counts = np.zeros((len(program.lines) or 1, len(machine.COUNTERS)), np.uint64)
     found = np.zeros(_MAX_HAZARDS, machine.HAZARD)
@@ -186,16 +194,34 @@ def launch(
         Counts.of(counts.sum(axis=0)),
         {line: Counts.of(row) for line, row in zip(program.lines, counts, strict=False)},
         tuple(said.hazard(row) for row in found[: description.n_hazards]),
-        memory.accesses(accesses, program.lines),
+        memory.accesses(accesses[accesses["kind"] != WATCH], program.lines),
         names,
         bool(description.used_clock),
         text,
+        _watched(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
     )
     if status in (_STOPPED, _TOO_MANY_STEPS):
         hazard = run.hazards[-1]
         raise HazardError(*entry.module.place(hazard.line), hazard, run)
     memory.write_back()
     return run
+
+
+def _watched(rows: NDArray[np.void], names: Sequence[str], lines: Sequence[int]) -> dict[str, Watched]:
+    types = {number: name for name, number in numbers("T").items()}
+    found = {}
+    for number, name in enumerate(names):
+        here = rows[rows["buffer"] == number]
+        value = np.zeros(len(here))
+        for kind in np.unique(here["index"]):
+            of_kind = here["index"] == kind
+            value[of_kind] = _values(here["bits"][of_kind], np.dtype(_NUMPY[types[int(kind)]]))
+        line = np.asarray(lines or [0], np.int32)[here["line"]]
+        found[name] = Watched(here["step"], here["block"], here["warp"], here["lane"], line, value)
+    return found
+
+
+_NUMPY = {"f32": "f4", "f64": "f8", "s32": "i4", "u32": "u4", "s64": "i8", "u64": "u8"}
 
 
 def _owners(program: Program, shared_bytes: int) -> NDArray[np.uint8]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 GLOBAL, SHARED, LOCAL = 0, 1, 2
 LOAD, STORE, ATOMIC = 0, 1, 2
+WATCH = 3
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,24 @@ class Trace:
     """Warps of a block; all by default."""
     max_steps: int = 100_000
     """Instructions of a warp, from its start, whose accesses are kept."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The values of one watched variable, in the order in which they came by; all arrays have one length."""
+
+    step: NDArray[np.int32]
+    """As in ``Accesses``: the instruction of the warp before which the variable had the value."""
+    block: NDArray[np.int32]
+    """Linear block number."""
+    warp: NDArray[np.int32]
+    """Warp within its block."""
+    lane: NDArray[np.int32]
+    """Lane within its warp."""
+    line: NDArray[np.int32]
+    """Line of the kernel's source that the comment stands on."""
+    value: NDArray[np.float64]
+    """Its value at the end of that line."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +82,7 @@ class Accesses:
     """What was read or written; for an atomic what it left behind. Shared words count as floats."""
 
     def __len__(self) -> int:
+        """How many."""
         return len(self.step)
 
     def where(self, keep: NDArray[np.bool_]) -> Accesses:

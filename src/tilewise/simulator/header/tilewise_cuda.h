@@ -166,6 +166,12 @@ TW_FN float __int2float_rn(int x) { return (float)x; }
 TW_FN size_t __cvta_generic_to_shared(const void *p) { unsigned long long r; asm("cvta.to.shared.u64 %0, %1;" : "=l"(r) : "l"(p)); return (size_t)r; }
 template <class T> TW_FN T __ldg(const T *p) { return *p; }
 
+// ---- variables that a trace follows: `// watch: s` in a kernel becomes tw_watch<0>(s) when it is compiled for a trace
+
+#define TW_WATCH(type, ptx, letter) template <int id> TW_FN void tw_watch(type v) { asm volatile("tw.watch." ptx " %0, %1;" ::"n"(id), letter(v)); }
+TW_WATCH(float, "f32", "f") TW_WATCH(double, "f64", "d") TW_WATCH(int, "s32", "r") TW_WATCH(unsigned, "u32", "r")
+TW_WATCH(long long, "s64", "l") TW_WATCH(unsigned long long, "u64", "l")
+
 // ---- barriers, warps, atomics
 
 TW_FN int __syncthreads_count(int p) { int r; asm volatile("{ .reg .pred v; setp.ne.s32 v, %1, 0; bar.red.popc.u32 %0, 0, v; }" : "=r"(r) : "r"(p) : "memory"); return r; }

@@ -1,0 +1,133 @@
+"""Compiling: messages at the lesson's own line, the cache, and machines without a compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.simulator.kernels import ORIGIN, VEC_ADD, on_threads, simulate
+from tilewise.errors import LessonError
+from tilewise.simulator import CompileError, compile_kernel
+from tilewise.simulator.frontend import watching
+from tilewise.simulator.ptx import parse
+
+RUN = """
+import json, sys, numpy as np
+from tilewise.errors import LessonError
+from tilewise.simulator import ToolchainError, compile_kernel, launch
+source = sys.stdin.read()
+a = np.arange(64, dtype=np.float32); c = np.zeros(64, np.float32)
+try:
+    entry = compile_kernel(source).kernels["vec_add"]
+    launch(entry, [a, a, c, np.int32(64)], grid=(2, 1, 1), block=(32, 1, 1))
+except (LessonError, ToolchainError) as error:
+    print(json.dumps({"error": str(error)}))
+else:
+    print(json.dumps({"c": c.tolist()}))
+"""
+HIDDEN = "import sys; sys.modules['ziglang'] = None\n"
+
+
+def _fresh_process(cache: Path, source: str = VEC_ADD, before: str = "") -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-c", before + RUN],
+        input=source,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TILEWISE_CACHE": str(cache)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, object] = json.loads(done.stdout)
+    return result
+
+
+def test_an_error_of_the_compiler_names_the_lessons_line() -> None:
+    source = '#define N 4\n#line 1\nextern "C" __global__ void k(float* y) {\n    y[0] = missing;\n}\n'
+    with pytest.raises(CompileError) as caught:
+        compile_kernel(source, origin=ORIGIN)
+    assert (caught.value.path, caught.value.line) == (ORIGIN[0], ORIGIN[1] + 1)
+    assert "undeclared identifier 'missing'" in str(caught.value)
+    assert "y[0] = missing;" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_unknown_header_is_an_error() -> None:
+    with pytest.raises(CompileError, match=r"'math\.h' file not found|math\.h"):
+        compile_kernel("#include <math.h>\n" + VEC_ADD, origin=ORIGIN)
+
+
+def test_an_unknown_instruction_stops_with_its_name_and_line() -> None:
+    source = on_threads('int r;\nasm("bmsk.clamp.b32 %0, %1, 3;" : "=r"(r) : "r"(i)); y[i] = r;', "int* y")
+    with pytest.raises(LessonError) as caught:
+        simulate(source, np.zeros(32, np.int32))
+    assert caught.value.line == ORIGIN[1] + 3
+    assert "bmsk.clamp.b32" in caught.value.message and "report it" in caught.value.repair
+
+
+def test_a_modifier_that_changes_the_result_is_not_passed_over() -> None:
+    source = on_threads(
+        'float r; asm("max.NaN.f32 %0, %1, %1;" : "=f"(r) : "f"(y[i])); y[i] = r;', "float* y"
+    )
+    with pytest.raises(LessonError, match=r"max\.NaN\.f32"):
+        simulate(source, np.zeros(32, np.float32))
+
+
+def test_the_global_timer_is_refused() -> None:
+    source = on_threads(
+        'long long r; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(r)); y[i] = r;', "long long* y"
+    )
+    with pytest.raises(LessonError, match="globaltimer"):
+        simulate(source.replace("%globaltimer", "%%globaltimer"), np.zeros(32, np.int64))
+
+
+def test_several_kernels_of_one_source_share_a_module() -> None:
+    source = VEC_ADD + VEC_ADD.replace("vec_add", "vec_sub").replace("a[i] + b[i]", "a[i] - b[i]")
+    module = compile_kernel(source)
+    assert set(module.kernels) == {"vec_add", "vec_sub"}
+    assert module.kernels["vec_sub"].parameter_names == ("a", "b", "c", "n")
+    assert compile_kernel(source) is module
+
+
+def test_parameters_with_a_pointer_attribute_are_read() -> None:
+    text = (
+        ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(\n"
+        "\t.param .u64 .ptr .global .align 4 k_param_0,\n\t.param .align 8 .b8 k_param_1[24]\n)\n{\n\tret;\n}\n"
+    )
+    first, second = parse(text).functions["k"].parameters
+    assert (first.name, first.size_bytes, second.size_bytes, second.align) == ("k_param_0", 8, 24, 8)
+
+
+def test_watch_comments_become_calls_with_the_same_lines() -> None:
+    text, names = watching("int a = 1;  // watch: a\nint b = a;\nb += a;  // watch: b, a\n")
+    assert names == ("a", "b")
+    assert text == (
+        "int a = 1;   tw_watch<0>(a); // watch: a\nint b = a;\nb += a;   tw_watch<1>(b); tw_watch<0>(a); // watch: b, a\n"
+    )
+
+
+def test_a_carried_cache_works_without_the_compiler(tmp_path: Path) -> None:
+    made = _fresh_process(tmp_path)
+    assert made == {"c": [2.0 * i for i in range(64)]}
+    assert _fresh_process(tmp_path, before=HIDDEN) == made
+    other = _fresh_process(tmp_path, VEC_ADD.replace("+ b", "- b"), HIDDEN)
+    assert 'pip install "tilewise[simulator]"' in str(other["error"])
+    assert "not in the cache" in str(other["error"])
+
+
+def test_without_compiler_and_cache_the_error_says_what_to_install(tmp_path: Path) -> None:
+    assert 'pip install "tilewise[simulator]"' in str(_fresh_process(tmp_path, before=HIDDEN)["error"])
+
+
+def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from tilewise.simulator.machine import prepare; print(prepare())"]
+    env = {**os.environ, "TILEWISE_CACHE": str(tmp_path)}
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(3)]
+    assert len({process.communicate()[0] for process in processes}) == 1
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert len(list(tmp_path.glob("machine-*.so"))) == 1
