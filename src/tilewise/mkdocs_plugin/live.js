@@ -69,9 +69,9 @@
     return above ? { id: above.id, top: above.getBoundingClientRect().top } : null;
   };
 
-  const swap = async () => {
-    const here = url();
-    const next = await load();
+  const swap = async (here, html) => {
+    if (here !== url()) [here, html] = [url(), null];
+    const next = html ? parse(html) : await load();
     if (!next || here !== url()) return next ? undefined : location.reload();
     const before = sent.get(here);
     if (before && frame(before) !== frame(next)) return location.reload();
@@ -127,13 +127,15 @@
   const wait = async () => {
     for (;;) {
       try {
-        const answer = await fetch(`/livereload/tilewise/${settings.epoch}`, { cache: "no-store" });
+        const here = url();
+        const page = encodeURIComponent(decodeURI(location.pathname));
+        const answer = await fetch(`/livereload/tilewise/${settings.epoch}?page=${page}`, { cache: "no-store" });
         const state = await answer.json();
         if (state.epoch > settings.epoch) {
           settings.epoch = state.epoch;
           if (state.assets !== settings.assets) return location.reload();
           show(state.problem);
-          if (!state.problem) await swap();
+          if (!state.problem) await swap(here, state.html);
         }
       } catch {
         await new Promise((done) => setTimeout(done, 1000));

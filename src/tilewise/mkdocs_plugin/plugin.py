@@ -205,6 +205,18 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         return env
 
     @event_priority(-100)
+    def on_post_page(self, output: str, *, page: Page, config: MkDocsConfig) -> str:
+        """While serving, leave pages alone that came out as before."""
+        if self._staging is not None:
+            self._staging.leave(page.file, output)
+        return output
+
+    def on_build_error(self, *, error: Exception) -> None:
+        """Count nothing of a failed build as published."""
+        if self._staging is not None:
+            self._staging.forget()
+
+    @event_priority(-100)
     def on_post_build(self, *, config: MkDocsConfig) -> None:
         """While serving, move the finished build into the served folder."""
         if self._staging is not None:
@@ -284,10 +296,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _mark(self, config: MkDocsConfig) -> str:
         """A hash of the configuration and of the code that converts pages."""
-        versions = [f"{name} {version(name)}" for name in (*_DECIDING, *_DECIDING_TOO)]
         own = self._tree(Path(__file__).parent, "*.py")
         text = Path(config.config_file_path).read_bytes()
-        return hashlib.sha256(repr((text, versions, own, self._serving)).encode()).hexdigest()
+        return hashlib.sha256(repr((text, _versions(), own, self._serving)).encode()).hexdigest()
 
     def _surroundings(self, config: MkDocsConfig) -> Surroundings:
         linked = [
@@ -312,6 +323,11 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
                 self._hashes[path] = kept
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + kept[1])
         return digest.hexdigest()
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    return tuple(f"{name} {version(name)}" for name in (*_DECIDING, *_DECIDING_TOO))
 
 
 def _id(source_path: str) -> str:

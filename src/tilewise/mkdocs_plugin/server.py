@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import traceback
+import urllib.parse
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ log = logging.getLogger("mkdocs.plugins.tilewise")
 _SCRIPT = Path(__file__).with_name("live.js")
 _CHANGES = frozenset({"created", "modified", "moved", "deleted"})
 """What an editor does; opening and closing a file raises events too."""
-_SETTLED_S = 0.02
+_SETTLED_S = 0.015
 """How long nothing may happen before a build starts: an editor's save is several events."""
 _NOISE = re.compile(r"(^|/)(\.[^/]*|__pycache__|[^/]*~|[^/]*\.(swp|swx|tmp|pyc)|#[^/]*#|4913)(/|$)")
 
@@ -113,10 +114,27 @@ class LiveServer(LiveReloadServer):
                 self._epoch_cond.wait_for(
                     lambda: self._visible_epoch > seen, timeout=self.poll_response_timeout
                 )
-                state = {"epoch": self._visible_epoch, "problem": self._problem, "assets": self.assets()}
+                state: dict[str, Any] = {
+                    "epoch": self._visible_epoch,
+                    "problem": self._problem,
+                    "assets": self.assets(),
+                }
+                if self._visible_epoch > seen:
+                    state["html"] = self._page(environ.get("QUERY_STRING", ""))
             start_response("200 OK", [("Content-Type", "application/json"), ("Cache-Control", "no-store")])
             return [json.dumps(state).encode()]
         return super()._serve_request(environ, start_response)
+
+    def _page(self, query: str) -> str | None:
+        """The page at the address in a query, which spares the browser a request; None where unsure."""
+        address = urllib.parse.parse_qs(query).get("page", [""])[0]
+        if not address.startswith(self.mount_path) or not address.endswith("/"):
+            return None
+        root = Path(self.root).resolve()
+        file = (root / address.removeprefix(self.mount_path) / "index.html").resolve()
+        if not file.is_relative_to(root) or not file.is_file():
+            return None
+        return file.read_text(encoding="utf-8")
 
     def _inject_js_into_html(self, content: bytes, epoch: int) -> bytes:
         settings = json.dumps({"epoch": epoch, "assets": self.assets(), "problem": self._problem})

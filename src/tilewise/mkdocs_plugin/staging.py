@@ -6,6 +6,7 @@ content; only what changed is touched, and a build that fails leaves the last go
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -36,10 +37,21 @@ class Staging:
         self.served = served
         self.folder = served.with_name(f"{served.name}_next")
         self._copied: dict[Path, object] = {}
+        self._pages: dict[Path, str] = {}
+        self._same: set[Path] = set()
+
+    def leave(self, file: File, output: str) -> None:
+        """Spare MkDocs writing a page that lies in the served folder already, word for word."""
+        inside = Path(file.dest_uri)
+        if self._pages.get(inside) == output:
+            file.abs_dest_path = os.devnull
+            self._same.add(inside)
+        self._pages[inside] = output
 
     def publish(self, files: Files) -> None:
         """Bring the served folder up to date with the staging folder and the build's static files."""
-        present: set[Path] = set()
+        present = self._same
+        self._same = set()
         for made in self.folder.rglob("*"):
             inside = made.relative_to(self.folder)
             target = self.served / inside
@@ -56,6 +68,11 @@ class Staging:
                 present.add(inside)
                 self._copy(file, inside)
         self._remove_others(present)
+
+    def forget(self) -> None:
+        """After a build that failed: what it had made was not published."""
+        self._pages.clear()
+        self._same.clear()
 
     def remove(self) -> None:
         """Delete the staging folder."""
@@ -87,6 +104,7 @@ class Staging:
             elif inside not in present:
                 found.unlink()
                 self._copied.pop(inside, None)
+                self._pages.pop(inside, None)
 
 
 def _make_folder(folder: Path) -> None:
