@@ -1,29 +1,29 @@
 # ---
 # title: The first kernel
 # needs: []
-# summary: "Twenty thousand additions, 256 threads at a time: how many threads start, and how many find nothing to do?"
+# summary: "Twenty thousand additions in blocks of 256 threads: how many threads start, and how many find nothing to do?"
 # description: "Write a CUDA kernel, launch it from Python, check it, and predict its time before measuring it."
 # date: 2026-11-21
 # tags: [launch, host, vector addition]
 # ---
 
 # %% [markdown]
-# Two arrays hold 20,000 numbers each, and a GPU is to add them with 256 threads in each block. How
-# many threads start, how many of them find nothing to do, and what takes longer: the additions, or
-# carrying the numbers to the place where they are added? You will predict all three and then hold
-# each against a run. First: where are the numbers?
+# Two arrays hold 20,000 numbers each, and a GPU is to add them element by element. Its threads
+# start in blocks of 256. How many threads start, how many of them find nothing to do, and what
+# takes longer: the additions, or carrying the numbers to the place where they are added? You will
+# predict all three and then hold each against a run. First: where are the numbers?
 
 # %% [markdown]
 # ## Two memories
 #
 # A GPU does not see the arrays of your program. They lie in the memory of the host; the GPU, here
-# called the device, computes on a memory of its own, and the link between the two is much narrower
-# than either. An addition over there is an expedition: make room, carry over, compute, carry back.
-# What is it that travels across to compute?
+# called the device, computes on a memory of its own, and the link between the two carries far
+# fewer bytes a second than either memory. So an addition over there is more than an addition: it
+# needs room on the device, a copy in, the computation, and a copy out. What is it that computes?
 #
 # ??? definition "Host"
-#     The computer that runs your program and owns its arrays: it gives orders to the GPU and does
-#     not wait unless told to.
+#     The computer that runs your program, and its memory, where the arrays of the program lie. It
+#     hands work to the GPU and waits for it only when told to.
 #
 # ??? definition "Device | devices"
 #     The GPU together with its own memory, the device memory, whose size is counted in GB.
@@ -31,10 +31,12 @@
 # %% [markdown]
 # ## One function, many threads
 #
-# What travels is a kernel: a function that returns nothing and answers by writing to device memory.
-# It is not called once for the whole array. It is started as thousands of threads, and each of them
+# A kernel does: a function that returns nothing and answers by writing to device memory. It is
+# not called once for the whole array. It is started as thousands of threads, and each of them
 # runs the same few lines for one element. `__global__` marks such a function; `extern "C"` keeps
-# its name as written, so that the host can ask for it by name.
+# its name as written, so that the host can ask for it by name. A `float*` is the address of an
+# array of 32-bit floats. An address does not say where its array ends, so the length `n` comes
+# along.
 #
 # ??? definition "Kernel | kernels"
 #     A function that many threads of the device run at once and that answers by writing device
@@ -54,9 +56,9 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 
 # %% [markdown]
 # All threads get the same four arguments, so the first line has to tell a thread which element is
-# its own. Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number of
-# the block, `threadIdx.x` the place inside it. Multiply, add, and the thread knows its `i`. Nobody
-# passes these three as arguments, so somebody else must set them.[^who]
+# its own. Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number
+# of the block, `threadIdx.x` the place inside it. Multiply, add, and the thread knows its `i`.
+# These three are no arguments; the hardware sets them.[^who]
 #
 # [^who]: The host states the number of blocks and their size when it launches. As a block starts,
 #     the hardware gives it its number and each of its threads a place; a thread reads them like
@@ -71,11 +73,15 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 # %% [markdown]
 # ## What the host does around it
 #
-# Five steps surround the kernel, and CuPy, which is NumPy for the device, has a call for each.
-# `asarray` makes room on the device and copies in; `empty` makes room only. The launch states
-# blocks, threads in a block, and arguments. `synchronize` waits; `asnumpy` copies out. `RawKernel`
-# compiles the string. The printed lines were recorded on a GPU; only `gpu_here`, which lets this
-# file run without one, comes from this course.
+# Five steps surround the kernel: make room, copy in, launch, wait, copy out. CuPy, which is NumPy
+# for the device, has a call for each. `asarray` makes room[^room] and copies in; `empty` makes
+# room only. `RawKernel` stands for the compiled string, and calling it is the launch: number of
+# blocks, threads in a block, arguments. The count goes in as `np.int32`, since the kernel reads a
+# 32-bit `int` and nothing converts it on the way. The printed lines were recorded on a GPU; only
+# `gpu_here`, which lets this file run without one, comes from this course.
+#
+# [^room]: `nvidia-smi` shows the memory that each process has been given. CuPy keeps the room of
+#     deleted arrays for the next ones, so the figure is larger than what your arrays need.
 
 # %% needs="gpu" record="first_launch"
 import numpy as np
@@ -100,18 +106,19 @@ if gpu_here():
     print("equal to NumPy:", np.array_equal(c, a + b))
 
 # %% [markdown]
-# The launch is asynchronous: its line comes back before the first addition is done. It only hands
-# the kernel to a stream, a queue which the device works off in order while the host goes
+# The launch is asynchronous: its line returns without waiting for a single addition. It only
+# hands the kernel to a stream, a queue which the device works off in order while the host goes
 # on.[^eager] That is why the cell waits before it reads the answer,[^copy-waits] and why a clock
-# around the launch line would time the handing over. But who, then, hears of an error?
+# around the launch line would time the handing over. When does an error show, then?
 #
-# [^eager]: Where the sources differ: the blog post has a framework in eager mode wait for each
-#     result before it queues the next kernel. It does not wait; the device runs dry only where the
-#     host queues more slowly than the device works.
+# [^eager]: Where the sources differ: a blog post, one of this course's sources, has a framework
+#     in eager mode (each operation is queued as it is called) wait for each result before it
+#     queues the next kernel. It does not wait; the device idles only where the host queues more
+#     slowly than the device works.
 #
-# [^copy-waits]: `asnumpy` would have waited by itself: the copy stands behind the kernel in the
-#     same stream. The explicit wait is there because not every way of looking at the answer is so
-#     polite.
+# [^copy-waits]: `asnumpy` would have waited by itself: its copy stands behind the kernel in the
+#     same stream, and it returns when the copy is done. Other ways of looking at the answer, such
+#     as a copy in another stream, do not wait.
 #
 # ??? definition "Launch | launches | launched"
 #     The host's order to run a kernel, which names the grid, the block size and the arguments.
@@ -123,10 +130,11 @@ if gpu_here():
 #     A queue of device operations that run in the order in which they were put in.
 
 # %% [markdown]
-# Errors come back late as well. A launch that cannot be, such as a block of 2,048 threads, is
-# refused on the spot, and CuPy raises. A fault inside the kernel is unknown at that moment; it
-# surfaces at the next call that waits. CUDA C++ reports both as status codes that the program must
-# read for itself, as the fold shows. Most readers have no GPU to try either, so what then?
+# Errors come back late as well. A launch that cannot be, such as one with blocks of 2,048
+# threads, is refused on the spot, and CuPy raises. A fault inside the kernel is unknown at that
+# moment; it surfaces at a later call, such as the one that waits. CUDA C++ reports both as status
+# codes that the program must read for itself, as the fold shows. And what if you have no GPU to
+# try either?
 #
 # ??? note "The same host in CUDA C++, every status read"
 #     This program needs NVIDIA's compiler; the build of this page does not run it.
@@ -172,10 +180,10 @@ if gpu_here():
 # ## The same string without a GPU
 #
 # `Kernel` takes the same string. On a machine with a GPU it launches through CuPy; elsewhere a
-# simulator compiles the string and steps through its instructions, all threads of it. The
-# Pseudocode tab says what happens without index arithmetic, and it runs too: `parallel` yields the
-# numbers from 0 in shuffled order, since nobody promises an order among threads. Do the two tabs
-# mean the same?
+# simulator compiles the string and steps through its instructions for every thread. The
+# Pseudocode tab says what happens without index arithmetic, and it runs too: `parallel` yields
+# the numbers from 0 in shuffled order, since no order among threads is guaranteed. Do the two
+# tabs mean the same?
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -192,18 +200,20 @@ from tilewise import Kernel
 VEC_ADD = Kernel(SOURCE)
 
 # %% [markdown]
-# `agree` runs both on fresh copies of the same inputs, with poison in `c` so that an element that
-# nobody writes cannot pass by luck. The sizes are awkward on purpose: one element, one less and one
-# more than a block, and the 20,000 of the question. One addition rounds once in either version, so
-# the tolerance is zero. What did the launches of these sizes have in common?
+# `agree` runs both on fresh copies of the same inputs, with `c` full of NaN beforehand, so that
+# an element that nobody writes cannot pass by luck. The sizes are awkward on purpose: one
+# element, one less and one more than a block, and the 20,000 of the question. One addition rounds
+# once in either version, so the tolerance is zero. How many blocks did the largest of these
+# launches take?
 
 # %%
-from tilewise import agree, case, ceil_div, normal, output
+from tilewise import agree, case, ceil_div, expect_hazard, normal, output
 
 
 def addition(n, block=256):
     """One addition of n elements: inputs, an output to be written, and the launch."""
-    return case(a=normal(n), b=normal(n), c=output(n), n=n, grid=ceil_div(n, block), block=block)
+    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
+    return case(**arrays, n=n, grid=ceil_div(n, block), block=block)
 
 
 agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
@@ -211,10 +221,11 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
 # %% [markdown]
 # ## How many threads start
 #
-# They all round up. Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so
-# the launch takes {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than
-# there are elements. In integers one rounds up by `(n + 255) / 256`; `ceil_div` is the general
-# form.[^ceil] The last block is the only one with threads to spare.
+# Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so the launch takes
+# {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than there are
+# elements. In the integers of C one rounds up by `(n + 255) / 256`; `ceil_div` is the general
+# form.[^ceil] (`publish` hands numbers to the sentences of this page.) The last block is the only
+# one with threads to spare.
 #
 # [^ceil]: Where the sources differ: the blog post writes `ceil(n, 256.0)` in the launch. `ceil`
 #     takes one argument, so a compiler rejects the line; `ceil(n / 256.0)` is what was meant, and
@@ -247,9 +258,9 @@ show(
 # ## Without the guard
 #
 # The `if (i < n)` in the kernel is the bounds guard. Leave it out, and the surplus threads read
-# past `a` and `b` and write past `c`. On a GPU this often goes unnoticed, because some other array
-# lies there and quietly changes. The simulator knows where each array ends. Which block do you
-# expect it to name?
+# past `a` and `b` and write past `c`. On a GPU this often goes unnoticed: another array may lie
+# there and quietly change. The simulator knows where each array ends. Which block do you expect
+# it to name?
 #
 # ??? definition "Bounds guard | guard"
 #     The test that keeps threads without an element from touching memory.
@@ -263,17 +274,16 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 }
 """)
 
-from tilewise import expect_hazard
-
-expect_hazard(NO_GUARD.on(addition(n, block)), "out of bounds", line_with="c[i] = a[i] + b[i]")
+unguarded = NO_GUARD.on(addition(n, block))
+expect_hazard(unguarded, "out of bounds", line_with="c[i] = a[i] + b[i]")
 
 # %% [markdown]
-# To see the damage itself, give the kernel without a guard arrays with room to spare and tell it
-# that only the first {{ n | , }} elements are in use. Nothing faults now, and behind the end
-# {{ trampled }} words change that belong to nobody's answer. With the guard none does. That settles
-# right and wrong; how fast is right?
+# To see the damage itself, give both kernels arrays with room to spare and tell them that only
+# the first {{ n | , }} elements are in use. Nothing faults now, but without the guard
+# {{ trampled }} elements behind the end change, and with it none. So much for right and wrong;
+# how fast should it be?
 
-# %%
+# %% fold="Code of the check"
 import numpy as np
 
 from tilewise import check
@@ -293,55 +303,58 @@ check(trampled["with the guard"], 0, rtol=0.0, name="words changed behind the en
 # ## Predict, then measure
 #
 # Each element costs one addition and 12 bytes: 4 from `a`, 4 from `b`, 4 to `c`. NVIDIA states
-# {{ memory.tb_per_s | .2f }} TB/s for the device memory of an H100, and no kernel moves its bytes
-# faster than that. The host's link, PCIe 5 with 16 lines, moves {{ link.gb_per_s | .0f }} GB/s in
-# each direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How long
-# is that for our sizes?
+# {{ memory.tb_per_s | .2f }} TB/s for the device memory of an H100, and the inputs come from
+# there. The host's link, PCIe 5.0 x16, moves {{ link.gb_per_s | .0f }} GB/s in each direction,
+# {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How long is that for
+# our sizes?
 
 # %%
-from tilewise import Table
 from tilewise.models import bound, device, stated
 
-memory_gb_per_s = stated(device("H100 SXM")).memory_gb_per_s
-link_gb_per_s = 64.0  # PCIe 5.0: 16 lines of 32 Gbit/s, one direction
-moved = 12 * 20_000
-publish(
-    moved={"bytes": moved, "pieces": moved // 32},
-    memory={"tb_per_s": memory_gb_per_s / 1000},
-    link={"gb_per_s": link_gb_per_s, "ratio": memory_gb_per_s / link_gb_per_s},
-)
+H100 = stated(device("H100 SXM"))
+link_gb_per_s = 64.0  # PCIe 5.0 x16: 16 times 32 Gbit/s, one direction
 
 
 def least_us(n):
-    """The least time for n additions on an H100, and for carrying their arrays over its link, in microseconds."""
-    kernel = bound(stated(device("H100 SXM")), bytes_moved=12 * n, flop=n).time_us
-    return kernel, 12 * n / (link_gb_per_s * 1e9) * 1e6
+    """Microseconds for n additions on an H100, and for carrying their arrays."""
+    kernel_us = bound(H100, bytes_moved=12 * n, flop=n).time_us
+    copies_us = 12 * n / (link_gb_per_s * 1e9) * 1e6
+    return kernel_us, copies_us
 
 
+# %% fold="Code of the table"
+from tilewise import Table
+
+moved = 12 * n
+publish(
+    moved={"bytes": moved, "pieces": moved // 32},
+    memory={"tb_per_s": H100.memory_gb_per_s / 1000},
+    link={"gb_per_s": link_gb_per_s, "ratio": H100.memory_gb_per_s / link_gb_per_s},
+)
 show(
     Table(
         ["elements", "bytes moved", "kernel at least, µs", "copies at least, µs"],
-        [[n, 12 * n, *least_us(n)] for n in (20_000, 2**22, 2**26)],
-        caption="Bounds for one H100, from stated rates: nothing can be faster, much can be slower.",
+        [[size, 12 * size, *least_us(size)] for size in (20_000, 2**22, 2**26)],
+        caption="Least times of an addition on an H100 at its stated rates, with every byte moved once; much can make it slower.",
     )
 )
 
 # %% [markdown]
-# The picture below lays one long addition out in time, at the stated rates. The copies are nearly
+# The figure lays one long addition out in time, at the stated rates. The copies are nearly
 # everything, whatever happens in the kernel. That is the practical reason to leave arrays on the
-# device for as long as there is work to do there,[^unified] and the reason why times on later pages
-# start when the inputs are already on the device.
+# device for as long as there is work to do there,[^unified] and the reason why times in later
+# lessons start when the inputs are already on the device.
 #
 # [^unified]: Memory that both sides can address (mapped, or unified memory) makes explicit copies
 #     optional; the bytes still cross the link when they are used on the other side, so it saves
-#     code more than time. On machines whose processor and GPU share one memory the copies go away.
-#     And `nvidia-smi` shows what the allocator holds, which is more than what your arrays need.
+#     code more than time. On machines whose processor and GPU share one memory the copies go
+#     away.
 
 # %% fold="Code of the figure"
 from tilewise.figures import timeline
 
-n = 2**24
-kernel_us, copies_us = least_us(n)
+copied = 2**24
+kernel_us, copies_us = least_us(copied)
 into, out = copies_us * 2 / 3, copies_us / 3
 show(
     timeline(
@@ -356,19 +369,20 @@ show(
         unit="µs",
     )
 )
-publish(copied=n, expedition_us=kernel_us + copies_us)
+publish(copied=copied, there_and_back_us=kernel_us + copies_us)
 
 # %% [markdown]
 # Now the kernel alone, inputs on the device. Two things can keep it from its bound: at 20,000
 # elements there is so little to move that starting and ending a launch is most of the time; and
-# blocks of 32 threads may be too small. The library rows are what you would call instead of writing
-# a kernel. Guess a share of the bound for the longest array before you look.
+# blocks of 32 threads may be too small. The library rows are what you would call instead of
+# writing a kernel. The share is the bound divided by the recorded time; guess it for the longest
+# array before you look.
 
 # %% [markdown]
-# One column needs a word. `sectors` are pieces of 32 bytes, the unit in which memory is moved, over
-# all threads: once as the simulator counts them and once by the GPU's own counters. The
-# {{ moved.bytes | , }} bytes of {{ n | , }} additions are {{ moved.pieces | , }} such pieces, and
-# both columns should say so.
+# Two columns count `sectors`, the pieces of 32 bytes in which memory is moved, over all threads:
+# once as the simulator counts them and once by the GPU's own counters. The {{ moved.bytes | , }}
+# bytes of {{ n | , }} additions are {{ moved.pieces | , }} such pieces, and both columns should
+# say so.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -407,29 +421,31 @@ small_blocks = {n: ceil_div(n, 32) for n in (2**22, 2**26)}
 pace = {}
 for row in added.rows:
     times = row["recorded"] or row["here"]
-    if row["variant"] == "blocks of 32" and row["parameters"]["n"] in small_blocks and times:
-        n = row["parameters"]["n"]
-        pace[n] = small_blocks[n] / (1000 * times["median"])
-publish(small_blocks=small_blocks[2**26], pace={f"n_{n}": blocks_per_ns for n, blocks_per_ns in pace.items()})
+    size = row["parameters"]["n"]
+    if row["variant"] == "blocks of 32" and size in small_blocks and times:
+        pace[f"n_{size}"] = small_blocks[size] / (1000 * times["median"])
+publish(small_blocks=small_blocks[2**26], pace=pace)
 
 # %% [markdown]
-# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound on
-# the longest array, torch {{ vec_add.torch_add.n_67108864.share_of_bound | .0% }}.[^bound] Blocks
-# of 32 reach {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}: they come as
-# {{ small_blocks | , }} blocks, and {{ pace.n_4194304 | .1f }} and {{ pace.n_67108864 | .1f }} of
-# them start in a nanosecond at the two long sizes, so starting seems to be what they wait for. At
-# 20,000 elements all take about {{ vec_add.blocks_of_256.n_20000.median | us }}, since an empty
-# launch already takes {{ vec_add.ceilings.launch_us | us }}.
+# On the longest array blocks of 256 reach
+# {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound[^bound] and torch,
+# whose threads take several elements each,
+# {{ vec_add.torch_add.n_67108864.share_of_bound | .0% }}. Blocks of 32 reach
+# {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}: they come as {{ small_blocks | , }}
+# blocks, and {{ pace.n_4194304 | .1f }} and {{ pace.n_67108864 | .1f }} of them start in a
+# nanosecond at the two long sizes, so starting blocks seems to be what limits them. At 20,000
+# elements all take about {{ vec_add.blocks_of_256.n_20000.median | us }}, since an empty launch
+# already takes {{ vec_add.ceilings.launch_us | us }}.
 #
 # [^bound]: The bound in measured tables takes the fastest rate that was measured on the device,
 #     {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s, and an empty launch; the prediction above
 #     took the stated rate and no launch.
 
 # %% [markdown]
-# And now the whole expedition: copy in, add, copy out. The bound in this table is still that of the
-# kernel, so the share says what part of the time went into the part that we came for. Pinned host
-# memory is memory that the operating system has promised not to move; the device fetches from it
-# directly, while ordinary memory takes a detour through a pinned buffer.
+# Now the whole way: copy in, add, copy out. The bound in this table is still that of the kernel,
+# so the share says how little of the time the addition would need. Pinned host memory is memory
+# that the operating system has promised not to move; the device fetches from it directly, while
+# ordinary memory takes a detour through a pinned buffer.
 
 # %% fold="Code of the measurement"
 
@@ -477,18 +493,18 @@ measure(
 # For {{ copied | , }} elements the kernel alone takes
 # {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With the copies it is
 # {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }} from pinned memory,
-# where the stated rates allow {{ expedition_us | us }}, and
-# {{ vec_add_with_copies.with_copies_ordinary_memory.n_16777216.median | us }} from ordinary memory:
-# the detour costs more than the link. Which leaves the question from the top.
+# where the stated rates allow {{ there_and_back_us | us }}, and
+# {{ vec_add_with_copies.with_copies_ordinary_memory.n_16777216.median | us }} from ordinary
+# memory: the detour costs more than the link.
 
 # %% [markdown]
 # ## The answer
 #
 # For {{ n | , }} elements {{ blocks }} blocks start, {{ threads | , }} threads, and {{ idle }} of
-# them do nothing; the guard is what makes nothing harmless. The additions are the small part:
+# them find nothing to do; the guard keeps those off the memory. The additions are the small part:
 # {{ vec_add_with_copies.kernel_alone.n_20000.median | us }} against
-# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | us }} with the copies. Whoever
-# adds two arrays once should stay on the host.
+# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | us }} with the copies. The way
+# over pays for arrays that stay on the device and are used again, not for one addition.
 
 # %% [markdown]
 # ## Takeaways
@@ -500,7 +516,7 @@ measure(
 # - The grid is rounded up, so the last block has threads to spare, and a bounds guard has to stop
 #   them.
 # - Adding moves 12 bytes for one operation, so the bytes decide; over the host's link they take
-#   {{ link.ratio | .0f }} times as long.
+#   {{ link.ratio | .0f }} times as long as from device memory.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
@@ -546,21 +562,24 @@ void saxpy(float alpha, const float* x, float* y,
 
 
 def saxpy_tests(kernel):
-    for n, offset, stride in [(1, 0, 1), (255, 3, 1), (256, 0, 2), (257, 5, 3), (20_000, 1, 2)]:
+    sizes = [(1, 0, 1), (255, 3, 1), (256, 0, 2), (257, 5, 3), (20_000, 1, 2)]
+    for n, offset, stride in sizes:
         x = np.arange(offset + n * stride + 1000, dtype=np.float32) % 97
         y = np.arange(x.size, dtype=np.float32) % 89
         expected = y.copy()
-        expected[offset : offset + n * stride : stride] += 2.5 * x[offset : offset + n * stride : stride]
+        mine = slice(offset, offset + n * stride, stride)
+        expected[mine] += 2.5 * x[mine]
         kernel.simulate(2.5, x, y, n, offset, stride, grid=ceil_div(n, 256), block=256)
         assert np.array_equal(y, expected), f"n={n}, offset={offset}, stride={stride}"
 
 
 exercise(
-    "Every third element, from the fifth on",
+    "Every third element, from index 5 on",
     """
-    Write `saxpy`: `y = alpha * x + y` for `n` elements that start at `offset` and lie `stride` apart in both arrays. The grid is
-    rounded up to blocks of 256. Which quantity does the guard test, and why not the place that is written? The tests look at
-    every word of `y`, also at those that do not belong to you.
+    Write `saxpy`: `y = alpha * x + y` for `n` elements that start at `offset` and lie `stride` apart
+    in both arrays. The grid is rounded up to blocks of 256. Which quantity does the guard test, and
+    why not the place that is written? The tests look at every element of `y`, also at those that must
+    not change.
     """,
     answer=STRIDED_SAXPY,
     tests=saxpy_tests,
@@ -569,6 +588,6 @@ exercise(
 )
 
 # %% [markdown]
-# An array has one axis, and so had this launch. Pictures and matrices have two, and a thread that
-# has to divide to find its row and its column wastes the help that the launch offers.
-# [Grids with several axes](grids.py) hands out coordinates instead.
+# An array has one axis, and so had this launch. Pictures and matrices have two, and with one
+# index a thread would have to divide to find its row and its column. [Grids with several
+# axes](grids.py) hands out coordinates instead.
