@@ -107,7 +107,8 @@ def test_watch_comments_become_calls_with_the_same_lines() -> None:
     text, names = watching("int a = 1;  // watch: a\nint b = a;\nb += a;  // watch: b, a\n")
     assert names == ("a", "b")
     assert text == (
-        "int a = 1;   tw_watch<0>(a); // watch: a\nint b = a;\nb += a;   tw_watch<1>(b); tw_watch<0>(a); // watch: b, a\n"
+        "int a = 1;   tw_watch<0>(a); // watch: a\nint b = a;\n"
+        "b += a;   tw_watch<1>(b); tw_watch<0>(a); // watch: b, a\n"
     )
 
 
@@ -131,3 +132,21 @@ def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
     assert len({process.communicate()[0] for process in processes}) == 1
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert len(list(tmp_path.glob("machine-*.so"))) == 1
+
+
+def test_recursion_is_refused() -> None:
+    source = """
+__device__ __noinline__ int steps(int n, int k) {
+    return n < 2 ? k : steps(n % 2 ? 3 * n + 1 : n / 2, k + 1) + steps(n / 3, k);
+}
+extern "C" __global__ void k(int* y) { y[threadIdx.x] = steps(y[threadIdx.x], 0); }
+"""
+    with pytest.raises(LessonError, match="recursive call"):
+        simulate(source, np.zeros(32, np.int32))
+
+
+def test_an_assertion_that_fails_is_a_trap() -> None:
+    source = on_threads("assert(y[i] < 20);\ny[i] = 1;", "int* y")
+    simulate(source, np.zeros(32, np.int32))
+    with pytest.raises(LessonError, match=r"trap: thread 20 of block 0 reached a trap.*assert"):
+        simulate(source, np.arange(32, dtype=np.int32))

@@ -18,7 +18,8 @@ from pathlib import Path
 from tilewise.errors import LessonError
 from tilewise.gpu.kernel_source import global_functions
 
-from .program import Program, UnknownInstructionError, decode
+from .operands import UnknownInstructionError
+from .program import Program, decode
 from .ptx import Ptx, PtxError, Variable, parse
 from .toolchain import ToolchainError, cache_folder, zig
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .names import SOURCE, header
+from .names import SOURCE, header, machine_text
 from .toolchain import cache_folder, zig
 
 if TYPE_CHECKING:
@@ -149,9 +149,6 @@ class Launch(ctypes.Structure):
         ("n_accesses", ctypes.c_int64),
         ("cap_accesses", ctypes.c_int64),
         ("max_trace_steps", ctypes.c_int64),
-        ("printed", ctypes.c_void_p),
-        ("n_printed", ctypes.c_int64),
-        ("cap_printed", ctypes.c_int64),
         ("sm_count", ctypes.c_int32),
         ("used_clock", ctypes.c_int32),
         ("stop_line", ctypes.c_int32),
@@ -171,7 +168,7 @@ def prepare() -> Path:
         MachineError: the compiler failed; its message is given.
         ToolchainError: there is no compiler and no built machine.
     """
-    text = SOURCE.read_text()
+    text = machine_text()
     name = hashlib.sha256(
         "\0".join((text, header(), *_FLAGS, platform.machine(), _processor())).encode()
     ).hexdigest()[:16]
@@ -211,6 +208,7 @@ def _build(compiler: Path, target: Path) -> None:
             "cc",
             *flags,
             f"-I{folder}",
+            f"-I{SOURCE.parent}",
             "-Werror=switch",
             "-o",
             str(made),
@@ -266,10 +264,8 @@ def run(launch: Launch) -> tuple[int, NDArray[np.void]]:
     if launch.n_accesses:
         size = launch.n_accesses * ACCESS.itemsize
         accesses = np.frombuffer(ctypes.string_at(launch.accesses, size), ACCESS).copy()
-    for pointer in (launch.accesses, launch.printed):
-        if pointer:
-            library.tw_free(pointer)
-    launch.accesses = launch.printed = None
+        library.tw_free(launch.accesses)
+    launch.accesses = None
     return status, accesses
 
 

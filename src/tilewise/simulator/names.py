@@ -1,7 +1,7 @@
 """The numbers that the decoder and the machine share: one for each operation, type, comparison and function.
 
-They are read from ``machine.c``, where each is spelled ``OP_add_f32``, ``T_f32``, ``M_exp`` and so on; the
-same numbers go into the header that ``machine.c`` includes, so that the two cannot disagree.
+They are read from the machine's C sources, where each is spelled ``OP_add_f32``, ``T_f32``, ``M_exp`` and so
+on; the same numbers go into the header that they include, so that the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("machine.c")
+SOURCE = Path(__file__).with_name("engine") / "machine.c"
 
 _ENUMS = {
     "OP": "op",
@@ -30,12 +30,18 @@ NO_SLOT = 0x7FFFFFFF
 
 
 @cache
+def machine_text() -> str:
+    """All of the machine's C."""
+    return "\n".join(path.read_text() for path in sorted(SOURCE.parent.glob("*.[ch]")))
+
+
+@cache
 def numbers(prefix: str) -> dict[str, int]:
     """Name to number for one of the prefixes ``OP T R M A C S X``."""
     if prefix in _FIXED:
         names = list(_FIXED[prefix])
     else:
-        text = SOURCE.read_text()
+        text = machine_text()
         names = list(dict.fromkeys(re.findall(rf"\bcase {prefix}_(\w+):", text)))
     return {name: number for number, name in enumerate(names)}
 

@@ -182,6 +182,7 @@ TW_FN void __threadfence() { asm volatile("membar.gl;" ::: "memory"); }
 TW_FN void __threadfence_block() { asm volatile("membar.cta;" ::: "memory"); }
 TW_FN void __nanosleep(unsigned) {}
 TW_FN void __trap() { asm volatile("trap;"); }
+#define assert(condition) ((condition) ? (void)0 : __trap())
 TW_FN long long clock64() { long long r; asm volatile("mov.u64 %0, %%clock64;" : "=l"(r)::"memory"); return r; }
 TW_FN int clock() { int r; asm volatile("mov.u32 %0, %%clock;" : "=r"(r)::"memory"); return r; }
 TW_FN unsigned __activemask() { unsigned r; asm volatile("activemask.b32 %0;" : "=r"(r)); return r; }

@@ -1,0 +1,80 @@
+// Barriers of a block: which may pass, what they tell each warp, and what is wrong when nobody can go on.
+
+// Whether a lane waits at barrier `id`.
+static int waits(const Warp *W, int l, int id) { return (W->present >> l & 1) && W->state[l] == LANE_PARKED && W->bar_id[l] == id; }
+
+// __syncthreads_count, _and, _or: every thread gets what the predicates of all make.
+static void reduce_barrier(Block *B, int id) {
+    Launch *L = B->L; u32 count = 0, and = 1, or = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
+            Warp *W = &B->warps[w];
+            if (!waits(W, l, id)) continue;
+            const Ins *in = &L->code[W->bar_pc[l]];
+            if (!in->sub) continue;
+            u32 p = (REG(in->c)[l] & 1) ^ (in->flags & VOLATILE ? 1u : 0u);
+            if (pass) REG(in->d[0])[l] = in->sub == 1 ? count : in->sub == 2 ? and : or;
+            else { count += p; and &= p; or |= p; }
+        }
+}
+
+// Lets the barriers pass that all their threads have reached. Returns how many did.
+static int release(Block *B) {
+    int released = 0;
+    for (int id = 0; id < 16; id++) {
+        int arrived = B->came[id], wanted = 0, warp = -1, lane = 0, other = -1;
+        for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
+            Warp *W = &B->warps[w];
+            if (!waits(W, l, id)) continue;
+            arrived++; wanted = W->bar_count[l];
+            if (warp < 0) { warp = w; lane = l; }
+            else if (W->bar_line[l] != B->warps[warp].bar_line[lane]) other = w * 32 + l;
+        }
+        if (warp < 0 || arrived < wanted) continue;
+        if (id == 0 && other >= 0) {  // __syncthreads in two places
+            Ins where = {0}; where.line = B->warps[warp].bar_line[lane];
+            Hazard *h = hazard(B, &where, warp, lane, H_BARRIER);
+            if (h) { h->index = other; h->size = -1; h->other_line = B->warps[other / 32].bar_line[other % 32]; }
+            if (B->stop) return 0;
+        }
+        reduce_barrier(B, id);
+        u32 known[32]; int in[32] = {0};
+        memcpy(known, B->came_vc[id], sizeof known);
+        for (int w = 0; w < B->n_warps; w++) {
+            Warp *W = &B->warps[w];
+            for (int l = 0; l < 32; l++) in[w] |= waits(W, l, id);
+            if (in[w]) for (int k = 0; k < B->n_warps; k++) if (W->vc[k] > known[k]) known[k] = W->vc[k];
+        }
+        for (int w = 0; w < B->n_warps; w++) if (in[w]) {
+            Warp *W = &B->warps[w];
+            for (int l = 0; l < 32; l++) if (waits(W, l, id)) W->state[l] = LANE_RUNNING;
+            memcpy(W->vc, known, sizeof known); W->vc[w]++; W->done = 0;
+        }
+        B->came[id] = 0; memset(B->came_vc[id], 0, sizeof known);
+        released++; B->interval++;
+    }
+    return released;
+}
+
+static void stuck(Block *B) {  // nobody can go on: some threads wait for others that never come
+    Launch *L = B->L;
+    for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
+        Warp *W = &B->warps[w];
+        if ((W->present >> l & 1) && W->state[l] == LANE_PARKED) {
+            Ins where = {0}; where.line = W->bar_line[l];
+            int missing_warp = -1, missing_lane = 0, arrived = 0;
+            for (int v = 0; v < B->n_warps; v++) for (int k = 0; k < 32; k++) if (B->warps[v].present >> k & 1) {
+                int here = B->warps[v].state[k] == LANE_PARKED && B->warps[v].bar_id[k] == W->bar_id[l];
+                arrived += here;
+                if (!here && missing_warp < 0) { missing_warp = v; missing_lane = k; }
+            }
+            Hazard *h = hazard(B, &where, w, l, H_BARRIER);
+            if (h) { h->other_warp = missing_warp; h->index = missing_warp * 32 + missing_lane; h->size = arrived; }
+            goto named;
+        }
+    }
+named:
+    if (!L->collect) { B->stop = 1; return; }
+    for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) if (B->warps[w].state[l] == LANE_PARKED) B->warps[w].state[l] = LANE_RUNNING;
+    B->interval++;
+}

@@ -1,0 +1,60 @@
+// Traffic of one warp instruction: sectors and lines of global memory, wavefronts of shared memory.
+
+static int distinct(const u64 *keys, int n) {  // how many different keys, n at most 64
+    int sorted = 1, count = 1;
+    for (int i = 1; i < n; i++) { if (keys[i] < keys[i - 1]) { sorted = 0; break; } count += keys[i] != keys[i - 1]; }
+    if (sorted) return n ? count : 0;
+    u64 seen[64]; count = 0;
+    for (int i = 0; i < n; i++) {
+        int j = 0;
+        while (j < count && seen[j] != keys[i]) j++;
+        if (j == count) seen[count++] = keys[i];
+    }
+    return count;
+}
+
+// Passes over the 32 banks that one request takes: lanes that want different words of a bank take turns; lanes that want the
+// same word share. Accesses of 8 bytes go by half warps and of 16 by quarters.
+static int wavefronts(const u64 *address, u32 mask, int size) {
+    int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
+    if (size <= 4) {  // the common case: no two words in one bank
+        u64 word[32]; u32 taken = 0; int conflict = 0;
+        EACH({ u64 x = address[l] >> 2; int bank = (int)(x & 31);
+               if (taken >> bank & 1) conflict |= word[bank] != x; else { taken |= 1u << bank; word[bank] = x; } })
+        if (!conflict) return 1;
+    }
+    for (int first = 0; first < 32; first += lanes) {
+        u64 words[64]; int n = 0;
+        for (int l = first; l < first + lanes; l++)
+            if (mask >> l & 1) for (int w = 0; w < (size + 3) / 4; w++) words[n++] = address[l] / 4 + (u64)w;
+        if (!n) continue;
+        u64 kept[32][32]; u8 used[32] = {0}; int most = 0;
+        for (int i = 0; i < n; i++) {
+            int bank = (int)(words[i] & 31), j = 0;
+            while (j < used[bank] && kept[bank][j] != words[i]) j++;
+            if (j == used[bank] && j < 32) { kept[bank][j] = words[i]; used[bank]++; if (used[bank] > most) most = used[bank]; }
+        }
+        total += most;
+    }
+    return total;
+}
+
+static void count_global(Count *c, const u64 *address, u32 mask, int size, int kind) {
+    u64 keys[32]; int n = 0;
+    EACH(keys[n++] = address[l] >> 5)
+    int sectors = distinct(keys, n);
+    for (int i = 0; i < n; i++) keys[i] >>= 2;
+    int lines = distinct(keys, n);
+    u64 useful = (u64)n * (u64)size;
+    if (kind == KIND_LOAD) { c->gl_requests++; c->gl_sectors += sectors; c->gl_lines += lines; c->gl_useful += useful; c->gl_lanes += n; }
+    else if (kind == KIND_STORE) { c->gs_requests++; c->gs_sectors += sectors; c->gs_lines += lines; c->gs_useful += useful; c->gs_lanes += n; }
+    else { c->ga_requests++; c->ga_sectors += sectors; c->ga_lines += lines; c->ga_useful += useful; c->ga_lanes += n; }
+}
+
+static void count_shared(Count *c, const u64 *address, u32 mask, int size, int kind) {
+    int passes = wavefronts(address, mask, size), n = __builtin_popcount(mask);
+    u64 useful = (u64)n * (u64)size;
+    if (kind == KIND_LOAD) { c->sl_requests++; c->sl_wavefronts += passes; c->sl_useful += useful; c->sl_lanes += n; }
+    else if (kind == KIND_STORE) { c->ss_requests++; c->ss_wavefronts += passes; c->ss_useful += useful; c->ss_lanes += n; }
+    else { c->sa_requests++; c->sa_wavefronts += passes; c->sa_useful += useful; c->sa_lanes += n; }
+}

@@ -1,0 +1,181 @@
+// What a launch is made of, laid out as in machine.py, and how hazards and traced accesses are written down.
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ops.h"  // generated from program.py: enum op, enum math, enum compare, ...
+
+typedef uint32_t u32; typedef uint64_t u64; typedef int32_t s32; typedef int64_t s64;
+typedef uint16_t u16; typedef int16_t s16; typedef uint8_t u8; typedef int8_t s8;
+typedef float f32; typedef double f64;
+
+#define FULL 0xffffffffu
+#define GLOBAL_BASE 0x100000000000ull  // array k begins at GLOBAL_BASE + k * GLOBAL_STEP
+#define GLOBAL_SHIFT 36
+#define SHARED_BASE 0x010000000000ull
+#define LOCAL_BASE  0x020000000000ull
+#define WINDOW      0x010000000000ull
+
+enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32 };
+enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
+enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
+enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY };
+enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3 };
+
+typedef struct {
+    s32 op, sub, type, type2, flags, pred, line, d[4], a, b, c, e, target, pad;
+    s64 imm;
+} Ins;
+
+typedef struct { u64 size; u8 *data; s32 writable, id; } Buffer;
+
+// One row of counters a source line; the order is that of counts.py.
+typedef struct {
+    u64 gl_requests, gl_sectors, gl_lines, gl_useful, gl_lanes;
+    u64 gs_requests, gs_sectors, gs_lines, gs_useful, gs_lanes;
+    u64 ga_requests, ga_sectors, ga_lines, ga_useful, ga_lanes;
+    u64 sl_requests, sl_wavefronts, sl_useful, sl_lanes;
+    u64 ss_requests, ss_wavefronts, ss_useful, ss_lanes;
+    u64 sa_requests, sa_wavefronts, sa_useful, sa_lanes;
+    u64 issued, active_lanes, barriers, divergent;
+    u64 local_requests, local_useful;
+} Count;
+
+typedef struct {
+    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count;
+    u64 address; s64 index;
+} Hazard;
+
+typedef struct {
+    s32 step, block, warp, lane, line, space, kind, size, buffer, interval;
+    u64 address; s64 index; u64 bits;
+} Access;
+
+typedef struct {
+    const Ins *code; s64 n_code;
+    const u32 *consts;            // n * 32 words
+    s64 units;                    // register file units (32 words each) a warp
+    const u8 *params;
+    const Buffer *buffers; s64 n_buffers;
+    s32 grid[3], block[3];
+    s64 shared_bytes; s64 local_bytes; s32 shared_grain; s32 entry;
+    Count *counts; s64 n_lines;
+    Hazard *hazards; s64 max_hazards, n_hazards;
+    s32 collect, tracing;
+    s64 max_steps, steps;
+    const u8 *trace_blocks, *trace_warps;  // one byte a block (may be null), one a warp (may be null)
+    Access *accesses; s64 n_accesses, cap_accesses, max_trace_steps;
+    s32 sm_count; s32 used_clock; s32 stop_line; s32 pad;
+    const u8 *owners;             // of each byte of shared memory: its variable's number from 1, 0 between variables
+} Launch;
+
+typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line; u32 read_warps; u32 read_atomic; } Shadow;
+
+enum { LANE_RUNNING, LANE_PARKED, LANE_WAITING, LANE_EXITED };  // parked at a barrier, waiting for lanes of its warp
+
+typedef struct {
+    u32 *file;
+    s32 pc[32];
+    u8 state[32];
+    s32 depth[32];
+    s32 *stack;          // 32 lanes * MAX_DEPTH
+    u32 present;         // lanes that exist
+    s32 bar_id[32], bar_count[32], bar_pc[32], bar_line[32];
+    u32 vc[32];          // vector clock: what this warp knows of every other
+    u32 expected[32];    // lanes that a waiting lane waits for
+    u64 issued;
+    s32 done, forced;    // forced: the next instruction that waits for lanes goes on without them
+} Warp;
+#define MAX_DEPTH 64
+
+typedef struct {
+    Launch *L;
+    Warp *warps; s32 n_warps; s32 threads;
+    u8 *shared; Shadow *shadow; s64 n_shadow;
+    u8 *local;
+    s32 block, block_x, block_y, block_z;
+    s32 interval;
+    s32 stop;
+    s32 came[16];        // threads that arrived at a barrier without waiting (bar.arrive)
+    u32 came_vc[16][32]; // and what their warps knew
+} Block;
+
+static inline f32 as_f32(u32 v) { f32 r; memcpy(&r, &v, 4); return r; }
+static inline u32 of_f32(f32 v) { u32 r; memcpy(&r, &v, 4); return r; }
+static inline f64 as_f64(u64 v) { f64 r; memcpy(&r, &v, 8); return r; }
+static inline u64 of_f64(f64 v) { u64 r; memcpy(&r, &v, 8); return r; }
+static inline u32 flush(u32 v) { return (v & 0x7f800000u) ? v : (v & 0x80000000u); }
+static inline f32 flushf(f32 v, int ftz) { return ftz ? as_f32(flush(of_f32(v))) : v; }
+static inline f32 sat(f32 v, int on) { return !on ? v : v != v ? 0.f : v < 0.f ? 0.f : v > 1.f ? 1.f : v; }
+
+static f32 half_to_f32(u16 h) {
+    u32 sign = (u32)(h & 0x8000) << 16, e = (h >> 10) & 31, m = h & 1023;
+    if (e == 31) return as_f32(sign | 0x7f800000u | (m << 13));
+    if (e == 0) { f32 v = (f32)m * 0x1p-24f; return sign ? -v : v; }
+    return as_f32(sign | ((e + 112) << 23) | (m << 13));
+}
+// Round a double to a binary format with `frac` fraction bits and least normal exponent `emin`, ties to even.
+static f64 round_to(f64 v, int frac, int emin) {
+    if (v == 0 || v != v || isinf(v)) return v;
+    int e; frexp(v, &e); e -= 1;
+    if (e < emin) e = emin;
+    f64 unit = ldexp(1.0, e - frac);
+    return nearbyint(v / unit) * unit;
+}
+static u16 f64_to_half(f64 v) {
+    u16 sign = (u16)(of_f64(v) >> 48) & 0x8000;
+    if (v != v) return 0x7fff;
+    f64 r = fabs(round_to(v, 10, -14));
+    if (r > 65504.0) return sign | 0x7c00;
+    if (r < 0x1p-14) return sign | (u16)(r * 0x1p24);
+    int e; f64 m = frexp(r, &e);
+    return sign | (u16)((e + 14) << 10) | (u16)((m * 2 - 1) * 1024);
+}
+static f32 bf16_to_f32(u16 h) { return as_f32((u32)h << 16); }
+static u16 f32_to_bf16(f32 v) {
+    u32 b = of_f32(v);
+    if (v != v) return 0x7fff;
+    return (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
+}
+
+static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
+    Launch *L = B->L;
+    for (s64 i = 0; i < L->n_hazards; i++)
+        if (L->hazards[i].kind == kind && L->hazards[i].line == in->line) {
+            L->hazards[i].count++;
+            if (!L->collect) B->stop = 1;
+            return 0;
+        }
+    if (!L->collect) B->stop = 1;
+    if (L->n_hazards == L->max_hazards) return 0;
+    Hazard *h = &L->hazards[L->n_hazards++];
+    memset(h, 0, sizeof *h);
+    h->kind = kind; h->line = in->line; h->block = B->block; h->warp = warp; h->lane = lane;
+    h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->count = 1;
+    return h;
+}
+
+static void trace_access(Block *B, const Ins *in, int warp, int lane, int space, int kind, int size, int buffer,
+                         u64 address, s64 index, u64 bits) {
+    Launch *L = B->L;
+    const s64 step = (s64)B->warps[warp].issued - 1;  // the warp's own, so that warps that do the same share a step
+    if (step >= L->max_trace_steps) return;
+    if (L->trace_blocks && !L->trace_blocks[B->block]) return;
+    if (L->trace_warps && !L->trace_warps[warp]) return;
+    if (L->n_accesses == L->cap_accesses) {
+        s64 cap = L->cap_accesses ? L->cap_accesses * 2 : 4096;
+        Access *grown = realloc(L->accesses, (size_t)cap * sizeof(Access));
+        if (!grown) return;
+        L->accesses = grown; L->cap_accesses = cap;
+    }
+    L->accesses[L->n_accesses++] = (Access){(s32)step, B->block, warp, lane, in->line, space, kind, size, buffer,
+                                            B->interval, address, index, bits};
+}
+
+#define REG(slot) ((slot) >= 0 ? W->file + (s64)(slot) * 32 : (u32 *)L->consts + (s64)(-(slot) - 1) * 32)
+#define REG64(slot) ((u64 *)REG(slot))
+#define LANES(...) do { if (mask == FULL) { for (int l = 0; l < 32; l++) { __VA_ARGS__; } } \
+                        else for (int l = 0; l < 32; l++) if (mask >> l & 1) { __VA_ARGS__; } } while (0)
+#define EACH(...) for (u32 left = mask; left; left &= left - 1) { int l = __builtin_ctz(left); __VA_ARGS__; }

@@ -1,0 +1,62 @@
+// The simulated machine: runs a decoded program over a grid, block by block and warp by warp, counts its
+// memory traffic and stops on hazards. In: a Launch, laid out as in machine.py. Out: buffers written, counts
+// per source line, hazards, accesses. It allocates only what it frees or hands back through the Launch.
+//
+// A warp has one program counter a lane and always runs the lanes whose counter is lowest, so that lanes that
+// parted meet again. Registers are kept by warp: 32 lanes of a register lie side by side.
+#include "launch.h"
+#include "counting.h"
+#include "memory.h"
+#include "functions.h"
+#include "lanes.h"
+#include "warp.h"
+#include "barriers.h"
+
+int tw_run(Launch *L) {
+    Block B = {0};
+    B.L = L;
+    B.threads = L->block[0] * L->block[1] * L->block[2];
+    B.n_warps = (B.threads + 31) / 32;
+    u32 *files = aligned_alloc(64, (size_t)(B.n_warps * (L->units ? L->units : 1) * 128 + 63) / 64 * 64);
+    B.warps = calloc((size_t)B.n_warps, sizeof(Warp));
+    s32 *stacks = calloc((size_t)B.n_warps * 32 * MAX_DEPTH, sizeof(s32));
+    B.shared = calloc((size_t)L->shared_bytes + 16, 1);
+    B.n_shadow = L->shared_bytes / L->shared_grain + 16;
+    B.shadow = calloc((size_t)B.n_shadow, sizeof(Shadow));
+    B.local = L->local_bytes ? calloc((size_t)B.n_warps * 32, (size_t)L->local_bytes) : 0;
+    int status = DONE;
+    if (files) memset(files, 0xc5, (size_t)B.n_warps * (size_t)(L->units ? L->units : 1) * 128);
+    if (!files || !B.warps || !stacks || !B.shared || !B.shadow || (L->local_bytes && !B.local)) { status = NO_MEMORY; goto end; }
+    for (s64 block = 0; block < (s64)L->grid[0] * L->grid[1] * L->grid[2]; block++) {
+        B.block = (s32)block;
+        B.block_x = (s32)(block % L->grid[0]); B.block_y = (s32)(block / L->grid[0] % L->grid[1]); B.block_z = (s32)(block / ((s64)L->grid[0] * L->grid[1]));
+        B.interval = 0;
+        memset(B.came, 0, sizeof B.came); memset(B.came_vc, 0, sizeof B.came_vc);
+        memset(B.shared, 0xc5, (size_t)L->shared_bytes);
+        if (L->shared_bytes) memset(B.shadow, 0, (size_t)B.n_shadow * sizeof(Shadow));
+        if (B.local) memset(B.local, 0xc5, (size_t)B.n_warps * 32 * (size_t)L->local_bytes);
+        for (int w = 0; w < B.n_warps; w++) {
+            Warp *W = &B.warps[w]; memset(W, 0, sizeof *W);
+            W->file = files + (s64)w * L->units * 32;
+            W->stack = stacks + (s64)w * 32 * MAX_DEPTH;
+            int lanes = B.threads - w * 32; W->present = lanes >= 32 ? FULL : (1u << lanes) - 1;
+            for (int l = 0; l < 32; l++) { W->pc[l] = L->entry; if (!(W->present >> l & 1)) W->state[l] = LANE_EXITED; }
+            W->vc[w] = 1;
+        }
+        for (;;) {
+            for (int w = 0; w < B.n_warps && !B.stop; w++) run_warp(&B, w);
+            if (B.stop) break;
+            int parked = 0;
+            for (int w = 0; w < B.n_warps; w++) for (int l = 0; l < 32; l++) parked |= (B.warps[w].present >> l & 1) && B.warps[w].state[l] == LANE_PARKED;
+            if (!parked) break;
+            if (!release(&B)) { if (!B.stop) stuck(&B); if (B.stop) break; }
+        }
+        if (B.stop) { status = B.stop == 2 ? TOO_MANY_STEPS : STOPPED; break; }
+    }
+end:
+    free(files); free(B.warps); free(stacks); free(B.shared); free(B.shadow); free(B.local);
+    return status;
+}
+
+void tw_free(void *p) { free(p); }
+int tw_layout(int which) { return which == 0 ? (int)sizeof(Ins) : which == 1 ? (int)sizeof(Launch) : which == 2 ? (int)sizeof(Hazard) : which == 3 ? (int)sizeof(Access) : which == 4 ? (int)sizeof(Count) : (int)sizeof(Buffer); }
