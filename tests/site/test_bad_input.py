@@ -176,7 +176,9 @@ def test_serving_outlives_bad_input(
     path.write_bytes(content)
     repaired = serving.build()
     assert not repaired.failure
-    assert repaired == good
+    assert sorted(repaired.files) == sorted(good.files)
+    assert [path for path in good.files if repaired.files[path] != good.files[path]] == []
+    assert repaired.warnings == good.warnings
 
 
 def test_ten_megabytes_of_output_are_cut_and_said(serving: Serving, project: Path) -> None:

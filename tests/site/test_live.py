@@ -47,8 +47,6 @@ def served(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    config = project / "mkdocs.yml"
-    edit(config, "site_url: http://127.0.0.1:8000/", f"site_url: http://127.0.0.1:{port}/")
     url = f"http://127.0.0.1:{port}/"
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(

@@ -7,6 +7,7 @@ its warning appears in every build. What registrations are repeated belongs to `
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -55,12 +56,17 @@ class Surroundings:
     """The project's own modules, which ``:::`` quotes; found when first asked."""
 
 
+_MOST_FILES = 400
+"""How many conversions stay on disk; each is about as large as its page."""
+
+
 class Conversions:
     """Keeps conversions, in memory and in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._kept: dict[str, tuple[str, Conversion]] = {}
+        self._wrote = False
 
     def render(
         self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings, ledger: Ledger
@@ -86,12 +92,23 @@ class Conversions:
         if not listener.heard:
             self._keep(page.file.src_uri, key, _taken(page, notes))
 
+    def tidy(self) -> None:
+        """Delete the conversions that were not used for longest, where there are many."""
+        if not self._wrote:
+            return
+        self._wrote = False
+        with contextlib.suppress(FileNotFoundError):  # another process may tidy at the same time
+            files = [(file.stat().st_mtime_ns, file) for file in self._folder.glob("*.pickle")]
+            for _, file in sorted(files)[:-_MOST_FILES]:
+                file.unlink()
+
     def _find(self, src_uri: str, key: str) -> Conversion | None:
         kept = self._kept.get(src_uri)
         if kept is not None and kept[0] == key:
             return kept[1]
+        file = self._folder / f"{key}.pickle"
         try:
-            conversion = pickle.loads((self._folder / f"{key}.pickle").read_bytes())
+            conversion = pickle.loads(file.read_bytes())
         except (
             OSError,
             pickle.UnpicklingError,
@@ -105,6 +122,8 @@ class Conversions:
         if not isinstance(conversion, Conversion):
             return None
         self._kept[src_uri] = (key, conversion)
+        with contextlib.suppress(OSError):  # another process may have deleted it by now
+            os.utime(file)
         return conversion
 
     def _keep(self, src_uri: str, key: str, conversion: Conversion) -> None:
@@ -113,6 +132,7 @@ class Conversions:
         made = self._folder / f"{key}.{os.getpid()}"
         made.write_bytes(pickle.dumps(conversion, protocol=pickle.HIGHEST_PROTOCOL))
         made.replace(self._folder / f"{key}.pickle")
+        self._wrote = True
 
 
 class _Listener(logging.Handler):

@@ -82,6 +82,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._around: Surroundings | None = None
         self._assets = Path()
         self._config_mark = ""
+        self._own = ""
+        self._told_to_restart = False
         self._hashes: dict[Path, tuple[tuple[int, int], bytes]] = {}
         self.failure: LessonError | None = None
 
@@ -219,6 +221,13 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     @event_priority(-100)
     def on_post_build(self, *, config: MkDocsConfig) -> None:
         """While serving, move the finished build into the served folder."""
+        assert self._conversions is not None
+        self._conversions.tidy()
+        if not self._told_to_restart and self._own != self._tree(_PACKAGE, "*.py"):
+            self._told_to_restart = True
+            log.info(
+                "tilewise's own modules have changed. Restart mkdocs serve for pages to be made by them."
+            )
         if self._staging is not None:
             self._staging.publish(self._files)
             config.site_dir = str(self._staging.served)
@@ -242,6 +251,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if self._lessons is not None:
             self._lessons.close()
         self._root = root
+        self._own = self._tree(_PACKAGE, "*.py")
         self._lessons = Lessons(root, cache, warm=self._serving, time_limit_s=self.config.time_limit_s)
         self._conversions = Conversions(cache / "pages")
         self._templates = KeptTemplates(cache / "templates")
@@ -296,9 +306,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _mark(self, config: MkDocsConfig) -> str:
         """A hash of the configuration and of the code that converts pages."""
-        own = self._tree(Path(__file__).parent, "*.py")
         text = Path(config.config_file_path).read_bytes()
-        return hashlib.sha256(repr((text, _versions(), own, self._serving)).encode()).hexdigest()
+        return hashlib.sha256(repr((text, _versions(), self._own)).encode()).hexdigest()
 
     def _surroundings(self, config: MkDocsConfig) -> Surroundings:
         linked = [
