@@ -97,7 +97,8 @@ def test_several_kernels_of_one_source_share_a_module() -> None:
 def test_parameters_with_a_pointer_attribute_are_read() -> None:
     text = (
         ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(\n"
-        "\t.param .u64 .ptr .global .align 4 k_param_0,\n\t.param .align 8 .b8 k_param_1[24]\n)\n{\n\tret;\n}\n"
+        "\t.param .u64 .ptr .global .align 4 k_param_0,\n"
+        "\t.param .align 8 .b8 k_param_1[24]\n)\n{\n\tret;\n}\n"
     )
     first, second = parse(text).functions["k"].parameters
     assert (first.name, first.size_bytes, second.size_bytes, second.align) == ("k_param_0", 8, 24, 8)

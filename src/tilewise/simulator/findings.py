@@ -9,7 +9,7 @@ from typing import Any
 
 from .frontend import Entry
 from .hazards import KINDS, Hazard
-from .memory import short_name
+from .memory import Memory, short_name
 from .program import Program
 
 
