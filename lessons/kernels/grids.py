@@ -1,7 +1,7 @@
 # ---
 # title: Grids with several axes
 # needs: [kernels/first_kernel]
-# summary: "A picture of 1920 by 1080 pixels, 256 threads a block: does it matter whether a block lies down or stands up?"
+# summary: "A picture of 1920 by 1080 pixels, 256 threads a block: does it matter whether a block is wide or tall?"
 # description: "Map pictures and volumes on a launch, guard every axis, and see why x should run along the rows."
 # date: 2026-11-21
 # tags: [grid, block, row-major]
@@ -9,17 +9,18 @@
 
 # %% [markdown]
 # A picture is 1,920 pixels wide and 1,080 high, and a block has 256 threads. In squares of 16 by
-# 16, how many blocks cover the picture? And when the same 256 threads stand upright, 1 wide and 256
-# high, how many times as many pieces of memory do they touch? Both answers are counts, and this
-# page makes them. It starts by giving a thread more than one coordinate.
+# 16, how many blocks cover the picture? And when the same 256 threads form a column, 1 wide and
+# 256 high, how many times as many pieces of memory do they touch as in a row? Both answers are
+# counts, and this page makes them. It starts by giving a thread more than one coordinate.
 
 # %% [markdown]
 # ## Two coordinates, then three
 #
 # A launch has up to three axes, called x, y and z, and both the grid and the block have a size
-# along each. `blockIdx`, `threadIdx`, `blockDim` and `gridDim` carry `.x`, `.y` and `.z`, and every
-# axis repeats the line of the last page: number of the block, times its size, plus the place
-# inside.[^limits] Here each thread of a small volume writes down who it is.
+# along each. `blockIdx`, `threadIdx`, `blockDim` and `gridDim` carry `.x`, `.y` and `.z`, and
+# every axis repeats the line of the last lesson: number of the block, times its size, plus the
+# place inside.[^limits] Here each cell of a small volume learns which block and which thread came
+# by.
 #
 # [^limits]: A block holds at most 1,024 threads in all, and at most 64 along z. A grid has at most
 #     65,535 blocks along y or z and 2,147,483,647 along x, so the longest axis of a problem belongs
@@ -41,16 +42,17 @@ void who_am_i(int* block_of, int* thread_of,
     int z = blockIdx.z * blockDim.z + threadIdx.z;
     if (x >= width || y >= height || z >= depth) return;
     int cell = (z * height + y) * width + x;
-    block_of[cell] = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    thread_of[cell] = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    block_of[cell] = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x
+                     + blockIdx.x;
+    thread_of[cell] = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x
+                      + threadIdx.x;
 }
 """)
 
 # %% [markdown]
-# The guard now tests every axis, since each is rounded up on its own. The smallest case is a grid
-# of 2 by 2 blocks, each of 2 by 2 threads, over a field of 4 by 4 cells. If every cell has its own
-# pair of block and thread, each was visited once and by nobody else. Then the same kernel takes a
-# volume into which its blocks do not fit.
+# The guard now tests every axis, since each is rounded up on its own. The first case is a grid of
+# 2 by 2 blocks, each of 2 by 2 threads, over a field of 4 by 4 cells. If all sixteen pairs of
+# block and thread differ, every cell was visited once, by a thread of its own.
 
 # %%
 import numpy as np
@@ -59,8 +61,9 @@ from tilewise import Table, ceil_div, check, show
 
 
 def owners(width, height, depth, block):
-    """Who wrote each cell of a volume: block numbers, thread numbers, and the grid that covered it."""
-    grid = (ceil_div(width, block[0]), ceil_div(height, block[1]), ceil_div(depth, block[2]))
+    """Who wrote each cell: block numbers, thread numbers, and the grid of blocks."""
+    sizes = (width, height, depth)
+    grid = tuple(ceil_div(size, along) for size, along in zip(sizes, block, strict=True))
     block_of = np.full((depth, height, width), -1, np.int32)
     thread_of = np.full((depth, height, width), -1, np.int32)
     WHO_AM_I(block_of, thread_of, width, height, depth, grid=grid, block=block)
@@ -68,17 +71,21 @@ def owners(width, height, depth, block):
 
 
 block_of, thread_of, _ = owners(4, 4, 1, (2, 2, 1))
-check(np.sort(block_of.ravel() * 4 + thread_of.ravel()), np.arange(16), rtol=0.0, name="16 cells, 16 owners")
+owner = block_of.ravel() * 4 + thread_of.ravel()
+check(np.sort(owner), np.arange(16), rtol=0.0, name="16 cells, 16 owners")
+
+# %% fold="Code of the table"
 columns = ["y", "x = 0", "x = 1", "x = 2", "x = 3"]
 rows = [[y, *(f"block {block_of[0, y, x]}, thread {thread_of[0, y, x]}" for x in range(4))] for y in range(4)]
-caption = "Block and thread of each cell, numbered with x first: thread 1 stands to the right of thread 0, not below it."
+caption = "Block and thread of each cell of a 4 by 4 field, numbered along x first: thread 1 is to the right of thread 0, not below it."
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
-# A volume of 5 by 3 by 2 cells does not fit blocks of 2 by 2 by 2. Each axis rounds up by itself,
-# which gives {{ volume.blocks }} blocks and {{ volume.threads }} threads for {{ volume.cells }}
-# cells. In the explorer below, drag the sizes, pick a thread and switch to 3-D: the hatched threads
-# are those that the guard sends home. What number has the thread that you picked?
+# A volume of 5 by 3 by 2 cells is no multiple of blocks of 2 by 2 by 2. Each axis rounds up by
+# itself, which gives {{ volume.blocks }} blocks and {{ volume.threads }} threads for
+# {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to
+# 3-D: the hatched threads are those that return at the guard. The panel also names the thread's
+# warp and lane; what are they?
 
 # %%
 from tilewise import publish
@@ -105,13 +112,17 @@ show(
 # %% [markdown]
 # ## x runs first
 #
-# Threads in a block also have one number, and x runs fastest in it: first along x, then y, then z,
-# as `thread_of` above spells out. The device takes a block's threads in groups of 32 consecutive
-# numbers, and the place in such a group is the lane. Memory is numbered too, and in C and NumPy
-# alike a matrix lies row by row. Whether these two orders run the same way is up to you.
+# The threads of a block are also numbered, and x runs fastest: first along x, then y, then z, as
+# `thread_of` above spells out. The device takes a block's threads in groups of 32 consecutive
+# numbers, the warps, and a thread's place in its warp is its lane. Memory is numbered too, and in
+# C and NumPy alike a matrix lies row by row. Whether these two orders run the same way is up to
+# the kernel.
+#
+# ??? definition "Warp | warps"
+#     A group of 32 threads with consecutive numbers in one block, which the device runs together.
 #
 # ??? definition "Lane | lanes"
-#     A thread's place, 0 to 31, in its group of 32 threads with consecutive numbers in the block.
+#     A thread's place in its warp, 0 to 31.
 #
 # ??? definition "Row-major"
 #     Stored row by row: the element in row y and column x of a matrix `width` wide has the number y
@@ -120,10 +131,10 @@ show(
 # %% [markdown]
 # ## A picture in a mirror
 #
-# Mirroring needs both coordinates: each pixel comes from its own row and from the opposite column.
-# The pseudocode hands out pairs; the kernel flattens a pair into a place, since a pointer knows
-# nothing of rows. y is the row and x the column, by habit and, as will be seen, for a reason. The
-# sizes below are ragged along both axes.
+# Mirroring needs both coordinates: each pixel comes from its own row and from the opposite
+# column. The pseudocode hands out pairs; the kernel flattens a pair into one index, since an
+# address knows nothing of rows. y is the row and x the column, by habit and, as the counts will
+# show, for a reason. The sizes below divide along neither axis.
 
 
 # %% tab="Pseudocode"
@@ -150,36 +161,38 @@ void mirror(const float* picture, float* mirrored,
 
 
 # %%
-from tilewise import agree, case, normal, output
+from tilewise import agree, case, expect_hazard, normal, output
 
 
 def mirroring(width, height, block):
     """One picture to be mirrored by blocks of a given shape."""
     picture, mirrored = normal(height, width), output(height, width)
     grid = (ceil_div(width, block[0]), ceil_div(height, block[1]))
-    return case(picture=picture, mirrored=mirrored, width=width, height=height, grid=grid, block=block)
+    arrays = {"picture": picture, "mirrored": mirrored}
+    return case(**arrays, width=width, height=height, grid=grid, block=block)
 
 
-cases = [mirroring(1, 1, (16, 16)), mirroring(37, 21, (16, 16)), mirroring(5, 70, (32, 8))]
-agree(mirror, MIRROR, cases, rtol=0.0)
+sizes = [(1, 1, (16, 16)), (37, 21, (16, 16)), (5, 70, (32, 8))]
+agree(mirror, MIRROR, [mirroring(*size) for size in sizes], rtol=0.0)
 
 wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
-publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080})
+hd = {"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080}
+publish(hd=hd)
 
 # %% [markdown]
 # That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are
-# {{ hd.high }}, the last of them with {{ hd.idle_rows }} rows hanging over the edge:
-# {{ hd.blocks | , }} blocks. The guard stops the overhang on both axes. What if one of its two
-# tests is forgotten?
+# {{ hd.high }}, the last of them with {{ hd.idle_rows }} rows past the bottom edge:
+# {{ hd.blocks | , }} blocks. Here the test on y turns threads away and the one on x has nothing
+# to do. What if one that is needed is forgotten?
 
 # %% [markdown]
 # ## One guard short
 #
 # In row-major order the place after the end of a row is the beginning of the next. A thread past
-# the right edge therefore writes into the picture, at the left edge one row down, and no bound is
-# broken, until the last row. Here every cell should hold its own column. Of 15 cells
-# {{ short.wrong }} do not, and only {{ short.outside }} writes are caught. Which of two threads
-# writes last is not promised to anybody.
+# the right edge therefore writes at the left edge of the row below, inside the array; only in the
+# last row does it leave the array. Here each cell of a field 5 wide and 3 high should hold the
+# number of its column. {{ short.wrong }} of 15 are wrong, and only {{ short.outside }} writes are
+# out of bounds. Two threads wrote each wrong cell, and a GPU may let either of them win.
 
 # %%
 NO_GUARD_ON_X = Kernel(r"""
@@ -192,12 +205,16 @@ void own_column(int* column_of, int width, int height) {
 }
 """)
 
-from tilewise import expect_hazard
+field = case(
+    column_of=output(3, 5, dtype="int32"),
+    width=5,
+    height=3,
+    grid=(2, 1),
+    block=(4, 4),
+)
+expect_hazard(NO_GUARD_ON_X.on(field), "out of bounds", line_with="column_of[y * width")
 
-field = case(column_of=output(3, 5, dtype="int32"), width=5, height=3, grid=(2, 1), block=(4, 4))
-expect_hazard(NO_GUARD_ON_X.on(field), "out of bounds", line_with="column_of[y * width + x] = x")
-
-# %%
+# %% fold="Code of the table"
 column_of = np.full((3, 5), -1, np.int32)
 run = NO_GUARD_ON_X.simulate(column_of, 5, 3, grid=(2, 1), block=(4, 4), hazards="collect")
 publish(
@@ -207,50 +224,51 @@ publish(
     }
 )
 columns, rows = ["y", *(f"x = {x}" for x in range(5))], [[y, *column_of[y].tolist()] for y in range(3)]
-caption = "What the cells hold without the guard on x. Each should hold its own column, 0 to 4."
+caption = "What the 15 cells hold after the simulator ran the kernel without the guard on x. Each should hold its own column, 0 to 4."
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
-# ## Lying or standing: predict
+# ## Wide or tall: predict
 #
 # Memory moves in pieces of 32 bytes, eight pixels of four bytes; the tables call them `sectors`.
-# The 32 lanes of a group that lies along a row read 128 bytes in a stretch: 4 pieces. In a block 1
-# wide the same 32 lanes stand one below the other, a whole row apart, and each needs a piece of its
-# own: 32. Between the two, a group covers several rows, each at least one piece. From which width
-# on does standing up cost?
+# The 32 lanes of a warp that lies along a row read 128 bytes in a stretch: 4 pieces. In a block 1
+# wide the same 32 lanes form a column, each a whole row after the one before, and each needs a
+# piece of its own: 32. Between the two, a warp covers several rows, each at least one piece.
+# Below which width does a block touch more?
 
 
 # %%
-def pieces_per_group(block):
-    """32-byte pieces that a group of 32 lanes touches in a row-major picture of floats, rows starting on a piece."""
+def pieces_per_warp(block):
+    """Pieces that a warp touches in rows of floats that start on a piece."""
     wide = min(block[0], 32)
     return (32 // wide) * ceil_div(wide * 4, 32)
 
 
+# %% fold="Code of the count"
 rows = []
 for shape in [(256, 1), (32, 8), (16, 16), (8, 32), (4, 64), (2, 128), (1, 256)]:
     counts = MIRROR.on(mirroring(256, 256, shape)).simulate().counts
     counted = counts.global_load.sectors / counts.global_load.requests
     in_all = counts.global_load.sectors + counts.global_store.sectors
-    rows.append([f"{shape[0]} x {shape[1]}", pieces_per_group(shape), counted, in_all])
+    rows.append([f"{shape[0]} x {shape[1]}", pieces_per_warp(shape), counted, in_all])
 formula, counted = np.array([row[1:3] for row in rows]).T
-check(counted, formula, rtol=0.0, name="pieces a group, for all seven shapes")
-columns = ["block, wide x high", "pieces a group, formula", "counted for reads", "pieces in all, counted"]
+check(counted, formula, rtol=0.0, name="pieces a warp, formula and count, for all seven shapes")
+columns = ["block, x by y", "pieces a warp, formula", "counted for reads", "pieces in all, counted"]
 show(
     Table(
         columns,
         rows,
-        caption="Mirroring a picture of 256 by 256 with 256 threads a block. Counted by the simulator, 32 bytes a piece.",
+        caption="Pieces of 32 bytes touched while a picture of 256 by 256 is mirrored by blocks of 256 threads, counted by the simulator.",
     )
 )
-lying, standing = rows[0][3], rows[-1][3]
-publish(pieces={"ratio": standing / lying, "share": lying / standing})
+row, column = rows[0][3], rows[-1][3]
+publish(pieces={"ratio": column / row, "share": row / column})
 
 # %% [markdown]
 # Down to a width of 8 nothing changes, since eight floats fill a piece; below that, every halving
-# doubles the pieces. Standing costs {{ pieces.ratio | .0f }} times as many as lying. The map shows
-# two groups that stand side by side: the second wants the very pieces that the first has just
-# fetched. Will the time go up by the same factor?
+# doubles the pieces. A column touches {{ pieces.ratio | .0f }} times as many as a row. The map
+# shows two such columns side by side: the second needs the very pieces that the first needs. Will
+# the time go up by the same factor?
 
 # %% fold="Code of the figure"
 from tilewise import Trace
@@ -263,18 +281,18 @@ show(
         traced,
         MIRROR.on(picture),
         sectors=True,
-        title="A standing group touches a new piece in every row",
-        caption="Two blocks, 1 wide and 32 high, mirror the first two columns of a picture of 32 by 32. A bar stands before each piece of 32 bytes; each group uses one float of eight.",
+        title="A warp that forms a column touches a new piece in every row",
+        caption="Two blocks, each 1 wide and 32 high, mirror a picture of 32 by 32, of which they write the first two columns. A bar stands before each piece of 32 bytes; each warp uses one float of the eight in it.",
     )
 )
 
 # %% [markdown]
 # ## Measure
 #
-# Two sizes: the screen of 1,920 by 1,080, and 8,192 by 8,192 with some thirty times as many pixels.
-# The bound is 8 bytes a pixel, once in and once out. If a piece had to come from device memory
-# every time, standing would cost {{ pieces.ratio | .0f }} times as much; if it stays near until the
-# neighbours have used it, less. The record decides.
+# Two sizes: the screen of 1,920 by 1,080, and 8,192 by 8,192 with some thirty times as many
+# pixels. The bound is 8 bytes a pixel, once in and once out. If a piece costs its full time
+# whenever it is asked for, columns take {{ pieces.ratio | .0f }} times as long as rows; if a
+# cache, a small memory near the processors, makes the neighbours' requests cheap, less.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -311,32 +329,31 @@ measure(
 )
 
 # %% [markdown]
-# At 8,192 by 8,192 lying takes {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
-# standing {{ mirror._1_x_256.width_8192_height_8192.median | us }}: standing reaches
-# {{ mirror._1_x_256.width_8192_height_8192.times_first | .0% }} of lying's speed, where
-# {{ pieces.ratio | .0f }} times the pieces allow {{ pieces.share | .1% }}. So most pieces really
-# are fetched again and again, and a few wait for their neighbours. Blocks of 8 by 32 touch no more
-# pieces than lying ones and still take {{ mirror._8_x_32.width_8192_height_8192.median | us }}; why
-# is a matter for a later lesson.
+# At 8,192 by 8,192 rows of 256 take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
+# columns {{ mirror._1_x_256.width_8192_height_8192.median | us }}:
+# {{ mirror._1_x_256.width_8192_height_8192.times_first | .0% }} of the rows' speed, where
+# {{ pieces.ratio | .0f }} times the pieces allow {{ pieces.share | .1% }}. So nearly every
+# request for a piece costs its full time, wherever the piece is found. Blocks of 8 by 32 touch no
+# more pieces than rows and still take {{ mirror._8_x_32.width_8192_height_8192.median | us }};
+# why, is a question for a later lesson.
 
 # %% [markdown]
 # ## The answer
 #
-# {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. Whether a block of 256 lies or stands
-# does matter: 1 wide, it touches {{ pieces.ratio | .0f }} times as many pieces of memory for the
-# same pixels, and the screen takes {{ mirror._1_x_256.width_1920_height_1080.median | us }} in
-# place of {{ mirror._256_x_1.width_1920_height_1080.median | us }}. So x goes along the rows, and
-# blocks are at least 8 floats wide, better 32.
+# {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. The shape of a block of 256 matters:
+# as a column it touches {{ pieces.ratio | .0f }} times as many pieces of memory as in a row, for
+# the same pixels, and the screen takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}
+# in place of {{ mirror._256_x_1.width_1920_height_1080.median | us }}. So x goes along the rows,
+# and blocks are at least 8 floats wide, better 32.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A launch has up to three axes; each is rounded up, and each needs its own test in the guard.
 # - In row-major order a missing test on x is silent in every row but the last.
-# - x runs fastest, both in the numbers of threads and, if the kernel says so, in memory; the two
-#   should run along each other.
-# - 32 lanes side by side on floats touch 4 pieces of 32 bytes, and 32 lanes one below the other
-#   touch 32.
+# - The threads of a block are numbered along x first; with x along the rows of a row-major array,
+#   neighbouring threads are neighbours in memory.
+# - A warp along a row of floats touches 4 pieces of 32 bytes; a warp down a column touches 32.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
@@ -406,9 +423,10 @@ def product_tests(kernel):
 exercise(
     "A product of matrices that are not square",
     """
-    One of the sources sketches a product of matrices with one thread for each element of the result: the lines for `row` and `col`, then nothing, with
-    one `Width` for all sizes and no guard. Finish it as `product(A, B, C, M, N, K)` for an M × K matrix times a K × N matrix, both row-major,
-    launched in blocks of 16 by 16. Which of `row` and `col` comes from x?
+    One of the sources sketches a product of matrices with one thread for each element of the result:
+    the lines for `row` and `col`, then nothing, with one `Width` for all sizes and no guard. Finish it as
+    `product(A, B, C, M, N, K)` for an M × K matrix times a K × N matrix, both row-major, launched in
+    blocks of 16 by 16. Which of `row` and `col` comes from x?
     """,
     answer=PRODUCT,
     tests=product_tests,
@@ -417,6 +435,6 @@ exercise(
 )
 
 # %% [markdown]
-# The sum over `k` in the exercise did not become an axis, and it could not have. Which loops may go
-# and which must stay is the subject of [attention on one thread](serial_attention.py), where ten of
-# them wait.
+# The sum over `k` in the exercise stayed a loop, because every step of it needs the sum so far.
+# Which loops can become axes and which must stay is the subject of [attention on one
+# thread](serial_attention.py), which has ten.
