@@ -1,25 +1,26 @@
 # ---
 # title: Attention on one thread
 # needs: [kernels/grids]
-# summary: "Ten nested loops compute attention. How many of them can be handed to threads, and what does that gain?"
+# summary: "Ten loops compute attention. How many of them can be handed to threads, and what does that gain?"
 # description: "Kernel 1: attention with no parallelism, corrected. Kernel 2: its independent loops turned into axes of a grid."
 # date: 2026-11-21
 # tags: [attention, softmax, loops]
 # ---
 
 # %% [markdown]
-# Attention over 1,024 rows of 128 numbers is ten loops and {{ work.operations_1e9 | .2f }} billion
-# multiplications and additions. One thread can run all ten, one after another. How many of the ten
-# may instead be spread over threads without changing the answer, and how much faster can the rest
-# become? Before a loop can go, we need to know what it computes.
+# Attention over 1,024 rows of 128 numbers is ten loops and {{ work.operations_1e9 | .2f }}
+# billion multiplications and additions. One thread can run all ten, one after another. How many
+# of the ten may instead be spread over threads without changing the answer, and how much faster
+# does that make it? Before a loop can go, we need to know what it computes.
 
 # %% [markdown]
-# ## Picking a row, softly
+# ## A weighted mean of rows
 #
-# A classifier multiplies its input with one row of weights for each class, and softmax makes the
-# results into probabilities. Attention does the same with keys in place of classes: a query asks,
-# every key answers with a logit. Then it does not pick the likeliest class but averages one value
-# row for each key, with the probabilities as weights. As arrays, that is three lines.
+# Attention looks rows up by likeness. A query, a row of numbers, is multiplied with every key and
+# gets one logit from each. Softmax turns these into weights that add up to 1, and the answer is
+# the mean of the value rows, one for each key, with those weights. A classifier does the first
+# half of this, with classes in place of keys, and then picks the likeliest; attention averages.
+# As arrays, that is three formulas.
 #
 # ??? definition "Attention"
 #     For each query, a weighted mean of the value rows, with weights that say how well the query
@@ -32,7 +33,7 @@
 #     A row of d numbers that is compared with a query; each key belongs to one value row.
 #
 # ??? definition "Value row | value rows"
-#     A row of d numbers that is averaged, with the weight that its key has earned.
+#     A row of d numbers that is averaged, with the weight that its key has received.
 #
 # ??? definition "Logit | logits"
 #     A score before softmax, any real number, without a unit.
@@ -46,16 +47,17 @@
 # S = \text{scale} \cdot Q K^\top, \qquad P_{ij} = \frac{e^{S_{ij} - m_i}}{\sum_{l} e^{S_{il} - m_i}}, \qquad O = P V
 # $$
 #
-# $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token; $S$ and $P$ are $N \times N$.
-# $m_i$ is the largest logit of row $i$; subtracting it changes nothing on paper, since it cancels,
-# and keeps every exponential at or below 1. The scale is $1/\sqrt{d}$.[^head] Written out as loops,
-# the two products[^two] and the softmax between them are the first kernel of the series.
+# $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token (a piece of text); $S$ and $P$
+# are $N \times N$. $m_i$ is the largest logit of row $i$; subtracting it changes nothing on
+# paper, since it cancels, and keeps every exponential at or below 1. The scale is
+# $1/\sqrt{d}$.[^head] Written out as loops, the two products[^two] and the softmax between them
+# are Kernel 1.
 #
 # [^head]: A model has several heads, each of which is one such attention over its own slice of the
 #     model's width; $d$ is the width of one head. This page computes one.
 #
-# [^two]: Where the sources differ: the lecture counts three products. Attention itself has two;
-#     $Q$, $K$ and $V$ come out of three more that stand before it.
+# [^two]: Where the sources differ: one of them, a lecture, counts three products. Attention
+#     itself has two; $Q$, $K$ and $V$ come out of three more that stand before it.
 #
 # ??? definition "Head | heads"
 #     One of several attentions that run side by side, each over its own slice of the model's width.
@@ -63,14 +65,14 @@
 # %% [markdown]
 # ## Kernel 1: everything on one thread
 #
-# Three nests, one for each formula. The letters are those above; `s`, `z` and `o` are running sums,
-# `m` a running maximum. `K[j, k]` reads row `j` of $K$, which is column `j` of $K^\top$, so nothing
-# has to be transposed. The CUDA version differs only in that a matrix is one long array. Count the
-# loops as you read.[^arrays]
+# Three nests, one for each formula. The letters are those above; `s`, `z` and `o` are running
+# sums, `m` is a running maximum, and `c` counts the columns of $V$. `K[j, k]` reads row `j` of
+# $K$, which is column `j` of $K^\top$, so nothing has to be transposed. In CUDA a matrix is one
+# long array, and every thread but one returns at once. Count the loops as you read.[^arrays]
 #
-# [^arrays]: Where the sources differ: the draft makes its arrays by `Q, K, V, O = []`, which
-#     unpacks an empty list and fails. Here the case below makes them, and the kernel fills `S`, `P`
-#     and `O`.
+# [^arrays]: Where the sources differ: the draft that Kernel 1 comes from makes its arrays by
+#     `Q, K, V, O = []`, which unpacks an empty list and fails. Here the case below makes them,
+#     and the kernel fills `S`, `P` and `O`.
 
 
 # %% tab="Pseudocode"
@@ -132,11 +134,11 @@ void attention_serial(const float* Q, const float* K, const float* V,
 """)
 
 # %% [markdown]
-# `agree` holds the tabs against each other on small odd sizes, once with logits in the hundreds.
-# Both tabs could share a mistake, so the kernel is also held against NumPy in 64-bit floats. Sums
-# of some twenty 32-bit products differ from that by a few units in the seventh digit, which is what
-# the tolerances allow. Each row of $P$ must add up to 1, and that test will earn its keep in a
-# moment.
+# `agree` compares the tabs on small odd sizes, once with logits in the hundreds. Both tabs could
+# share a mistake, so the kernel is also compared with NumPy in 64-bit floats. Sums of some twenty
+# 32-bit products differ from that by a few units in the seventh digit, and the tolerances leave
+# room for that. Each row of $P$ must add up to 1; the next section is about a version that fails
+# this test.
 
 # %% fold="Code of the checks"
 from tilewise import agree, case, check, integers, normal, output
@@ -144,9 +146,9 @@ from tilewise import agree, case, check, integers, normal, output
 
 def attention(N, d):
     """One head: its inputs, the three arrays that the kernels write, and the scale."""
-    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d), "N": N, "d": d, "scale": d**-0.5}
+    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
     written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
-    return case(**inputs, **written, grid=1, block=1)
+    return case(**inputs, **written, N=N, d=d, scale=d**-0.5, grid=1, block=1)
 
 
 def softmax(S):
@@ -184,7 +186,8 @@ check(arrays["P"].sum(axis=1), np.ones(21), rtol=1e-6, name="rows of P add up to
 # The draft that this kernel comes from subtracts the row's maximum in the sum but not in the
 # numerator. Its row then adds up to $e^{m}$ in place of 1, here up to {{ slip.largest | .1f }}.
 # Once a logit passes {{ slip.limit | .1f }}, the exponential no longer fits a 32-bit float, which
-# is what the shift was meant to prevent. Either subtract in both places or in neither.
+# is what the shift was meant to prevent. Subtracting in neither place gives the right sum and the
+# same overflow, so the kernel subtracts in both.
 
 # %%
 from tilewise import Table, publish, show
@@ -196,38 +199,47 @@ S = raw * np.float32(d**-0.5)
 m = S.max(axis=1)
 drafted = np.exp(S) / np.exp(S - m[:, None]).sum(axis=1, keepdims=True)
 check(drafted.sum(axis=1), np.exp(m), rtol=1e-5, name="the draft's rows add up to exp(m)")
-publish(slip={"largest": float(drafted.sum(axis=1).max()), "limit": float(np.log(np.finfo(np.float32).max))})
-columns = ["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum with the shift in both places"]
+
+# %% fold="Code of the table"
+overflows_from = float(np.log(np.finfo(np.float32).max))
+publish(slip={"largest": float(drafted.sum(axis=1).max()), "limit": overflows_from})
+columns = ["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum, shifted in both places"]
 rows = [[i, m[i], np.exp(m[i]), drafted[i].sum(), softmax(S[i : i + 1]).sum()] for i in range(4)]
 caption = (
-    "The first four rows at N = 1024, d = 128. Without the shift in the numerator a row adds up to exp(m)."
+    "Four of 1,024 rows of weights, d = 128. Without the shift in the numerator a row adds up to exp(m)."
 )
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
 # ## Where the sources differ: the scale
 #
-# The same draft has no scale, and the notes on flash attention print $\sqrt{d}$, the reciprocal of
-# what the paper uses. A product of two random rows of length $d$ spreads by about $\sqrt{d}$;
-# dividing brings the spread back to 1. Without it softmax nearly picks a single row, and
-# multiplying makes it pick outright. The table measures how sharp each choice is.
+# The same draft has no scale, and the notes on flash attention, another source, print $\sqrt{d}$,
+# the reciprocal of the factor in use. The product of two rows of $d$ normal numbers has a
+# standard deviation of about $\sqrt{d}$; dividing brings it back to 1. Without that softmax
+# nearly picks a single row, and multiplying makes it pick outright. The table measures how sharp
+# each choice is.
 
-# %%
+# %% fold="Code of the table"
 sharpness, rows = {}, []
 for name, scale in {"1/√d": d**-0.5, "1": 1.0, "√d": d**0.5}.items():
     logits = scale * raw.astype(np.float64)
     largest = softmax(logits).max(axis=1)
     sharpness[name] = largest.mean()
     rows.append([name, logits.std(), largest.mean(), f"{(largest > 0.99).mean():.0%}"])
-columns = ["scale", "spread of the logits", "mean largest probability", "rows with one weight above 0.99"]
-caption = "1,024 queries against 1,024 keys, unit normals, d = 128: the scale decides whether attention averages or picks."
+columns = [
+    "scale",
+    "standard deviation of the logits",
+    "mean largest probability",
+    "rows with one weight above 0.99",
+]
+caption = "1,024 queries against 1,024 keys of normal numbers, d = 128: the scale decides whether attention averages or picks."
 show(Table(columns, rows, caption=caption))
 publish(sharpness={"right": sharpness["1/√d"], "none": sharpness["1"], "wrong": sharpness["√d"]})
 
 # %% [markdown]
-# With few rows the same can be seen at once. In the map each row is one query and its weights on 16
-# keys; move the slider from the right scale to the wrong one and watch every row shrink to a single
-# key. With that settled, the kernel computes the right thing, and the question is who computes it.
+# With few rows the same can be seen at once. In the map each row is one query and its weights on
+# 16 keys; move the slider from the right scale to the wrong ones and watch the weight of most
+# rows gather on one key. So much for what is computed; the next question is who computes it.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
@@ -242,7 +254,7 @@ show(
         x="key j",
         y="query i",
         title="Without the scale, attention picks where it should average",
-        caption="Weights of 16 queries on 16 keys, d = 128, unit normals, for three scales. Each row adds up to 1.",
+        caption="Weights of 16 queries on 16 keys of normal numbers, d = 128, for three scales. Each row adds up to 1.",
         alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys, with 1 and with √d most of a row is one dark cell.",
     )
 )
@@ -250,10 +262,10 @@ show(
 # %% [markdown]
 # ## Which loops can go
 #
-# A launch takes the place of a loop when its passes could run in any order, or all at once, each
-# seeing only what was there before the loop began. Such a loop is independent. One that adds into
-# `s` is not: every pass needs the sum that the pass before has left. Sorting the ten loops is
-# reading, pass by pass, who needs whom.
+# Call one run of a loop's body a pass. A launch can take the place of a loop whose passes could
+# run in any order, or all at once, each seeing only what was there before the loop began. Such a
+# loop is independent. One that adds into `s` is not: every pass needs the sum that the pass
+# before has left. So for each of the ten loops: what does one pass need from the others?
 #
 # ??? definition "Independent loop | independent loops"
 #     A loop in which no pass reads what another pass writes, and no two passes write the same
@@ -276,15 +288,16 @@ rows = [
     ["O", "c, column of V", "nothing: its own place in the row", "yes"],
     ["O", "j, key", "the sum o so far: a contraction", "no"],
 ]
-caption = "Ten loops, six of them independent. One of the six stays: it waits behind two loops over the same j that are not."
+caption = "The ten loops of Kernel 1. Six are independent, and one of the six (P, third j) still has to wait for the two before it."
 show(Table(["nest", "loop", "what a pass needs from the others", "independent"], rows, caption=caption))
 
 # %% [markdown]
-# What happens to a loop that goes although it must not? Here the contraction over `k` has become a
-# third axis of the grid, so {{ broken.d }} threads add into one place. All of them read the old
-# value, add their own product, and write; the last to write wins. Of the {{ broken.entries }}
-# entries of $S$, {{ broken.right }} are right. No bound is broken and nothing is reported, so only
-# a comparison finds it.
+# What happens to a loop that goes although it must not? Here the contraction over `k` has become
+# a third axis of the launch, so {{ broken.d }} threads add into one place. All of them read the
+# old value, add their own product, and write; the last to write wins. Of the {{ broken.entries }}
+# entries of $S$, {{ broken.right }} are right. No array's end is passed and nothing is reported,
+# so only a comparison finds it. (A sum can be shared among threads, with more care; that is for a
+# later lesson.)
 
 # %%
 NO_K_LOOP = Kernel(r"""
@@ -295,11 +308,12 @@ void scores_without_k(const float* Q, const float* K, float* S,
     int j = blockIdx.y * blockDim.y + threadIdx.y;
     int i = blockIdx.z * blockDim.z + threadIdx.z;
     if (i >= N || j >= N || k >= d) return;
-    S[i * N + j] += Q[i * d + k] * K[j * d + k] * scale;  // hazard: d threads, one place
+    // hazard: d threads add into one place
+    S[i * N + j] += Q[i * d + k] * K[j * d + k] * scale;
 }
 """)
 
-# %%
+# %% fold="Code of the comparison"
 small = attention(8, 4).make()
 small["S"][:] = 0.0
 NO_K_LOOP.simulate(
@@ -315,14 +329,14 @@ assert not right.any(), "a contraction spread over threads came out right by luc
 # Each nest becomes a kernel of its own, because the second needs whole rows of $S$ and the third
 # whole rows of $P$, and within one launch no block waits for another.[^order] In the first, the
 # loops over `i` and `j` become two axes, with `j` on x since $S$ is stored row by row. The loop
-# over `k` stays.[^draft]
+# over `k` stays.[^draft] The figure below the code folds the two loops one after the other.
 #
 # [^order]: Between launches the order is safe: the three kernels stand in one stream, and each
 #     starts when the one before it has ended.
 #
 # [^draft]: Where the sources differ: the draft says that splitting into blocks removes a loop and
-#     brings in `threadIdx`. It takes both numbers, `blockIdx` for the block and `threadIdx` for the
-#     place inside it, and a loop that is independent.
+#     brings in `threadIdx`. It takes both numbers, `blockIdx` for the block and `threadIdx` for
+#     the place inside it, and the loop has to be independent.
 
 
 # %% tab="Pseudocode"
@@ -372,7 +386,7 @@ show(
 # %% [markdown]
 # Softmax gives up one loop only. A row's maximum and sum run through the whole row, so one thread
 # takes one row and walks it three times. That leaves $N$ threads where the scores had $N^2$, and
-# each of them has more to do in a row, which is worth remembering when the times come in.
+# each of them makes more passes one after another. Remember that when the times come in.
 
 
 # %% tab="Pseudocode"
@@ -403,8 +417,8 @@ void softmax_rows(const float* S, float* P, int N) {
 
 # %% [markdown]
 # The third kernel has the shape of the first: two axes, one contraction, now over the keys. Query
-# and column of $V$ become y and x. Note which index is summed: `j`, the same index that softmax has
-# just normalised over. A much later kernel lives off this coincidence; here it only decides which
+# and column of $V$ become y and x. Note which index is summed: `j`, the same index that softmax
+# has just normalised over. A later kernel will use this coincidence; here it only decides which
 # loop stays.[^axes]
 #
 # [^axes]: Where the sources differ: one set of notes says that contraction and softmax share an
@@ -436,9 +450,9 @@ void weighted_sum(const float* P, const float* V, float* O,
 """)
 
 # %% [markdown]
-# Each pair of tabs is held together on sizes that are no multiples of a block. The three launches
-# in a row are then held against the 64-bit reference, once with queries forty times as large: there
-# a softmax without its shift would overflow in {{ overflow.rows }} of {{ overflow.of }} rows. The
+# Each pair of tabs is compared on sizes that are no multiples of a block. The three launches in a
+# row are then compared with the 64-bit reference, once with queries forty times as large: there a
+# softmax without its shift would overflow in {{ overflow.rows }} of {{ overflow.of }} rows. The
 # rounding of the logits grows with them, and so does the tolerance. What does the new shape gain?
 
 # %% fold="Code of the checks"
@@ -483,6 +497,7 @@ def kernel_2(inputs):
     ]
 
 
+# %% fold="Code of the checks"
 for stretch in (1, 40):
     inputs = attention(77, 24)
     arrays = inputs.make()
@@ -500,18 +515,19 @@ publish(overflow={"rows": int(too_large.sum()), "of": len(too_large)})
 # ## Predict, then measure
 #
 # Two bounds first. Both products together are $4N^2d$ operations, at least
-# {{ work.arithmetic_us | .1f }} µs on an H100. The least traffic is $Q$, $K$ and $V$ read once and
-# $O$ written once, at least {{ work.memory_us | .1f }} µs. A third floor is new: the passes of a
-# loop in one thread come one after another, so the longest chain sets a time that no number of
-# threads lowers.
+# {{ work.arithmetic_us | us }} on an H100. The least traffic is $Q$, $K$ and $V$ read once and
+# $O$ written once, at least {{ work.memory_us | us }}. A third floor is new: the passes of a loop
+# in one thread come one after another, so the longest chain of passes sets a time that no number
+# of threads lowers.
 
 # %%
 from tilewise.models import bound, device, stated
 
 
 def passes(N, d):
-    """Passes that one thread makes one after another: in Kernel 1, then in each kernel of Kernel 2."""
-    return {"one thread": 2 * N * N * d + 3 * N * N, "scores": d, "softmax": 3 * N, "weighted sum": N}
+    """Passes that one thread makes: in Kernel 1, then in each kernel of Kernel 2."""
+    kernel_2 = {"scores": d, "softmax": 3 * N, "weighted sum": N}
+    return {"one thread": 2 * N * N * d + 3 * N * N, **kernel_2}
 
 
 def chain_of_kernel_2(N, d):
@@ -530,7 +546,7 @@ rows = [
     ["Kernel 2, weighted sum", N * d, chain["weighted sum"], operations // 2],
 ]
 caption = (
-    "N = 1024, d = 128. Softmax has one operation in a hundred and the longest chain of passes in Kernel 2."
+    "Work at N = 1024, d = 128. Softmax has one operation in a hundred and the longest chain in Kernel 2."
 )
 show(Table(["kernel", "threads", "passes in one thread", "operations"], rows, caption=caption))
 publish(
@@ -552,8 +568,8 @@ publish(
 # If a pass takes equally long everywhere, Kernel 2 gains the ratio of the chains:
 # {{ passes.one_thread | , }} passes against {{ passes.kernel_2 | , }}, a factor of
 # {{ gain.at_1024 | ,.0f }}; at N = 256, where one thread can still be waited for,
-# {{ gain.at_256 | ,.0f }}. And softmax takes {{ gain.softmax_share | .0% }} of Kernel 2. Set your
-# own guess before you look.
+# {{ gain.at_256 | ,.0f }}. And softmax would take {{ gain.softmax_share | .0% }} of Kernel 2's
+# time. Make your own guess before you look.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -591,10 +607,9 @@ timed = measure(
 )
 
 # %% [markdown]
-# Kernel 2 goes on alone to the size of the question. The library rows are three operations of torch
-# in eager mode, each a kernel that somebody has tuned. The second table starts one launch more in
-# each row; if the chains were right, the step to softmax, with one operation in a hundred, is the
-# largest.
+# Kernel 2 goes on without Kernel 1 to the size of the question. The library rows are three
+# operations of torch, called one by one, on the same 32-bit floats. How far does each get from N
+# = 128 to N = 1024?
 
 # %% fold="Code of the measurement"
 large = measure(
@@ -608,6 +623,10 @@ large = measure(
     reference=reference,
     tolerance=1e-4,
 )
+
+# %% [markdown]
+# Where does Kernel 2 spend its time? Each row of the next table starts one launch more than the
+# row before it. If all passes took equally long, the step to softmax would be the largest.
 
 # %% fold="Code of the measurement"
 steps = measure(
@@ -627,11 +646,11 @@ steps = measure(
 # ## What the prediction left out
 #
 # At N = 256 Kernel 2 is
-# {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }} times as fast as
-# one thread, not {{ gain.at_256 | ,.0f }} times; and at N = 1024 the scores take
+# {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }} times as fast
+# as one thread, not {{ gain.at_256 | ,.0f }} times; and at N = 1024 the scores take
 # {{ share.scores | .0% }} of the time and softmax {{ share.softmax | .0% }}. So passes do not all
-# take equally long. The last page named a reason why not. How many pieces of memory does a group of
-# 32 lanes touch in a pass?
+# take equally long. The previous lesson named one reason: how many pieces of memory does a warp
+# touch in a pass?
 
 
 # %%
@@ -656,9 +675,9 @@ for size in ((32, 32), (64, 32), (64, 96)):
     check(counted, list(pieces(*size).values()), name=name)
 
 # %% [markdown]
-# The formula equals the simulator's count at three sizes, so it may speak for a fourth, N = 1024.
-# The table sets it beside the recorded time of each step, which is the difference between two rows
-# above. Two of the three agree with the prediction; which one does not?
+# The formulas equal the simulator's counts at three sizes, so they may speak for a fourth, N =
+# 1024. The table sets them beside the recorded time of each step, which is the difference between
+# two rows above. In which step does a pass take far longer than in the others?
 
 # %% fold="Code of the table"
 until = [(row["recorded"] or row["here"] or {"median": np.nan})["median"] for row in steps.rows]
@@ -666,7 +685,7 @@ step_us = dict(zip(("scores", "softmax", "weighted sum"), np.diff([0.0, *until])
 touched = pieces(1024, 128)
 rows = [[name, chain[name], touched[name], us, 1000 * us / chain[name]] for name, us in step_us.items()]
 columns = ["step", "passes in one thread", "pieces, all threads", "recorded, µs", "a pass, ns"]
-caption = "N = 1024, d = 128: passes of one thread and pieces of all, beside the time that each step took."
+caption = "The three steps of Kernel 2 at N = 1024, d = 128: passes of one thread and pieces of all, beside the recorded time."
 show(Table(columns, rows, caption=caption))
 
 alone = next(
@@ -682,12 +701,13 @@ publish(
 )
 
 # %% [markdown]
-# Softmax and weighted sum take {{ pass_ns.softmax | .0f }} and {{ pass_ns.weighted_sum | .0f }} ns
-# a pass, equally long, as predicted. Kernel 1 takes only {{ alone_ns | .0f }} ns, since its one
-# thread often finds the next number in the piece it has. The scores take
-# {{ pass_ns.scores | ,.0f }} ns: in `K[j * d + k]` the lanes stand one below the other, and
-# {{ millions.scores | .0f }} million pieces arrive at {{ tb_per_s | .1f }} TB/s, faster than device
-# memory could send them and still too slowly.
+# Softmax and weighted sum take {{ pass_ns.softmax | .0f }} and {{ pass_ns.weighted_sum | .0f }}
+# ns a pass, close to equal, though with such different numbers of threads that is partly chance.
+# Kernel 1 takes only {{ alone_ns | .0f }} ns: its one thread often finds the next number in a
+# piece that it already has. The scores take {{ pass_ns.scores | ,.0f }} ns. In `K[j * d + k]` the
+# lanes of a warp read down a column, and {{ millions.scores | .0f }} million pieces arrive at
+# {{ tb_per_s | .1f }} TB/s. Device memory could not send them that fast; caches do, and it is
+# still what the scores wait for.
 
 # %% [markdown]
 # ## The answer
@@ -695,15 +715,14 @@ publish(
 # Six of the ten loops are independent. Five became axes: i and j for the scores, i for softmax, i
 # and c for the weighted sum. The sixth, which writes the row of $P$, waits behind two loops that
 # carry something along the same row. At N = 256 the five axes gain a factor of
-# {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }}; torch's three
-# operations are still
-# {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }} times as fast
-# at N = 1024.
+# {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }}. At N = 1024
+# torch's three operations are
+# {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }} times as
+# fast as that.
 
 # %% [markdown]
 # The draft calls its first version Kernel 1, and this course counts on from there. Each kernel to
-# come enters its time in this table, beside the library that a reader would call instead; what it
-# will change next is already in view.
+# come enters its time in this table, beside the library that a reader would call instead.
 
 # %% fold="Code of the table"
 SO_FAR = {
@@ -725,15 +744,15 @@ show(Table(["version", "what is new", "N = 256, µs", "N = 1024, µs"], rows, ca
 # %% [markdown]
 # ## Takeaways
 #
-# - Attention is two products with a softmax by rows between them; the weights of a query add up to
-#   1 only if the maximum is subtracted in numerator and sum alike.
+# - Attention is two products with a softmax by rows between them. The maximum is subtracted in
+#   numerator and sum alike; in the sum alone, the weights of a query no longer add up to 1.
 # - The scale is $1/\sqrt{d}$. Without it the mean largest of 1,024 weights rises from
 #   {{ sharpness.right | .3f }} to {{ sharpness.none | .2f }}, and with $\sqrt{d}$ to
 #   {{ sharpness.wrong | .2f }}.
 # - An axis of the grid can take the place of an independent loop. A contraction cannot just be
 #   spread: threads that add into one place lose each other's sums.
-# - The chain of passes in one thread sets a floor, the pieces of memory set another. In Kernel 2
-#   the pieces of the scores decide.
+# - The chain of passes in one thread sets a floor under the time, and the pieces of memory that
+#   all threads touch set another. In Kernel 2 the pieces of the scores decide.
 
 
 # %% fold="The whole cell, with two wrong answers that the tests turn down"
@@ -799,20 +818,23 @@ def row_sums(i, at):
 
 
 def independence_tests(answer):
-    nests = {double: True, add_up: False, running_sum: False, shift_left: False, row_sums: True}
-    for body, expected in nests.items():
+    may_go = {double: True, row_sums: True}
+    must_stay = {add_up: False, running_sum: False, shift_left: False}
+    for body, expected in (may_go | must_stay).items():
         arrays = {"x": np.arange(3, 11), "y": np.full(8, -1)}
         kept = {name: array.copy() for name, array in arrays.items()}
         assert answer(body, 8, arrays) == expected, body.__name__
-        assert all(np.array_equal(arrays[name], kept[name]) for name in arrays), "the inputs were changed"
+        for name, array in arrays.items():
+            assert np.array_equal(array, kept[name]), f"the input {name} was changed"
 
 
 exercise(
     "May this loop go?",
     """
-    Write `independent(body, n, arrays)`: whether a loop over `body(i, arrays)`, for i from 0 to n - 1, may be handed to threads. `body` changes the
-    arrays in place. Running the passes in a shuffled order is not enough: a sum of integers comes out right in any order, and goes wrong
-    when all passes read before any writes. The tests try five loops, and the inputs must be left as they were.
+    Write `independent(body, n, arrays)`: whether a loop over `body(i, arrays)`, for i from 0 to n - 1,
+    may be handed to threads. `body` changes the arrays in place. Running the passes in a shuffled order is
+    not enough: a sum of integers comes out right in any order, and goes wrong when all passes read before
+    any writes. The tests try five loops, and the inputs must be left as they were.
     """,
     answer=independent,
     tests=independence_tests,
@@ -822,6 +844,7 @@ exercise(
 
 # %% [markdown]
 # Kernel 2 sends $S$ and $P$ out and back, {{ megabytes.S | .1f }} MB each, where all inputs and
-# outputs together are {{ megabytes.others | .1f }} MB, and it stands far above its bounds. Which
-# resource a kernel runs out of, and how to tell from its bytes and its operations before it is
-# written, is where the next part begins.
+# outputs together are {{ megabytes.others | .1f }} MB, and it reaches
+# {{ attention_three_kernels.kernel_2_three_kernels.n_1024_d_128.share_of_bound | .0% }} of its
+# bound. Which resource a kernel runs out of, and how to tell from its bytes and its operations
+# before it is written, is where the next part begins.
