@@ -32,7 +32,7 @@ MADE = Measurement(
 def test_a_table_has_units_and_no_empty_column() -> None:
     heads = [(column.name, column.unit) for column in MADE.table().columns]
     assert heads == [
-        ("variant", ""), ("n", ""), ("bound", "us"), ("sectors simulated", "at n = 64"), ("recorded", "us"),
+        ("variant", ""), ("n", ""), ("bound", "µs"), ("sectors simulated", "at n = 64"), ("recorded", "µs"),
         ("share of the bound", "%"), ("rate", "GB/s"),
     ]  # fmt: skip
     assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 1000, 3.0, 24, 10.0, 30.0, 1.235]
@@ -70,7 +70,7 @@ def test_a_page_shows_table_notes_and_where_the_figures_come_from() -> None:
     html = MADE.markdown(context)
     assert html.startswith('<div class="tw-measurement" id="adding">')
     assert "<th" in html
-    assert "NVIDIA H100 80GB HBM3, 2026-11-21: p20 9 us, median 10 us, p80 11 us" in html
+    assert "NVIDIA H100 80GB HBM3, 2026-11-21: p20 9 µs, median 10 µs, p80 11 µs" in html
     assert "<summary>Recorded on NVIDIA H100 80GB HBM3, 2026-11-21</summary>" in html
     assert "<dt>driver</dt><dd>580.1</dd>" in html
     assert 'data-mark="stale"' not in html
@@ -88,5 +88,5 @@ def test_it_survives_the_way_through_json() -> None:
 
 def test_a_terminal_shows_the_spread_too() -> None:
     heading = MADE.text().splitlines()[1]
-    assert "recorded [us]  spread [%]" in heading
+    assert "recorded [µs]  spread [%]" in heading
     assert MADE.text().splitlines()[3].split() == ["plain", "1,000", "3", "24", "10", "20", "30", "1.235"]

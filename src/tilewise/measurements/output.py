@@ -15,7 +15,7 @@ from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.slugs import case_text
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
-_UNITS = (("us", 1.0), ("ms", 1e3), ("s", 1e6))
+_UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 def _spread(times: Mapping[str, float]) -> str:
-    return f"p20 {times['p20']:,.4g} us, median {times['median']:,.4g} us, p80 {times['p80']:,.4g} us"
+    return f"p20 {times['p20']:,.4g} µs, median {times['median']:,.4g} µs, p80 {times['p80']:,.4g} µs"
 
 
 def _bound_title(row: Mapping[str, Any]) -> str | None:

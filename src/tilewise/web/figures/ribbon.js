@@ -173,7 +173,7 @@ export function ribbon(body, figure, memory) {
     const cellHeight = Math.min(26, cellWidth * 2, height / rows);
     const first = state.block * width();
     const parts = [
-      `<text class="tw-label" x="2" y="${TOP + 16}">block ${grouped(state.block)}: threads 0 to ${grouped(width() - 1)}, a warp a row</text>`,
+      `<text class="tw-label" x="2" y="${TOP + 16}">block ${grouped(state.block)}: threads 0 to ${grouped(width() - 1)}, ${columns} a row</text>`,
     ];
     for (let thread = 0; thread < width(); thread += 1) {
       const x = 2 + (thread % columns) * cellWidth;
