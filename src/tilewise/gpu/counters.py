@@ -40,18 +40,19 @@ def _version(tool: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in tool.parent.name.split(".") if part.isdigit())
 
 
-def ncu_command(ncu: str, log: Path, child: Sequence[str]) -> list[str]:
+def ncu_command(ncu: str, log: Path, child: Sequence[str], metrics: Mapping[str, str] = METRICS) -> list[str]:
     """The command that counts what ``child`` launches while its profiler range is open.
 
     Args:
         ncu: the tool.
         log: the file that takes the table.
         child: the command to run.
+        metrics: our names and the tool's.
     """
     return [
         ncu,
         "--metrics",
-        ",".join(METRICS.values()),
+        ",".join(metrics.values()),
         "--csv",
         "--page",
         "raw",
@@ -67,12 +68,13 @@ def ncu_command(ncu: str, log: Path, child: Sequence[str]) -> list[str]:
     ]
 
 
-def parse_counters(text: str) -> list[tuple[str, dict[str, float]]]:
+def parse_counters(text: str, metrics: Mapping[str, str] = METRICS) -> list[tuple[str, dict[str, float]]]:
     """What Nsight Compute's raw page says.
 
     Args:
         text: the log: lines that start with ``==`` among a table whose first row names the columns and whose
             second row names the units.
+        metrics: our names and the tool's, as they were asked for.
 
     Returns:
         For each launch in order: the kernel's name and our names' values; a metric that it lacks is left out.
@@ -91,7 +93,7 @@ def parse_counters(text: str) -> list[tuple[str, dict[str, float]]]:
         if not (row.get("ID") or "").strip().isdigit():
             continue
         values = {}
-        for name, metric in METRICS.items():
+        for name, metric in metrics.items():
             cell = (row.get(metric) or "").replace(",", "")
             try:
                 values[name] = float(cell)

@@ -38,6 +38,7 @@ _FLAGS = (
     "-S",
     "-gline-tables-only",
     "-fno-unroll-loops",
+    "-fno-strict-aliasing",  # NVIDIA's compiler reloads an int after a store of a float, too
     "-nostdinc",
     "-w",
     "-std=c++17",

@@ -46,9 +46,9 @@ struct dim3 {
 // Vectors of 2 and 4 copy member by member, which clang merges into one access of 8 or 16 bytes, as on a GPU; as a plain struct
 // it would copy a part that nobody reads in pieces of its own.
 #define TW_COPY2(name) name() = default; TW_IN name(const name &v) : x(v.x), y(v.y) {} \
-    TW_IN name &operator=(const name &v) { x = v.x; y = v.y; return *this; }
+    TW_IN name &operator=(const name &v) { auto a = v.x, b = v.y; x = a; y = b; return *this; }
 #define TW_COPY4(name) name() = default; TW_IN name(const name &v) : x(v.x), y(v.y), z(v.z), w(v.w) {} \
-    TW_IN name &operator=(const name &v) { x = v.x; y = v.y; z = v.z; w = v.w; return *this; }
+    TW_IN name &operator=(const name &v) { auto a = v.x, b = v.y, c = v.z, d = v.w; x = a; y = b; z = c; w = d; return *this; }
 #define TW_IN __device__ __inline__ __attribute__((always_inline, nodebug))
 #define TW_VECTOR(type, name, align2, align4)                                                              \
     struct name##1 { type x; };                                                                            \
@@ -186,14 +186,15 @@ TW_FN void __trap() { asm volatile("trap;"); }
 TW_FN long long clock64() { long long r; asm volatile("mov.u64 %0, %%clock64;" : "=l"(r)::"memory"); return r; }
 TW_FN int clock() { int r; asm volatile("mov.u32 %0, %%clock;" : "=r"(r)::"memory"); return r; }
 TW_FN unsigned __activemask() { unsigned r; asm volatile("activemask.b32 %0;" : "=r"(r)); return r; }
-TW_FN unsigned tw_vote(const unsigned mask, int p) { unsigned r; asm volatile("{ .reg .pred v; setp.ne.s32 v, %1, 0; vote.sync.ballot.b32 %0, v, %2; }" : "=r"(r) : "r"(p), "r"(mask)); return r; }
+// Votes and shuffles are clang's own, not asm volatile: they order no memory, so a load before one need not be done again after.
+TW_FN unsigned tw_vote(unsigned mask, int p) { return __nvvm_vote_ballot_sync(mask, p != 0); }
 TW_FN unsigned __ballot_sync(unsigned mask, int p) { return tw_vote(mask, p); }
 TW_FN int __any_sync(unsigned mask, int p) { return tw_vote(mask, p) != 0; }
 TW_FN int __all_sync(unsigned mask, int p) { return (tw_vote(mask, p) & mask) == mask; }
 TW_FN unsigned __match_any_sync(unsigned mask, unsigned v) { unsigned r; asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask)); return r; }
 #define TW_SHUFFLE(name, form, clamp)                                                                                     \
     TW_FN unsigned tw_##form(unsigned mask, unsigned v, int by, int width) {                                              \
-        unsigned r; asm volatile("shfl.sync." #form ".b32 %0, %1, %2, %3, %4;" : "=r"(r) : "r"(v), "r"(by), "r"(((32 - width) << 8) | clamp), "r"(mask)); return r; } \
+        return (unsigned)__nvvm_shfl_sync_##form##_i32(mask, (int)v, by, ((32 - width) << 8) | clamp); }                  \
     TW_FN int name(unsigned mask, int v, int by, int width = 32) { return (int)tw_##form(mask, (unsigned)v, by, width); } \
     TW_FN unsigned name(unsigned mask, unsigned v, int by, int width = 32) { return tw_##form(mask, v, by, width); }      \
     TW_FN float name(unsigned mask, float v, int by, int width = 32) { return __uint_as_float(tw_##form(mask, __float_as_uint(v), by, width)); } \
