@@ -7,6 +7,7 @@ Where no Chromium is installed, each test is skipped and says so.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,8 +84,23 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 class _Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and a sitemap that names this server: instant navigation follows the sitemap."""
+
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
+
+    def do_GET(self) -> None:
+        if self.path != "/sitemap.xml":
+            super().do_GET()
+            return
+        here = f"<loc>http://{self.headers['Host']}/"
+        found = (Path(self.directory) / "sitemap.xml").read_text(encoding="utf-8")
+        body = re.sub(r"<loc>https?://[^/<]+/", here, found).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
 
 @pytest.fixture(scope="session")

@@ -56,4 +56,7 @@ export function placeNotes(article, signal) {
     }
   }
   place();
+  // Instant navigation scrolls before it announces a page, when the notes are still at its end.
+  const named = pairs.find(({ note }) => location.hash === `#${note.id}`);
+  if (named && list.classList.contains("tw-in-margin")) named.note.scrollIntoView();
 }
