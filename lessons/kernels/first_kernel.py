@@ -294,10 +294,10 @@ for label, kernel in {"with the guard": VEC_ADD, "without": NO_GUARD}.items():
     a, b = np.ones(room, np.float32), np.ones(room, np.float32)
     c = np.zeros(room, np.float32)
     kernel.simulate(a, b, c, n, grid=blocks, block=block)
-    check(c[:n], np.full(n, 2.0), rtol=0.0, name=f"the first {n} elements, {label}")
+    check(c[:n], np.full(n, 2.0), rtol=0.0, name=f"the first {n:,} elements, {label}")
     trampled[label] = int(np.count_nonzero(c[n:]))
 publish(trampled=trampled["without"])
-check(trampled["with the guard"], 0, rtol=0.0, name="words changed behind the end, with the guard")
+check(trampled["with the guard"], 0, rtol=0.0, name="elements changed behind the end, with the guard")
 
 # %% [markdown]
 # ## Predict, then measure

@@ -31,7 +31,9 @@
 #     size left out is 1.
 
 # %%
-from tilewise import Kernel
+import numpy as np
+
+from tilewise import Kernel, Table, ceil_div, check, show
 
 WHO_AM_I = Kernel(r"""
 extern "C" __global__
@@ -54,12 +56,8 @@ void who_am_i(int* block_of, int* thread_of,
 # 2 by 2 blocks, each of 2 by 2 threads, over a field of 4 by 4 cells. If all sixteen pairs of
 # block and thread differ, every cell was visited once, by a thread of its own.
 
+
 # %%
-import numpy as np
-
-from tilewise import Table, ceil_div, check, show
-
-
 def owners(width, height, depth, block):
     """Who wrote each cell: block numbers, thread numbers, and the grid of blocks."""
     sizes = (width, height, depth)
@@ -75,8 +73,11 @@ owner = block_of.ravel() * 4 + thread_of.ravel()
 check(np.sort(owner), np.arange(16), rtol=0.0, name="16 cells, 16 owners")
 
 # %% fold="Code of the table"
-columns = ["y", "x = 0", "x = 1", "x = 2", "x = 3"]
-rows = [[y, *(f"block {block_of[0, y, x]}, thread {thread_of[0, y, x]}" for x in range(4))] for y in range(4)]
+columns = ["y", *(f"x\u00a0=\u00a0{x}" for x in range(4))]
+rows = [
+    [y, *(f"block\u00a0{block_of[0, y, x]}, thread\u00a0{thread_of[0, y, x]}" for x in range(4))]
+    for y in range(4)
+]
 caption = "Block and thread of each cell of a 4 by 4 field, numbered along x first: thread 1 is to the right of thread 0, not below it."
 show(Table(columns, rows, caption=caption))
 
@@ -223,7 +224,8 @@ publish(
         "outside": sum(hazard.count for hazard in run.hazards),
     }
 )
-columns, rows = ["y", *(f"x = {x}" for x in range(5))], [[y, *column_of[y].tolist()] for y in range(3)]
+columns = ["y", *(f"x\u00a0=\u00a0{x}" for x in range(5))]
+rows = [[y, *column_of[y].tolist()] for y in range(3)]
 caption = "What the 15 cells hold after the simulator ran the kernel without the guard on x. Each should hold its own column, 0 to 4."
 show(Table(columns, rows, caption=caption))
 

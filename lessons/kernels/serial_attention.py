@@ -225,12 +225,12 @@ for name, scale in {"1/√d": d**-0.5, "1": 1.0, "√d": d**0.5}.items():
     logits = scale * raw.astype(np.float64)
     largest = softmax(logits).max(axis=1)
     sharpness[name] = largest.mean()
-    rows.append([name, logits.std(), largest.mean(), f"{(largest > 0.99).mean():.0%}"])
+    rows.append([name, logits.std(), largest.mean(), round(100 * (largest > 0.99).mean())])
 columns = [
     "scale",
     "standard deviation of the logits",
     "mean largest probability",
-    "rows with one weight above 0.99",
+    "rows with one weight above 0.99, %",
 ]
 caption = "1,024 queries against 1,024 keys of normal numbers, d = 128: the scale decides whether attention averages or picks."
 show(Table(columns, rows, caption=caption))
@@ -255,7 +255,7 @@ show(
         y="query i",
         title="Without the scale, attention picks where it should average",
         caption="Weights of 16 queries on 16 keys of normal numbers, d = 128, for three scales. Each row adds up to 1.",
-        alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys, with 1 and with √d most of a row is one dark cell.",
+        alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys, with 1 and with √d most of a row's weight is in one cell.",
     )
 )
 
@@ -718,7 +718,7 @@ publish(
 # {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }}. At N = 1024
 # torch's three operations are
 # {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }} times as
-# fast as that.
+# fast as Kernel 2.
 
 # %% [markdown]
 # The draft calls its first version Kernel 1, and this course counts on from there. Each kernel to
