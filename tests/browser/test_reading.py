@@ -196,6 +196,7 @@ def test_note_and_mark_lead_to_each_other_by_keyboard(
     page.wait_for_load_state("networkidle")
     mark = page.locator("a.footnote-ref").first
     mark.focus()
+    page.wait_for_timeout(300)  # Material notes where the page stands a moment after it has scrolled there
     page.keyboard.press("Enter")
     note = page.locator(".footnote > ol > li").first
     expect(note).to_be_in_viewport()
@@ -204,6 +205,7 @@ def test_note_and_mark_lead_to_each_other_by_keyboard(
     back = page.evaluate("document.activeElement.closest('li')?.id")
     assert back == note.get_attribute("id")
     note.locator(".footnote-backref").focus()
+    page.wait_for_timeout(300)
     page.keyboard.press("Enter")
     expect(mark).to_be_in_viewport()
     assert page.evaluate("location.hash").startswith("#fnref")
