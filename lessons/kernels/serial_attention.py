@@ -44,14 +44,22 @@
 
 # %% [markdown]
 # $$
-# S = \text{scale} \cdot Q K^\top, \qquad P_{ij} = \frac{e^{S_{ij} - m_i}}{\sum_{l} e^{S_{il} - m_i}}, \qquad O = P V
+# S = \text{scale} \cdot Q K^\top
+# $$
+#
+# $$
+# P_{ij} = \frac{e^{S_{ij} - m_i}}{\sum_{l} e^{S_{il} - m_i}}
+# $$
+#
+# $$
+# O = P V
 # $$
 #
 # $Q$, $K$, $V$ and $O$ are $N \times d$, one row for each token (a piece of text); $S$ and $P$
 # are $N \times N$. $m_i$ is the largest logit of row $i$; subtracting it changes nothing on
 # paper, since it cancels, and keeps every exponential at or below 1. The scale is
 # $1/\sqrt{d}$.[^head] Written out as loops, the two products[^two] and the softmax between them
-# are Kernel 1.
+# are \Kernel 1.
 #
 # [^head]: A model has several heads, each of which is one such attention over its own slice of the
 #     model's width; $d$ is the width of one head. This page computes one.
