@@ -59,7 +59,7 @@
 # are $N \times N$. $m_i$ is the largest logit of row $i$; subtracting it changes nothing on
 # paper, since it cancels, and keeps every exponential at or below 1. The scale is
 # $1/\sqrt{d}$.[^head] Written out as loops, the two products[^two] and the softmax between them
-# are \Kernel 1.
+# make the first kernel.
 #
 # [^head]: A model has several heads, each of which is one such attention over its own slice of the
 #     model's width; $d$ is the width of one head. This page computes one.
