@@ -13,8 +13,19 @@ static int distinct(const u64 *keys, int n) {  // how many different keys, n at 
     return count;
 }
 
+// Whether all these lanes are there and each wants what its neighbour (lane ^ 1) wants, or each what the next but one (lane ^ 2).
+static int paired(const u64 *address, u32 mask, int first, int lanes) {
+    u64 near = 0, far = 0;
+    for (int l = first; l < first + lanes; l++) {
+        if (!(mask >> l & 1)) return 0;
+        near |= address[l] ^ address[l ^ 1]; far |= address[l] ^ address[l ^ 2];
+    }
+    return !near || !far;
+}
+
 // Passes over the 32 banks that one request takes: lanes that want different words of a bank take turns; lanes that want the
-// same word share. Accesses of 8 bytes go by half warps and of 16 by quarters.
+// same word share. Accesses of 8 bytes go by half warps and of 16 by quarters; two of these that are paired go together, as
+// the hardware's counters showed (tilewise.hardware.wide_shared).
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
     if (size <= 4) {  // the common case: no two words in one bank
@@ -23,9 +34,10 @@ static int wavefronts(const u64 *address, u32 mask, int size) {
                if (taken >> bank & 1) conflict |= word[bank] != x; else { taken |= 1u << bank; word[bank] = x; } })
         if (!conflict) return 1;
     }
-    for (int first = 0; first < 32; first += lanes) {
+    for (int first = 0, here; first < 32; first += here) {
+        here = size > 4 && first % (2 * lanes) == 0 && paired(address, mask, first, 2 * lanes) ? 2 * lanes : lanes;
         u64 words[64]; int n = 0;
-        for (int l = first; l < first + lanes; l++)
+        for (int l = first; l < first + here; l++)
             if (mask >> l & 1) for (int w = 0; w < (size + 3) / 4; w++) words[n++] = address[l] / 4 + (u64)w;
         if (!n) continue;
         u64 kept[32][32]; u8 used[32] = {0}; int most = 0;

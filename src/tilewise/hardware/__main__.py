@@ -1,0 +1,53 @@
+"""``python -m tilewise.hardware``: record the counters of this machine's GPU for every specimen.
+
+In: nothing, on a machine with an NVIDIA GPU, CuPy and Nsight Compute. Out: the device's record, written
+beside this module or into a folder that is named. With ``--simulate`` it prints the comparison with what is
+recorded instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tilewise.errors import LessonError
+from tilewise.gpu.counters import find_ncu
+from tilewise.gpu.device import gpu_fault
+from tilewise.hardware.collection import collect
+from tilewise.hardware.counting import child, count
+from tilewise.hardware.record import FOLDER, write
+
+
+def main() -> int:
+    """Record, or compare."""
+    parser = argparse.ArgumentParser(prog="python -m tilewise.hardware", description=__doc__)
+    parser.add_argument("--out", type=Path, default=FOLDER, help="the folder that gets the record")
+    parser.add_argument("--simulate", action="store_true", help="print the comparison; needs no GPU")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(given.child, collect())
+        return 0
+    if given.simulate:
+        from tilewise.hardware.comparison import compare_all, report
+
+        for compared in compare_all():
+            print(report(compared))
+        return 0
+    ncu, fault = find_ncu(), gpu_fault()
+    if ncu is None or fault is not None:
+        print(
+            f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
+        )
+        return 1
+    try:
+        print(write(count(ncu, collect()), given.out))
+    except LessonError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

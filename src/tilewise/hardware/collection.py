@@ -1,0 +1,52 @@
+"""All specimens in one order, with unique names.
+
+In: the lessons' folder. Out: ``collect``, grouped for tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewise.hardware import (
+    arithmetic,
+    atomics,
+    control_flow,
+    global_memory,
+    lessons,
+    shared_memory,
+    wide_shared,
+)
+from tilewise.hardware.specimen import Specimen
+from tilewise.measurements.archive import lesson_root
+
+
+def groups(root: Path | None = None) -> Mapping[str, tuple[Specimen, ...]]:
+    """Specimens by the title of their group.
+
+    Args:
+        root: the folder ``lessons``; that of the project where not given.
+    """
+    return {
+        "Kernels of the lessons": lessons.specimens(root or lesson_root()),
+        "Global memory": global_memory.SPECIMENS,
+        "Shared memory": shared_memory.SPECIMENS,
+        "Wide shared loads": wide_shared.SPECIMENS,
+        "Control flow": control_flow.SPECIMENS,
+        "Atomics and other memories": atomics.SPECIMENS,
+        "Arithmetic": arithmetic.SPECIMENS,
+    }
+
+
+def collect(root: Path | None = None) -> tuple[Specimen, ...]:
+    """Every specimen.
+
+    Raises:
+        ValueError: two have one name.
+    """
+    found = [one for group in groups(root).values() for one in group]
+    names = [one.name for one in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"several specimens are called {', '.join(twice)}. Rename all but one.")
+    return tuple(found)

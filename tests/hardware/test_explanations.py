@@ -1,0 +1,94 @@
+"""The reasons given for differences, where they can be computed: each gives the hardware's numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tilewise.hardware.collection import collect
+from tilewise.hardware.record import recorded
+from tilewise.simulator import Trace
+
+COUNTERS = {row.name: row.counters for row in recorded()[0].rows}
+SPECIMENS = {specimen.name: specimen for specimen in collect()}
+ATOMIC = 2
+
+
+@pytest.mark.parametrize("name", ["histogram", "sums of four", "or of three", "add each", "swap each"])
+def test_the_hardware_counts_a_sector_once_for_each_turn_on_its_most_wanted_word(name: str) -> None:
+    accesses = SPECIMENS[name].launch.simulate(trace=Trace()).accesses
+    requests: dict[tuple[int, int, int], list[int]] = {}
+    for step, block, warp, kind, address in zip(
+        accesses.step, accesses.block, accesses.warp, accesses.kind, accesses.address, strict=True
+    ):
+        if kind == ATOMIC:
+            requests.setdefault((int(block), int(warp), int(step)), []).append(int(address))
+    turns = 0
+    for addresses in requests.values():
+        wanted: dict[int, int] = {}
+        for address, lanes in Counter(addresses).items():
+            wanted[address // 32] = max(wanted.get(address // 32, 0), lanes)
+        turns += sum(wanted.values())
+    counted = COUNTERS[name]
+    assert turns == counted["global_atom_sectors"] + counted["global_red_sectors"]
+    assert len(requests) == counted["global_atom_requests"] + counted["global_red_requests"]
+
+
+def _unrolled(first: list[int], lengths: list[int]) -> list[list[int]]:
+    """Places that a warp's lanes load from, by request, as NVIDIA's compiler unrolls the loop."""
+    at, left = list(first), list(lengths)
+    requests: list[list[int]] = []
+
+    def turns(lanes: list[int], count: int) -> None:
+        for turn in range(count):
+            requests.append([at[lane] + turn for lane in lanes])
+        for lane in lanes:
+            at[lane] += count
+            left[lane] -= count
+
+    def lanes_with(wanted: object) -> list[int]:
+        return [lane for lane in range(len(left)) if wanted(left[lane])]  # type: ignore[operator]
+
+    while lanes := lanes_with(lambda n: n % 4):
+        turns(lanes, 1)
+    while lanes := lanes_with(lambda n: n > 12):
+        turns(lanes, 16)
+    for least, count in ((4, 8), (0, 4)):
+        if lanes := lanes_with(lambda n, least=least: n > least):
+            turns(lanes, count)
+    return requests
+
+
+def _sectors(places: list[int]) -> int:
+    return len({4 * place // 32 for place in places})
+
+
+def test_a_ragged_loop_is_unrolled_by_the_hardwares_compiler() -> None:
+    specimen = SPECIMENS["ragged rows"]
+    start = np.asarray(specimen.launch.case.values["start"]).tolist()
+    rows = len(start) - 1
+    requests: list[list[int]] = []
+    for warp in range(0, rows, 32):
+        own = list(range(warp, min(warp + 32, rows)))
+        requests += [own, [row + 1 for row in own]]
+        requests += _unrolled([start[row] for row in own], [start[row + 1] - start[row] for row in own])
+    counted = COUNTERS["ragged rows"]
+    assert len(requests) == counted["global_load_requests"]
+    assert sum(_sectors(places) for places in requests) == counted["global_load_sectors"]
+
+
+def test_the_store_that_clang_copies_is_made_twice_where_warps_part() -> None:
+    counts = SPECIMENS["scan"].launch.simulate().counts
+    assert (
+        counts.shared_store.requests - COUNTERS["scan"]["shared_store_requests"] == counts.divergent_branches
+    )
+
+
+def test_merged_shared_loads_of_the_tiled_product_are_four_wide() -> None:
+    """Of 32 loads a turn over a tile, the 16 of a row become 4, each of which takes 2 passes."""
+    loads = SPECIMENS["tiled matmul"].launch.simulate().counts.shared_load
+    counted = COUNTERS["tiled matmul"]
+    assert loads.requests * (16 + 16 // 4) == 32 * counted["shared_load_requests"]
+    assert loads.wavefronts * (16 + 2 * 16 // 4) == 32 * counted["shared_load_wavefronts"]

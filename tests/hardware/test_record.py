@@ -1,0 +1,124 @@
+"""The file of counters, and the way from Nsight Compute's table to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise.errors import LessonError
+from tilewise.gpu.counters import parse_counters
+from tilewise.gpu.device import gpu_fault
+from tilewise.hardware import record as records
+from tilewise.hardware.collection import collect
+from tilewise.hardware.counting import METRICS, chosen_metrics, known_metrics, matched
+from tilewise.hardware.lessons import kernel
+from tilewise.hardware.record import CountsRecord, Output, Row
+
+ROW = Row("one", "k" * 64, {"global_load_requests": 3}, {"y": Output("a" * 64)})
+RECORD = CountsRecord({"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21"}, dict(METRICS), (ROW,))
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    path = records.write(RECORD, tmp_path)
+    assert path.name == "nvidia-h100-80gb-hbm3.json"
+    assert records.recorded(tmp_path) == (RECORD,)
+    assert RECORD.row("one") == ROW
+    assert RECORD.row("two") is None
+
+
+def test_an_edited_or_broken_record_is_an_error(tmp_path: Path) -> None:
+    path = records.write(RECORD, tmp_path)
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('requests": 3', 'requests": 4'), encoding="utf-8"
+    )
+    with pytest.raises(LessonError, match="edited by hand"):
+        records.read(path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(LessonError, match="cannot be read"):
+        records.read(path)
+    path.write_text(json.dumps({"checksum": ""}), encoding="utf-8")
+    with pytest.raises(LessonError, match="cannot be read"):
+        records.read(path)
+
+
+def test_records_name_no_person_and_no_host() -> None:
+    for path in records.FOLDER.glob("*.json"):
+        provenance = json.loads(path.read_text(encoding="utf-8"))["provenance"]
+        assert set(provenance) == {
+            "device", "compute_capability", "date", "driver", "sm_count", "versions",
+        }  # fmt: skip
+        assert {"cupy", "ncu", "nvrtc", "cuda_runtime"} <= set(provenance["versions"])
+
+
+def test_an_array_is_kept_whole_only_where_a_difference_is_allowed() -> None:
+    array = np.array([[1.5, np.nan], [-0.0, 3e-40]], np.float32)
+    kept = records.output(array, exact=False)
+    assert records.array_of(kept, np.empty_like(array)).tobytes() == array.tobytes()
+    assert records.output(array, exact=True) == Output(kept.sha256)
+    with pytest.raises(ValueError, match="hash"):
+        records.array_of(records.output(array, exact=True), array)
+
+
+def test_metrics_that_the_tool_lacks_are_left_out() -> None:
+    printed = "smsp__inst_executed    Counter   inst  # of warp instructions\n\nsomething else\n"
+    known = known_metrics("ncu", lambda *_, **__: SimpleNamespace(stdout=printed))
+    assert known == {"smsp__inst_executed"}
+    assert chosen_metrics(known) == {"instructions": "smsp__inst_executed.sum"}
+    assert chosen_metrics(set()) == METRICS
+
+
+def _launches(names: list[str]) -> list[tuple[str, dict[str, float]]]:
+    head = ["ID", "Kernel Name", "smsp__inst_executed.sum"]
+    lines = [head, ["", "", "inst"], *([str(at), name, "1,024"] for at, name in enumerate(names))]
+    text = "==PROF== a line\n" + "\n".join(",".join(f'"{cell}"' for cell in line) for line in lines)
+    return parse_counters(text, {"instructions": "smsp__inst_executed.sum"})
+
+
+def test_the_tools_table_is_matched_with_what_was_launched() -> None:
+    specimens = collect()[:2]
+    told: dict[str, Any] = {
+        "provenance": {"device": "a device"},
+        "outputs": {one.name: {"c": {"sha256": "b" * 64, "bits": None}} for one in specimens},
+    }
+    names = [one.launch.kernel.name for one in specimens]
+    record = matched(told, METRICS, specimens, _launches(names))
+    assert [(row.name, row.key) for row in record.rows] == [(one.name, one.key) for one in specimens]
+    assert record.rows[1].counters == {"instructions": 1024}
+    with pytest.raises(LessonError, match="2 kernels were launched and Nsight Compute saw"):
+        matched(told, METRICS, specimens, _launches(names[:1]))
+
+
+def test_recording_without_a_gpu_says_what_is_missing() -> None:
+    if gpu_fault() is None:
+        pytest.skip("there is a GPU")
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewise.hardware"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("No counters can be taken here.")
+
+
+def test_a_lessons_kernel_is_found_without_running_the_lesson(tmp_path: Path) -> None:
+    lesson = tmp_path / "part" / "lesson.py"
+    lesson.parent.mkdir()
+    lesson.write_text(
+        'raise SystemExit\nTEXT = """extern "C" __global__ void f(int* x) { x[0] = N; }"""\n'
+        'ONE = Kernel(TEXT, defines={"N": 3})\n',
+        encoding="utf-8",
+    )
+    found = kernel(tmp_path, "part/lesson", "ONE")
+    assert (found.name, dict(found.defines)) == ("f", {"N": 3})
+    with pytest.raises(LessonError, match='there is no kernel "TWO"'):
+        kernel(tmp_path, "part/lesson", "TWO")
+
+
+def test_no_two_specimens_share_a_name_or_a_key() -> None:
+    specimens = collect()
+    assert len({one.key for one in specimens}) == len({one.name for one in specimens}) == len(specimens)
