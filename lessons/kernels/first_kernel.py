@@ -223,9 +223,9 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
 #
 # Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so the launch takes
 # {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than there are
-# elements. In the integers of C one rounds up by `(n + 255) / 256`; `ceil_div` is the general
-# form.[^ceil] (`publish` hands numbers to the sentences of this page.) The last block is the only
-# one with threads to spare.
+# elements, all of them in the last block. In the integers of C one rounds up by
+# `(n + 255) / 256`; `ceil_div` is the general form.[^ceil] (`publish` hands numbers to the
+# sentences of this page.)
 #
 # [^ceil]: Where the sources differ: the blog post writes `ceil(n, 256.0)` in the launch. `ceil`
 #     takes one argument, so a compiler rejects the line; `ceil(n / 256.0)` is what was meant, and
@@ -304,9 +304,9 @@ check(trampled["with the guard"], 0, rtol=0.0, name="elements changed behind the
 #
 # Each element costs one addition and 12 bytes: 4 from `a`, 4 from `b`, 4 to `c`. NVIDIA states
 # {{ memory.tb_per_s | .2f }} TB/s for the device memory of an H100, and the inputs come from
-# there. The host's link, PCIe 5.0 x16, moves {{ link.gb_per_s | .0f }} GB/s in each direction,
-# {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How long is that for
-# our sizes?
+# there. The host's link, a PCIe 5.0 x16 slot, moves {{ link.gb_per_s | .0f }} GB/s in each
+# direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How long is
+# that for our sizes?
 
 # %%
 from tilewise.models import bound, device, stated

@@ -82,7 +82,7 @@ caption = "Block and thread of each cell of a 4 by 4 field, numbered along x fir
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
-# A volume of 5 by 3 by 2 cells is no multiple of blocks of 2 by 2 by 2. Each axis rounds up by
+# A volume of 5 by 3 by 2 cells does not divide into blocks of 2 by 2 by 2. Each axis rounds up by
 # itself, which gives {{ volume.blocks }} blocks and {{ volume.threads }} threads for
 # {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to
 # 3-D: the hatched threads are those that return at the guard. The panel also names the thread's

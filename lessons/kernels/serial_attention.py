@@ -852,7 +852,7 @@ exercise(
 
 # %% [markdown]
 # Kernel 2 sends $S$ and $P$ out and back, {{ megabytes.S | .1f }} MB each, where all inputs and
-# outputs together are {{ megabytes.others | .1f }} MB, and it reaches
-# {{ attention_three_kernels.kernel_2_three_kernels.n_1024_d_128.share_of_bound | .0% }} of its
-# bound. Which resource a kernel runs out of, and how to tell from its bytes and its operations
-# before it is written, is where the next part begins.
+# outputs together are {{ megabytes.others | .1f }} MB, and its bound is
+# {{ attention_three_kernels.kernel_2_three_kernels.n_1024_d_128.share_of_bound | .0% }} of the
+# time it takes. Which resource a kernel runs out of, and how to tell from its bytes and its
+# operations before it is written, is where the next part begins.
