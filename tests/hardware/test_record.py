@@ -44,7 +44,7 @@ def test_an_edited_or_broken_record_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LessonError, match="cannot be read"):
         records.read(path)
     path.write_text(json.dumps({"checksum": ""}), encoding="utf-8")
-    with pytest.raises(LessonError, match="cannot be read"):
+    with pytest.raises(LessonError, match="edited by hand"):
         records.read(path)
 
 
