@@ -232,7 +232,7 @@ def test_the_same_array_twice_is_one_memory() -> None:
 
 
 def test_an_endless_kernel_stops_and_says_so() -> None:
-    with pytest.raises(HazardError, match="still running after 100000 warp instructions"):
+    with pytest.raises(HazardError, match="still running after 100,000 warp instructions"):
         simulate(
             on_threads("while (atomicAdd(y, 1) >= 0) {}", "int* y"), np.zeros(1, np.int32), max_steps=100_000
         )

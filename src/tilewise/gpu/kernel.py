@@ -230,7 +230,7 @@ class Kernel:
                 shared_bytes=size,
             )
         else:
-            self._simulate(arguments, blocks, threads, size, "raise", None)
+            self._simulate(arguments, blocks, threads, size, "raise", None, None)
 
     def simulate(
         self,
@@ -240,6 +240,7 @@ class Kernel:
         shared_bytes: int = 0,
         hazards: Hazards = "raise",
         trace: Trace | None = None,
+        max_steps: int | None = None,
     ) -> Run:
         """Run on the simulator, whatever this machine has; outputs are written in place.
 
@@ -250,13 +251,15 @@ class Kernel:
             shared_bytes: as for a launch.
             hazards: "raise" stops with `HazardError` and leaves the arrays as they were; "collect" runs on.
             trace: what to record of each access; None keeps counts only.
+            max_steps: warp instructions after which the kernel counts as endless; None takes the
+                simulator's own limit, some ten seconds.
 
         Returns:
             Counts, hazards and accesses.
         """
         arguments = check_arguments(self.name, self.parameters, args)
         blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
-        return self._simulate(arguments, blocks, threads, size, hazards, trace)
+        return self._simulate(arguments, blocks, threads, size, hazards, trace, max_steps)
 
     def standalone(self, case: Case) -> str:
         """A script that runs this kernel on this case with NumPy and bare CuPy, importing nothing of ours."""
@@ -272,6 +275,7 @@ class Kernel:
         shared_bytes: int,
         hazards: Hazards,
         trace: Trace | None,
+        max_steps: int | None,
     ) -> Run:
         from tilewise import simulator
 
@@ -291,6 +295,7 @@ class Kernel:
             hazards=hazards,
             trace=trace,
             options=self.options,
+            max_steps=simulator.MAX_STEPS if max_steps is None else max_steps,
         )
         for one, value, copy in zip(self.parameters, arguments, host, strict=True):
             if one.is_pointer and not one.is_const and is_device_array(value):

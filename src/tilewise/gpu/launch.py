@@ -52,6 +52,7 @@ class Launch:
         hazards: Hazards = "raise",
         trace: Trace | None = None,
         arrays: Mapping[str, Array | Scalar] | None = None,
+        max_steps: int | None = None,
     ) -> Run:
         """Run on the simulator, with values made afresh unless given."""
         made = dict(self.case.make() if arrays is None else arrays)
@@ -62,6 +63,7 @@ class Launch:
             shared_bytes=self.shared_bytes,
             hazards=hazards,
             trace=trace,
+            max_steps=max_steps,
         )
 
     def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:

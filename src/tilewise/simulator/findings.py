@@ -141,7 +141,7 @@ class Describer:
 
     def _steps(self, row: Any) -> str:
         block = self._block(int(row["block"]))
-        return f"{block} is still running after {self.max_steps} warp instructions of the launch"
+        return f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
 
     def _trap(self, row: Any) -> str:
         return f"{self._who(row)} reached a trap"

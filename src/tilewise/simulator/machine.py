@@ -93,6 +93,10 @@ ACCESS = np.dtype(
     ]
     + [("address", np.uint64), ("index", np.int64), ("bits", np.uint64)]
 )
+STOPPED, NO_MEMORY, TOO_MANY_STEPS, PAUSED = 1, 2, 3, 4
+"""What ``tw_run`` returns; 0 is a run to the end."""
+SLICE = 5_000_000
+"""Warp instructions between two looks at Python's signals."""
 _FLAGS = (
     "-O2",
     "-mcpu=native",
@@ -154,6 +158,9 @@ class Launch(ctypes.Structure):
         ("stop_line", ctypes.c_int32),
         ("pad", ctypes.c_int32),
         ("owners", ctypes.c_void_p),
+        ("slice", ctypes.c_int64),
+        ("limit", ctypes.c_int64),
+        ("state", ctypes.c_void_p),
     )
 
 
@@ -238,6 +245,8 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(prepare()))
     library.tw_run.argtypes = [ctypes.POINTER(Launch)]
     library.tw_run.restype = ctypes.c_int
+    library.tw_end.argtypes = [ctypes.POINTER(Launch)]
+    library.tw_end.restype = None
     library.tw_free.argtypes = [ctypes.c_void_p]
     library.tw_free.restype = None
     sizes = [library.tw_layout(which) for which in range(6)]
@@ -257,9 +266,17 @@ def _library() -> ctypes.CDLL:
 
 
 def run(launch: Launch) -> tuple[int, NDArray[np.void]]:
-    """Run a launch; the status and the accesses it traced (dtype ``ACCESS``)."""
+    """Run a launch; the status and the accesses it traced (dtype ``ACCESS``).
+
+    It runs in slices, between which Python sees to its signals: Ctrl-C ends a launch.
+    """
     library = _library()
-    status = library.tw_run(ctypes.byref(launch))
+    launch.slice = SLICE
+    try:
+        while (status := library.tw_run(ctypes.byref(launch))) == PAUSED:
+            pass
+    finally:
+        library.tw_end(ctypes.byref(launch))
     accesses = np.zeros(0, ACCESS)
     if launch.n_accesses:
         size = launch.n_accesses * ACCESS.itemsize

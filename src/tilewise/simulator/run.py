@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from tilewise.outputs import Table
 
-MAX_STEPS = 2_000_000_000
+MAX_STEPS = 150_000_000
+"""Warp instructions after which a launch counts as endless: some ten seconds of this machine."""
 SM_COUNT = 132
 _MAX_HAZARDS = 64
-_STOPPED, _NO_MEMORY, _TOO_MANY_STEPS = 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ def launch(
         sm_count=SM_COUNT,
     )
     status, accesses = machine.run(description)
-    if status == _NO_MEMORY:
+    if status == machine.NO_MEMORY:
         raise LessonError(
             *entry.module.place(1),
             "the simulator has not enough memory for this launch.",
@@ -199,7 +199,7 @@ def launch(
         text,
         watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
     )
-    if status in (_STOPPED, _TOO_MANY_STEPS):
+    if status in (machine.STOPPED, machine.TOO_MANY_STEPS):
         hazard = run.hazards[-1]
         raise HazardError(*entry.module.place(hazard.line), hazard, run)
     memory.write_back()

@@ -22,7 +22,7 @@ enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 
 enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
 enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
 enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY };
-enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3 };
+enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };  // the last three of them also say why a Block stops
 
 typedef struct {
     s32 op, sub, type, type2, flags, pred, line, d[4], a, b, c, e, target, pad;
@@ -69,6 +69,8 @@ typedef struct {
     Access *accesses; s64 n_accesses, cap_accesses, max_trace_steps;
     s32 sm_count; s32 used_clock; s32 stop_line; s32 pad;
     const u8 *owners;             // of each byte of shared memory: its variable's number from 1, 0 between variables
+    s64 slice, limit;             // tw_run returns after `slice` steps, to be called again; the step at which it does or gives up
+    void *state;                  // between calls: the Block that is running
 } Launch;
 
 typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line; u32 read_warps; u32 read_atomic; } Shadow;
@@ -95,9 +97,10 @@ typedef struct {
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
     u8 *local;
-    s32 block, block_x, block_y, block_z;
+    s64 block; s32 block_x, block_y, block_z;
     s32 interval;
-    s32 stop;
+    s32 stop, running;   // running: this block has begun
+    u32 *files; s32 *stacks;
     s32 came[16];        // threads that arrived at a barrier without waiting (bar.arrive)
     u32 came_vc[16][32]; // and what their warps knew
 } Block;
@@ -152,7 +155,7 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     if (L->n_hazards == L->max_hazards) return 0;
     Hazard *h = &L->hazards[L->n_hazards++];
     memset(h, 0, sizeof *h);
-    h->kind = kind; h->line = in->line; h->block = B->block; h->warp = warp; h->lane = lane;
+    h->kind = kind; h->line = in->line; h->block = (s32)B->block; h->warp = warp; h->lane = lane;
     h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->count = 1;
     return h;
 }
@@ -170,7 +173,7 @@ static void trace_access(Block *B, const Ins *in, int warp, int lane, int space,
         if (!grown) return;
         L->accesses = grown; L->cap_accesses = cap;
     }
-    L->accesses[L->n_accesses++] = (Access){(s32)step, B->block, warp, lane, in->line, space, kind, size, buffer,
+    L->accesses[L->n_accesses++] = (Access){(s32)step, (s32)B->block, warp, lane, in->line, space, kind, size, buffer,
                                             B->interval, address, index, bits};
 }
 

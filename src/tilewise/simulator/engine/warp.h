@@ -1,5 +1,14 @@
 // The interpreter: one warp, from where its lanes stand until each has exited or waits at a barrier.
 
+// The slice is over: leave everything as it was before this instruction. Or the kernel has had all the steps that it may take.
+static void out_of_steps(Block *B, int w, const Ins *in, u32 group, u32 mask, s32 pc) {
+    Launch *L = B->L; Warp *W = &B->warps[w]; Count *c = &L->counts[in->line];
+    if (L->steps > L->max_steps) { hazard(B, in, w, __builtin_ctz(group), H_STEPS); B->stop = TOO_MANY_STEPS; return; }
+    L->steps--; W->issued--; c->issued--; c->active_lanes -= (u64)__builtin_popcount(mask);
+    for (; group; group &= group - 1) W->pc[__builtin_ctz(group)] = pc;
+    B->stop = PAUSED;
+}
+
 // Runs a warp until each of its lanes has exited or waits at a barrier.
 static void run_warp(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; const Ins *code = L->code;
@@ -23,7 +32,7 @@ static void run_warp(Block *B, int w) {
             Count *c = &L->counts[in->line];
             c->issued++; c->active_lanes += (u64)__builtin_popcount(mask);
             W->issued++;
-            if (++L->steps > L->max_steps) { L->stop_line = in->line; hazard(B, in, w, __builtin_ctz(group), H_STEPS); B->stop = 2; return; }
+            if (++L->steps > L->limit) { out_of_steps(B, w, in, group, mask, pc); return; }
             int jumped = 0;
             switch ((enum op)in->op) {
             case OP_nop: break;

@@ -1,0 +1,64 @@
+"""Endless kernels and interrupted ones: both end, say so, and leave the arrays alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from _thread import interrupt_main
+
+import numpy as np
+import pytest
+
+from tests.simulator.kernels import on_threads, simulate
+from tilewise import Kernel, case, integers
+from tilewise.simulator import MAX_STEPS, HazardError, machine
+
+ENDLESS = on_threads("while (go[0] > 0)\n  y[i] += 1;", "int* y, volatile int* go")
+
+
+def test_an_endless_kernel_stops_by_itself_and_says_where() -> None:
+    y = np.zeros(32, np.int32)
+    before = time.perf_counter()
+    with pytest.raises(HazardError, match=f"still running after {MAX_STEPS:,} warp instructions") as caught:
+        simulate(ENDLESS, y, np.ones(1, np.int32), max_steps=MAX_STEPS)
+    assert caught.value.hazard.kind == "steps"
+    assert caught.value.hazard.line in (3, 4)
+    assert not y.any()
+    assert time.perf_counter() - before < 60  # about ten on a machine with nothing else to do
+
+
+def test_the_limit_is_the_callers() -> None:
+    kernel = Kernel(ENDLESS)
+    arguments = (np.zeros(32, np.int32), np.ones(1, np.int32))
+    with pytest.raises(HazardError, match="after 1,000 warp instructions") as caught:
+        kernel.simulate(*arguments, grid=1, block=32, max_steps=1000)
+    assert caught.value.run.counts.issued == 1001
+    launch = kernel.on(case(grid=1, block=32, y=integers(32, low=0, high=9), go=np.ones(1, np.int32)))
+    with pytest.raises(HazardError, match="after 2,000 warp instructions"):
+        launch.simulate(max_steps=2000)
+
+
+def test_a_launch_can_be_interrupted() -> None:
+    y = np.zeros(32, np.int32)
+    timer = threading.Timer(0.3, interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        simulate(ENDLESS, y, np.ones(1, np.int32), max_steps=1_000_000_000)
+    timer.join()
+    assert not y.any()
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_slices_change_nothing(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = on_threads(
+        "__shared__ int s[96]; s[threadIdx.x] = x[i]; __syncthreads();\n"
+        "int t = 0; for (int k = 0; k <= (i & 7); ++k) t += s[(threadIdx.x + k * 5) % 96];\n"
+        "if (t & 1) t = __shfl_xor_sync(__activemask(), t, 0);\n__syncwarp(); atomicAdd(&y[i % 7], t);",
+        "const int* x, int* y",
+    )
+    x = np.arange(192, dtype=np.int32) * 7919 % 1000
+    whole, sliced = np.zeros(7, np.int32), np.zeros(7, np.int32)
+    run = simulate(source, x, whole, grid=2, block=96)
+    monkeypatch.setattr(machine, "SLICE", size)
+    assert simulate(source, x, sliced, grid=2, block=96).lines == run.lines
+    assert np.array_equal(whole, sliced)
