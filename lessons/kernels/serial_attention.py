@@ -534,8 +534,12 @@ from tilewise.models import bound, device, stated
 
 def passes(N, d):
     """Passes that one thread makes: in Kernel 1, then in each kernel of Kernel 2."""
-    kernel_2 = {"scores": d, "softmax": 3 * N, "weighted sum": N}
-    return {"one thread": 2 * N * N * d + 3 * N * N, **kernel_2}
+    return {
+        "one thread": 2 * N * N * d + 3 * N * N,
+        "scores": d,
+        "softmax": 3 * N,
+        "weighted sum": N,
+    }
 
 
 def chain_of_kernel_2(N, d):
