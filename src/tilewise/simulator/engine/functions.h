@@ -19,6 +19,35 @@ static f32 f64_to_f32(f64 v, int how) {
     if (how == R_rp) return (f64)r < v ? nextafterf(r, INFINITY) : r;
     return r;
 }
+// A double that stands for the exact sum `v + rest`, |rest| at most half a unit of v: where something is left over its last bit is 1
+// ("rounding to odd"), so that one more rounding, to at most 50 bits, comes out as if there had been only that one.
+static f64 odd(f64 v, f64 rest) {
+    if (rest == 0 || rest != rest || v != v || isinf(v) || (of_f64(v) & 1)) return v;
+    return nextafter(v, rest > 0 ? INFINITY : -INFINITY);
+}
+static f64 odd_sum(f64 x, f64 y) {
+    f64 s = x + y, part = s - x;
+    return odd(s, (x - (s - part)) + (y - part));
+}
+static f64 odd_integer(u64 raw, int negative) {  // of the magnitude `raw`
+    f64 v = (f64)raw, rest = v >= 0x1p64 ? -(f64)(0 - raw) : raw >= (u64)v ? (f64)(raw - (u64)v) : -(f64)((u64)v - raw);
+    v = odd(v, rest);
+    return negative ? -v : v;
+}
+static f32 sum_f32(f32 x, f32 y, int how) {
+    if (how == R_rm && x == -y && of_f32(x) != of_f32(y)) return -0.f;  // what cancels is -0, rounded down
+    return f64_to_f32(odd_sum((f64)x, (f64)y), how);
+}
+static f64 min64(f64 x, f64 y) { return x != x ? y : y != y ? x : x < y ? x : y < x ? y : of_f64(x) >> 63 ? x : y; }
+static f64 max64(f64 x, f64 y) { return x != x ? y : y != y ? x : x > y ? x : y > x ? y : of_f64(x) >> 63 ? y : x; }
+static u16 to_half(f64 v) { return f64_to_half(v); }
+static u16 to_bf16(f64 v) {  // rounds once
+    u64 b = of_f64(v), e = b >> 52 & 2047;
+    if (e < 897) return f32_to_bf16((f32)round_to(v, 7, -126));
+    if (e < 2047) v = as_f64((b + ((1ull << 44) - 1) + (b >> 45 & 1)) & ~((1ull << 45) - 1));
+    return f32_to_bf16((f32)v);
+}
+
 static u64 convert(const Ins *in, u64 raw) {
     int from = in->type2, to = in->type, how = in->sub, ftz = in->flags & FTZ, clip = in->flags & SATURATE;
     if (is_float(from)) {
@@ -29,10 +58,13 @@ static u64 convert(const Ins *in, u64 raw) {
             if (to == T_f64) return of_f64(v);
             if (to == T_f32) return of_f32(flushf(f64_to_f32(v, how), ftz));
             if (to == T_f16) return f64_to_half(v);
-            return f32_to_bf16((f32)v);
+            return to_bf16(v);
         }
-        if (v != v) return to == T_s64 || to == T_u64 ? 0x8000000000000000ull : 0;  // NaN: 0 in 32 bits and below
         int bits = width(to);
+        if (v != v) {  // NaN: 0, unless either side has 64 bits: then the highest bit alone
+            u64 top = 1ull << (bits - 1);
+            return bits < 64 && from != T_f64 ? 0 : is_signed(to) ? 0 - top : top;
+        }
         if (is_signed(to)) {
             f64 most = ldexp(1.0, bits - 1);
             s64 r = v >= most ? (bits == 64 ? INT64_MAX : (1ll << (bits - 1)) - 1) : v < -most ? (bits == 64 ? INT64_MIN : -(1ll << (bits - 1))) : (s64)v;
@@ -52,14 +84,15 @@ static u64 convert(const Ins *in, u64 raw) {
         if (tb == 64) return (u64)v;
         return is_signed(to) ? (u64)(u32)(s32)((s64)((u64)v << (64 - tb)) >> (64 - tb)) : (u64)v & ((1ull << tb) - 1);
     }
-    int wide = from == T_u64;
-    if (to == T_f64) return of_f64(wide ? (f64)(u64)v : (f64)v);
-    if (to == T_f32) {
-        if (how == R_rn || how == R_none) return of_f32(wide ? (f32)(u64)v : (f32)v);
-        return of_f32(f64_to_f32(wide ? (f64)(u64)v : (f64)v, how));
+    const int negative = from != T_u64 && v < 0;
+    f64 exact = bits < 64 ? (f64)v : odd_integer(negative ? 0 - (u64)v : (u64)v, negative);
+    if (to == T_f64) {
+        f64 r = from == T_u64 ? (f64)(u64)v : (f64)v;
+        if (how == R_rz ? fabs(r) > fabs(exact) : how == R_rm ? r > exact : how == R_rp && r < exact) r = nextafter(r, how == R_rz ? 0 : how == R_rm ? -INFINITY : INFINITY);
+        return of_f64(r);
     }
-    if (to == T_f16) return f64_to_half(wide ? (f64)(u64)v : (f64)v);
-    return f32_to_bf16(wide ? (f32)(u64)v : (f32)v);
+    if (to == T_f32) return of_f32(f64_to_f32(exact, how));
+    return to == T_f16 ? f64_to_half(exact) : to_bf16(exact);
 }
 
 static f64 math_function(int id, f64 x, f64 y, f64 z) {
@@ -122,7 +155,5 @@ static f64 math_function(int id, f64 x, f64 y, f64 z) {
 #define J2(T, expr) { AB64; D64; LANES(T x = (T)a[l]; T y = (T)b[l]; d[l] = (u64)(expr)); break; }
 #define HALF2(get, set, expr) { AB32; D32; LANES(f64 x = get((u16)a[l]); f64 y = get((u16)b[l]); d[l] = set(expr)); break; }
 
-static u16 to_half(f64 v) { return f64_to_half(v); }
-static u16 to_bf16(f64 v) { f32 r = (f32)v; return f32_to_bf16(r); }
 static f32 fmin32(f32 x, f32 y) { return x != x ? y : y != y ? x : x < y ? x : y < x ? y : of_f32(x) >> 31 ? x : y; }
 static f32 fmax32(f32 x, f32 y) { return x != x ? y : y != y ? x : x > y ? x : y > x ? y : of_f32(x) >> 31 ? y : x; }
