@@ -35,7 +35,7 @@ static f64 odd_integer(u64 raw, int negative) {  // of the magnitude `raw`
     return negative ? -v : v;
 }
 static f32 sum_f32(f32 x, f32 y, int how) {
-    if (how == R_rm && x == -y && of_f32(x) != of_f32(y)) return -0.f;  // what cancels is -0, rounded down
+    if (how == R_rm && x == -y && of_f32(x) != of_f32(y) && !isinf(x)) return -0.f;  // what cancels is -0, rounded down
     return f64_to_f32(odd_sum((f64)x, (f64)y), how);
 }
 static f64 min64(f64 x, f64 y) { return x != x ? y : y != y ? x : x < y ? x : y < x ? y : of_f64(x) >> 63 ? x : y; }
