@@ -8,7 +8,8 @@ from typing import Any
 import jupytext
 import pytest
 
-from tilewise.lesson import Lesson, parse, read
+from tilewise.errors import LessonError
+from tilewise.lesson import Lesson, decode, parse, read
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL = sorted((ROOT / "lessons").glob("*/*.py"))
@@ -143,3 +144,29 @@ def test_footnotes_links_and_numbers_are_found_where_they_stand() -> None:
     assert [(note.text, note.place.line) for note in prose.note_texts] == [("one", 8)]
     assert [link.text for link in prose.links] == ["c.py#d", "y.py", "w.py"]
     assert [number.text for number in prose.numbers] == ["e.f | ,.1f"]
+
+
+def test_a_symbolic_link_is_a_lesson_of_its_own_name(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.py"
+    elsewhere.write_text("# ---\n# title: One\n# ---\n\n# %%\nx = 1\n")
+    folder = tmp_path / "root" / "lessons" / "part"
+    folder.mkdir(parents=True)
+    (folder / "one.py").symlink_to(elsewhere)
+    found = read(folder / "one.py", tmp_path / "root")
+    assert (found.id, found.path) == ("part/one", "lessons/part/one.py")
+
+
+@pytest.mark.parametrize("name", ["1_one", "one two", "één", "one-two", "one.two"])
+def test_a_file_that_no_import_could_name_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "lessons" / "part" / f"{name}.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("# ---\n# title: One\n# ---\n\n# %%\nx = 1\n")
+    with pytest.raises(LessonError, match=f'lessons/part/{name}.py:1: "{name}" is no name that Python can'):
+        read(file, tmp_path)
+
+
+def test_a_byte_order_mark_and_foreign_line_ends_change_nothing(tmp_path: Path) -> None:
+    text = "# ---\n# title: One\n# ---\n\n# %%\nx = 1\n\n# %% [markdown]\n# Prose.\n"
+    for content in ("\ufeff" + text, text.replace("\n", "\r\n"), text.replace("\n", "\r")):
+        parsed = parse(decode(content.encode(), "one.py"), "one.py", "one")
+        assert parsed == parse(text, "one.py", "one")

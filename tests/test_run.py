@@ -232,3 +232,74 @@ def test_a_warm_runner_is_quick(project: Any) -> None:
         assert runner.run(lesson).executed
         times.append(time.perf_counter() - start)
     assert min(times) < 0.06
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "said"),
+    [
+        (
+            "x = 1\n1 / 0\n",
+            "import broken",
+            "ZeroDivisionError: division by zero, in lessons/part/broken.py:2",
+        ),
+        ("x = 1\nif:\n", "import broken", "SyntaxError: invalid syntax, in lessons/part/broken.py:2"),
+        (
+            "def go():\n    return {}['k']\n",
+            "import broken\n\nbroken.go()",
+            "KeyError: 'k', in lessons/part/broken.py:2",
+        ),
+    ],
+    ids=["while it loads", "in its syntax", "in its function"],
+)
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_fault_in_a_module_of_the_project_is_said_with_its_line(
+    project: Any, warm: bool, module: str, code: str, said: str
+) -> None:
+    project.write("lessons/part/broken.py", module)
+    lesson = project.lesson(f"# %%\n{code}\n")
+    last = len(lesson.text.rstrip("\n").split("\n"))
+    with pytest.raises(LessonError) as caught:
+        project.run(lesson, warm=warm)
+    assert str(caught.value) == f"lessons/part/one.py:{last}: {said}"
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_what_a_lesson_does_to_its_process_does_no_harm(project: Any, warm: bool) -> None:
+    project.write("lessons/part/speaking.py", "print('loaded')\n")
+    lesson = project.lesson(
+        "# %%\nimport os, socket, sys, threading, time\n\nimport speaking\n\n"
+        "os.chdir('/')\nsys.path[:] = []\nsys.stdout.write('no line end')\nprint('err', file=sys.stderr)\n\n"
+        "# %%\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nsocket.socket().close()\n"
+        "if os.fork() == 0:\n    print('never seen')\nelse:\n    os.wait()\n    print('parent')\n\n"
+        "# %%\nprint('\\ud800')\n"
+    )
+    assert texts(project.run(lesson, warm=warm)) == [["loaded\nno line end"], ["parent"], ["?"]]
+
+
+def test_two_runs_of_a_lesson_are_equal_bytes(project: Any) -> None:
+    from tilewise.course import Course
+    from tilewise.page import render
+
+    lesson = project.lesson(
+        "# %%\nimport random\n\nimport numpy as np\n\nfrom tilewise import Kernel, publish\n\n"
+        "print({'a', 'b', 'c'}, hash('x'), random.random(), np.random.rand())\n"
+        "publish(**{name: 1 for name in {'x', 'y', 'z'}})\n"
+    )
+    made = []
+    for warm in (False, True):
+        for kept in (project.root / ".cache").glob("runs/*"):
+            kept.unlink()
+        run = project.run(lesson, warm=warm)
+        assert run.executed
+        made.append(render(lesson, run, Course.of([lesson])))
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_line_that_names_the_backend_reaches_no_page(project: Any, warm: bool) -> None:
+    lesson = project.lesson(
+        "# %%\nimport numpy as np\n\nfrom tilewise import Kernel\n\n"
+        'SET = Kernel(r"""\nextern "C" __global__ void set(int* out) { out[threadIdx.x] = 1; }\n""")\n'
+        "out = np.zeros(4, np.int32)\nSET(out, grid=1, block=4)\nprint(out)\n"
+    )
+    assert texts(project.run(lesson, warm=warm)) == [["[1 1 1 1]"]]

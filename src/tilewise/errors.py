@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+LONGEST_LINE = 300
+"""Characters of a message, and of a repair, that anyone reads."""
+
 
 class LessonError(Exception):
     """A fault in a lesson, a record or the navigation, for its author.
@@ -68,8 +71,14 @@ def raise_all(errors: Sequence[LessonError]) -> None:
 
 
 def one_line(text: str) -> str:
-    """``text`` with every run of white space, line ends included, as one space."""
-    return " ".join(text.split())
+    """``text`` as one line for a terminal: white space as one space, no control characters, not endless."""
+    start = text[: 8 * LONGEST_LINE]
+    line = " ".join("".join(sign if sign.isprintable() else _seen(sign) for sign in start).split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rstrip()} …"
+
+
+def _seen(sign: str) -> str:
+    return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
 def nearest(name: str, names: Iterable[str], at_most: int = 3) -> str:

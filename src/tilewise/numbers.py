@@ -6,6 +6,7 @@ quotation. A path is a dotted look-up and nothing is evaluated, so an edit of pr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -19,6 +20,11 @@ from tilewise.outputs.table import number
 
 DEVICES = "devices"
 """The first name of a path into the device table: ``devices.h100_sxm.memory_gb_per_s``."""
+
+
+_ENDLESS = re.compile(r"\d{3}")
+"""A width or a precision of three digits fills the page."""
+_NAME = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Records:
             LessonError: a record cannot be believed.
         """
         wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
-        found = {name: self._values(name) for name in wanted}
+        found = {name: self._values(name) for name in wanted if _NAME.fullmatch(name)}
         return {name: values for name, values in found.items() if values is not None}
 
     def _values(self, name: str) -> Mapping[str, Any] | None:
@@ -123,8 +129,10 @@ def _formatted(value: Any, form: str, mention: Mention, lesson: Lesson) -> str:
     if form == "us" and isinstance(value, int | float):
         return _time(float(value))
     try:
+        if _ENDLESS.search(form):
+            raise ValueError
         return format(value, form)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise LessonError(
             lesson.path,
             mention.place.line,

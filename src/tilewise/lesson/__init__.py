@@ -7,12 +7,15 @@ lessons fit together is the course's business; running and rendering are ``tilew
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tilewise.errors import LessonError
 from tilewise.lesson.header import parse_header
 from tilewise.lesson.model import Cell, Header, Lesson
 from tilewise.lesson.percent import check_tabs, parse_cells
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 __all__ = ["Cell", "Header", "Lesson", "decode", "parse", "read"]
 
@@ -34,6 +37,9 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
     if not text.strip():
         repair = "Write its header and a first cell, or take it out of the navigation."
         raise LessonError(path, 1, "the lesson is empty.", repair)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise LessonError(path, line, "the line holds a NUL byte.", "Delete it.")
     lines = text.split("\n")
     header, skip = parse_header(lines, path)
     cells = parse_cells(lines, skip, path)
@@ -68,9 +74,13 @@ def read(file: Path, root: Path) -> Lesson:
         root: the project's root; messages name the file relative to it.
 
     Raises:
-        LessonError: as ``decode`` and ``parse``.
+        LessonError: as ``decode`` and ``parse``; or a lesson of this file's name cannot be imported.
         OSError: the file cannot be read.
     """
-    path = file.resolve().relative_to(root.resolve()).as_posix()
+    # The file's own name counts, wherever a symbolic link leads.
+    path = (file.parent.resolve() / file.name).relative_to(root.resolve()).as_posix()
     lesson_id = path.removeprefix("lessons/").removesuffix(".py")
+    if wrong := next((name for name in lesson_id.split("/") if not _NAME.fullmatch(name)), None):
+        message = f'"{wrong}" is no name that Python can import.'
+        raise LessonError(path, 1, message, "Name it with letters, digits and _, a letter first.")
     return parse(decode(file.read_bytes(), path), path, lesson_id)

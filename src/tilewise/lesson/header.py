@@ -10,10 +10,11 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
-from tilewise.errors import LessonError, nearest
+from tilewise.errors import LessonError, all_of, nearest
 from tilewise.lesson.model import Header
 
 _KEYS = ("title", "needs", "summary", "description", "date", "author", "tags", "draft")
+_NO_TITLE = ("\n", "<", ">", "`", "*", "[", "]", "{", "}", "$", "\\", "|")
 _EXAMPLE = "Begin the file with # ---, # title: ..., # needs: [...], # summary: ..., # ---."
 
 
@@ -54,10 +55,18 @@ def _mapping(text: str, path: str) -> dict[str, tuple[Any, int]]:
             raise LessonError(path, 2, "the header holds no keys.", _EXAMPLE)
         found: dict[str, tuple[Any, int]] = {}
         for key_node, value_node in node.value:
-            key, line = str(key_node.value), key_node.start_mark.line + 2
+            line = key_node.start_mark.line + 2
+            if not isinstance(key_node, yaml.ScalarNode):
+                message = "a key of the header is a list or a mapping."
+                raise LessonError(path, line, message, f"Keys are {all_of(_KEYS)}.")
+            key = str(key_node.value)
             if key in found:
                 raise LessonError(path, line, f'the header has "{key}" twice.', "Keep one.")
-            found[key] = (loader.construct_object(value_node, deep=True), line)
+            try:
+                found[key] = (loader.construct_object(value_node, deep=True), line)
+            except ValueError as error:  # a day or a number that YAML reads and Python refuses
+                repair = "Put it in double quotes if it is a text."
+                raise LessonError(path, line, f'"{key}" cannot be read: {error}.', repair) from None
         return found
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -90,8 +99,13 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
     for key in ("title", "summary", "description", "author"):
         if key in values and not isinstance(values[key], str):
             raise wrong(key, "a text", '"..."')
-    if not str(values.get("title", "")).strip():
+    title = values.get("title", "").strip()
+    if not title:
         raise LessonError(path, lines.get("title", 1), "the header has no title.", "Add title: ...")
+    if sign := next((sign for sign in _NO_TITLE if sign in title), ""):
+        what = "more than one line" if sign == "\n" else f"the sign {sign}"
+        repair = "A title is plain text: word it without."
+        raise LessonError(path, lines["title"], f"the title has {what}.", repair)
     for key in ("needs", "tags"):
         entries = values.get(key, [])
         if not (isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)):
@@ -106,7 +120,7 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
     if not isinstance(date, str):
         raise wrong("date", "a day", "2026-11-21")
     return Header(
-        title=values["title"].strip(),
+        title=title,
         needs=tuple(values.get("needs", [])),
         summary=values.get("summary", "").strip(),
         description=values.get("description", "").strip(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -61,25 +62,42 @@ def _fault(source: str) -> bool:
     if not source.strip():
         return False
     try:
-        compile(source, "<cell>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
+        _compile(source, "<cell>")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     return False
 
 
+def _compile(source: str, path: str) -> ast.Module:
+    """The tree of a source that compiles without a warning.
+
+    Raises:
+        SyntaxError: it does not; Python's warnings, as of an unknown escape in a string, count too.
+        ValueError, RecursionError, MemoryError: it is no text, or nested too deeply.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SyntaxWarning)
+        warnings.simplefilter("error", DeprecationWarning)
+        tree = ast.parse(source, filename=path)
+        compile(source, path, "exec", dont_inherit=True)
+    return tree
+
+
 def _tree(lines: Sequence[str], path: str) -> ast.Module:
     try:
-        tree = ast.parse("\n".join(lines), filename=path)
-        compile(tree, path, "exec", dont_inherit=True)
-        return tree
+        return _compile("\n".join(lines), path)
     except SyntaxError as error:
         line = error.lineno or 1
         _check_prose(lines, line, path)
         shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        shown = shown if len(shown) <= 80 else f"{shown[:80]} …"
         repair = f"It reads: {shown}" if shown else ""
         raise LessonError(path, line, f"the code is no valid Python: {error.msg}.", repair) from None
-    except ValueError as error:
-        raise LessonError(path, 1, f"the file is no text: {error}.", "Save it as UTF-8 text.") from None
+    except (ValueError, RecursionError, MemoryError):
+        sources = [(at, line) for at, line in enumerate(lines, start=1) if not line.startswith("#")]
+        at = max(sources, key=lambda entry: len(entry[1]))[0] if sources else 1
+        message = "the code is nested too deeply for Python; this is its longest line."
+        raise LessonError(path, at, message, "Write it in several statements.") from None
 
 
 def _check_prose(lines: Sequence[str], line: int, path: str) -> None:

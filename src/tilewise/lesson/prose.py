@@ -44,6 +44,7 @@ _BLOCK = re.compile(r"[ \t]*\?\?\?\+?[ \t]+definition\b")
 _DEFINITION = re.compile(_BLOCK.pattern + r'[ \t]*"(?P<title>[^"]*)"[ \t]*$')
 _WORD = re.compile(r"[^\W_]+")
 _FILLER = "\0"
+_NO_NAME = frozenset("<>{}[]`*$\\")
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,11 @@ def _definition(names: tuple[str, ...], body: str, place: Place, path: str) -> D
     if not names or not all(names):
         repair = 'Write ??? definition "Term | other form".'
         raise LessonError(path, place.line, "the definition has no title, or an empty alias.", repair)
+    for name in names:
+        sign = next((sign for sign in name if sign in _NO_NAME), "")
+        if sign or not _WORD.search(name):
+            message = f'the term "{name}" has {f"the sign {sign}" if sign else "no letter"}.'
+            raise LessonError(path, place.line, message, "A term is plain words.")
     if not body:
         repair = "Write it below, indented by four spaces."
         raise LessonError(path, place.line, f'the definition of "{names[0]}" is empty.', repair)

@@ -10,11 +10,12 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from html import escape
 from typing import Any, ClassVar
 
 from tilewise.outputs.base import Context, Output, sink
 from tilewise.outputs.kernel import folded, from_kernel
-from tilewise.outputs.kinds import fence
+from tilewise.outputs.kinds import attribute, fence
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ExerciseOutput(Output):
                 folded(title, "answer", "\n\n".join(part for part in (self.explanation, code) if part))
             )
         inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
-        title = self.title.replace('"', "”")
+        title = escape(attribute(self.title), quote=False)
         return f'!!! exercise "{title}"\n\n{inside}'
 
 
@@ -93,8 +94,12 @@ def exercise(
 
     Raises:
         AssertionError: the answer fails, or a wrong one passes.
+        TypeError: a text is none, or the answer is neither a function nor a ``Kernel``.
         ValueError: there is an answer without tests, or tests without an answer.
     """
+    for name, text in (("title", title), ("task", task), ("hint", hint), ("explanation", explanation)):
+        if not isinstance(text, str) and not (text is None and name in ("hint", "explanation")):
+            raise TypeError(f"exercise(): {name} must be a text, and is {type(text).__name__}")
     if (answer is None) != (tests is None):
         missing = "tests" if tests is None else "an answer"
         raise ValueError(f'exercise "{title}" has no {missing}; give it both or neither')
@@ -135,4 +140,6 @@ def _source(what: Any) -> tuple[str, str]:
         return "", "python"
     if callable(what) and hasattr(what, "__code__"):
         return textwrap.dedent(inspect.getsource(what)).rstrip(), "python"
+    if not hasattr(what, "source"):
+        raise TypeError(f"exercise(): an answer is a function or a Kernel, and this is {type(what).__name__}")
     return from_kernel(what).source.strip("\n"), "cuda"

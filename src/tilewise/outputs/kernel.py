@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from html import escape
 from typing import Any, ClassVar
 
 from tilewise.outputs.base import Context, Output
@@ -139,7 +140,7 @@ def folded(title: str, kind: str, body: str, opened: bool = False) -> str:
         opened: open from the start.
     """
     inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
-    return f'???{"+" if opened else ""} {kind} "{attribute(title)}"\n\n{inside}'
+    return f'???{"+" if opened else ""} {kind} "{escape(attribute(title), quote=False)}"\n\n{inside}'
 
 
 def from_kernel(kernel: Any) -> KernelOutput:

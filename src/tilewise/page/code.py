@@ -60,7 +60,7 @@ def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
     for at, (title, body) in enumerate(cells):
         opening = "===!" if fresh and at == 0 else "==="
         inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
-        tabs.append(f'{opening} "{attribute(title)}"\n\n{inside}')
+        tabs.append(f'{opening} "{escape(attribute(title), quote=False)}"\n\n{inside}')
     return "\n\n".join(tabs)
 
 

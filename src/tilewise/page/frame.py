@@ -27,7 +27,7 @@ def front_matter(lesson: Lesson) -> str:
     header = lesson.header
     values: dict[str, object] = {"title": header.title}
     if description := header.description or header.summary:
-        values["description"] = description
+        values["description"] = escape(" ".join(description.split()))  # templates do not escape it
     if header.tags:
         values["tags"] = list(header.tags)
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]

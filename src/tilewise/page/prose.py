@@ -22,6 +22,7 @@ from tilewise.terms import Term, Use
 
 Edit = tuple[int, int, str]
 _ESCAPED = re.compile(r"\\(?=[^\W\d_])")
+_MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
 _TITLE_LINE = re.compile(r'(?P<head>\s*\?\?\?\+?\s+definition\s*)"[^"]*"')
 
 
@@ -127,11 +128,16 @@ def rewritten_link(
     return f"{written[:at]}{new}{written[at + len(target) :]}"
 
 
+def _literal(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split()), quote=False))
+
+
 def _number(quoted: Quoted, stale: Collection[str]) -> str:
     is_stale = quoted.path.split(".")[0] in stale
     mark = " tw-stale" if is_stale else ""
     source = f"{quoted.source}; no longer current" if is_stale else quoted.source
     return (
         f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" title="{escape(source)}">'
-        f"{escape(quoted.text, quote=False)}</span>"
+        f"{_literal(quoted.text)}</span>"
     )

@@ -12,11 +12,12 @@ import json
 import linecache
 import os
 import random
+import re
 import signal
 import sys
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import FileFinder, SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +31,7 @@ from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
 
 LARGEST_OUTPUT = 4_000_000
 """Bytes of one table or figure."""
+_ADDRESS = re.compile(r"<[^<>\n]{1,200} at 0x[0-9a-f]{6,16}>")
 Send = Callable[[Mapping[str, Any]], None]
 
 
@@ -168,6 +170,7 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
             with told(job, cell):
                 _run_cell(job, cell, names, collecting)
             collecting.flush()
+            _check_repeatable(job, cell, collecting.outputs)
             new = {name: value for name, value in names.items() if before.get(name, names) is not value}
             if cell.tab:
                 _export(job, cell, new, module.__dict__, exported)
@@ -193,10 +196,25 @@ def _run_cell(job: Job, cell: CodeCell, names: dict[str, Any], collecting: _Sink
         collecting.add(output)
 
 
+def _check_repeatable(job: Job, cell: CodeCell, outputs: Sequence[Output]) -> None:
+    """Refuse what is another text in every run: the address in Python's own name of an object."""
+    for output in outputs:
+        found = _ADDRESS.search(output.content) if isinstance(output, Text) else None
+        if found is not None:
+            name = re.sub(r"0x[0-9a-f]+", "0x…", found[0])
+            message = f"the cell prints {name}, an address that is another one in every run."
+            raise LessonError(job.path, cell.line, message, "Print what a reader should see of it.")
+
+
 def _encoded(job: Job, cell: CodeCell, output: Output) -> dict[str, Any]:
     """An output as JSON; one that no reader's browser should load is the lesson's fault."""
-    encoded = encode(output)
-    size = len(json.dumps(encoded))
+    with told(job, cell):
+        if type(output).__module__.split(".")[0] != PACKAGE.name:
+            raise TypeError(
+                f"{type(output).__name__} is an output of the lesson's own; show a Table or print it"
+            )
+        encoded = encode(output)
+        size = len(json.dumps(encoded))
     if size > LARGEST_OUTPUT:
         limit = f"{LARGEST_OUTPUT // 10**6} MB"
         message = f"a {output.kind} of this cell takes {size / 1e6:.0f} MB; a page takes up to {limit}."
@@ -281,10 +299,14 @@ def run_job(job: Job, descriptor: int) -> None:
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
 
+    own, dumps, getpid, write, leave = os.getpid(), json.dumps, os.getpid, os.write, os._exit
+
     def send(message: Mapping[str, Any]) -> None:
-        line = json.dumps(message, ensure_ascii=False).encode() + b"\n"
+        if getpid() != own:
+            leave(0)  # a fork that the lesson made and did not end
+        line = dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
         while line:
-            line = line[os.write(descriptor, line) :]
+            line = line[write(descriptor, line) :]
 
     try:
         execute(job, send)

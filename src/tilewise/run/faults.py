@@ -51,7 +51,8 @@ def told(job: Job, cell: CodeCell) -> Iterator[None]:
         raise LessonError(job.path, _line(job, cell), message, repair) from None
     except BaseException as error:
         details = str(getattr(error, "details", "") or "")
-        raise LessonError(job.path, _line(job, cell), _said(job, cell, error), "", details) from None
+        said = _said(job, cell, error) + _elsewhere(job, error)
+        raise LessonError(job.path, _line(job, cell), said, "", details) from None
 
 
 def _line(job: Job, cell: CodeCell) -> int:
@@ -64,8 +65,13 @@ def _line(job: Job, cell: CodeCell) -> int:
 
 
 def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
-    text = str(error).strip().replace(job.root + os.sep, "")
     kind = type(error)
+    try:
+        text = str(error).strip().replace(job.root + os.sep, "")
+    except Exception as fault:  # an exception's own text may be at fault
+        text = f"its text cannot be shown, {type(fault).__name__}"
+    if isinstance(error, SyntaxError):
+        text = str(error.msg)
     if isinstance(error, ImportError):
         text = re.sub(r" \([^()]*\)$", "", text)  # where Python found the module that lacks the name
     if kind is AssertionError and not text:
@@ -76,6 +82,22 @@ def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
     if kind in (ValueError, TypeError) and _is_ours(error):
         return text
     return f"{kind.__name__}: {text}" if text else kind.__name__
+
+
+def _elsewhere(job: Job, error: BaseException) -> str:
+    """Where in a module of the project it happened, if not in the lesson: ``, in lessons/part/code.py:3``."""
+    frames = traceback.walk_tb(error.__traceback__)
+    places = [(frame.f_code.co_filename, line) for frame, line in frames]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno or 1))
+    home = job.root + os.sep
+    for path, line in reversed(places):
+        own = path.removeprefix(home)
+        if own == job.path:
+            return ""
+        if path.startswith(home) and "site-packages" not in path and not path.startswith(str(PACKAGE)):
+            return f", in {own}:{line}"
+    return ""
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -113,7 +113,10 @@ class _Progress:
         elif "crash" in message:
             raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{message['crash']}")
         elif "result" in message:
-            return Result.from_dict(message["result"])
+            try:
+                return Result.from_dict(message["result"])
+            except (KeyError, TypeError, ValueError, AttributeError):
+                raise self.garbled() from None
         return None
 
     def died(self, status: int) -> LessonError:
@@ -123,6 +126,11 @@ class _Progress:
         return LessonError(
             self._job.path, self._line, message, "Raise an exception instead of leaving Python."
         )
+
+    def garbled(self) -> LessonError:
+        """The fault of a child that wrote into the pipe of its messages."""
+        message = "the lesson wrote to a file descriptor that is not its own, in this cell or before."
+        return LessonError(self._job.path, self._line, message, "Write to files that it has opened.")
 
     def too_long(self) -> LessonError:
         """The fault of a child that does not even stop when its time is up."""
@@ -158,7 +166,10 @@ def _messages(reading: int, job: Job, last: _Progress) -> Iterator[dict[str, Any
                 *lines, rest = pending.split(b"\n")
                 pending = bytearray(rest)
                 for line in lines:
-                    yield json.loads(line)
+                    try:
+                        yield json.loads(line)
+                    except ValueError:
+                        raise last.garbled() from None
 
 
 class Server:
