@@ -28,7 +28,7 @@ def groups(root: Path | None = None) -> Mapping[str, tuple[Specimen, ...]]:
         root: the folder ``lessons``; that of the project where not given.
     """
     return {
-        "Kernels of the lessons": lessons.specimens(root or lesson_root()),
+        "Kernels of the lessons": lessons.specimens(root or _lessons()),
         "Global memory": global_memory.SPECIMENS,
         "Shared memory": shared_memory.SPECIMENS,
         "Wide shared loads": wide_shared.SPECIMENS,
@@ -50,3 +50,9 @@ def collect(root: Path | None = None) -> tuple[Specimen, ...]:
     if twice:
         raise ValueError(f"several specimens are called {', '.join(twice)}. Rename all but one.")
     return tuple(found)
+
+
+def _lessons() -> Path:
+    """The lessons beside these sources, else those of the folder that this runs in."""
+    beside = Path(__file__).parents[3] / "lessons"
+    return beside if beside.is_dir() else lesson_root()

@@ -109,6 +109,8 @@ class Compared:
     """What the device counted."""
     rows: tuple[ComparedRow, ...]
     """In the order of the specimens."""
+    stale: tuple[Specimen, ...] = ()
+    """Specimens that have changed since they were counted, where these were to be kept apart."""
 
 
 def compare_all(folder: Path = FOLDER, root: Path | None = None) -> tuple[Compared, ...]:
@@ -117,19 +119,33 @@ def compare_all(folder: Path = FOLDER, root: Path | None = None) -> tuple[Compar
     return tuple(compare(record, found) for record in recorded(folder))
 
 
-def compare(record: CountsRecord, found: Mapping[str, Sequence[Specimen]]) -> Compared:
+def compare(
+    record: CountsRecord, found: Mapping[str, Sequence[Specimen]], keep_stale: bool = False
+) -> Compared:
     """Run every specimen on the simulator and hold it against a record.
+
+    Args:
+        record: what a device counted.
+        found: specimens by the title of their group.
+        keep_stale: put specimens without a current row aside instead of raising.
 
     Raises:
         LessonError: a specimen was not counted, or has changed since.
         HazardError: a specimen has a hazard.
     """
-    rows = [
-        compare_one(specimen, group, current_row(record, specimen))
-        for group, specimens in found.items()
-        for specimen in specimens
-    ]
-    return Compared(record, tuple(rows))
+    rows: list[ComparedRow] = []
+    stale: list[Specimen] = []
+    for group, specimens in found.items():
+        for specimen in specimens:
+            try:
+                row = current_row(record, specimen)
+            except LessonError:
+                if not keep_stale:
+                    raise
+                stale.append(specimen)
+            else:
+                rows.append(compare_one(specimen, group, row))
+    return Compared(record, tuple(rows), tuple(stale))
 
 
 def current_row(record: CountsRecord, specimen: Specimen) -> Row:

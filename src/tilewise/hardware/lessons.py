@@ -7,7 +7,7 @@ name is assigned, so a changed kernel changes the specimen's key.
 from __future__ import annotations
 
 import ast
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ def specimens(root: Path) -> tuple[Specimen, ...]:
 
 def kernel(root: Path, lesson: str, variable: str) -> Kernel:
     """A lesson's kernel by the name of its variable."""
-    arguments = _kernels(root / f"{lesson}.py").get(variable)
+    file = root / f"{lesson}.py"
+    arguments = _kernels(file, file.stat().st_mtime_ns).get(variable)
     if arguments is None:
         raise LessonError(
             f"lessons/{lesson}.py",
@@ -46,8 +47,8 @@ def kernel(root: Path, lesson: str, variable: str) -> Kernel:
     return Kernel(**arguments)
 
 
-@cache
-def _kernels(file: Path) -> dict[str, dict[str, Any]]:
+@lru_cache(maxsize=64)
+def _kernels(file: Path, _stamp: int) -> dict[str, dict[str, Any]]:
     """The arguments of every ``NAME = Kernel(...)`` of a file; of several with one name the first."""
     found: dict[str, dict[str, Any]] = {}
     texts: dict[str, Any] = {}

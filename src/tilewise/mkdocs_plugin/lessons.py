@@ -21,7 +21,7 @@ from tilewise.page import Layout, Page, course_map, glossary, render
 from tilewise.run import LessonRun, Runner
 
 LAYOUT = Layout()
-_PLACEHOLDER = re.compile(r"\{\{\s*course\.(\w+)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{\s*(course|hardware)\.(\w+)\s*\}\}")
 _FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
 _AT_ONCE = 2
 """How many lessons run side by side; more would only make a slow one miss its time limit."""
@@ -39,7 +39,7 @@ class Shelf:
     """The lessons whose cells were executed just now."""
 
     def fill(self, markdown: str, path: str, text: str) -> str:
-        """Put the course's fragments in place of ``{{ course.map }}`` and the like, outside fences.
+        """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
 
         Args:
             markdown: a page of docs/, without its header.
@@ -59,11 +59,13 @@ class Shelf:
             line = text.count(
                 "\n", 0, text.find(markdown[: match.end()].strip()) + len(markdown[: match.end()].strip())
             )
-            return self._fragment(match[1], path, line + 1)
+            return self._fragment(match[1], match[2], path, line + 1)
 
         return _PLACEHOLDER.sub(replace, markdown)
 
-    def _fragment(self, name: str, path: str, line: int) -> str:
+    def _fragment(self, family: str, name: str, path: str, line: int) -> str:
+        if family == "hardware":
+            return _hardware(name, path, line)
         if name == "map":
             return course_map(self.course, layout=LAYOUT)
         if name == "glossary":
@@ -196,6 +198,16 @@ class Lessons:
             for lesson, result in zip(lessons, results, strict=True)
             if isinstance(result, LessonRun)
         }
+
+
+def _hardware(name: str, path: str, line: int) -> str:
+    """A part of the comparison of the simulator with a GPU's counters."""
+    from tilewise.hardware import page
+
+    if name in page.FRAGMENTS:
+        return page.fragment(name)
+    have = ", ".join(page.FRAGMENTS)
+    raise LessonError(path, line, f'there is no "hardware.{name}".', f"There is {have}.")
 
 
 def _hash(*parts: str) -> str:

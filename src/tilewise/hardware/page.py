@@ -1,0 +1,161 @@
+"""What the page "What the simulator counts" shows: numbers, tables and reasons, computed when it is built.
+
+In: the records and this machine's simulator. Out: Markdown by name, for ``{{ hardware.table }}`` and
+the like. No number of that page is typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewise.hardware.collection import groups
+from tilewise.hardware.comparison import COUNTS, Compared, ComparedRow, Pair, compare
+from tilewise.hardware.differences import Reason
+from tilewise.hardware.record import FOLDER, recorded
+from tilewise.outputs import Cell, Column, Table
+
+
+def fragment(name: str, root: Path | None = None) -> str:
+    """A part of the page.
+
+    Args:
+        name: one of ``FRAGMENTS``.
+        root: the folder ``lessons``; that of the project where not given.
+
+    Raises:
+        KeyError: there is no such part.
+    """
+    make = FRAGMENTS[name]
+    return make(current(root))
+
+
+def current(root: Path | None = None) -> Compared:
+    """The comparison with the first device, made again only when a kernel or the record has changed."""
+    keys = tuple(one.key for group in groups(root).values() for one in group)
+    stamps = tuple(path.stat().st_mtime_ns for path in sorted(FOLDER.glob("*.json")))
+    return _made(keys, stamps, root)
+
+
+@lru_cache(maxsize=1)
+def _made(_keys: tuple[str, ...], _stamps: tuple[int, ...], root: Path | None) -> Compared:
+    return compare(recorded()[0], groups(root), keep_stale=True)
+
+
+def _device(compared: Compared) -> str:
+    made = compared.record.provenance
+    versions = made["versions"]
+    return (
+        f"{made['device']} (driver {made['driver']}, NVRTC {versions['nvrtc']}, CuPy {versions['cupy']}, "
+        f"Nsight Compute {versions['ncu']}, {made['date']})"
+    )
+
+
+def _pairs(compared: Compared) -> list[Pair]:
+    return [pair for row in compared.rows for pair in row.counts.values()]
+
+
+def _equal(compared: Compared) -> str:
+    return f"{sum(not pair.residual for pair in _pairs(compared)):,}"
+
+
+def _counts(compared: Compared) -> str:
+    return f"{len(_pairs(compared)):,}"
+
+
+def _kernels(compared: Compared) -> str:
+    return f"{len(compared.rows):,}"
+
+
+def _same_bits(compared: Compared) -> str:
+    return str(sum(row.specimen.exact for row in compared.rows))
+
+
+def _bounded(compared: Compared) -> str:
+    rows = [
+        [row.specimen.name, row.specimen.idea, name, distance.largest, row.specimen.rtol, row.specimen.atol]
+        for row in compared.rows
+        if not row.specimen.exact
+        for name, distance in row.outputs.items()
+        if not distance.same_bits
+    ]
+    columns = ["kernel", "what it does", "output", "largest difference", "allowed, relative", "and absolute"]
+    return _html(columns, rows, "Outputs that need not have the same bits.")
+
+
+def _table(compared: Compared) -> str:
+    parts = []
+    for group in dict.fromkeys(row.group for row in compared.rows):
+        rows = [row for row in compared.rows if row.group == group]
+        names = [name for name in COUNTS if any(name in row.counts for row in rows)]
+        columns = [Column("kernel"), Column("what it does"), *(Column(name, align="right") for name in names)]
+        body = [[row.specimen.name, row.specimen.idea, *(_cell(row, name) for name in names)] for row in rows]
+        caption = "One number where both agree, else the simulator's, an arrow, and the hardware's."
+        parts.append(f"### {group}\n\n{_html(columns, body, caption)}")
+    stale = [f'"{specimen.name}"' for specimen in compared.stale]
+    if stale:
+        parts.append(f"Changed since they were counted, and to be counted again: {', '.join(stale)}.")
+    return "\n\n".join(parts)
+
+
+def _cell(row: ComparedRow, name: str) -> Cell | str | int:
+    pair = row.counts.get(name)
+    if pair is None:
+        return ""
+    if not pair.residual:
+        return Cell(pair.counted)
+    why = pair.reason.title if pair.reason else "not explained"
+    title = f"simulator {pair.simulated:,}, hardware {pair.counted:,}: {why}"
+    return Cell(f"{pair.simulated:,} → {pair.counted:,}", title, mark="hazard")
+
+
+def _differences(compared: Compared) -> str:
+    by_reason: dict[Reason, list[list[Any]]] = {}
+    for row in compared.rows:
+        for name, pair in row.counts.items():
+            if pair.residual and pair.reason:
+                both = [pair.simulated, pair.counted, f"{pair.residual:+,}"]
+                by_reason.setdefault(pair.reason, []).append([row.specimen.name, name, *both])
+    columns = [
+        Column("kernel"),
+        Column("count"),
+        Column("simulator"),
+        Column("hardware"),
+        Column("residual", align="right"),
+    ]
+    return "\n\n".join(
+        f"### {reason.title.capitalize()}\n\n{reason.text}\n\n{_html(columns, rows)}"
+        for reason, rows in by_reason.items()
+    )
+
+
+def _instructions(compared: Compared) -> str:
+    """How many machine instructions stand for one of PTX: the range over all kernels."""
+    ratios = sorted(row.instructions.counted / row.instructions.simulated for row in compared.rows)
+    return f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+
+
+def _metrics(compared: Compared) -> str:
+    rows = [[name.replace("_", " "), metric] for name, metric in compared.record.metrics.items()]
+    return _html(["counter", "Nsight Compute's name"], rows)
+
+
+def _html(columns: Iterable[str | Column], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    return Table(columns, rows, caption or None).html()
+
+
+FRAGMENTS: Mapping[str, Callable[[Compared], str]] = {
+    "device": _device,
+    "kernels": _kernels,
+    "counts": _counts,
+    "equal": _equal,
+    "same_bits": _same_bits,
+    "bounded": _bounded,
+    "table": _table,
+    "differences": _differences,
+    "instructions": _instructions,
+    "metrics": _metrics,
+}
+"""What can stand after ``hardware.`` in a placeholder."""

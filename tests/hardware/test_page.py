@@ -1,0 +1,56 @@
+"""The parts of the page "What the simulator counts"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tilewise.course import Course
+from tilewise.errors import LessonError
+from tilewise.hardware import page
+from tilewise.hardware.collection import groups
+from tilewise.hardware.comparison import compare
+from tilewise.hardware.differences import KNOWN
+from tilewise.hardware.record import CountsRecord, recorded
+from tilewise.mkdocs_plugin.lessons import Shelf
+
+PAGE = Path(__file__).parents[2] / "docs" / "what-the-simulator-counts.md"
+
+
+def test_the_page_uses_every_part_and_no_other() -> None:
+    assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", PAGE.read_text(encoding="utf-8"))) == set(
+        page.FRAGMENTS
+    )
+
+
+def test_the_page_types_no_count() -> None:
+    text = PAGE.read_text(encoding="utf-8").split("---", 2)[2]
+    words = set(re.findall(r"(?<![\w.])\d[\d,.]*", text))
+    assert words <= {"1", "2", "8", "16", "32", "128"}, "sizes of the machine may be typed, results may not"
+
+
+def test_the_shelf_fills_the_parts_in() -> None:
+    shelf = Shelf(Course.of([]), {}, ())
+    text = "Of {{ hardware.counts }} counts, {{ hardware.equal }} are equal.\n\n{{ hardware.differences }}\n"
+    filled = shelf.fill(text, "docs/page.md", text)
+    counts, equal = (int(word) for word in re.findall(r"\d+(?= )", filled)[:2])
+    assert counts - equal == sum(len(known) for known in KNOWN.values())
+    for specimen in KNOWN:
+        assert specimen in filled
+    with pytest.raises(LessonError, match=r'docs/page\.md:1: there is no "hardware\.tabel"'):
+        shelf.fill("{{ hardware.tabel }}", "docs/page.md", "{{ hardware.tabel }}")
+
+
+def test_a_specimen_that_has_changed_is_named_and_left_out() -> None:
+    record = recorded()[0]
+    stale = CountsRecord(
+        record.provenance, record.metrics, (replace(record.rows[0], key=""), *record.rows[1:])
+    )
+    compared = compare(stale, groups(), keep_stale=True)
+    name = record.rows[0].name
+    assert [specimen.name for specimen in compared.stale] == [name]
+    assert f'to be counted again: "{name}".' in page.FRAGMENTS["table"](compared)
+    assert page.FRAGMENTS["kernels"](compared) == str(len(record.rows) - 1)
