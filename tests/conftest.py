@@ -1,14 +1,16 @@
-"""What tests of lessons share: a project in a temporary folder, lessons from text, and golden files.
+"""What tests share: a project in a temporary folder, lessons from text, golden files, and one Chromium.
 
 `pytest --update` writes golden files anew; without it they are only compared.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +19,14 @@ from tilewise.lesson import Lesson, parse, read
 from tilewise.page import Page, render
 from tilewise.run import LessonRun, Runner
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_FLAGS = (
+    "--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
 HEADER = "# ---\n# title: {title}\n# needs: [{needs}]\n# ---\n\n"
 
 
@@ -94,3 +104,23 @@ def project(tmp_path: Path) -> Iterator[Project]:
     for runner in made.runners:
         runner.close()
     shutil.rmtree(tmp_path / ".cache", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Chromium's path: from CHROMIUM, else from the path."""
+    named = os.environ.get("CHROMIUM")
+    found = next(filter(None, map(shutil.which, [named] if named else CHROMIUMS)), None)
+    if not found:
+        pytest.skip("no Chromium here: install chromium or google-chrome, or name one in CHROMIUM")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One Chromium for the whole session: Playwright allows no second one beside it."""
+    playwright_api = pytest.importorskip("playwright.sync_api")
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS.split())
+        yield browser
+        browser.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,23 +14,18 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sites import edit, link_assets
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-FLAGS = (
-    "--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 LESSON = "lessons/part_1/lesson_02.py"
 SOON_MS = 15_000
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="Chromium is not installed"),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -78,16 +72,14 @@ def answers(url: str) -> bool:
 
 
 @pytest.fixture
-def page(served: tuple[Path, str]) -> Iterator[Any]:
+def page(browser: Browser, served: tuple[Path, str]) -> Iterator[Any]:
     """The lesson, open in Chromium."""
-    playwright_api = pytest.importorskip("playwright.sync_api")
     project, url = served
     kept = {
         path: path.read_bytes() for path in project.rglob("*") if path.is_file() and "site" not in path.parts
     }
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
-        opened = browser.new_page(viewport={"width": 1280, "height": 800})
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        opened: Any = context.new_page()
         opened.problems = []
         opened.on("pageerror", lambda error: opened.problems.append(str(error)))
         opened.goto(url + LESSON.removesuffix(".py") + "/")
@@ -95,7 +87,6 @@ def page(served: tuple[Path, str]) -> Iterator[Any]:
         opened.wait_for_timeout(700)
         yield opened
         assert opened.problems == []
-        browser.close()
     changed = False
     for path, content in kept.items():
         if not path.exists() or path.read_bytes() != content:
