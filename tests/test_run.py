@@ -134,7 +134,7 @@ def test_a_file_that_was_read_or_looked_for_executes_again(project: Any) -> None
     assert texts(runner.run(lesson)) == [["absent"]]
     project.write("data.txt", "here")
     assert texts(runner.run(lesson)) == [["here"]]
-    assert runner.run(lesson).inputs[0] == project.root / "data.txt"
+    assert project.root / "data.txt" in runner.run(lesson).inputs
     assert texts(project.runner().run(lesson)) == [["here"]]
     project.write("data.txt", "there")
     assert texts(project.runner().run(lesson)) == [["there"]]
@@ -303,3 +303,46 @@ def test_the_line_that_names_the_backend_reaches_no_page(project: Any, warm: boo
         "out = np.zeros(4, np.int32)\nSET(out, grid=1, block=4)\nprint(out)\n"
     )
     assert texts(project.run(lesson, warm=warm)) == [["[1 1 1 1]"]]
+
+
+WAYS_TO_IMPORT = {
+    "nothing": "x = 1",
+    "a table": "from tilewise import Table\n\nTable(['a'], [[1]])",
+    "a model": "from tilewise.models import waves",
+    "a figure": "from tilewise import Figure",
+    "figures by their module": "import tilewise.figures.bars",
+    "a module of the project": "import drawing",
+    "a kernel that runs": (
+        "import numpy as np\n\nfrom tilewise import Kernel\n\n"
+        'SET = Kernel(r"""\nextern "C" __global__ void set(int* out) { out[0] = 1; }\n""")\n'
+        "SET(np.zeros(1, np.int32), grid=1, block=1)"
+    ),
+    "inside a function": "def late():\n    from tilewise.figures import bars\n\n    return bars\n\n\nlate()",
+}
+
+
+@pytest.mark.parametrize("code", WAYS_TO_IMPORT.values(), ids=WAYS_TO_IMPORT.keys())
+def test_a_warm_runner_counts_the_modules_that_a_process_of_its_own_would_load(
+    project: Any, code: str
+) -> None:
+    project.write("lessons/part/drawing.py", "from tilewise.figures import bars\n")
+    lesson = project.lesson(f"# %%\n{code}\n")
+    fresh = project.run(lesson).inputs
+    for kept in (project.root / ".cache").glob("runs/*"):
+        kept.unlink()
+    warm = project.run(lesson, warm=True)
+    assert warm.executed
+    assert warm.inputs == fresh
+
+
+@pytest.mark.parametrize("code", ["import tilewise", "from tilewise import *", "import importlib"])
+def test_a_warm_runner_counts_every_module_where_it_cannot_tell(project: Any, code: str) -> None:
+    run = project.run(project.lesson(f"# %%\n{code}\n"), warm=True)
+    names = {path.name for path in run.inputs}
+    assert {"bars.py", "waves.py", "comparison.py"} <= names
+
+
+def test_a_lesson_without_figures_does_not_depend_on_them(project: Any) -> None:
+    run = project.run(project.lesson("# %%\nfrom tilewise import case\n"), warm=True)
+    names = {path.name for path in run.inputs}
+    assert "cases.py" in names and "bars.py" not in names and "waves.py" not in names
