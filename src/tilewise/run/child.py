@@ -26,6 +26,7 @@ from typing import Any
 from tilewise.errors import LessonError
 from tilewise.outputs import CollectingSink, KernelOutput, Output, Text, as_output, encode, installed
 from tilewise.run.faults import out_of_time, told
+from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
 from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
 
@@ -85,14 +86,17 @@ class _Sink(CollectingSink):
             self.outputs.append(Text(text))
 
 
-def execute(job: Job, send: Send) -> None:
+def execute(job: Job, send: Send, imports: Imports | None = None) -> None:
     """Run a job and send its course and its end.
 
     Args:
         job: what to run; the current folder is changed to its root.
         send: takes ``{"cell": index}`` for each cell begun and ``{"result": ...}`` or ``{"error": ...}`` at
         last.
+        imports: what follows import statements, in a process that had modules loaded for any lesson.
     """
+    if imports is not None:
+        imports.begin()
     root = Path(job.root)
     os.chdir(root)
     watch = Watch(root)
@@ -104,7 +108,9 @@ def execute(job: Job, send: Send) -> None:
         send({"error": error_to_dict(error)})
         return
     own = str(root.resolve() / job.path)
-    result.inputs = relative([path for path in watch.stop() if path != own], root)
+    unused = imports.unused() if imports is not None else ()
+    read = {*watch.stop(unused), str(Path(__file__).resolve())} - {own}
+    result.inputs = relative(sorted(read), root)
     send({"result": result.to_dict()})
 
 
@@ -293,7 +299,7 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
     return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source="not current")
 
 
-def run_job(job: Job, descriptor: int) -> None:
+def run_job(job: Job, descriptor: int, imports: Imports | None = None) -> None:
     """Run a job with its messages going to a file descriptor, and end the process."""
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
@@ -309,7 +315,7 @@ def run_job(job: Job, descriptor: int) -> None:
             line = line[write(descriptor, line) :]
 
     try:
-        execute(job, send)
+        execute(job, send, imports)
     except BaseException:  # not the lesson's fault but ours: the runner raises it with this traceback
         send({"crash": traceback.format_exc()})
     os._exit(0)  # no lesson's thread or exit handler keeps the runner waiting

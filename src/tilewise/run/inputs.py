@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from stat import S_ISDIR
 
@@ -48,11 +48,17 @@ class Watch:
             if full.startswith(self._root):
                 self._seen[full] = None
 
-    def stop(self) -> list[str]:
-        """Stop watching; what was read, project modules included, as absolute paths."""
+    def stop(self, unused: Collection[str] = ()) -> list[str]:
+        """Stop watching; what was read, project modules included, as absolute paths.
+
+        Args:
+            unused: modules that are loaded, but not by the lesson.
+        """
         self._on = False
         found = set(self._seen)
-        for module in list(sys.modules.values()):
+        for name, module in list(sys.modules.items()):
+            if name in unused:
+                continue
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and not file.endswith(".pyc"):
                 found.add(os.path.abspath(file))  # noqa: PTH100

@@ -17,6 +17,7 @@ import sys
 from importlib import import_module
 
 from tilewise.run.child import run_job
+from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE
 from tilewise.run.job import Job
 
@@ -38,6 +39,7 @@ _PRELOADED = (
 def serve(connection: socket.socket) -> None:
     """Take jobs until the other end closes."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    imports = Imports()
     for name in _PRELOADED:
         with contextlib.suppress(Exception):  # a module that is broken just now fails in its lesson
             import_module(name)
@@ -62,7 +64,7 @@ def serve(connection: socket.socket) -> None:
             os.setsid()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             connection.close()
-            run_job(Job.from_dict(json.loads(got)), descriptors[0])
+            run_job(Job.from_dict(json.loads(got)), descriptors[0], imports)
         os.close(descriptors[0])
         connection.sendall(pid.to_bytes(8, "big"))
 
