@@ -98,7 +98,11 @@ if gpu_here():
     a_device, b_device = cupy.asarray(a), cupy.asarray(b)  # make room, copy in
     c_device = cupy.empty(n, dtype=cupy.float32)  # make room
     vec_add_device = cupy.RawKernel(SOURCE, "vec_add")
-    vec_add_device(((n + 255) // 256,), (256,), (a_device, b_device, c_device, np.int32(n)))  # launch
+    vec_add_device(  # launch: blocks, threads in a block, arguments
+        ((n + 255) // 256,),
+        (256,),
+        (a_device, b_device, c_device, np.int32(n)),
+    )
     cupy.cuda.get_current_stream().synchronize()  # wait
     c = cupy.asnumpy(c_device)  # copy out
 
