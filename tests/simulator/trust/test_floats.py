@@ -1,0 +1,255 @@
+"""Float and double instructions against exact fractions, on edge values: roundings, subnormals, NaN, -0."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from . import exact
+from .edges import F32, F64, S32
+from .exact import Format
+from .table import Array, Row, check, pairs, ptx
+
+KINDS = {"f32": (F32, exact.F32, "float32"), "f64": (F64, exact.F64, "float64")}
+
+
+def _plain(function: Callable[..., float]) -> Callable[..., float]:
+    """The same in float64, for infinities, NaN and zeros."""
+
+    def special(*numbers: float) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(*map(np.float64, numbers)))
+
+    return special
+
+
+def _expected(
+    function: Callable[..., Fraction], mode: str, kind: Format, ftz: bool, saturate: bool = False
+) -> Callable[..., Array]:
+    def expected(*inputs: Array) -> Array:
+        if ftz:
+            inputs = tuple(map(exact.flush, inputs))
+        made = exact.apply(function, _plain(function), mode, kind, *inputs)
+        if ftz:
+            made = exact.flush(made)
+        if saturate:
+            made = np.where(np.isnan(made), 0, np.clip(made, 0, 1)).astype(made.dtype)
+            made = np.where(made == 0, np.abs(made), made).astype(made.dtype)
+        return made
+
+    return expected
+
+
+def _division(a: Fraction, b: Fraction) -> Fraction:
+    if isinstance(a, Fraction) and b == 0:
+        return Fraction(0)
+    return a / b
+
+
+def _special_division(a: float, b: float) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.float64(a) / np.float64(b))
+
+
+def _divided(kind: Format, ftz: bool) -> Callable[..., Array]:
+    def expected(*inputs: Array) -> Array:
+        if ftz:
+            inputs = tuple(map(exact.flush, inputs))
+        made = exact.apply(_division, _special_division, "rn", kind, *inputs)
+        return exact.flush(made) if ftz else made
+
+    return expected
+
+
+def _root(kind: Format, ftz: bool) -> Callable[[Array], Array]:
+    def expected(a: Array) -> Array:
+        flushed = exact.flush(a) if ftz else a
+        with np.errstate(all="ignore"):
+            return np.sqrt(flushed)
+
+    return expected
+
+
+def _smaller(sign: int) -> Callable[[Array, Array], Array]:
+    """min for 1, max for -1: a number wins over NaN, and -0 lies below +0."""
+
+    def expected(a: Array, b: Array) -> Array:
+        first = np.where(np.signbit(a) == (sign > 0), a, b)
+        both_zero = (a == 0) & (b == 0)
+        pick = np.fmin(a, b) if sign > 0 else np.fmax(a, b)
+        return np.where(both_zero, first, pick).astype(a.dtype)
+
+    return expected
+
+
+def _arithmetic() -> list[Row]:
+    rows = []
+    for name, (edge, kind, dtype) in KINDS.items():
+        a, b = pairs(edge)
+        c = np.roll(a, 7)
+        endings = [("", False), (".ftz", True)] if name == "f32" else [("", False)]
+        for ending, ftz in endings:
+            for op, function in (("add", operator.add), ("sub", operator.sub), ("mul", operator.mul)):
+                expected = _expected(function, "rn", kind, ftz)
+                rows.append(ptx(f"{op}.rn{ending}.{name}", (a, b), dtype, expected))
+            expected = _expected(lambda x, y, z: x * y + z, "rn", kind, ftz)
+            rows.append(ptx(f"fma.rn{ending}.{name}", (a, b, c), dtype, expected))
+            rows.append(ptx(f"div.rn{ending}.{name}", (a, b), dtype, _divided(kind, ftz)))
+            rows.append(ptx(f"sqrt.rn{ending}.{name}", (edge,), dtype, _root(kind, ftz)))
+            divided = _divided(kind, ftz)
+            rows.append(
+                ptx(f"rcp.rn{ending}.{name}", (edge,), dtype, lambda x, f=divided: f(np.ones_like(x), x))
+            )
+            flushed = exact.flush if ftz else np.asarray
+            for op, sign in (("min", 1), ("max", -1)):
+                pick = _smaller(sign)
+                rows.append(
+                    ptx(
+                        f"{op}{ending}.{name}",
+                        (a, b),
+                        dtype,
+                        lambda x, y, f=flushed, p=pick: p(f(x), f(y)),
+                    )
+                )
+            rows.append(ptx(f"abs{ending}.{name}", (edge,), dtype, lambda x, f=flushed: np.abs(f(x))))
+            rows.append(ptx(f"neg{ending}.{name}", (edge,), dtype, lambda x, f=flushed: -f(x)))
+            rows += _comparisons(name, ending, (a, b), flushed)
+        rows.append(ptx(f"copysign.{name}", (a, b), dtype, lambda x, y: np.copysign(y, x)))
+    return rows
+
+
+def _comparisons(
+    name: str, ending: str, inputs: tuple[Array, Array], flushed: Callable[[Array], Array]
+) -> list[Row]:
+    ordered = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
+    rows = []
+    for op, compare in ordered.items():
+        for unordered in (False, True):
+            text = (
+                f"<< .reg .pred p; setp.{op}{'u' if unordered else ''}{ending}.{name} p, {{a}}, {{b}};"
+                " selp.s32 {r}, 1, 0, p; >>"
+            )
+
+            def expected(x: Array, y: Array, f: Callable[..., Array] = compare, u: bool = unordered) -> Array:
+                nan = np.isnan(x) | np.isnan(y)
+                return np.where(nan, u, f(flushed(x), flushed(y)))
+
+            rows.append(
+                ptx(f"setp.{op}{'u' if unordered else ''}{ending}.{name}", inputs, "int32", expected, text)
+            )
+    for op in ("num", "nan"):
+        text = f"<< .reg .pred p; setp.{op}{ending}.{name} p, {{a}}, {{b}}; selp.s32 {{r}}, 1, 0, p; >>"
+        rows.append(
+            ptx(
+                f"setp.{op}{ending}.{name}",
+                inputs,
+                "int32",
+                lambda x, y, n=op == "nan": (np.isnan(x) | np.isnan(y)) == n,
+                text,
+            )
+        )
+    return rows
+
+
+def _directed() -> list[Row]:
+    a, b = pairs(F32)
+    rows = []
+    for mode in ("rz", "rm", "rp"):
+        for op, function in (("add", operator.add), ("mul", operator.mul)):
+            for ending, ftz in (("", False), (".ftz", True)):
+                name = f"{op}.{mode}{ending}.f32"
+                rows.append(ptx(name, (a, b), "float32", _expected(function, mode, exact.F32, ftz)))
+    for op, function in (("add", operator.add), ("mul", operator.mul)):
+        name = f"{op}.rn.ftz.sat.f32"
+        # The sign of a zero is left open; abs makes it plus.
+        text = f"<< .reg .f32 t; {name} t, {{a}}, {{b}}; abs.f32 {{r}}, t; >>"
+        rows.append(ptx(name, (a, b), "float32", _expected(function, "rn", exact.F32, True, True), text))
+    return rows
+
+
+def _classes() -> list[Row]:
+    tests: dict[str, Callable[[Array], Array]] = {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda x: ~np.isnan(x),
+        "notanumber": np.isnan,
+        "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(np.float32).tiny),
+        "subnormal": lambda x: (x != 0) & (np.abs(x) < np.finfo(np.float32).tiny),
+    }
+    return [
+        ptx(
+            f"testp.{name}.f32",
+            (F32,),
+            "int32",
+            test,
+            f"<< .reg .pred p; testp.{name}.f32 p, {{a}}; selp.s32 {{r}}, 1, 0, p; >>",
+        )
+        for name, test in tests.items()
+    ]
+
+
+def _nearly(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """An approximate instruction at its exact points: the ends of its range."""
+
+    def expected(a: Array) -> Array:
+        return np.array([function(float(one)) for one in a], np.float32)
+
+    return expected
+
+
+def _ends() -> list[Row]:
+    a = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 2.0**-140], np.float32)
+    ends = {
+        "ex2.approx.ftz.f32": [1.0, 1.0, np.inf, 0.0, np.nan, 2.0, 1.0],
+        "lg2.approx.ftz.f32": [-np.inf, -np.inf, np.inf, np.nan, np.nan, 0.0, -np.inf],
+        "rsqrt.approx.ftz.f32": [np.inf, -np.inf, 0.0, np.nan, np.nan, 1.0, np.inf],
+        "rcp.approx.ftz.f32": [np.inf, -np.inf, 0.0, -0.0, np.nan, 1.0, np.inf],
+        "sqrt.approx.ftz.f32": [0.0, -0.0, np.inf, np.nan, np.nan, 1.0, 0.0],
+        "tanh.approx.f32": [0.0, -0.0, 1.0, -1.0, np.nan, math.tanh(1.0), 2.0**-140],
+    }
+    rows = []
+    for name, results in ends.items():
+        # tanh of 1 and of subnormals is approximate; only its ends are held to the bit.
+        keep = slice(0, 5) if name.startswith("tanh") else slice(None)
+        rows.append(ptx(name, (a[keep],), "float32", lambda x, r=results, k=keep: np.array(r[k], np.float32)))
+    return rows
+
+
+def _selects() -> list[Row]:
+    a, b = pairs(F32)
+    picked = np.resize(S32 % 2, len(a)).astype(np.int32)
+    text = "<< .reg .pred p; setp.ne.s32 p, {c}, 0; selp.f32 {r}, {a}, {b}, p; >>"
+    return [
+        ptx("selp.f32", (a, b, picked), "float32", lambda x, y, z: np.where(z != 0, x, y), text),
+        Row(
+            "fminf ignores NaN",
+            "r = fminf(a, b);",
+            (a, b),
+            "float32",
+            lambda x, y: _smaller(1)(*map(exact.flush, (x, y))),
+        ),
+        Row("fabsf", "r = fabsf(a);", (F32,), "float32", lambda x: np.abs(exact.flush(x))),
+        Row("isnan", "r = isnan(a);", (F32,), "int32", np.isnan),
+        Row("isinf", "r = isinf(a);", (F32,), "int32", np.isinf),
+        Row("float to bits", "r = __float_as_uint(a);", (F32,), "uint32", lambda x: x.view(np.uint32)),
+    ]
+
+
+ROWS = _arithmetic() + _directed() + _classes() + _ends() + _selects()
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
+def test_float_instruction(number: int) -> None:
+    check(ROWS, number)

@@ -1,0 +1,157 @@
+"""Half precision and bfloat16: one rounding, to even, for each instruction; pairs go like two alone."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from . import exact
+from .edges import BF16, F16
+from .exact import Format
+from .table import Array, Row, check, pairs, ptx
+
+# Products that end in a tie, and what decides it: far below it, where a second rounding would lose it.
+TIES = np.array([0x4040, 0x42CA, 0x2F80, 0xAF80, 0x0D80, 0x4044, 0x42CC, 0x0080, 0x3F00], np.uint16)
+KINDS = {"f16": (F16.view(np.uint16), exact.F16), "bf16": (np.concatenate([BF16, TIES]), exact.BF16)}
+
+
+def _floats(bits: Array, kind: Format) -> Array:
+    return np.array(exact.values(bits.view(kind.dtype), kind), np.float64)
+
+
+def _rounded(function: Callable[..., Fraction], kind: Format) -> Callable[..., Array]:
+    def plain(*numbers: float) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(*map(np.float64, numbers)))
+
+    def expected(*inputs: Array) -> Array:
+        made = exact.apply(function, plain, "rn", kind, *(one.view(kind.dtype) for one in inputs))
+        return _canonical(made.view(np.uint16), kind)
+
+    return expected
+
+
+def _canonical(bits: Array, kind: Format) -> Array:
+    return np.where(np.isnan(_floats(bits, kind)), 0x7FFF, bits).astype(np.uint16)
+
+
+def _least(kind: Format, sign: int) -> Callable[[Array, Array], Array]:
+    def expected(x: Array, y: Array) -> Array:
+        a, b = _floats(x, kind), _floats(y, kind)
+        first = np.where(
+            np.isnan(b), True, np.where(a == b, np.signbit(a) == (sign > 0), sign * a < sign * b)
+        )
+        return _canonical(np.where(np.isnan(a), False, first).choose([y, x]), kind)
+
+    return expected
+
+
+def _twice(expected: Callable[..., Array]) -> Callable[..., Array]:
+    """On pairs: the low and the high half of a word."""
+
+    def both(*inputs: Array) -> Array:
+        low, high = (expected(*(one.view(np.uint16)[part::2].copy() for one in inputs)) for part in (0, 1))
+        return low.astype(np.uint32) | high.astype(np.uint32) << 16
+
+    return both
+
+
+def _words(one: Array) -> Array:
+    return one.astype(np.uint32) | np.roll(one, 11).astype(np.uint32) << 16
+
+
+def _rows() -> list[Row]:
+    rows = []
+    for name, (edge, kind) in KINDS.items():
+        a, b = pairs(edge)
+        operations: dict[str, tuple[Callable[..., Array], tuple[Array, ...]]] = {
+            "add": (_rounded(operator.add, kind), (a, b)),
+            "sub": (_rounded(operator.sub, kind), (a, b)),
+            "mul": (_rounded(operator.mul, kind), (a, b)),
+            "fma.rn": (_rounded(lambda x, y, z: x * y + z, kind), _triples(a, b, edge)),
+            "min": (_least(kind, 1), (a, b)),
+            "max": (_least(kind, -1), (a, b)),
+        }
+        for op, (expected, inputs) in operations.items():
+            rows.append(ptx(f"{op}.{name}", inputs, "uint16", expected))
+            words = tuple(map(_words, inputs))
+            rows.append(ptx(f"{op}.{name}x2", words, "uint32", _twice(expected)))
+        rows.append(ptx(f"neg.{name}", (edge,), "uint16", lambda x: x ^ 0x8000))
+        rows.append(ptx(f"abs.{name}", (edge,), "uint16", lambda x: x & 0x7FFF))
+        for op, compare in {"lt": np.less, "ge": np.greater_equal, "eq": np.equal}.items():
+            rows.append(
+                ptx(
+                    f"setp.{op}.{name}",
+                    (a, b),
+                    "int32",
+                    lambda x, y, f=compare, k=kind: f(_floats(x, k), _floats(y, k)),
+                    f"<< .reg .pred p; setp.{op}.{name} p, {{a}}, {{b}}; selp.s32 {{r}}, 1, 0, p; >>",
+                )
+            )
+    return rows
+
+
+def _triples(a: Array, b: Array, edge: Array) -> tuple[Array, Array, Array]:
+    third = np.concatenate([np.roll(a, 9), np.resize(edge, len(a))])
+    return np.tile(a, 2), np.tile(b, 2), third
+
+
+ROWS = _rows()
+HEADERS = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#line 1\n"
+
+
+def _c_rows() -> list[Row]:
+    rows = []
+    for name, (edge, kind) in KINDS.items():
+        a, b = pairs(edge)
+        of = {"f16": "__ushort_as_half", "bf16": "__ushort_as_bfloat16"}[name]
+        back = {"f16": "__half_as_ushort", "bf16": "__bfloat16_as_ushort"}[name]
+        for op, function in {"+": operator.add, "-": operator.sub, "*": operator.mul}.items():
+            code = f"r = {back}({of}(a) {op} {of}(b)); if ((r & 0x7fff) > {_infinity(kind)}) r = 0x7fff;"
+            rows.append(Row(f"{name} {op}", code, (a, b), "uint16", _rounded(function, kind)))
+        code = f"r = {of}(a) < {of}(b);"
+        rows.append(
+            Row(f"{name} <", code, (a, b), "int32", lambda x, y, k=kind: _floats(x, k) < _floats(y, k))
+        )
+        code = f"r = {back}(__hfma({of}(a), {of}(b), {of}(c)));"
+        code += f" if ((r & 0x7fff) > {_infinity(kind)}) r = 0x7fff;"
+        expected = _rounded(lambda x, y, z: x * y + z, kind)
+        rows.append(Row(f"{name} __hfma", code, _triples(a, b, edge), "uint16", expected))
+    return rows
+
+
+def _infinity(kind: Format) -> int:
+    return 0x7C00 if kind is exact.F16 else 0x7F80
+
+
+C_ROWS = _c_rows()
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
+def test_instruction(number: int) -> None:
+    row = ROWS[number]
+    if row.name.startswith(("neg", "abs", "setp")):
+        check(ROWS, number)
+    else:
+        check(CANONICAL, number)
+
+
+def _with_one_nan(row: Row) -> Row:
+    """NaN has many patterns of bits; the result of a row shows one."""
+    limit = 0x7F80 if "bf16" in row.name else 0x7C00
+    code = row.code + f" if ((r & 0x7fff) > {limit}) r = r & 0xffff0000u | 0x7fff;"
+    if row.result == "uint32":
+        code += f" if ((r >> 16 & 0x7fff) > {limit}) r = r & 0xffffu | 0x7fff0000u;"
+    return Row(row.name, code, row.inputs, row.result, row.expected)
+
+
+CANONICAL = [_with_one_nan(row) for row in ROWS]
+
+
+@pytest.mark.parametrize("number", range(len(C_ROWS)), ids=[row.name for row in C_ROWS])
+def test_operator(number: int) -> None:
+    check(C_ROWS, number, HEADERS)
