@@ -715,8 +715,8 @@ publish(
 # %% [markdown]
 # Softmax and weighted sum take {{ pass_ns.softmax | .0f }} and {{ pass_ns.weighted_sum | .0f }}
 # ns a pass, close to equal, though with such different numbers of threads that is partly chance.
-# Kernel 1 takes only {{ alone_ns | .0f }} ns: its one thread often finds the next number in a
-# piece that it already has. The scores take {{ pass_ns.scores | ,.0f }} ns. In `K[j * d + k]` the
+# Kernel 1 takes only {{ alone_ns | .0f }} ns; a likely reason is that its next number often lies
+# in a piece that a cache holds, which this page does not count. The scores take {{ pass_ns.scores | ,.0f }} ns. In `K[j * d + k]` the
 # lanes of a warp read down a column, and {{ millions.scores | .0f }} million pieces arrive at
 # {{ tb_per_s | .1f }} TB/s. Device memory could not send them that fast; caches do, and it is
 # still what the scores wait for.
