@@ -182,6 +182,49 @@ class MemoryInstructions(Operands):
     def _op_red(self) -> None:
         self._atomic(False)
 
+    def _op_cp(self) -> None:
+        """``cp.async`` with its groups and waits."""
+        parts = self.instruction.opcode
+        if parts[1] != "async":
+            raise self._unknown()
+        if parts[2] == "commit_group":
+            self._emit("cp_commit")
+        elif parts[2] == "wait_all":
+            self._emit("cp_wait", sub=0)
+        elif parts[2] == "wait_group":
+            self._emit("cp_wait", sub=1, imm=int(self._operands()[0], 0))
+        else:
+            self._begin_copy()
+
+    def _begin_copy(self) -> None:
+        parts = [part.split("::")[0] for part in self.instruction.opcode[2:]]
+        target, source, size, *read = self._operands()
+        if parts[0] not in ("ca", "cg") or parts[1:3] != ["shared", "global"] or len(read) > 1:
+            raise self._unknown()
+        allowed = {"ca": ("4", "8", "16"), "cg": ("16",)}[parts[0]]
+        if (
+            size not in allowed
+            or not {"L2"}.issuperset(parts[3:])
+            or "L2::cache_hint" in self.instruction.text
+        ):
+            raise self._unknown()
+        if read and self._is_predicate(read[0]):  # ignore-src
+            raise self._unknown()
+        to, to_offset = self._address(target)
+        at, at_offset = self._address(source)
+        self._emit(
+            "cp_async",
+            type2=int(size),
+            a=to,
+            e=to_offset,
+            b=at,
+            imm=at_offset,
+            c=self._value(read[0] if read else size, "u32"),
+        )
+
+    def _is_predicate(self, name: str) -> bool:
+        return name.startswith("%") and self._register_type(name) == "pred"
+
     def _op_membar(self) -> None:
         self._emit("nop")
 

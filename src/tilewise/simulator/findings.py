@@ -139,6 +139,14 @@ class Describer:
         word = self._shared(int(row["address"]), int(row["size"]))
         return f"{self._who(row)} reads {word}, which nobody wrote"
 
+    def _undelivered(self, row: Any) -> str:
+        word = self._shared(int(row["address"]), int(row["size"]))
+        other = self.program.lines[int(row["other_line"])]
+        return (
+            f"{self._who(row)} {self._verb(row)} {word}, where an asynchronous copy that warp "
+            f"{int(row['other_warp'])} began at line {other} has not been waited for"
+        )
+
     def _steps(self, row: Any) -> str:
         block = self._block(int(row["block"]))
         return f"{block} is still running after {self.max_steps:,} warp instructions of the launch"

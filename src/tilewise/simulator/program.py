@@ -14,6 +14,7 @@ import numpy as np
 
 from .arithmetic import Arithmetic
 from .control import Control
+from .matrices import Matrices
 from .operands import GLOBAL_BASE, GLOBAL_SHIFT, UnknownInstructionError
 from .ptx import Function, Instruction, Ptx, Variable, type_bytes
 
@@ -100,7 +101,7 @@ def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: in
     return _Decoder(module, entry, ftz, first_module_buffer).program()
 
 
-class _Decoder(Arithmetic, Control):
+class _Decoder(Arithmetic, Matrices, Control):
     def __init__(self, module: Ptx, entry: str, ftz: bool, first_module_buffer: int) -> None:
         super().__init__(module, entry, ftz)
         self._lay_out(first_module_buffer)

@@ -21,7 +21,7 @@ typedef float f32; typedef double f64;
 enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32 };
 enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
 enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
-enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY };
+enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY, H_PENDING };
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };  // the last three of them also say why a Block stops
 
 typedef struct {
@@ -75,6 +75,12 @@ typedef struct {
 
 typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line; u32 read_warps; u32 read_atomic; } Shadow;
 
+enum { WRITTEN = 1, PENDING = 2 };  // of Shadow.initialised; pending: an asynchronous copy to it has not been waited for
+
+// A copy by cp.async under way; those of a warp's lanes in the order in which they began.
+typedef struct { s32 thread, group, line, size; u64 target; u8 data[16]; } Copy;
+typedef struct { Copy *list; s32 count, room; } Copies;
+
 enum { LANE_RUNNING, LANE_PARKED, LANE_WAITING, LANE_EXITED };  // parked at a barrier, waiting for lanes of its warp
 
 typedef struct {
@@ -87,6 +93,7 @@ typedef struct {
     s32 bar_id[32], bar_count[32], bar_pc[32], bar_line[32];
     u32 vc[32];          // vector clock: what this warp knows of every other
     u32 expected[32];    // lanes that a waiting lane waits for
+    s32 committed[32];   // groups of asynchronous copies that each lane has closed
     u64 issued;
     s32 done, forced;    // forced: the next instruction that waits for lanes goes on without them
 } Warp;
@@ -97,6 +104,7 @@ typedef struct {
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
     u8 *local;
+    Copies *copies;      // one a warp
     s64 block; s32 block_x, block_y, block_z;
     s32 interval;
     s32 stop, running;   // running: this block has begun

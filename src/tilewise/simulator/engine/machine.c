@@ -7,6 +7,8 @@
 #include "launch.h"
 #include "counting.h"
 #include "memory.h"
+#include "copies.h"
+#include "matrix.h"
 #include "functions.h"
 #include "lanes.h"
 #include "warp.h"
@@ -24,11 +26,12 @@ static Block *begin(Launch *L) {
     B->files = aligned_alloc(64, (registers + 63) / 64 * 64);
     B->warps = calloc((size_t)B->n_warps, sizeof(Warp));
     B->stacks = calloc((size_t)B->n_warps * 32 * MAX_DEPTH, sizeof(s32));
+    B->copies = calloc((size_t)B->n_warps, sizeof(Copies));
     B->shared = calloc((size_t)L->shared_bytes + 16, 1);
     B->n_shadow = L->shared_bytes / L->shared_grain + 16;
     B->shadow = calloc((size_t)B->n_shadow, sizeof(Shadow));
     B->local = L->local_bytes ? calloc((size_t)B->n_warps * 32, (size_t)L->local_bytes) : 0;
-    if (!B->files || !B->warps || !B->stacks || !B->shared || !B->shadow || (L->local_bytes && !B->local)) return 0;
+    if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->shadow || (L->local_bytes && !B->local)) return 0;
     memset(B->files, 0xc5, registers);
     return B;
 }
@@ -50,6 +53,7 @@ static void begin_block(Block *B) {
         int lanes = B->threads - w * 32; W->present = lanes >= 32 ? FULL : (1u << lanes) - 1;
         for (int l = 0; l < 32; l++) { W->pc[l] = L->entry; if (!(W->present >> l & 1)) W->state[l] = LANE_EXITED; }
         W->vc[w] = 1;
+        B->copies[w].count = 0;
     }
 }
 
@@ -84,7 +88,8 @@ int tw_run(Launch *L) {
 void tw_end(Launch *L) {
     Block *B = L->state;
     if (!B) return;
-    free(B->files); free(B->warps); free(B->stacks); free(B->shared); free(B->shadow); free(B->local); free(B);
+    for (int w = 0; B->copies && w < B->n_warps; w++) free(B->copies[w].list);
+    free(B->copies); free(B->files); free(B->warps); free(B->stacks); free(B->shared); free(B->shadow); free(B->local); free(B);
     L->state = 0;
 }
 

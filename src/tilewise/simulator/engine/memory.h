@@ -9,12 +9,18 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
         Shadow *s = &B->shadow[at];
         u32 now = W->vc[w];
         int atomic = kind == KIND_ATOMIC;
+        const int told = s->write_warp == w || s->written <= W->vc[s->write_warp];  // else it is a race, which is said below
+        if ((s->initialised & PENDING) && told) {
+            Hazard *h = hazard(B, in, w, lane, H_PENDING);
+            if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD; h->index = (s64)offset; h->other_line = s->write_line; h->other_warp = s->write_warp; }
+            continue;
+        }
         if (kind != KIND_STORE && !s->initialised) {
             Hazard *h = hazard(B, in, w, lane, H_UNINITIALISED);
             if (h) { h->address = offset; h->size = size; h->index = (s64)offset; }
-            s->initialised = 1;
+            s->initialised = WRITTEN;
         }
-        if (s->written && s->write_warp != w && s->written > W->vc[s->write_warp] && !(atomic && s->write_atomic)) {
+        if (s->written && !told && !(atomic && s->write_atomic)) {
             Hazard *h = hazard(B, in, w, lane, H_RACE);
             if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD; h->other_line = s->write_line; h->other_warp = s->write_warp; h->index = (s64)offset; }
         }
@@ -28,7 +34,7 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
                     break;
                 }
             }
-            s->written = now; s->write_warp = (s16)w; s->write_atomic = (u8)atomic; s->write_line = in->line; s->initialised = 1;
+            s->written = now; s->write_warp = (s16)w; s->write_atomic = (u8)atomic; s->write_line = in->line; s->initialised = WRITTEN;
         }
         if (kind != KIND_STORE) {
             if (s->read != now) { s->read = now; s->read_warps = 0; s->read_atomic = 0; }
@@ -38,17 +44,23 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
     }
 }
 
+static void mark_pending(Block *B, u64 offset, int size, int pending) {
+    const int shift = __builtin_ctz((u32)B->L->shared_grain);
+    for (u64 at = offset >> shift; at <= (offset + (u64)size - 1) >> shift; at++)
+        B->shadow[at].initialised = pending ? PENDING : 0;
+}
+
 // The same for a word of 4 bytes where nothing is wrong, which is nearly always; leaves the rest to order_shared.
 static inline void order_word(Block *B, const Ins *in, Warp *W, int w, int lane, u64 offset, int kind) {
     if (B->L->shared_grain == 4) {
         Shadow *s = &B->shadow[offset >> 2]; const u32 now = W->vc[w], me = 1u << w;
         const int ordered = !s->written || s->write_warp == w || s->written <= W->vc[s->write_warp];
-        if (kind == KIND_LOAD && s->initialised && ordered) {
+        if (kind == KIND_LOAD && s->initialised == WRITTEN && ordered) {
             if (s->read == now) s->read_warps |= me; else { s->read = now; s->read_warps = me; s->read_atomic = 0; }
             s->read_atomic &= ~me; s->read_line = in->line;
             return;
         }
-        if (kind == KIND_STORE && ordered && !(s->read_warps & ~me)) {
+        if (kind == KIND_STORE && ordered && s->initialised != PENDING && !(s->read_warps & ~me)) {
             s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = in->line; s->initialised = 1;
             return;
         }

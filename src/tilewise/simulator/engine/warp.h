@@ -118,6 +118,9 @@ static void run_warp(Block *B, int w) {
                 EACH({ u64 v = convert(in, wide_in ? REG64(in->a)[l] : REG(in->a)[l]);
                        if (wide_out) { if (in->e && width(in->type) < 64) v = is_signed(in->type) ? (u64)(s64)(s32)v : v; REG64(in->d[0])[l] = v; } else REG(in->d[0])[l] = (u32)v; })
                 break; }
+            case OP_cvt_tf32: { A32; D32;  // sub: to nearest with ties away from zero, with ties to even, toward zero
+                LANES(u32 v = a[l]; if ((v & 0x7f800000u) != 0x7f800000u) v += in->sub == 0 ? 0x1000u : in->sub == 1 ? 0xfffu + (v >> 13 & 1) : 0; d[l] = v & 0xffffe000u);
+                break; }
             case OP_cvt_pack_f16: { AB32; D32; LANES(d[l] = (u32)f64_to_half((f64)as_f32(a[l])) << 16 | f64_to_half((f64)as_f32(b[l]))); break; }
             case OP_cvt_pack_bf16: { AB32; D32; LANES(d[l] = (u32)f32_to_bf16(as_f32(a[l])) << 16 | f32_to_bf16(as_f32(b[l]))); break; }
             case OP_add_f32: F2(x + y) case OP_sub_f32: F2(x - y) case OP_mul_f32: F2(x * y) case OP_fma_f32: F3(fmaf(x, y, z))
@@ -151,6 +154,15 @@ static void run_warp(Block *B, int w) {
             case OP_ld: access_memory(B, W, w, in, mask, KIND_LOAD); break;
             case OP_st: access_memory(B, W, w, in, mask, KIND_STORE); break;
             case OP_atom: atomic_memory(B, W, w, in, mask); break;
+            case OP_mma: case OP_ldmatrix: case OP_stmatrix: {
+                GATHER if (!mask) break;
+                if (mask != FULL) { hazard(B, in, w, __builtin_ctz(mask), H_SHUFFLE); if (B->stop) return; }
+                if (in->op == OP_mma) multiply_matrices(W, L, in);
+                else move_matrices(B, W, w, in, in->op == OP_ldmatrix ? KIND_LOAD : KIND_STORE);
+                break; }
+            case OP_cp_async: begin_copies(B, W, w, in, mask); break;
+            case OP_cp_commit: EACH(W->committed[l]++) break;
+            case OP_cp_wait: finish_copies(B, W, w, in, mask); break;
             case OP_cvta_shared: { A64; D64; LANES(d[l] = a[l] + SHARED_BASE); break; } case OP_cvta_to_shared: { A64; D64; LANES(d[l] = a[l] - SHARED_BASE); break; }
             case OP_cvta_local: { A64; D64; LANES(d[l] = a[l] + LOCAL_BASE); break; } case OP_cvta_to_local: { A64; D64; LANES(d[l] = a[l] - LOCAL_BASE); break; }
             case OP_isspacep: { A64; D32; LANES(int s = a[l] - SHARED_BASE < WINDOW ? SPACE_SHARED : a[l] - LOCAL_BASE < WINDOW ? SPACE_LOCAL : SPACE_GLOBAL; d[l] = (u32)(s == in->sub)); break; }

@@ -1,0 +1,72 @@
+// cp.async: copies from global to shared memory that go on beside the thread that began them. What they bring is put into shared
+// memory only where that thread waits for it; until then every access to these bytes is a hazard.
+
+// Begins the copies of a warp's lanes. The source is read here: a kernel that writes it before the wait has a race of its own.
+// in->type2: bytes of a copy; in->c: the slot that holds how many are read, the rest being zero.
+static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
+    Launch *L = B->L; const int size = in->type2;
+    const u64 *to = REG64(in->a), *from = REG64(in->b); const u32 *wanted = REG(in->c);
+    u64 source[32], target[32]; u32 reading = 0, writing = 0;
+    EACH({
+        Copy copy = {0}; int space, buffer; s64 index;
+        const int bytes = wanted[l] < (u32)size ? (int)wanted[l] : size;
+        source[l] = from[l] + (u64)in->imm; target[l] = to[l] + (u64)(s64)in->e;
+        if (bytes) {  // whole or in part, the source is aligned as the whole
+            u8 *p = 0;
+            if (source[l] & (u64)(size - 1)) resolve(B, in, w, l, source[l], size, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
+            else {
+                p = resolve(B, in, w, l, source[l], 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
+                if (p && bytes > 1) resolve(B, in, w, l, source[l] + (u64)bytes - 1, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
+            }
+            if (B->stop) return;
+            for (int i = 0; i < bytes; i++) {
+                u8 *at = p ? resolve(B, in, w, l, source[l] + (u64)i, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index) : 0;
+                copy.data[i] = at ? *at : 0xc5;
+            }
+            reading |= 1u << l;
+            if (L->tracing) for (int i = 0; i + 4 <= bytes; i += 4) {
+                u32 bits; memcpy(&bits, copy.data + i, 4);
+                resolve(B, in, w, l, source[l] + (u64)i, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
+                trace_access(B, in, w, l, SPACE_GLOBAL, KIND_LOAD, 4, buffer, source[l] + (u64)i, index, bits);
+            }
+        }
+        u8 *p = resolve(B, in, w, l, target[l], size, SPACE_SHARED, KIND_STORE, &space, &buffer, &index);
+        if (B->stop) return;
+        if (!p) continue;
+        writing |= 1u << l;
+        order_shared(B, in, w, l, target[l], size, KIND_STORE);
+        if (B->stop) return;
+        mark_pending(B, target[l], size, 1);
+        copy.thread = l; copy.group = W->committed[l]; copy.line = in->line; copy.size = size; copy.target = target[l];
+        Copies *kept = &B->copies[w];
+        if (kept->count == kept->room) {
+            const s32 room = kept->room ? kept->room * 2 : 64;
+            Copy *grown = realloc(kept->list, (size_t)room * sizeof(Copy));
+            if (!grown) { B->stop = NO_MEMORY; return; }
+            kept->list = grown; kept->room = room;
+        }
+        kept->list[kept->count++] = copy;
+    })
+    if (reading) count_global(&L->counts[in->line], source, reading, size, KIND_LOAD);
+    if (writing) count_shared(&L->counts[in->line], target, writing, size, KIND_STORE);
+}
+
+// Lanes wait for their copies: all, or with in->sub those of all groups but the newest in->imm. A copy counts as a store by its
+// thread at this point, so that other warps need a barrier after it.
+static void finish_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
+    Launch *L = B->L;
+    Copies *kept = &B->copies[w]; s32 left = 0;
+    for (s32 i = 0; i < kept->count && !B->stop; i++) {
+        const Copy *copy = &kept->list[i]; const int l = copy->thread;
+        if (!(mask >> l & 1) || (in->sub && copy->group >= W->committed[l] - in->imm)) { kept->list[left++] = *copy; continue; }
+        mark_pending(B, copy->target, copy->size, 0);
+        memcpy(B->shared + copy->target, copy->data, (size_t)copy->size);
+        Ins where = {0}; where.line = copy->line;  // who is in conflict with it is told of the copy, not of the wait
+        order_shared(B, &where, w, l, copy->target, copy->size, KIND_STORE);
+        if (L->tracing) for (int b = 0; b < copy->size; b += 4) {
+            u32 bits; memcpy(&bits, copy->data + b, 4);
+            trace_access(B, &where, w, l, SPACE_SHARED, KIND_STORE, 4, -1, copy->target + (u64)b, (s64)copy->target + b, bits);
+        }
+    }
+    kept->count = left;
+}

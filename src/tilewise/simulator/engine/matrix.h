@@ -1,0 +1,95 @@
+// Matrices held by a warp: mma.sync, and ldmatrix and stmatrix, which bring them from and to shared memory. The layouts of
+// fragments are those of the PTX ISA, "Matrix Fragments for mma": lane l is number l % 4 of group l / 4.
+
+// The slots of an instruction with more operands than a row has places for, in their order in the text.
+static u32 *operand(const Launch *L, const Warp *W, const Ins *in, int number) {
+    return REG(((const s32 *)(uintptr_t)in->imm)[number]);
+}
+
+// Element i of a register of multiplicands, as a double, which holds all of them exactly.
+static f64 element(u32 word, int i, int type) {
+    switch (type) {
+    case T_f16: return half_to_f32((u16)(word >> 16 * i));
+    case T_bf16: return bf16_to_f32((u16)(word >> 16 * i));
+    case T_s8: return (s8)(word >> 8 * i);
+    case T_u8: return (u8)(word >> 8 * i);
+    }
+    return as_f32(word & 0xffffe000u);  // tf32: the lower 13 bits do not count
+}
+
+// D = A B + C with A of 16 rows and B of 8 columns; in->sub is how many columns A has, in->type the type of A's elements, type2
+// that of B's, in->c that of D's, in->b that of C's. The products and their sum with C are exact or nearly so (in double); the
+// result is rounded once, to nearest. A GPU adds in a narrower format of its own, truncating, so last bits may differ.
+static void multiply_matrices(const Warp *W, const Launch *L, const Ins *in) {
+    const int k = in->sub, per = in->type == T_f32 ? 1 : in->type == T_f16 || in->type == T_bf16 ? 2 : 4;
+    const int a_words = k / (2 * per), b_words = k / (4 * per), d_words = in->c == T_f16 ? 2 : 4;
+    const int c_words = in->b == T_f16 ? 2 : 4;
+    f64 a[16][32], b[32][8], sum[16][8];
+    for (int l = 0; l < 32; l++) {
+        const int group = l >> 2, t = l & 3;
+        for (int r = 0; r < a_words; r++) {
+            const u32 word = operand(L, W, in, d_words + r)[l];
+            for (int i = 0; i < per; i++)
+                a[group + 8 * (r & 1)][t * per + i + (r >> 1) * 4 * per] = element(word, i, in->type);
+        }
+        for (int r = 0; r < b_words; r++) {
+            const u32 word = operand(L, W, in, d_words + a_words + r)[l];
+            for (int i = 0; i < per; i++) b[t * per + i + r * 4 * per][group] = element(word, i, in->type2);
+        }
+        for (int i = 0; i < 4; i++) {
+            const u32 *c = operand(L, W, in, d_words + a_words + b_words + (c_words == 2 ? i >> 1 : i));
+            sum[group + 8 * (i >> 1)][t * 2 + (i & 1)] =
+                c_words == 2 ? half_to_f32((u16)(c[l] >> 16 * (i & 1))) : in->b == T_s32 ? (f64)(s32)c[l] : as_f32(c[l]);
+        }
+    }
+    for (int row = 0; row < 16; row++) {
+        f64 total[8] = {0};
+        for (int i = 0; i < k; i++) for (int column = 0; column < 8; column++) total[column] += a[row][i] * b[i][column];
+        for (int column = 0; column < 8; column++) sum[row][column] += total[column];
+    }
+    for (int l = 0; l < 32; l++) for (int i = 0; i < 4; i++) {
+        const f64 v = sum[(l >> 2) + 8 * (i >> 1)][(l & 3) * 2 + (i & 1)];
+        if (d_words == 2) {
+            u32 *d = operand(L, W, in, i >> 1);
+            d[l] = (i & 1 ? d[l] & 0xffff : d[l] & 0xffff0000u) | (u32)f64_to_half(v) << 16 * (i & 1);
+        } else if (in->c == T_s32) {
+            const f64 kept = in->flags & SATURATE ? (v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v) : v;
+            operand(L, W, in, i)[l] = (u32)(s64)kept;
+        } else operand(L, W, in, i)[l] = v != v ? 0x7fffffffu : of_f32((f32)v);
+    }
+}
+
+// Lanes 8 m to 8 m + 7 give the addresses of the rows, of 16 bytes, of matrix m; each lane holds two neighbouring elements of a
+// row of each matrix, or with in->type2 (".trans") of a column. One request moves all of in->sub matrices.
+static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
+    Launch *L = B->L;
+    const u64 *base = REG64(in->a);
+    u64 address[32]; u8 *rows[32]; u32 shared = 0;
+    for (int l = 0; l < 8 * in->sub; l++) {
+        int space, buffer; s64 index;
+        address[l] = base[l] + (u64)in->imm;
+        rows[l] = resolve(B, in, w, l, address[l], 16, in->type, kind, &space, &buffer, &index);
+        if (!rows[l] && B->stop) return;
+        if (in->type == SPACE_GENERIC && space == SPACE_SHARED) address[l] -= SHARED_BASE;
+        if (!rows[l] || space != SPACE_SHARED) { rows[l] = 0; continue; }
+        shared |= 1u << l;
+        order_shared(B, in, w, l, address[l], 16, kind);
+        if (B->stop) return;
+    }
+    for (int m = 0; m < in->sub; m++) for (int l = 0; l < 32; l++) {
+        u32 *word = &REG(in->d[m])[l], got = 0;
+        for (int i = 0; i < 2; i++) {
+            const int row = in->type2 ? (l & 3) * 2 + i : l >> 2, column = in->type2 ? l >> 2 : (l & 3) * 2 + i;
+            u8 *at = rows[8 * m + row] ? rows[8 * m + row] + 2 * column : 0;
+            if (kind == KIND_STORE && at) put(at, *word >> 16 * i, 2);
+            const u64 bits = kind == KIND_STORE ? *word >> 16 * i & 0xffff : at ? fetch(at, 2) : POISON & 0xffff;
+            got |= (u32)bits << 16 * i;
+            if (L->tracing && at) {
+                const u64 where = address[8 * m + row] + 2 * (u64)column;
+                trace_access(B, in, w, l, SPACE_SHARED, kind, 2, -1, where, (s64)where, bits);
+            }
+        }
+        if (kind == KIND_LOAD) *word = got;
+    }
+    if (shared) count_shared(&L->counts[in->line], address, shared, 16, kind);
+}

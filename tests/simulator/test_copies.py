@@ -1,0 +1,145 @@
+"""cp.async: what it brings, when, and what goes wrong with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simulator.kernels import on_threads, simulate
+from tilewise.simulator import HazardError, Trace
+
+COPY = (
+    '#define copy16(to, from, ...) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" \\\n'
+    '  :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(16 __VA_ARGS__) : "memory")\n'
+    '#define COMMIT asm volatile("cp.async.commit_group;" ::: "memory")\n'
+    '#define WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")\n'
+    "#line 1\n"
+)
+PIPELINE = COPY + (
+    'extern "C" __global__ void sums(const float4* x, float* y, int tiles) {\n'
+    "  __shared__ float4 s[3][64];\n"
+    "  int i = threadIdx.x; float total = 0;\n"
+    "  for (int t = 0; t < 2; ++t) { if (t < tiles) copy16(&s[t][i], &x[t * 64 + i]); COMMIT; }\n"
+    "  for (int t = 0; t < tiles; ++t) {\n"
+    "    WAIT(1);\n"
+    "    __syncthreads();\n"
+    "    float4 v = s[t % 3][63 - i];\n"
+    "    total += v.x + v.y + v.z + v.w;\n"
+    "    if (t + 2 < tiles) copy16(&s[(t + 2) % 3][i], &x[(t + 2) * 64 + i]);\n"
+    "    COMMIT;\n"
+    "  }\n"
+    "  y[i] = total;\n"
+    "}\n"
+)
+
+
+def _pipeline(source: str = PIPELINE) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(0).integers(-50, 50, (7, 64, 4)).astype(np.float32)
+    y = np.zeros(64, np.float32)
+    simulate(source, x.reshape(-1), y, np.int32(7), block=64)
+    return x, y
+
+
+def test_a_pipeline_of_three_stages() -> None:
+    x, y = _pipeline()
+    assert np.array_equal(y, x.sum(axis=(0, 2))[::-1])
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "kind", "line"),
+    [
+        ("WAIT(1);", "WAIT(2);", "undelivered", 8),
+        ("WAIT(1);", "", "undelivered", 8),
+        ("    COMMIT;", "", "undelivered", 8),
+        ("__syncthreads();", "", ("uninitialised", "race"), 8),
+        ("s[3][64]", "s[2][64]", None, None),
+        ("[(t + 2) % 3]", "[t % 3]", "race", 8),
+        ("&x[(t + 2) * 64 + i]", "&x[(t + 3) * 64 + i]", "out of bounds", 10),
+        ("&x[(t + 2) * 64 + i]", "(const float*)&x[(t + 2) * 64 + i] - 1", "misaligned", 10),
+    ],
+)
+def test_planted_bugs(find: str, put: str, kind: str | tuple[str, ...] | None, line: int | None) -> None:
+    assert find in PIPELINE
+    source = PIPELINE.replace(find, put)
+    if kind is None:
+        source = source.replace("% 3", "% 2")
+        kind, line = "race", 8
+    with pytest.raises(HazardError) as caught:
+        _pipeline(source)
+    assert caught.value.hazard.kind in ((kind,) if isinstance(kind, str) else kind)
+    assert caught.value.hazard.line == line, str(caught.value)
+
+
+def test_the_message_names_the_copy_and_the_reader() -> None:
+    source = COPY + on_threads(
+        "__shared__ float4 s[32]; copy16(&s[i], &x[i]); COMMIT;\ny[i] = s[i].x;", "const float4* x, float* y"
+    )
+    with pytest.raises(
+        HazardError, match=r"reads s\[0\], where an asynchronous copy .* began at line 3"
+    ) as caught:
+        simulate(source, np.zeros(128, np.float32), np.zeros(32, np.float32))
+    assert "cp.async.wait_group" in caught.value.repair
+
+
+def test_others_need_a_barrier_after_the_wait() -> None:
+    source = COPY + on_threads(
+        "__shared__ float4 s[64]; copy16(&s[i], &x[i]); COMMIT; WAIT(0);\n{barrier}\ny[i] = s[63 - i].x;",
+        "const float4* x, float* y",
+    )
+    x, y = np.arange(256, dtype=np.float32), np.zeros(64, np.float32)
+    simulate(source.replace("{barrier}", "__syncthreads();"), x, y, block=64)
+    assert np.array_equal(y, x[::4][::-1])
+    with pytest.raises(HazardError) as caught:
+        simulate(source.replace("{barrier}", ""), x, y, block=64)
+    assert caught.value.hazard.line in (3, 5)
+    assert caught.value.hazard.kind in ("race", "uninitialised")
+
+
+@pytest.mark.parametrize(("how", "size"), [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)])
+def test_sizes_and_filling_with_zeros(how: str, size: int) -> None:
+    words = size // 4
+    text = (
+        f"__shared__ __align__(16) int s[{32 * words}];\n"
+        f"unsigned p = __cvta_generic_to_shared(&s[i * {words}]);\n"
+        f'asm volatile("cp.async.{how}.shared.global.L2::128B [%0], [%1], {size}, %2;"'
+        f' :: "r"(p), "l"(&x[i * {words}]), "r"(i % 3 == 0 ? 0 : {size}) : "memory");\n'
+        'asm volatile("cp.async.wait_all;" ::: "memory");\n'
+        f"for (int k = 0; k < {words}; ++k) y[i * {words} + k] = s[i * {words} + k];"
+    )
+    x = np.arange(32 * words, dtype=np.int32) + 1
+    y = np.zeros_like(x)
+    run = simulate(on_threads(text, "const int* x, int* y"), x, y)
+    expected = x.reshape(32, words).copy()
+    expected[::3] = 0
+    assert np.array_equal(y.reshape(32, words), expected)
+    counts = run.lines[5]
+    assert (counts.global_load.requests, counts.shared_store.requests) == (1, 1)
+    assert counts.shared_store.wavefronts == max(1, words)
+    assert counts.global_load.lane_accesses == 21
+
+
+def test_a_copy_beyond_the_array_is_legal_where_zeros_fill_it() -> None:
+    source = COPY + on_threads(
+        "__shared__ float4 s[32]; int left = n - 4 * i; left = left < 0 ? 0 : left > 4 ? 4 : left;\n"
+        "copy16(&s[i], &x[i], - 16 + 4 * left); COMMIT; WAIT(0);\ny[i] = s[i].x + s[i].y + s[i].z + s[i].w;",
+        "const float4* x, float* y, int n",
+    )
+    y = np.zeros(32, np.float32)
+    simulate(source, np.ones(50, np.float32), y, np.int32(50))
+    assert y.tolist() == [4.0] * 12 + [2.0] + [0.0] * 19
+    with pytest.raises(HazardError, match="out of bounds"):
+        simulate(source, np.ones(50, np.float32), y, np.int32(51))
+
+
+def test_a_trace_shows_the_delivery_at_the_wait() -> None:
+    source = COPY + on_threads(
+        "__shared__ float4 s[32];\ncopy16(&s[i], &x[i]);\nCOMMIT;\nWAIT(0);\ny[i] = s[i].x;",
+        "const float4* x, float* y",
+    )
+    run = simulate(source, np.arange(128, dtype=np.float32), np.zeros(32, np.float32), trace=Trace())
+    accesses = run.accesses
+    reads = accesses.where((accesses.space == 0) & (accesses.kind == 0))
+    writes = accesses.where((accesses.space == 1) & (accesses.kind == 1))
+    assert reads.value.tolist() == writes.value.tolist() == list(range(128))
+    assert set(reads.step) != set(writes.step)
+    assert max(reads.step) < min(writes.step)
