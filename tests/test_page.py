@@ -42,7 +42,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def html(text: str) -> str:
     """What a site generator makes of a page."""
-    return markdown.markdown(text, extensions=EXTENSIONS, extension_configs=OPTIONS)
+    made = markdown.markdown(text, extensions=EXTENSIONS, extension_configs=OPTIONS)
+    return page.hide_marker_lines(made)
 
 
 def text_of(fragment: str) -> str:
@@ -113,7 +114,8 @@ def test_a_kernel_is_shown_as_cuda_with_its_own_line_numbers(pages: dict[str, pa
         re.DOTALL,
     )
     assert kernel is not None
-    assert re.findall(r'data-linenos="(\d+) "', kernel[0]) == ["1", "2", "3", "4", "5", "6"]
+    assert re.findall(r'data-linenos="(\d+) "', kernel[0]) == ["1", "3", "5", "6"]
+    assert "\n\n" not in text_of(kernel[0]), "no blank line stands where a marker was"
     assert "index" not in text_of(kernel[0]).replace("threadIdx", "").replace("blockIdx", "")
     region = re.search(r'<div [^>]*data-region="index".*?</div>', shown, re.DOTALL)
     assert region is not None
@@ -255,3 +257,35 @@ def test_the_map_of_a_lesson_tells_where_one_is(project: Any) -> None:
     here = tree.find(".//svg:a[@aria-current]", SVG)
     assert here is not None and here.get("aria-label") == "2. Title of part/b"
     assert tree.findall(".//svg:a", SVG)[3].get(LINK) == "../d/"
+
+
+REGIONS = """# %%
+from tilewise import Kernel, show
+
+K = Kernel(r\"\"\"
+// [all
+extern "C" __global__ void k(int* a) {
+    // [outer
+    int b = 1;
+
+    // [inner
+    a[0] = b; // [no marker
+    // inner]
+    // outer]
+}
+// all]
+\"\"\")
+
+# %%
+show(K.region("outer"), K.region("all"))
+"""
+
+
+def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project: Any) -> None:
+    shown = html(project.page(project.lesson(REGIONS)).markdown)
+    kernels = re.findall(r"<div [^>]*data-kernel=.*?</div>", shown, re.DOTALL)
+    numbers = [[int(at) for at in re.findall(r'data-linenos=" *(\d+) "', one)] for one in kernels]
+    assert numbers == [[2, 4, 5, 7, 10], [4, 5, 7], [2, 4, 5, 7, 10]]
+    lines = [text_of(one).strip("\n").split("\n") for one in kernels]
+    assert [len(entry) for entry in lines] == [5, 3, 5]
+    assert lines[1] == ["    int b = 1;", "", "    a[0] = b; // [no marker"]

@@ -1,7 +1,7 @@
 """A kernel, or a region of one, as a page shows it: CUDA with true line numbers, its defines printed.
 
 In: the kernel's text as it was compiled. Out: a fence for the ``cuda`` lexer. Lines that only mark a region
-are shown blank, so that the numbers on the page, in a copy and in a compiler's message stay the same.
+stand blank in it, so that the others keep their numbers; ``tilewise.page`` takes them out of the HTML.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class KernelOutput(Output):
         """
         first, source = trimmed(self.source, self.first_line)
         shown, regions, markers = without_markers(source, first)
+        first, shown = trimmed(shown, first)
         attributes = [f'.cuda .tw-kernel #{identity} linenums="{first}"', f'data-kernel="{self.name}"']
         if self.region:
             attributes.append(f'data-region="{self.region}"')

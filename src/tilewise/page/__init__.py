@@ -15,7 +15,8 @@ What styles and scripts may rely on, besides what the outputs document:
 - ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file.
 - ``div.highlight.tw-kernel[data-kernel]``: CUDA; its line numbers are the kernel's own. ``[data-region]`` on
   a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers;
-  ``[data-markers="2 4"]``: lines of a kernel that only marked a region and stand blank.
+  ``[data-markers="2 4"]``: lines of a kernel that only marked a region; they stand blank until
+  ``hide_marker_lines`` has been applied to the HTML.
 - ``details.kernel``, ``.code``, ``.answer``, ``.hint``, ``.tests``, ``.terms``; ``div.exercise``.
 - ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
 - ``svg.tw-map``: see ``course_map``.
@@ -35,10 +36,11 @@ from tilewise.page.code import code_cell, tab_set
 from tilewise.page.course_map import course_map
 from tilewise.page.frame import front_matter, glossary, head, minutes, terms
 from tilewise.page.layout import Layout
+from tilewise.page.markers import hide_marker_lines
 from tilewise.page.prose import prose_cells
 from tilewise.run import LessonRun
 
-__all__ = ["Layout", "Page", "course_map", "glossary", "minutes", "render"]
+__all__ = ["Layout", "Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render"]
 
 FIGURES = "assets/figures"
 """The folder of the figures' data, relative to the site's root."""
