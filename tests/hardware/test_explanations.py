@@ -79,13 +79,6 @@ def test_a_ragged_loop_is_unrolled_by_the_hardwares_compiler() -> None:
     assert sum(_sectors(places) for places in requests) == counted["global_load_sectors"]
 
 
-def test_the_store_that_clang_copies_is_made_twice_where_warps_part() -> None:
-    counts = SPECIMENS["scan"].launch.simulate().counts
-    assert (
-        counts.shared_store.requests - COUNTERS["scan"]["shared_store_requests"] == counts.divergent_branches
-    )
-
-
 def test_merged_shared_loads_of_the_tiled_product_are_four_wide() -> None:
     """Of 32 loads a turn over a tile, the 16 of a row become 4, each of which takes 2 passes."""
     loads = SPECIMENS["tiled matmul"].launch.simulate().counts.shared_load

@@ -40,18 +40,6 @@ SUNK = Reason(
     " where the lanes meet again; NVIDIA's compiler leaves one in each branch, so each warp makes two "
     "requests.",
 )
-TWICE = Reason(
-    "a store copied into the branches",
-    "The conditional expression became a branch in clang's PTX, with the store and a load copied into "
-    "both sides. A warp that parts there makes the request twice; NVIDIA's compiler predicates the one "
-    "load that is conditional.",
-)
-LEAVES_LATE = Reason(
-    "lanes that leave a loop",
-    "Lanes leave the loop at different times. The simulator runs the lanes with the lowest instruction "
-    "first, and clang has laid out the code behind this loop before the loop: whoever leaves stores at "
-    "once. On the GPU lanes that have left wait for the others and store with them.",
-)
 TURNS = Reason(
     "atomics that take turns",
     "Several lanes of a request go for the same word. The simulator counts the sectors that are "
@@ -72,15 +60,8 @@ KNOWN: Mapping[str, Mapping[str, tuple[int, Reason]]] = {
         "shared load requests": (-3456, MERGED),
         "shared load wavefronts": (-2304, MERGED),
     },
-    "scan": {
-        "shared load requests": (-15, TWICE),
-        "shared load wavefronts": (-15, TWICE),
-        "shared store requests": (-15, TWICE),
-        "shared store wavefronts": (-15, TWICE),
-    },
     "ragged rows": {"global load requests": (41, UNROLLED), "global load sectors": (10, UNROLLED)},
     "two branches": {"global store requests": (16, SUNK), "global store sectors": (63, SUNK)},
-    "collatz": {"global store requests": (-326, LEAVES_LATE), "global store sectors": (-387, LEAVES_LATE)},
     "histogram": {"global atomic sectors": (88, TURNS)},
     "sums of four": {"global atomic sectors": (48, TURNS)},
     "or of three": {"global atomic sectors": (62, TURNS)},

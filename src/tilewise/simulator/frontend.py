@@ -11,13 +11,14 @@ import os
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
 from tilewise.errors import LessonError
 from tilewise.gpu.kernel_source import global_functions
 
+from .blocks import in_order
 from .operands import UnknownInstructionError
 from .program import Program, decode
 from .ptx import Ptx, PtxError, Variable, parse
@@ -169,7 +170,7 @@ def compile_kernel(
     text = kept.read_text() if kept.exists() else _compile(source, flags, kept, origin)
     file_number = _file_number(text)
     try:
-        module = parse(text, file_number)
+        module = _in_order(parse(text, file_number))
     except PtxError as error:
         path, line = place(origin, 1)
         raise LessonError(
@@ -207,6 +208,10 @@ def watching(source: str) -> tuple[str, tuple[str, ...]]:
         return f"{found['code']}{calls} {found['comment']}"
 
     return _WATCH.sub(reporting, source), tuple(names)
+
+
+def _in_order(module: Ptx) -> Ptx:
+    return replace(module, functions={name: in_order(one) for name, one in module.functions.items()})
 
 
 def _options(options: tuple[str, ...]) -> tuple[str, ...]:
