@@ -164,6 +164,11 @@ class Control(MemoryInstructions):
         answers = [part.strip() for part in results.strip("()").split(",") if part.strip()]
         if name in self.module.functions:
             self._call_function(self.module.functions[name], given, answers)
+        elif name == "vprintf":
+            slots = [self._parameter_slot(part, 0, "b64") for part in given]
+            self._emit("print", d0=self._parameter_slot(answers[0], 0, "b32"), a=slots[0], b=slots[1])
+        elif name == "__assertfail":
+            self._emit("assert", a=self._parameter_slot(given[0], 0, "b64"))
         else:
             self._call_math(name, given, answers)
 

@@ -151,6 +151,10 @@ class Describer:
         block = self._block(int(row["block"]))
         return f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
 
+    def _assert(self, row: Any) -> str:
+        condition = self.memory.text_at(int(row["address"]))
+        return f"`{condition}` does not hold for {self._who(row)}"
+
     def _trap(self, row: Any) -> str:
         return f"{self._who(row)} reached a trap"
 

@@ -26,6 +26,7 @@ KINDS = {
     8: "trap",
     9: "read-only",
     10: "undelivered",
+    11: "assert",
 }
 
 
@@ -71,6 +72,7 @@ _REPAIRS = {
     "uninitialised": "Write the word before it is read, and put a barrier in between if another warp does.",
     "steps": "Check the loop's condition, or allow more steps with max_steps.",
     "trap": "",
+    "assert": "",
     "undelivered": "Let the thread that began the copy wait for it (cp.async.wait_group) and, if others "
     "use the data, put a barrier after that.",
     "read-only": "Pass an array that may be written.",
@@ -92,7 +94,8 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
     Args:
         launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
         kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``,
-            ``steps``, ``trap``, ``read-only`` or ``undelivered``.
+            ``steps``, ``trap``, ``read-only``, ``undelivered`` or
+            ``assert``.
         line_with: part of the source line at which it must happen.
 
     Returns:

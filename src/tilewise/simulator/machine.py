@@ -160,6 +160,9 @@ class Launch(ctypes.Structure):
         ("owners", ctypes.c_void_p),
         ("slice", ctypes.c_int64),
         ("limit", ctypes.c_int64),
+        ("text", ctypes.c_void_p),
+        ("n_text", ctypes.c_int64),
+        ("cap_text", ctypes.c_int64),
         ("state", ctypes.c_void_p),
     )
 
@@ -265,25 +268,27 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def run(launch: Launch) -> tuple[int, NDArray[np.void]]:
-    """Run a launch; the status and the accesses it traced (dtype ``ACCESS``).
+def run(launch: Launch) -> tuple[int, NDArray[np.void], str]:
+    """Run a launch; the status, the accesses it traced (dtype ``ACCESS``), and what it printed.
 
     It runs in slices, between which Python sees to its signals: Ctrl-C ends a launch.
     """
     library = _library()
     launch.slice = SLICE
+    accesses, text = np.zeros(0, ACCESS), ""
     try:
         while (status := library.tw_run(ctypes.byref(launch))) == PAUSED:
             pass
+        if launch.n_accesses:
+            size = launch.n_accesses * ACCESS.itemsize
+            accesses = np.frombuffer(ctypes.string_at(launch.accesses, size), ACCESS).copy()
+        if launch.n_text:
+            text = ctypes.string_at(launch.text, launch.n_text).decode(errors="replace")
     finally:
-        library.tw_end(ctypes.byref(launch))
-    accesses = np.zeros(0, ACCESS)
-    if launch.n_accesses:
-        size = launch.n_accesses * ACCESS.itemsize
-        accesses = np.frombuffer(ctypes.string_at(launch.accesses, size), ACCESS).copy()
         library.tw_free(launch.accesses)
-    launch.accesses = None
-    return status, accesses
+        launch.accesses = None
+        library.tw_end(ctypes.byref(launch))
+    return status, accesses, text
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import machine
 from .names import numbers
+from .operands import GLOBAL_BASE, GLOBAL_SHIFT
 from .program import Program
 from .ptx import Variable, type_bytes
 from .trace import GLOBAL, SHARED, Accesses, Watched
@@ -77,6 +78,12 @@ class Memory:
             array = self.arrays[number]
             if array.flags.writeable:
                 array.reshape(-1).view(np.uint8)[...] = copy
+
+    def text_at(self, address: int) -> str:
+        """The string that ends with a zero byte, in a module variable at an address."""
+        number, offset = divmod(address - GLOBAL_BASE, 1 << GLOBAL_SHIFT)
+        kept = self.variables[number - len(self.arrays)][offset:]
+        return kept.tobytes().partition(b"\0")[0].decode(errors="replace")
 
     def accesses(self, rows: NDArray[np.void], lines: Sequence[int]) -> Accesses:
         """The machine's rows with source lines, buffers, elements and values."""

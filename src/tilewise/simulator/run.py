@@ -61,6 +61,8 @@ class Run:
     """The kernel's source, for quoting lines."""
     watched: Mapping[str, Watched] = field(default_factory=dict)
     """Of a traced run, the values of the variables in ``// watch:`` comments, by name."""
+    printed: str = ""
+    """What its ``printf`` calls printed, block by block; also written to stdout."""
 
     @cached_property
     def title(self) -> str:
@@ -176,7 +178,8 @@ def launch(
         max_trace_steps=trace.max_steps if trace else 0,
         sm_count=SM_COUNT,
     )
-    status, accesses = machine.run(description)
+    status, accesses, printed = machine.run(description)
+    print(printed, end="", flush=bool(printed))
     if status == machine.NO_MEMORY:
         raise LessonError(
             *entry.module.place(1),
@@ -198,6 +201,7 @@ def launch(
         bool(description.used_clock),
         text,
         watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
+        printed,
     )
     if status in (machine.STOPPED, machine.TOO_MANY_STEPS):
         hazard = run.hazards[-1]

@@ -21,7 +21,7 @@ typedef float f32; typedef double f64;
 enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32 };
 enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
 enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
-enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY, H_PENDING };
+enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY, H_PENDING, H_ASSERT };
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };  // the last three of them also say why a Block stops
 
 typedef struct {
@@ -70,6 +70,7 @@ typedef struct {
     s32 sm_count; s32 used_clock; s32 stop_line; s32 pad;
     const u8 *owners;             // of each byte of shared memory: its variable's number from 1, 0 between variables
     s64 slice, limit;             // tw_run returns after `slice` steps, to be called again; the step at which it does or gives up
+    char *text; s64 n_text, cap_text;  // what printf printed
     void *state;                  // between calls: the Block that is running
 } Launch;
 

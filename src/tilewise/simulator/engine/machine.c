@@ -8,6 +8,7 @@
 #include "counting.h"
 #include "memory.h"
 #include "copies.h"
+#include "print.h"
 #include "matrix.h"
 #include "functions.h"
 #include "lanes.h"
@@ -87,6 +88,7 @@ int tw_run(Launch *L) {
 
 void tw_end(Launch *L) {
     Block *B = L->state;
+    free(L->text); L->text = 0;
     if (!B) return;
     for (int w = 0; B->copies && w < B->n_warps; w++) free(B->copies[w].list);
     free(B->copies); free(B->files); free(B->warps); free(B->stacks); free(B->shared); free(B->shadow); free(B->local); free(B);

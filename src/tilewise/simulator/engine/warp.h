@@ -213,6 +213,8 @@ static void run_warp(Block *B, int w) {
                 const int size = (int)in->e;
                 if (L->tracing) EACH(trace_access(B, in, w, l, SPACE_LOCAL, KIND_WATCH, size, in->sub, 0, in->type2, size == 8 ? REG64(in->a)[l] : REG(in->a)[l]))
                 break; }
+            case OP_print: { A64; const u64 *b = REG64(in->b); D32; EACH({ d[l] = print(B, in, w, l, a[l], b[l]); if (B->stop) return; }) break; }
+            case OP_assert: if (mask) { const int l = __builtin_ctz(mask); Hazard *h = hazard(B, in, w, l, H_ASSERT); if (h) h->address = REG64(in->a)[l]; B->stop = 1; return; } break;
             case OP_trap: if (mask) { hazard(B, in, w, __builtin_ctz(mask), H_TRAP); B->stop = 1; return; } break;
             }
             if (B->stop) return;

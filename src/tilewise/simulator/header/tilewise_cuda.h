@@ -182,7 +182,9 @@ TW_FN void __threadfence() { asm volatile("membar.gl;" ::: "memory"); }
 TW_FN void __threadfence_block() { asm volatile("membar.cta;" ::: "memory"); }
 TW_FN void __nanosleep(unsigned) {}
 TW_FN void __trap() { asm volatile("trap;"); }
-#define assert(condition) ((condition) ? (void)0 : __trap())
+extern "C" __device__ int printf(const char *, ...);  // clang makes vprintf with a buffer of arguments of it
+extern "C" __device__ __attribute__((noreturn)) void __assertfail(const char *, const char *, unsigned, const char *, size_t);
+#define assert(condition) ((condition) ? (void)0 : __assertfail(#condition, __FILE__, __LINE__, __func__, 1))
 TW_FN long long clock64() { long long r; asm volatile("mov.u64 %0, %%clock64;" : "=l"(r)::"memory"); return r; }
 TW_FN int clock() { int r; asm volatile("mov.u32 %0, %%clock;" : "=r"(r)::"memory"); return r; }
 TW_FN unsigned __activemask() { unsigned r; asm volatile("activemask.b32 %0;" : "=r"(r)); return r; }
