@@ -289,3 +289,73 @@ def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project: An
     lines = [text_of(one).strip("\n").split("\n") for one in kernels]
     assert [len(entry) for entry in lines] == [5, 3, 5]
     assert lines[1] == ["    int b = 1;", "", "    a[0] = b; // [no marker"]
+
+
+def test_pictures_of_the_docs_are_named_from_the_lessons_page(project: Any) -> None:
+    lesson = project.lesson("# %% [markdown]\n# ![A grid](../../docs/assets/grid.svg)\n")
+    assert "![A grid](../../assets/grid.svg)" in project.page(lesson).markdown
+
+
+def test_the_notebook_shows_the_numbers_that_the_page_shows(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nfrom tilewise import publish\n\npublish(count=1234)\n\n"
+        "# %% [markdown]\n# It is {{ count }}, in code `{{ count }}`.\n"
+    )
+    notebook = json.loads(project.page(lesson).files["lessons/part/one/one.ipynb"])
+    assert "".join(notebook["cells"][2]["source"]) == "It is 1,234, in code `{{ count }}`."
+
+
+def test_everyday_words_of_an_exercise_lose_their_mark_and_formulas_keep_theirs(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nfrom tilewise import exercise\n\n"
+        'exercise("Think", r"A \\block of $\\frac{1}{2}$ in `\\code`.", hint=r"A \\block.")\n'
+    )
+    text = project.page(lesson).markdown
+    assert r"A block of $\frac{1}{2}$ in `\code`." in text and "    A block.\n" in text + "\n"
+
+
+SCRIPT = "<script>alert(1)</script>"
+HOSTILE = f'''# ---
+# title: "A & B"
+# summary: "{SCRIPT}"
+# description: '" onload="alert(1)'
+# ---
+
+# %% [markdown]
+# It is {{{{ said }}}}.
+
+# %%
+from tilewise import Figure, Kernel, Table, exercise, publish, show
+
+publish(said="*a* [b](c) {SCRIPT}")
+print("""</code></pre>{SCRIPT}
+```
+~~~ \\x1b[31m""")
+exercise('{SCRIPT} "q"', "Task.")
+show(Figure('{SCRIPT}', '{SCRIPT}', '"{SCRIPT}', 300, "chart", {{"data": []}}))
+Table(["{SCRIPT}"], [["{SCRIPT}"]], caption="{SCRIPT}")
+
+# %%
+K = Kernel(r\'\'\'
+extern "C" __global__ void k(int* a) {{ // </code></pre>{SCRIPT} ```
+    a[0] = T;
+}}
+\'\'\', defines={{"T": "1 /* {SCRIPT} */"}})
+
+# %% tab="<b>One</b>" title="<i>x" fold="{SCRIPT}"
+x = 1
+
+# %% tab="Two\\" onclick"
+y = 1
+'''
+
+
+def test_nothing_that_a_lesson_shows_becomes_an_element_of_the_page(project: Any) -> None:
+    project.write("lessons/part/one.py", HOSTILE)
+    made = project.build(["part/one"])["part/one"].markdown
+    shown = html(made)
+    for element in ("<script", "<b>One", "<i>x", '<a href="c"', "<em>a</em>"):
+        assert element not in shown, element
+    assert 'description: "&quot; onload=&quot;alert(1)"' in made
+    assert shown.count("&lt;script&gt;") >= 9
+    assert "*a* [b](c)" in text_of(shown).replace("&#42;", "*").replace("&#91;", "[").replace("&#93;", "]")

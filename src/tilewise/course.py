@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilewise.errors import LessonError, nearest, raise_all
-from tilewise.lesson import Lesson
+from tilewise.lesson import Cell, Lesson
 from tilewise.terms import Term, Terms, Use
 
 
@@ -42,6 +42,7 @@ class Course:
             errors += _notes(lesson)
             errors += _quoted_definitions(lesson)
             errors += _titles_in_prose(lesson)
+            errors += _images(lesson)
         terms, twice = Terms.of(lessons)
         course = Course(tuple(lessons), terms)
         errors += twice
@@ -159,6 +160,25 @@ class Course:
             (term.lesson_id, term.definition.names, term.first_sentence_markdown) for term in self.terms.terms
         ]
         return hashlib.sha256(repr([headers, terms]).encode()).hexdigest()
+
+    def check_terms(self, lesson_id: str, text: str, line: int) -> None:
+        """Check the terms in Markdown that a cell of a lesson shows, such as an exercise's task.
+
+        Args:
+            lesson_id: the lesson.
+            text: the Markdown.
+            line: the cell's line.
+
+        Raises:
+            LessonError: it uses a term that the lesson neither defines nor reaches through its needs.
+        """
+        lesson = self.by_id[lesson_id]
+        cell = Cell(lesson.path, line, line, "markdown", text, line)
+        shown = replace(lesson, cells=(cell,))
+        for use in self.terms.uses(shown):
+            if use.term.lesson_id not in self.reaches(lesson_id) | {lesson_id}:
+                error = self._undefined_error(shown, use)
+                raise LessonError(error.path, line, error.message, error.repair)
 
     def _undefined(self, lesson: Lesson) -> Iterator[LessonError]:
         allowed = self.reaches(lesson.id) | {lesson.id}
@@ -288,6 +308,19 @@ def _titles_in_prose(lesson: Lesson) -> Iterator[LessonError]:
         if source.startswith("# ", heading.place.start):
             message = f'the heading "{heading.text}" has the level of the lesson\'s title.'
             yield LessonError(lesson.path, heading.place.line, message, f"Write ## {heading.text}.")
+
+
+def _images(lesson: Lesson) -> Iterator[LessonError]:
+    folder = posixpath.dirname(lesson.path)
+    for image in lesson.prose.images:
+        at = image.place.line
+        if "://" in image.text or image.text.startswith("//"):
+            message = f"the image ({image.text}) is fetched from another site."
+            yield LessonError(lesson.path, at, message, "Put a copy in docs/assets and name it.")
+        elif not posixpath.normpath(posixpath.join(folder, image.text)).startswith("docs/"):
+            message = f"the image ({image.text}) lies outside docs/, so the site has no copy."
+            repair = "Put it in docs/assets and write its path from here, ../../docs/assets/..."
+            yield LessonError(lesson.path, at, message, repair)
 
 
 def _links(lessons: Sequence[Lesson], course: Course) -> Iterator[LessonError]:

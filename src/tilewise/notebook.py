@@ -1,27 +1,34 @@
 """A lesson as a notebook: the same cells, for Jupyter and VS Code, the same bytes every time.
 
-In: a parsed lesson. Out: an ``.ipynb`` without outputs. Prose keeps its Markdown, save what only the site's
-Markdown understands: definitions become quotations, escapes of terms go.
+In: a parsed lesson and the numbers that it quotes. Out: an ``.ipynb`` without outputs. Prose keeps its
+Markdown, save what only the site's Markdown understands: definitions become quotations, escapes of terms go.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tilewise.lesson import Cell, Lesson
-from tilewise.lesson.prose import Definition
-from tilewise.page.prose import edited
+from tilewise.lesson.prose import Definition, Mention
+from tilewise.page.prose import edited, literal
 
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
-def to_notebook(lesson: Lesson) -> bytes:
-    """The lesson as a notebook, format 4.5, the same bytes every time."""
+def to_notebook(lesson: Lesson, quoted: Mapping[Mention, str] = MappingProxyType({})) -> bytes:
+    """The lesson as a notebook, format 4.5, the same bytes every time.
+
+    Args:
+        lesson: the lesson.
+        quoted: the text of each number that its prose quotes; one that is missing stays as written.
+    """
     cells = [_cell("markdown", _opening(lesson), lesson, 0, {})]
     for index, cell in enumerate(lesson.cells):
-        source = _plain(lesson, index) if cell.kind == "markdown" else cell.source
+        source = _plain(lesson, index, quoted) if cell.kind == "markdown" else cell.source
         cells.append(_cell(cell.kind, source, lesson, index + 1, _metadata(cell)))
     notebook = {
         "cells": cells,
@@ -55,12 +62,17 @@ def _cell(kind: str, source: str, lesson: Lesson, index: int, metadata: dict[str
     return cell
 
 
-def _plain(lesson: Lesson, index: int) -> str:
+def _plain(lesson: Lesson, index: int, quoted: Mapping[Mention, str]) -> str:
     source = lesson.cells[index].source
     edits = [
         (definition.place.start, definition.place.end, _quotation(definition))
         for definition in lesson.prose.definitions
         if definition.place.cell == index
+    ]
+    edits += [
+        (mention.place.start, mention.place.end, literal(text))
+        for mention, text in quoted.items()
+        if mention.place.cell == index
     ]
     return edited(source, edits)
 

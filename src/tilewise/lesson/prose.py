@@ -92,10 +92,10 @@ class Definition:
 
 @dataclass(frozen=True)
 class Mention:
-    """A link, a footnote's mark or a number, with its text."""
+    """A link, an image, a footnote's mark or a number, with its text."""
 
     text: str
-    """A link's target, a footnote's label, what stands between the braces of a number, a heading's text."""
+    """A link's or an image's target, a footnote's label, a heading's text, what a number's braces hold."""
     place: Place
     """Where."""
 
@@ -122,6 +122,7 @@ class Prose:
     note_texts: tuple[Mention, ...]
     """Where they stand: ``[^label]: ...``."""
     links: tuple[Mention, ...]
+    images: tuple[Mention, ...]
     numbers: tuple[Mention, ...]
     headings: tuple[Mention, ...]
     words: frozenset[str]
@@ -141,7 +142,7 @@ class Prose:
         """
         definitions: list[Definition] = []
         mentions: dict[str, list[Mention]] = {
-            name: [] for name in ("note", "text", "link", "number", "heading")
+            name: [] for name in ("note", "text", "link", "image", "number", "heading")
         }
         words: set[str] = set()
         masked = []
@@ -167,6 +168,7 @@ class Prose:
             notes=tuple(mentions["note"]),
             note_texts=tuple(mentions["text"]),
             links=tuple(mentions["link"]),
+            images=tuple(mentions["image"]),
             numbers=tuple(mentions["number"]),
             headings=tuple(mentions["heading"]),
             words=frozenset(words),
@@ -201,6 +203,11 @@ def _definition(names: tuple[str, ...], body: str, place: Place, path: str) -> D
         repair = "Write it below, indented by four spaces."
         raise LessonError(path, place.line, f'the definition of "{names[0]}" is empty.', repair)
     return Definition(names[0], names[1:], body, place)
+
+
+def masked_prose(source: str) -> str:
+    """A text in lower case, all but plain prose blanked, as long as it was."""
+    return _cell_prose(source).masked
 
 
 @lru_cache(maxsize=4096)
@@ -251,6 +258,9 @@ def _mentions(match: re.Match[str], start: int, end: int) -> Iterator[tuple[str,
         yield ("text" if is_text else "note", label, start, end)
     elif match["target"] is not None:
         yield ("link", match["target"], start, end)
+    elif match["image"]:
+        inside = match["image"].rpartition("](")[2].removesuffix(")").split()
+        yield ("image", inside[0] if inside else "", start, end)
     elif match["reference"]:
         yield ("link", match["reference"].split("]:", 1)[1].strip().partition(" ")[0], start, end)
     elif match["fence"]:

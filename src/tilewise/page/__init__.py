@@ -26,18 +26,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewise.course import Course
 from tilewise.lesson import Lesson
 from tilewise.notebook import to_notebook
-from tilewise.outputs import Context
+from tilewise.outputs import Context, ExerciseOutput, Output
 from tilewise.page.code import code_cell, tab_set
 from tilewise.page.course_map import course_map
 from tilewise.page.frame import front_matter, glossary, head, minutes, terms
 from tilewise.page.layout import Layout
 from tilewise.page.markers import hide_marker_lines
-from tilewise.page.prose import prose_cells
+from tilewise.page.prose import prose_cells, quoted_numbers, without_escapes
 from tilewise.run import LessonRun
 
 __all__ = ["Layout", "Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render"]
@@ -75,20 +75,42 @@ def render(
         layout: where lessons are on the site.
 
     Raises:
-        LessonError: prose quotes a number that is not known or does not fit its format.
+        LessonError: prose quotes a number that is not known or does not fit its format, or an exercise uses a
+            term that the lesson does not reach.
     """
     where = layout or Layout()
     files: dict[str, bytes] = {}
     old = {*stale, *run.stale}
-    prose = prose_cells(lesson, course, where, run.published, run.records, old)
+    numbers = quoted_numbers(lesson, run.published, run.records)
+    _check_exercises(lesson, run, course)
+    prose = prose_cells(lesson, course, where, numbers, old)
     parts = [front_matter(lesson), head(lesson, course, where)]
     parts += _body(lesson, run, prose, where, files)
     if closing := terms(lesson, course, where):
         parts.append(closing)
     name = lesson.id.rsplit("/", 1)[-1]
     files[where.beside(lesson.id, f"{name}.py")] = lesson.text.encode()
-    files[where.beside(lesson.id, f"{name}.ipynb")] = to_notebook(lesson)
+    files[where.beside(lesson.id, f"{name}.ipynb")] = to_notebook(
+        lesson, {mention: quoted.text for mention, quoted in numbers.items()}
+    )
     return Page("\n\n".join(parts) + "\n", files)
+
+
+def _check_exercises(lesson: Lesson, run: LessonRun, course: Course) -> None:
+    """The terms that exercises use must be known, like those of the prose."""
+    for cell, outputs in zip(lesson.cells, run.outputs, strict=True):
+        for output in outputs:
+            if isinstance(output, ExerciseOutput):
+                for text in (output.task, output.hint, output.explanation):
+                    course.check_terms(lesson.id, text, cell.first_line)
+
+
+def _plain(output: Output) -> Output:
+    """An exercise without the marks of everyday words; every other output as it is."""
+    if not isinstance(output, ExerciseOutput):
+        return output
+    task, hint, explanation = map(without_escapes, (output.task, output.hint, output.explanation))
+    return replace(output, task=task, hint=hint, explanation=explanation)
 
 
 def _body(
@@ -110,7 +132,8 @@ def _body(
         cell = lesson.cells[index]
         context = Context(lesson.id, cell.first_line, add_file, unique, nested)
         missing = run.skipped.get(index, ())
-        return code_cell(cell, run.outputs[index], run.kernels.get(index, {}), missing, context)
+        outputs = [_plain(output) for output in run.outputs[index]]
+        return code_cell(cell, outputs, run.kernels.get(index, {}), missing, context)
 
     sets = {members[0]: members for members in lesson.tab_sets}
     inside = {index for members in lesson.tab_sets for index in members}

@@ -153,7 +153,7 @@ def _portable(term: Term, lesson: Lesson, layout: Layout) -> str:
     source = lesson.cells[place.cell].source
     folder = lesson.path.rsplit("/", 1)[0]
     edits: list[Edit] = []
-    for link in lesson.prose.links:
+    for link in (*lesson.prose.links, *lesson.prose.images):
         start, end = link.place.start, link.place.end
         if link.place.cell == place.cell and place.start <= start < place.end:
             moved = rewritten_link(source[start:end], link.text, folder, lesson.id, layout, from_root=True)

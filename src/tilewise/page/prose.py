@@ -15,7 +15,7 @@ from typing import Any
 from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Lesson
-from tilewise.lesson.prose import Definition
+from tilewise.lesson.prose import Definition, Mention, masked_prose
 from tilewise.numbers import Quoted, quote
 from tilewise.page.layout import Layout
 from tilewise.terms import Term, Use
@@ -30,38 +30,51 @@ def prose_cells(
     lesson: Lesson,
     course: Course,
     layout: Layout,
-    published: Mapping[str, Any],
-    records: Mapping[str, Mapping[str, Any]],
+    numbers: Mapping[Mention, Quoted],
     stale: Collection[str],
 ) -> dict[int, str]:
-    """The Markdown of each prose cell, by its index.
-
-    Raises:
-        LessonError: numbers that are not known or cannot be formatted; every one of them.
-    """
+    """The Markdown of each prose cell, by its index."""
     edits: dict[int, list[Edit]] = {index: [] for index, _ in lesson.prose.masked}
     for use in course.uses(lesson.id):
         edits[use.cell].append(_term_link(use, lesson, layout))
     for definition in lesson.prose.definitions:
         edits[definition.place.cell].append(_anchor(definition, lesson))
-    for link in lesson.prose.links:
+    for link in (*lesson.prose.links, *lesson.prose.images):
         source = lesson.cells[link.place.cell].source
         written = source[link.place.start : link.place.end]
         moved = rewritten_link(written, link.text, posixpath.dirname(lesson.path), lesson.id, layout)
         if moved != written:
             edits[link.place.cell].append((link.place.start, link.place.end, moved))
-    errors: list[LessonError] = []
-    for mention in lesson.prose.numbers:
-        try:
-            quoted = quote(mention, lesson, published, records)
-        except LessonError as error:
-            errors.append(error)
-            continue
+    for mention, quoted in numbers.items():
         edits[mention.place.cell].append((mention.place.start, mention.place.end, _number(quoted, stale)))
-    raise_all(errors)
     for index, masked in lesson.prose.masked:
         edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
     return {index: edited(lesson.cells[index].source, changes) for index, changes in edits.items()}
+
+
+def quoted_numbers(
+    lesson: Lesson, published: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
+) -> dict[Mention, Quoted]:
+    """What the prose quotes, by place.
+
+    Raises:
+        LessonError: numbers that are not known or cannot be formatted; every one of them.
+    """
+    errors: list[LessonError] = []
+    found: dict[Mention, Quoted] = {}
+    for mention in lesson.prose.numbers:
+        try:
+            found[mention] = quote(mention, lesson, published, records)
+        except LessonError as error:
+            errors.append(error)
+    raise_all(errors)
+    return found
+
+
+def without_escapes(text: str) -> str:
+    """Markdown from a cell's output without the marks that make a term an everyday word."""
+    masked = masked_prose(text)
+    return edited(text, [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)])
 
 
 def edited(source: str, edits: Sequence[Edit]) -> str:
@@ -128,7 +141,7 @@ def rewritten_link(
     return f"{written[:at]}{new}{written[at + len(target) :]}"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Text that Markdown shows as it is."""
     return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split()), quote=False))
 
@@ -139,5 +152,5 @@ def _number(quoted: Quoted, stale: Collection[str]) -> str:
     source = f"{quoted.source}; no longer current" if is_stale else quoted.source
     return (
         f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" title="{escape(source)}">'
-        f"{_literal(quoted.text)}</span>"
+        f"{literal(quoted.text)}</span>"
     )
