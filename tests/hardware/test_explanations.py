@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tilewise.gpu.kernel import Kernel
 from tilewise.hardware.collection import collect
 from tilewise.hardware.record import recorded
 from tilewise.simulator import Trace
@@ -79,9 +80,51 @@ def test_a_ragged_loop_is_unrolled_by_the_hardwares_compiler() -> None:
     assert sum(_sectors(places) for places in requests) == counted["global_load_sectors"]
 
 
-def test_merged_shared_loads_of_the_tiled_product_are_four_wide() -> None:
-    """Of 32 loads a turn over a tile, the 16 of a row become 4, each of which takes 2 passes."""
-    loads = SPECIMENS["tiled matmul"].launch.simulate().counts.shared_load
-    counted = COUNTERS["tiled matmul"]
-    assert loads.requests * (16 + 16 // 4) == 32 * counted["shared_load_requests"]
-    assert loads.wavefronts * (16 + 2 * 16 // 4) == 32 * counted["shared_load_wavefronts"]
+WIDE = {
+    "shared neighbours": {
+        "float a = tile[4 * t], b = tile[4 * t + 1], c = tile[4 * t + 2], d = tile[4 * t + 3];": """
+            float2 u = *(float2*)&tile[4 * t], v = *(float2*)&tile[4 * t + 2];
+            float a = u.x, b = u.y, c = v.x, d = v.y;""",
+    },
+    "shared broadcast": {
+        "for (int j = 0; j < blockDim.x; ++j) s += tile[j] * (float)(j + t);": """
+            for (int j = 0; j < blockDim.x; j += 4) {
+                float4 v = *(float4*)&tile[j];
+                s += v.x * (float)(j + t);
+                s += v.y * (float)(j + 1 + t);
+                s += v.z * (float)(j + 2 + t);
+                s += v.w * (float)(j + 3 + t);
+            }""",
+    },
+    "tiled matmul": {
+        "for (int k = 0; k < T; ++k) s += As[ty][k] * Bs[k][tx];": """
+            for (int k = 0; k < T; k += 4) {
+                float4 a = *(float4*)&As[ty][k];
+                s += a.x * Bs[k][tx];
+                s += a.y * Bs[k + 1][tx];
+                s += a.z * Bs[k + 2][tx];
+                s += a.w * Bs[k + 3][tx];
+            }""",
+    },
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_merged_by_hand_the_shared_loads_are_the_hardwares(name: str) -> None:
+    """The same kernel, with the loads that the hardware's compiler merges merged in the source."""
+    launch = SPECIMENS[name].launch
+    source = launch.kernel.source
+    for narrow, wide in WIDE[name].items():
+        assert source.count(narrow) == 1
+        source = source.replace(narrow, wide)
+    merged = Kernel(source, defines=launch.kernel.defines).on(launch.case)
+    arrays, expected = launch.case.make(), launch.case.make()
+    loads = merged.simulate(arrays=arrays).counts.shared_load
+    launch.simulate(arrays=expected)
+    for output in SPECIMENS[name].written:
+        np.testing.assert_array_equal(arrays[output], expected[output])
+    counted = COUNTERS[name]
+    assert (loads.requests, loads.wavefronts) == (
+        counted["shared_load_requests"],
+        counted["shared_load_wavefronts"],
+    )

@@ -34,12 +34,6 @@ UNROLLED = Reason(
     "stages load at different times. In the simulator all lanes that are still in the loop take each "
     "turn together. A test computes the hardware's numbers from these stages.",
 )
-SUNK = Reason(
-    "a store moved behind the branches",
-    "Both branches end in a store to the same place. clang makes one store of the two, behind the point"
-    " where the lanes meet again; NVIDIA's compiler leaves one in each branch, so each warp makes two "
-    "requests.",
-)
 TURNS = Reason(
     "atomics that take turns",
     "Several lanes of a request go for the same word. The simulator counts the sectors that are "
@@ -61,7 +55,6 @@ KNOWN: Mapping[str, Mapping[str, tuple[int, Reason]]] = {
         "shared load wavefronts": (-2304, MERGED),
     },
     "ragged rows": {"global load requests": (41, UNROLLED), "global load sectors": (10, UNROLLED)},
-    "two branches": {"global store requests": (16, SUNK), "global store sectors": (63, SUNK)},
     "histogram": {"global atomic sectors": (88, TURNS)},
     "sums of four": {"global atomic sectors": (48, TURNS)},
     "or of three": {"global atomic sectors": (62, TURNS)},

@@ -40,6 +40,8 @@ _FLAGS = (
     "-gline-tables-only",
     "-fno-unroll-loops",
     "-fno-strict-aliasing",  # NVIDIA's compiler reloads an int after a store of a float, too
+    "-mllvm",
+    "-simplifycfg-sink-common=false",  # and leaves a store in each of two branches
     "-nostdinc",
     "-w",
     "-std=c++17",
