@@ -188,3 +188,38 @@ def test_a_mutant_that_does_not_end_is_stopped():
     endless = next(one for one in mutants(countdown) if one.change == "without: n -= 1")
     with pytest.raises(LoopLimitError, match="more than 1000000 turns"):
         endless.function([0], 3)
+
+
+def flat_by_name(a, b, n):
+    i, j = 0, 0
+    row = i * n
+    at = row + j
+    b[0] = a[at]
+
+
+def flat_by_a_typed_name(a, b, n):
+    for i in range(n):
+        at: int = i * n + 1
+        b[i] = a[at]
+
+
+def gathered(a, b, n):
+    first = a[0] * n + a[1]
+    total = 0
+    total = total * n + first
+    for i in range(n):
+        step = i + 1
+        b[i] = total + a[step]
+        where = a[i] * 2
+        b[where] = first
+
+
+@pytest.mark.parametrize(("function", "line"), [(flat_by_name, 4), (flat_by_a_typed_name, 3)])
+def test_a_flattened_index_under_a_name_is_an_error_too(function, line):
+    with pytest.raises(LessonError, match="flattens an index: a\\[") as caught:
+        check_no_flat_index(function)
+    assert caught.value.line == place_of(function)[1] + line
+
+
+def test_names_that_change_and_values_that_were_read_are_no_flat_index():
+    check_no_flat_index(gathered)
