@@ -273,7 +273,7 @@ def test_what_a_lesson_does_to_its_process_does_no_harm(project: Any, warm: bool
         "if os.fork() == 0:\n    print('never seen')\nelse:\n    os.wait()\n    print('parent')\n\n"
         "# %%\nprint('\\ud800')\n"
     )
-    assert texts(project.run(lesson, warm=warm)) == [["loaded\nno line end"], ["parent"], ["?"]]
+    assert texts(project.run(lesson, warm=warm)) == [["loaded\nno line end"], ["parent"], ["\ufffd"]]
 
 
 def test_two_runs_of_a_lesson_are_equal_bytes(project: Any) -> None:
@@ -346,3 +346,10 @@ def test_a_lesson_without_figures_does_not_depend_on_them(project: Any) -> None:
     run = project.run(project.lesson("# %%\nfrom tilewise import case\n"), warm=True)
     names = {path.name for path in run.inputs}
     assert "cases.py" in names and "bars.py" not in names and "waves.py" not in names
+
+
+def test_printed_text_is_what_a_terminal_would_leave(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nprint('10%\\r20%\\n\\x1b[31mred\\x1b[0m \\x00\\x07\\tend\\x1b]0;title\\x07')\n"
+    )
+    assert texts(project.run(lesson)) == [["20%\nred \ufffd\ufffd\tend"]]

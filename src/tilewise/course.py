@@ -279,6 +279,14 @@ def _notes(lesson: Lesson) -> Iterator[LessonError]:
             message = f"footnote [^{note.text}] has a second text; the first is on line {texts[note.text]}."
             yield LessonError(lesson.path, note.place.line, message, "Give one of them another name.")
         texts.setdefault(note.text, note.place.line)
+        for definition in lesson.prose.definitions:
+            place = definition.place
+            if place.cell == note.place.cell and place.start <= note.place.start < place.end:
+                message = (
+                    f'the text of footnote [^{note.text}] stands in the definition of "{definition.title}".'
+                )
+                repair = "Move it below the definition, to the margin; the mark may stay."
+                yield LessonError(lesson.path, note.place.line, message, repair)
     called = {note.text for note in lesson.prose.notes}
     for note in lesson.prose.notes:
         if note.text not in texts:

@@ -32,6 +32,8 @@ from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
 
 LARGEST_OUTPUT = 4_000_000
 """Bytes of one table or figure."""
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ADDRESS = re.compile(r"<[^<>\n]{1,200} at 0x[0-9a-f]{6,16}>")
 Send = Callable[[Mapping[str, Any]], None]
 
@@ -60,13 +62,21 @@ class Printed(io.TextIOBase):
 
     def take(self) -> str:
         """What was printed since the last call, and, where text was lost, that it was."""
-        text = "".join(self._parts).rstrip("\n")
+        text = _shown("".join(self._parts)).rstrip("\n")
         self._parts.clear()
         if self._cut:
             said = f"[cut here: {self._cut:,} characters more than the {self._limit:,} that a page keeps]"
             text = f"{text}\n{said}" if text else said
             self._cut = 0
         return text
+
+
+def _shown(text: str) -> str:
+    """Printed text as a terminal leaves it: no escape sequences, no lines written over, no control signs."""
+    if text.isprintable():
+        return text
+    lines = _ESCAPE_SEQUENCE.sub("", text).replace("\r\n", "\n").split("\n")
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", "\n".join(line.rpartition("\r")[2] for line in lines))
 
 
 class _Sink(CollectingSink):
