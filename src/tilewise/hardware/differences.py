@@ -25,7 +25,8 @@ MERGED = Reason(
     "NVIDIA's compiler makes one wide shared load of several narrow ones that lie side by side, in one "
     "line or across the turns of a loop that it has unrolled. The simulator counts the loads as clang "
     "leaves them. Fewer requests are made, and a wide load whose lanes share places takes fewer passes than"
-    " the narrow ones did together.",
+    " the narrow ones did together. A test that merges "
+    "them in the source gets the hardware's numbers from the simulator.",
 )
 UNROLLED = Reason(
     "a ragged loop unrolled",
@@ -38,7 +39,9 @@ TURNS = Reason(
     "atomics that take turns",
     "Several lanes of a request go for the same word. The simulator counts the sectors that are "
     "touched, each once; the hardware counts a sector as often as the most wanted word in it is wanted,"
-    " once for each turn. Requests are equal. A test computes the hardware's number from the trace.",
+    " once for each turn. Requests are equal. A test computes the hardware's number from the trace. "
+    "Where all lanes add to one word the counts are equal, presumably since NVIDIA's compiler adds up "
+    "within the warp first.",
 )
 
 KNOWN: Mapping[str, Mapping[str, tuple[int, Reason]]] = {
