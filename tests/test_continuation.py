@@ -83,6 +83,18 @@ def test_another_fault_in_the_rest_still_ends_it(run_script) -> None:
     assert "after" not in done.stdout
 
 
+def test_what_a_statement_would_have_filled_is_left_alone(run_script) -> None:
+    extra = """found = {}
+for name in ("a", "b"):
+    found[name] = COPY.simulate(a, b, 4, grid=1, block=4).counts
+print(found["b"])
+found = {"b": "anew"}
+print(found["b"])"""
+    done = run_script(extra)
+    assert done.stdout.split() == ["before", "anew", "after"]
+    assert done.returncode == 0
+
+
 def test_without_a_gpu_the_lack_of_a_compiler_ends_it(run_script) -> None:
     done = run_script(gpu=False)
     assert done.returncode == 1

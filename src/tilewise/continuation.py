@@ -41,14 +41,14 @@ def _go_on(kind: type[BaseException], error: BaseException, trace: TracebackType
     statements = ast.parse(path.read_text(encoding="utf-8")).body
     first = next((at for at, one in enumerate(statements) if _holds(one, line)), len(statements))
     print(f"tilewise: {error}", file=sys.stderr)
-    left_out = [statements[first]] if first < len(statements) else []
-    tainted = set(_bound(statements[first])) if left_out else set()
+    left_out = statements[first : first + 1]
+    tainted = {name for statement in left_out for name in _marked(statement)}
     for statement in statements[first + 1 :]:
-        if not _carry_out(statement, str(path), tainted):
-            left_out.append(statement)
-            tainted |= set(_bound(statement))
-        else:
+        if _carry_out(statement, str(path), tainted):
             tainted -= set(_bound(statement))
+        else:
+            left_out.append(statement)
+            tainted |= set(_marked(statement))
     places = ", ".join(str(statement.lineno) for statement in left_out)
     print(
         f"tilewise: left out for want of the simulator: {path.name}, statements at lines {places}.",
@@ -84,6 +84,17 @@ def _lacks_compiler(error: BaseException | None) -> bool:
 
 def _holds(statement: ast.stmt, line: int) -> bool:
     return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+
+
+def _marked(statement: ast.stmt) -> Iterator[str]:
+    """Names that a statement, had it run, would have given a value or might have changed."""
+    yield from _bound(statement)
+    space = vars(sys.modules["__main__"])
+    yield from (name for name in _read(statement) if _can_change(space.get(name)))
+
+
+def _can_change(value: object) -> bool:
+    return isinstance(value, list | dict | set) or hasattr(value, "__setitem__")
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
