@@ -7,6 +7,7 @@ import pytest
 from tilewise.gpu.c_types import c_type
 from tilewise.gpu.kernel_source import (
     KernelError,
+    check_includes,
     define_lines,
     global_functions,
     tokens,
@@ -207,3 +208,19 @@ def test_defines_become_lines_before_line_one():
 def test_a_define_that_is_no_define_is_refused(defines):
     with pytest.raises(KernelError, match=r"^defines: .* (Rename it|one-line text)\.$"):
         define_lines(defines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '#include "/etc/hostname"',
+        "#include <stdio.h>",
+        " # include FILE",
+        "%:include <math.h>",
+        '#embed "x.bin"',
+    ],
+)
+def test_only_the_two_headers_of_both_backends_are_included(line: str) -> None:
+    check_includes("// #include <stdio.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h> // halves\n")
+    with pytest.raises(KernelError, match="line 2: a kernel may include <cuda_fp16"):
+        check_includes(f"\n{line}\n")

@@ -27,6 +27,7 @@ from tilewise.gpu.backend import backend
 from tilewise.gpu.kernel_source import (
     GlobalFunction,
     KernelError,
+    check_includes,
     define_lines,
     define_text,
     global_functions,
@@ -100,6 +101,7 @@ class Kernel:
         texts = {key: define_text(key, value) for key, value in self.defines.items()}
         self._define_lines = define_lines(self.defines)
         self._functions = {one.name: one for one in global_functions(self.source, texts)}
+        check_includes(self.source)
         regions(self.source)
         self._choose(name)
 

@@ -56,6 +56,8 @@ _TOKEN = re.compile(
     r'[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
     r"|<<<|>>>|<<=|>>=|\.\.\.|->\*?|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|##|\S"
 )
+_HEADERS = ("<cuda_fp16.h>", "<cuda_bf16.h>")
+_TAKES_A_FILE = re.compile(r"[ \t]*(?:#|%:)[ \t]*(?:include|include_next|import|embed)\b(?P<file>.*)")
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 _WITH_PARENTHESES = {
@@ -76,6 +78,21 @@ def without_comments(source: str) -> str:
         return " " + "\n" * text.count("\n") if text.startswith("/") else text
 
     return _COMMENT_OR_STRING.sub(blank, source)
+
+
+def check_includes(source: str) -> None:
+    """Refuse every file but the two that both backends have.
+
+    Raises:
+        KernelError: the source includes, imports or embeds another one.
+    """
+    for number, line in enumerate(without_comments(source).split("\n"), start=1):
+        found = _TAKES_A_FILE.match(line)
+        if found is not None and found["file"].strip() not in _HEADERS:
+            known = " and ".join(_HEADERS)
+            raise KernelError(
+                f"line {number}: a kernel may include {known} only. Take this out: {line.strip()}"
+            )
 
 
 def tokens(source: str) -> tuple[str, ...]:
