@@ -55,6 +55,17 @@ def test_a_strict_build_of_a_good_project_says_nothing_but_that_it_is_done(
         assert (project / "site" / "lessons" / "part_1" / name).is_file()
 
 
+def test_without_mkdocs_jupyter_lessons_are_files_and_no_pages(mkdocs: MkDocs, project: Path) -> None:
+    config = project / "mkdocs.yml"
+    lines = config.read_text(encoding="utf-8").splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if "mkdocs-jupyter" in line)
+    config.write_text("".join(lines[:at] + lines[at + 3 :]), encoding="utf-8")
+    assert mkdocs("build").returncode == 0
+    built = project / "site" / "lessons" / "part_1"
+    assert (built / "lesson_01.py").is_file()
+    assert not (built / "lesson_01" / "index.html").exists()
+
+
 def test_a_failing_lesson_stops_the_build_at_its_own_line_without_a_traceback(
     mkdocs: MkDocs, project: Path
 ) -> None:
