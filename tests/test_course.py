@@ -134,3 +134,10 @@ def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(
     assert edited("They wait.", "They go on.") == signature
     assert edited("32 lanes", "64 lanes") != signature
     assert edited("Title of part/a", "Another title") != signature
+
+
+@pytest.mark.parametrize("name", ["top", "part/inner/one"])
+def test_a_lesson_lies_in_a_part_and_nowhere_else(name: str) -> None:
+    with pytest.raises(LessonError, match="lessons lie in lessons/<part>") as caught:
+        Course.from_nav([name], {}, lines={name: 7})
+    assert (caught.value.path, caught.value.line) == ("mkdocs.yml", 7)

@@ -74,7 +74,11 @@ class Course:
         at = lines or {}
         errors = []
         for position, name in enumerate(nav):
-            if name not in lessons:
+            if name not in lessons and name.count("/") != 1:
+                message = f'the navigation names "{name}", and lessons lie in lessons/<part>/<lesson>.py.'
+                repair = "Move it there; a part has no parts of its own."
+                errors.append(LessonError(nav_path, at.get(name, 0), message, repair))
+            elif name not in lessons:
                 errors.append(
                     LessonError(
                         nav_path,

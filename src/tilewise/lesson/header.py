@@ -15,6 +15,7 @@ from tilewise.lesson.model import Header
 
 _KEYS = ("title", "needs", "summary", "description", "date", "author", "tags", "draft")
 _NO_TITLE = ("\n", "<", ">", "`", "*", "[", "]", "{", "}", "$", "\\", "|")
+_MODULE = "A module that lessons import has a name that begins with _."
 _EXAMPLE = "Begin the file with # ---, # title: ..., # needs: [...], # summary: ..., # ---."
 
 
@@ -32,7 +33,7 @@ def parse_header(lines: Sequence[str], path: str) -> tuple[Header, int]:
         LessonError: there is none, it is not closed, it is no YAML, or a key or value is wrong.
     """
     if not lines or lines[0].rstrip() != "# ---":
-        raise LessonError(path, 1, "the lesson has no header.", _EXAMPLE)
+        raise LessonError(path, 1, "the lesson has no header.", f"{_EXAMPLE} {_MODULE}")
     for end, line in enumerate(lines[1:], start=1):
         if line.rstrip() == "# ---":
             break
