@@ -1,0 +1,255 @@
+"""Operators that plant one bug into a kernel's text, without moving a line.
+
+In: a source. Out: mutants, each with the line it changed, the names that a hazard may have, and where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+HELPERS = """\
+#define TW_WIDE(type, load) \\
+__device__ __attribute__((always_inline, nodebug)) inline type tw_wide(const type* p) { \\
+    type##4 v = *(const type##4*)p; return v.x + load; } \\
+__device__ __attribute__((always_inline, nodebug)) inline void tw_wide_store(type* p, type v) { \\
+    *(type##4*)p = make_##type##4(v, v, v, v); }
+TW_WIDE(float, 0.0f * (v.y + v.z + v.w))
+TW_WIDE(int, ((v.y ^ v.z ^ v.w) == 0x7eadbeef))
+#line 1
+"""
+SHARED = re.compile(r"__shared__ \w+ (?P<all>[^;]+);")
+ACCESS = re.compile(r"\b[A-Za-z_]\w*\s*\[")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A source with one bug."""
+
+    operator: str
+    """What was done."""
+    line: int
+    """Where, from 1."""
+    was: str
+    """The line as it was, and what of it was changed."""
+    source: str
+    """The whole."""
+    kinds: frozenset[str]
+    """Names that a hazard of this bug may have."""
+    lines: frozenset[int]
+    """Lines at which it may be reported: the one changed, and the accesses that it endangers."""
+    without: str = ""
+    """An array of the launch that lacks its last element."""
+
+    @property
+    def name(self) -> str:
+        """Operator, line and text."""
+        return f"{self.operator}: {self.was}"
+
+
+MEMORY = frozenset(("out of bounds", "race", "uninitialised"))
+ORDER = frozenset(("race", "uninitialised"))
+
+
+def shared_names(source: str) -> set[str]:
+    """The shared arrays of a source."""
+    return {
+        name for found in SHARED.finditer(source) for name in re.findall(r"([A-Za-z_]\w*)\s*\[", found["all"])
+    }
+
+
+def _accessing(lines: list[str], names: set[str] | None = None) -> set[int]:
+    """Lines that access one of these arrays, or any."""
+    found = set()
+    for number, line in enumerate(lines, 1):
+        if "__shared__" in line:
+            continue
+        arrays = re.findall(r"\b([A-Za-z_]\w*)\s*\[", line)
+        if "atomic" in line:
+            arrays += re.findall(r"atomic\w+\(&?(\w+)", line)
+        if arrays and (names is None or names & set(arrays)):
+            found.add(number)
+    return found
+
+
+Edit = tuple[str, str]
+
+
+def _replaced(line: str, found: re.Match[str], text: str) -> Edit:
+    return line[: found.start()] + text + line[found.end() :], found[0].strip()
+
+
+def _drop(pattern: str) -> Callable[[str], Iterator[Edit]]:
+    def edits(line: str) -> Iterator[Edit]:
+        for found in re.finditer(pattern, line):
+            yield _replaced(line, found, ";")
+
+    return edits
+
+
+def _drop_guard(line: str) -> Iterator[Edit]:
+    for found in re.finditer(r"\bif \(((?:[^()]|\([^()]*\))*[<>=][^()]*)\) (return;)?", line):
+        yield _replaced(line, found, "")
+    for found in re.finditer(r"(?<== )([^=;]+?) \? ([^:;]+) : 0\.0f", line):
+        yield _replaced(line, found, found[2])
+
+
+def _off_by_one(line: str) -> Iterator[Edit]:
+    if "__shared__" in line:
+        return
+    for found in re.finditer(r"(?<=[\w\]])\[((?:[^\[\]]|\[[^\[\]]*\])+)\]", line):
+        for by in (" + 1", " - 1"):
+            new, _ = _replaced(line, found, f"[{found[1]}{by}]")
+            yield new, f"{found[0]}{by}"
+
+
+def _wrong_mask(line: str) -> Iterator[Edit]:
+    for found in re.finditer("0xffffffff", line):
+        yield _replaced(line, found, "0xffff")
+
+
+def _swapped_stride(line: str) -> Iterator[Edit]:
+    place = r"(?:\w+(?:\.\w+)?)"
+    for found in re.finditer(rf"({place}) \* ({place}) \+ ({place})(?=\]| \+|\)|;)", line):
+        if "blockIdx" in found[1]:
+            continue
+        yield _replaced(line, found, f"{found[3]} * {found[2]} + {found[1]}")
+
+
+def _early_return(line: str) -> Iterator[Edit]:
+    for found in re.finditer(r"__syncthreads\(\);|__syncwarp\(\);", line):
+        yield _replaced(line, found, f"if (threadIdx.x % 8 == 5) return; {found[0]}")
+
+
+def _too_small(line: str) -> Iterator[Edit]:
+    if "__shared__" not in line:
+        return
+    for found in re.finditer(r"(\w+)\[(\w+)\]", line):
+        new, _ = _replaced(line, found, f"{found[1]}[{found[2]} - 1]")
+        yield new, found[0]
+
+
+def _widened(line: str) -> Iterator[Edit]:
+    if "__shared__" in line or "float4" in line:
+        return
+    subscript = r"\[((?:[^\[\]]|\[[^\[\]]*\])+)\]"
+    for found in re.finditer(rf"(?<![\w&\]])([A-Za-z_]\w*){subscript}(?!\s*(?:=[^=]|\+=|\[))", line):
+        yield _replaced(line, found, f"tw_wide(&{found[1]}[{found[2]}])")
+    for found in re.finditer(rf"(?<![\w&\]])([A-Za-z_]\w*){subscript} = ([^;]+);", line):
+        yield _replaced(line, found, f"tw_wide_store(&{found[1]}[{found[2]}], {found[3]});")
+
+
+def _comparison(line: str) -> Iterator[Edit]:
+    for found in re.finditer(r" (<|>=|>|<=) ", line):
+        other = {"<": "<=", ">=": ">", ">": ">=", "<=": "<"}[found[1]]
+        new, _ = _replaced(line, found, f" {other} ")
+        yield new, f"{line[max(0, found.start() - 12) : found.end() + 6].strip()} -> {other}"
+
+
+ANY = MEMORY | {"barrier", "shuffle", "misaligned"}
+OPERATORS: dict[str, tuple[Callable[[str], Iterator[Edit]], frozenset[str], str]] = {
+    "drop a barrier": (_drop(r"__syncthreads\(\);"), ORDER, "shared"),
+    "drop a __syncwarp": (_drop(r"__syncwarp\(\);"), ORDER, "shared"),
+    "drop a wait": (_drop(r'asm volatile\("bar\.sync[^;]*;[^;]*;'), ORDER | {"barrier"}, "wait"),
+    "drop a guard": (_drop_guard, ANY, "behind"),
+    "index off by one": (_off_by_one, MEMORY, "array"),
+    "wrong shuffle mask": (_wrong_mask, frozenset(("shuffle",)), "changed"),
+    "swapped stride": (_swapped_stride, MEMORY, "array"),
+    "early return before a barrier": (_early_return, ANY, "barrier"),
+    "array too small": (_too_small, frozenset(("out of bounds",)), "array"),
+    "widened access": (
+        _widened,
+        frozenset(("misaligned", "out of bounds", "race", "uninitialised")),
+        "array",
+    ),
+    "comparison": (_comparison, ANY | {"steps"}, "behind"),
+}
+"""Of each: how it edits a line, what its hazards are called, and at which lines they may be reported."""
+
+
+def _lines(rule: str, lines: list[str], number: int, shared: set[str]) -> frozenset[int]:
+    if rule == "shared":
+        return frozenset(_accessing(lines, shared))
+    if rule == "behind":
+        waiting = {at for at, line in enumerate(lines, 1) if "sync" in line}
+        return frozenset(
+            at for at in _accessing(lines) | waiting | {number} if at >= number or _loops(lines, at, number)
+        )
+    if rule == "barrier":
+        return frozenset(
+            {number} | {at for at, line in enumerate(lines, 1) if "sync" in line and at > number}
+        )
+    if rule == "array":
+        arrays = set(re.findall(r"\b([A-Za-z_]\w*)\s*\[", lines[number - 1]))
+        made = re.findall(r"\b(?:int|float) (\w+) = ", lines[number - 1])  # an index, used further down
+        used = {
+            at
+            for at in _accessing(lines)
+            if any(re.search(rf"\b{name}\b", lines[at - 1]) for name in made) and not arrays
+        }
+        return frozenset({number} | used | _accessing(lines, arrays & shared))
+    if rule == "wait":
+        return frozenset(
+            _accessing(lines, shared) | {at for at, line in enumerate(lines, 1) if "bar." in line}
+        )
+    return frozenset((number,))
+
+
+def _loops(lines: list[str], before: int, number: int) -> bool:
+    """Whether a line before another is met again behind it, in a loop around both."""
+    depth = lambda line: len(line) - len(line.lstrip())  # noqa: E731
+    opened = [
+        at for at, line in enumerate(lines[:before], 1) if "for (" in line and line.rstrip().endswith("{")
+    ]
+    return any(
+        all(depth(line) > depth(lines[at - 1]) for line in lines[at:number] if line.strip()) for at in opened
+    )
+
+
+def mutants(source: str, arrays: tuple[str, ...] = (), shared_bytes: int = 0) -> list[Mutant]:
+    """Every operator everywhere it applies.
+
+    Args:
+        source: a kernel.
+        arrays: parameters that the launch may give one element too little.
+        shared_bytes: of the launch; if any, four too few is one more bug.
+    """
+    head, mark, body = source.rpartition("#line 1\n")
+    lines = body.split("\n")
+    shared = shared_names(body)
+    made = []
+    for operator, (edits, kinds, rule) in OPERATORS.items():
+        seen: dict[str, int] = {}
+        for number, line in enumerate(lines, 1):
+            if line.startswith(("extern", "void", "        ")) and "__global__" in line:
+                continue
+            for new, what in edits(line):
+                text = "\n".join([*lines[: number - 1], new, *lines[number:]])
+                was = f"{what} in `{line.strip()}`"
+                seen[was] = seen.get(was, 0) + 1
+                if seen[was] > 1:
+                    was += f" ({seen[was]})"
+                whole = head + mark + text if mark else text
+                if operator == "widened access":
+                    whole = head + HELPERS + text
+                made.append(Mutant(operator, number, was, whole, kinds, _lines(rule, lines, number, shared)))
+    for array in (*arrays, *(["shared_bytes"] if shared_bytes else [])):
+        names = shared if array == "shared_bytes" else _aliases(lines, array)
+        made.append(
+            Mutant(
+                "array too small",
+                1,
+                f"{array} of the launch",
+                source,
+                frozenset(("out of bounds",)),
+                frozenset(_accessing(lines, names)),
+                array,
+            )
+        )
+    return made
+
+
+def _aliases(lines: list[str], array: str) -> set[str]:
+    """An array and pointers made from it."""
+    return {array} | set(re.findall(rf"\* (\w+) = {array} \+", "\n".join(lines)))

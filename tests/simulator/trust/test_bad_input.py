@@ -1,0 +1,252 @@
+"""What cannot run is refused in one clear line, and no array is written, not even in part."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise import Kernel
+from tilewise.gpu.kernel_source import KernelError
+from tilewise.simulator import CompileError, HazardError, ToolchainError, compile_kernel
+
+SCALE = """\
+extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * by;
+}
+"""
+TILE = """\
+extern "C" __global__ void tile(float* y) {
+    __shared__ float s[12000];
+    s[threadIdx.x] = y[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = s[0];
+}
+"""
+BOUNDED = 'extern "C" __global__ void __launch_bounds__(64) bounded(float* y) { y[threadIdx.x] = 1.0f; }\n'
+X = np.arange(64, dtype=np.float32)
+Arguments = tuple[Any, ...]
+
+
+def _y() -> np.ndarray:
+    return np.linspace(-3, 5, 64).astype(np.float32)
+
+
+def _launch(**changes: Any) -> dict[str, Any]:
+    return {"grid": 2, "block": 32} | changes
+
+
+READ_ONLY = _y()
+READ_ONLY.flags.writeable = False
+GOOD: Arguments = (X, "y", 64, 2.0)
+REFUSED: dict[str, tuple[str, Arguments, dict[str, Any], tuple[str, ...]]] = {
+    "too few arguments": (SCALE, (X, "y", 64), _launch(), ("takes 4 arguments and got 3", "float by")),
+    "too many arguments": (SCALE, (*GOOD, 1), _launch(), ("takes 4 arguments and got 5",)),
+    "no arguments": (SCALE, (), _launch(), ("takes 4 arguments and got 0",)),
+    "another dtype": (SCALE, (X.astype("f8"), "y", 64, 2.0), _launch(), ('"x"', "float64", "float32")),
+    "integers for floats": (SCALE, (X.astype("i4"), "y", 64, 2.0), _launch(), ('"x"', "int32")),
+    "a list": (SCALE, ([1.0] * 64, "y", 64, 2.0), _launch(), ('"x"', "list", "Pass an array")),
+    "a number for an array": (SCALE, (3.0, "y", 64, 2.0), _launch(), ('"x"', "pointer")),
+    "an array for a number": (SCALE, (X, "y", X, 2.0), _launch(), ('"n"', "array")),
+    "a float for an int": (SCALE, (X, "y", 64.5, 2.0), _launch(), ('"n"', "64.5", "whole")),
+    "an int too large": (SCALE, (X, "y", 2**31, 2.0), _launch(), ('"n"', "2147483648")),
+    "an int that is no float": (SCALE, (X, "y", 64, 2**24 + 1), _launch(), ('"by"', "exactly")),
+    "a scalar of another dtype": (SCALE, (X, "y", np.int64(64), 2.0), _launch(), ('"n"', "int64", "int32")),
+    "every second element": (
+        SCALE,
+        (np.zeros(128, "f4")[::2], "y", 64, 2.0),
+        _launch(),
+        ('"x"', "C-contiguous"),
+    ),
+    "a transposed array": (SCALE, (np.zeros((8, 8), "f4").T, "y", 64, 2.0), _launch(), ("C-contiguous",)),
+    "backwards": (SCALE, (X[::-1], "y", 64, 2.0), _launch(), ("C-contiguous",)),
+    "a read-only output": (SCALE, (X, READ_ONLY, 64, 2.0), _launch(), ('"y"', "read-only")),
+    "no block": (SCALE, GOOD, {"grid": 2, "block": None}, ("no block", "block=")),
+    "a grid of zero": (SCALE, GOOD, _launch(grid=0), ("grid=0", "between 1 and 2147483647")),
+    "a grid of zero in y": (SCALE, GOOD, _launch(grid=(2, 0)), ("grid=(2, 0)", "in y")),
+    "a grid below zero": (SCALE, GOOD, _launch(grid=-1), ("grid=-1",)),
+    "a grid beyond x": (SCALE, GOOD, _launch(grid=2**31), ("in x", "2147483647")),
+    "a grid beyond y": (SCALE, GOOD, _launch(grid=(1, 65536)), ("in y", "65535")),
+    "a grid beyond z": (SCALE, GOOD, _launch(grid=(1, 1, 65536)), ("in z", "65535")),
+    "four extents": (SCALE, GOOD, _launch(grid=(1, 1, 1, 1)), ("grid",)),
+    "half a block": (SCALE, GOOD, _launch(grid=1.5), ("grid",)),
+    "1025 threads": (SCALE, GOOD, _launch(block=1025), ("1025", "1024")),
+    "1056 threads in two": (SCALE, GOOD, _launch(block=(33, 32)), ("1056 threads", "1024")),
+    "65 threads in z": (SCALE, GOOD, _launch(block=(1, 1, 65)), ("in z", "64")),
+    "a block of zero": (SCALE, GOOD, _launch(block=0), ("block=0",)),
+    "beyond launch bounds": (BOUNDED, ("y",), _launch(block=65), ("65 threads", "64", "__launch_bounds__")),
+    "shared memory beyond the limit": (SCALE, GOOD, _launch(shared_bytes=232_449), ("shared_bytes=232449",)),
+    "shared memory below zero": (SCALE, GOOD, _launch(shared_bytes=-4), ("shared_bytes=-4",)),
+    "shared memory in all": (TILE, ("y",), _launch(shared_bytes=190_000), ("190000", "48000", "232448")),
+    "static shared memory": (
+        TILE.replace("12000", "12289"),
+        ("y",),
+        _launch(),
+        ("49156", "extern __shared__"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_refused_before_anything_runs(name: str) -> None:
+    source, arguments, launch, words = REFUSED[name]
+    y = _y()
+    before = y.tobytes()
+    given = [y if isinstance(one, str) else one for one in arguments]
+    for way in ("simulate", "__call__"):
+        with pytest.raises(KernelError) as caught:
+            getattr(Kernel(source), way)(*given, **launch)
+        for word in words:
+            assert word in str(caught.value)
+        assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+    assert y.tobytes() == before and X.tobytes() == np.arange(64, dtype=np.float32).tobytes()
+
+
+def test_arrays_that_overlap_in_part_are_refused() -> None:
+    whole = np.zeros(80, np.float32)
+    with pytest.raises(KernelError, match="share part of their memory"):
+        Kernel(SCALE).simulate(whole[:64], whole[16:], 64, 2.0, grid=2, block=32)
+
+
+FAULTS: dict[str, tuple[str, str]] = {
+    "out of bounds": ("y[i] = 7.0f; y[64 + i] = 7.0f;", "out of bounds"),
+    "in the last block alone": ("y[i] = 7.0f; if (i == 63) y[i + 1] = 7.0f;", "out of bounds"),
+    "misaligned": ("y[i] = 7.0f; if (i == 9) *(float2*)(y + i) = make_float2(1, 2);", "misaligned"),
+    "a barrier": ("y[i] = 7.0f; if (i % 2) __syncthreads(); y[i] = 8.0f;", "barrier"),
+    "a shuffle": ("y[i] = 7.0f; if (i % 2) y[i] = __shfl_sync(0xffffffff, y[i], 0);", "shuffle"),
+    "a race": ("y[i] = 7.0f; __shared__ int s; s = i; __syncthreads(); y[i] = s;", "race"),
+    "shared memory not written": (
+        "y[i] = 7.0f; __shared__ float s[64]; if (n > 64) s[i % 64] = 1; y[i] = s[i % 64];",
+        "uninitialised",
+    ),
+    "a trap": ("y[i] = 7.0f; if (i == 40) __trap();", "trap"),
+    "an assertion": ("y[i] = 7.0f; assert(i < 40);", ""),
+    "an endless loop": ("y[i] = 7.0f; while (y[0] > 0) y[i] = y[i] + 1.0f;", "steps"),
+    "an endless loop of one lane": ("y[i] = 7.0f; if (i == 3) while (y[i] > 0) y[i] += 1.0f;", "steps"),
+    "a spin on a lock nobody opens": ("y[i] = 7.0f; while (atomicAdd(c, 0) == 0) {}", "steps"),
+    "a null pointer": ("y[i] = 7.0f; *(float*)(long long)(n - 64) = 1.0f;", "out of bounds"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [(name, block) for name in FAULTS for block in (64, 16) if (name, block) != ("a race", 16)],
+)
+def test_a_kernel_that_fails_leaves_every_byte_as_it_was(name: str, block: int) -> None:
+    body, kind = FAULTS[name]
+    source = (
+        'extern "C" __global__ void fails(float* y, int* c, int n) {\n'
+        f"int i = blockIdx.x * blockDim.x + threadIdx.x;\natomicAdd(c + 1, 1);\n{body}\n}}\n"
+    )
+    y, c = _y(), np.zeros(2, np.int32)
+    before = y.tobytes(), c.tobytes()
+    with pytest.raises(HazardError) as caught:
+        Kernel(source).simulate(y, c, 64, grid=64 // block, block=block, max_steps=20_000)
+    assert (y.tobytes(), c.tobytes()) == before
+    assert caught.value.hazard.line == 4 and (not kind or caught.value.hazard.kind == kind)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_instruction_leaves_every_byte_as_it_was() -> None:
+    source = BOUNDED.replace("y[threadIdx.x] = 1.0f;", 'y[threadIdx.x] = 1.0f; asm volatile("nosuch.f32;");')
+    y = _y()
+    with pytest.raises(Exception, match=r"nosuch\.f32"):
+        Kernel(source).simulate(y, grid=1, block=64)
+    assert y.tobytes() == _y().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "line"),
+    [
+        (("x[i] * by", "x[i] * missing"), ("undeclared identifier 'missing'", "x[i] * missing"), 3),
+        (("int n", "int m"), ("undeclared identifier 'n'",), 3),
+        (("by;\n}", "by\n}"), ("expected ';'",), 3),
+        (("x[i] * by", "x * by"), ("invalid operands",), 3),
+        (("const float* x, float* y", "const float* x, const float* y"), ("read-only",), 3),
+    ],
+)
+def test_a_source_that_does_not_compile(change: tuple[str, str], words: tuple[str, ...], line: int) -> None:
+    assert change[0] in SCALE
+    y = _y()
+    kernel = Kernel(SCALE.replace(*change))
+    with pytest.raises(CompileError) as caught:
+        kernel.simulate(X, y, 64, 2.0, grid=2, block=32)
+    for word in words:
+        assert word in str(caught.value)
+    assert caught.value.line == kernel.origin[1] + line - 1 and caught.value.path == kernel.origin[0]
+    assert "\n" not in str(caught.value) and y.tobytes() == _y().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("int x = 3;", "no kernel"),
+        ("__global__ void k(float* y) {}", 'extern "C"'),
+        (SCALE + SCALE.replace("scale", "other"), "several kernels: scale, other"),
+        ("", "no kernel"),
+        ("#include <vector>\n" + SCALE, "line 1: a kernel may include"),
+    ],
+)
+def test_a_source_without_one_kernel(source: str, words: str) -> None:
+    with pytest.raises(KernelError, match=words):
+        Kernel(source)
+
+
+MISSING: dict[str, Callable[[Path], str]] = {
+    "no wheel": lambda _: "import sys; sys.modules['ziglang'] = None",
+    "no program in it": lambda folder: (
+        f"import ziglang; ziglang.__spec__.origin = {str(folder / '__init__.py')!r}"
+    ),
+}
+
+
+def _without_clang(before: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    code = f"""
+{before}
+import numpy as np
+from tilewise.simulator import ToolchainError
+from tilewise import Kernel
+y = np.arange(32, dtype=np.float32)
+try:
+    Kernel({BOUNDED!r}).simulate(y, grid=1, block=32)
+except ToolchainError as error:
+    print("said:", error)
+print("kept:", y.tobytes() == np.arange(32, dtype=np.float32).tobytes())
+"""
+    environment = {**os.environ, "TILEWISE_CACHE": str(cache)}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_clang_says_how_to_get_it(name: str, tmp_path: Path) -> None:
+    done = _without_clang(MISSING[name](tmp_path), tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+    assert "said:" in done.stdout and "pip install" in done.stdout and "kept: True" in done.stdout
+
+
+def test_a_broken_clang_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "zig"
+    broken.write_text("#!/bin/sh\necho the disk is full >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr("tilewise.simulator.frontend.zig", lambda: broken)
+    monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path))
+    with pytest.raises((CompileError, ToolchainError)) as caught:
+        compile_kernel(SCALE + "// seen by no compiler yet\n", origin=("lessons/part/lesson.py", 10))
+    assert "the disk is full" in str(caught.value)
+
+
+def test_collecting_writes_what_this_schedule_gives_and_drops_bad_writes() -> None:
+    source = 'extern "C" __global__ void past(float* y) { y[threadIdx.x + 8] = 7.0f; }\n'
+    y = _y()
+    run = Kernel(source).simulate(y, grid=1, block=64, hazards="collect")
+    assert [hazard.kind for hazard in run.hazards] == ["out of bounds"]
+    assert y[:8].tobytes() == _y()[:8].tobytes() and (y[8:] == 7).all()
