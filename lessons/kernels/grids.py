@@ -221,7 +221,7 @@ run = NO_GUARD_ON_X.simulate(column_of, 5, 3, grid=(2, 1), block=(4, 4), hazards
 publish(
     short={
         "wrong": int((column_of != np.arange(5)).sum()),
-        "outside": sum(hazard.count for hazard in run.hazards),
+        "outside": sum(hazard.count for hazard in run.hazards if hazard.kind == "out of bounds"),
     }
 )
 columns = ["y", *(f"x\u00a0=\u00a0{x}" for x in range(5))]

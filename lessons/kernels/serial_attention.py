@@ -303,9 +303,9 @@ show(Table(["nest", "loop", "what a pass needs from the others", "independent"],
 # What happens to a loop that goes although it must not? Here the contraction over `k` has become
 # a third axis of the launch, so {{ broken.d }} threads add into one place. All of them read the
 # old value, add their own product, and write; the last to write wins. Of the {{ broken.entries }}
-# entries of $S$, {{ broken.right }} are right. No array's end is passed and nothing is reported,
-# so only a comparison finds it. (A sum can be shared among threads, with more care; that is for a
-# later lesson.)
+# entries of $S$, {{ broken.right }} are right. The simulator reports a race, the first of
+# {{ broken.races }}. A GPU reports nothing: no array's end is passed, and there only a comparison
+# finds it. (A sum can be shared among threads, with more care; that is for a later lesson.)
 
 # %%
 NO_K_LOOP = Kernel(r"""
@@ -322,13 +322,23 @@ void scores_without_k(const float* Q, const float* K, float* S,
 """)
 
 # %% fold="Code of the comparison"
+from tilewise import expect_hazard
+
 small = attention(8, 4).make()
 small["S"][:] = 0.0
-NO_K_LOOP.simulate(
-    *(small[name] for name in ("Q", "K", "S", "N", "d", "scale")), grid=(1, 1, 1), block=(4, 8, 8)
-)
+
+
+def spread(hazards):
+    names = ("Q", "K", "S", "N", "d", "scale")
+    return NO_K_LOOP.simulate(
+        *(small[name] for name in names), grid=(1, 1, 1), block=(4, 8, 8), hazards=hazards
+    )
+
+
+expect_hazard(lambda: spread("raise"), "race", line_with="S[i * N + j] +=")
+races = sum(hazard.count for hazard in spread("collect").hazards)
 right = np.isclose(small["S"], small["Q"] @ small["K"].T * small["scale"], rtol=1e-4)
-publish(broken={"d": 4, "entries": right.size, "right": int(right.sum())})
+publish(broken={"d": 4, "entries": right.size, "right": int(right.sum()), "races": races})
 assert not right.any(), "a contraction spread over threads came out right by luck; choose other inputs"
 
 # %% [markdown]

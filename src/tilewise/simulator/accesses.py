@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 
 from .names import NO_SLOT, numbers
-from .operands import SIGNED, SPACES, Operands
+from .operands import SIGNED, SPACES, SYNC, Operands
 from .ptx import type_bytes
+
+
+_ORDERING = frozenset(("volatile", "relaxed", "acquire", "release", "mmio"))
+"""Modifiers of loads and stores that other threads may rely on: these count as atomics."""
 
 
 class MemoryInstructions(Operands):
@@ -73,6 +77,12 @@ class MemoryInstructions(Operands):
         space = self._space()
         if space in ("shared", ""):
             self.grain = min(self.grain, size)
+        if space in ("global", ""):
+            self.global_grain = min(self.global_grain, size)
+        if not _ORDERING.isdisjoint(self.instruction.opcode):
+            self.fences = True
+        if "release" in self.instruction.opcode:
+            self._emit("fence")
         if loading:
             slots = [self._target(name) for name in names]
             wide = self._stored_width([name for name in names if name != "_"], size)
@@ -81,7 +91,8 @@ class MemoryInstructions(Operands):
             wide = self._stored_width(names, size)
         self._emit(
             op,
-            flags=SIGNED if kind.startswith("s") else 0,
+            flags=(SIGNED if kind.startswith("s") else 0)
+            | (0 if _ORDERING.isdisjoint(self.instruction.opcode) else SYNC),
             sub=vector,
             type=SPACES[space],
             type2=size,
@@ -157,6 +168,8 @@ class MemoryInstructions(Operands):
         operation = next((part for part in parts[1:] if part in numbers("A")), None)
         if operation is None or kind not in ("u32", "s32", "b32", "u64", "s64", "b64", "f32", "f64"):
             raise self._unknown()
+        if not {"release", "acq_rel"}.isdisjoint(parts):
+            self._op_fence()
         operands = list(self._operands())
         target = self._target(operands.pop(0)) if returning else NO_SLOT
         base, offset = self._address(operands[0])
@@ -226,10 +239,11 @@ class MemoryInstructions(Operands):
         return name.startswith("%") and self._register_type(name) == "pred"
 
     def _op_membar(self) -> None:
-        self._emit("nop")
+        self._op_fence()
 
     def _op_fence(self) -> None:
-        self._emit("nop")
+        self.fences = True
+        self._emit("fence")
 
     def _op_prefetch(self) -> None:
         self._emit("nop")

@@ -375,8 +375,8 @@ class Arithmetic(Operands):
             self._emit(f"cvt_pack_{to[:-2]}", d0=self._slot(target), a=high, b=low)
             return
         if to == "tf32" and source_type == "f32" and len(parts) == 4 and parts[1] in ("rna", "rn", "rz"):
-            how = ("rna", "rn", "rz").index(parts[1])
-            self._emit("cvt_tf32", sub=how, d0=self._slot(target), a=self._value(sources[0], "f32"))
+            ties = ("rna", "rn", "rz").index(parts[1])
+            self._emit("cvt_tf32", sub=ties, d0=self._slot(target), a=self._value(sources[0], "f32"))
             return
         if to not in self.types or source_type not in self.types:
             raise self._unknown()

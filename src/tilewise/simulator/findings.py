@@ -104,12 +104,29 @@ class Describer:
         return f"{self._who(row)} and the lanes named in the mask are not those that are there (lane {lane})"
 
     def _race(self, row: Any) -> str:
+        if row["buffer"] >= 0:
+            return self._global_race(row)
         other = self.program.lines[int(row["other_line"])]
         quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
         return (
             f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
             f"which warp {int(row['other_warp'])} "
             f"touched at line {other}{quoted} with no barrier in between"
+        )
+
+    def _global_race(self, row: Any) -> str:
+        other = self.program.lines[int(row["other_line"])]
+        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
+        begin = f"{self._who(row)} {self._verb(row)} {self._what(row)}"
+        block, warp = int(row["other_block"]), int(row["other_warp"])
+        if block == int(row["block"]) and warp < 0:
+            return f"{begin}, and another thread of its warp writes another value there at the same time"
+        if block == int(row["block"]):
+            return f"{begin}, which warp {warp} touched at line {other}{quoted} with no barrier in between"
+        who = "other blocks" if block < 0 else self._block(block)
+        return (
+            f"{begin}, which {who} touched at line {other}{quoted}; "
+            "within a launch nothing orders the two blocks here"
         )
 
     def _nearest(self, address: int) -> tuple[str, int, int] | None:

@@ -123,10 +123,12 @@ class Entry:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """The names of its parameters in the source; empty where the source hides them in a macro."""
-        for function in global_functions(self.module.source):
-            if function.name == self.name:
-                return tuple(declaration.name for declaration in function.declarations)
-        return ()
+        return tuple(name for name, _ in _declared(self.module, self.name))
+
+    @property
+    def read_only(self) -> tuple[bool, ...]:
+        """Of each parameter whether it points to what is const; empty as ``parameter_names`` is."""
+        return tuple(is_const for _, is_const in _declared(self.module, self.name))
 
     @property
     def program(self) -> Program:
@@ -138,6 +140,14 @@ class Entry:
 def _decoded(module: Module, name: str) -> Program:
     entries = len(module.ptx.functions[name].parameters)
     return decode(module.ptx, name, ftz=module.ftz, first_module_buffer=entries)
+
+
+@cache
+def _declared(module: Module, name: str) -> tuple[tuple[str, bool], ...]:
+    for function in global_functions(module.source):
+        if function.name == name:
+            return tuple((one.name, one.is_pointer and one.is_const) for one in function.declarations)
+    return ()
 
 
 def place(origin: tuple[str, int] | None, line: int) -> tuple[str, int]:

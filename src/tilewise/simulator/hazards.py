@@ -68,7 +68,7 @@ _REPAIRS = {
     "misaligned": "Access an address that is a multiple of the access's size.",
     "barrier": "Let every thread of the block reach the barrier: no return and no branch before it.",
     "shuffle": "Name exactly the lanes that take part.",
-    "race": "Put a barrier between the two accesses.",
+    "race": "Put a barrier between the two accesses; between blocks use an atomic, or two launches.",
     "uninitialised": "Write the word before it is read, and put a barrier in between if another warp does.",
     "steps": "Check the loop's condition, or allow more steps with max_steps.",
     "trap": "",
@@ -89,7 +89,7 @@ class ExpectationError(AssertionError):
 
 
 def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
-    """Run what has a fault on purpose, and show the fault.
+    """Run what has a fault on purpose, and show the fault; of several faults of a launch, the one named.
 
     Args:
         launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
@@ -107,7 +107,9 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
     """
     if kind not in KINDS.values():
         raise ValueError(f'there is no hazard "{kind}"; there are {", ".join(KINDS.values())}')
-    hazard = _provoke(launch)
+    found = _provoke(launch, kind)
+    hazard = next((one for one in found if _plain(line_with) in _plain(one.source_line)), None)
+    hazard = hazard or next(iter(found), None)
     if hazard is None:
         raise ExpectationError(f"expected the hazard {kind}, and nothing happened")
     if hazard.kind != kind:
@@ -127,10 +129,22 @@ def _plain(text: str) -> str:
     return "".join(text.split())
 
 
-def _provoke(launch: Any) -> Hazard | None:
-    simulate: Callable[[], Any] = launch.simulate if hasattr(launch, "simulate") else launch
+def _provoke(launch: Any, kind: str) -> tuple[Hazard, ...]:
+    """The hazards of a kind that happen, or else the first that does.
+
+    A launch runs on past a first hazard of another kind; a function is called once and stops at the first.
+    """
+    simulate: Callable[..., Any] = launch.simulate if hasattr(launch, "simulate") else launch
     try:
         simulate()
     except HazardError as error:
-        return error.hazard
-    return None
+        first = error.hazard
+    else:
+        return ()
+    if not hasattr(launch, "simulate"):
+        return (first,)
+    try:
+        found = simulate(hazards="collect").hazards
+    except HazardError as error:
+        found = error.run.hazards
+    return tuple(one for one in found if one.kind == kind) or (first,)

@@ -82,6 +82,8 @@ HAZARD = np.dtype(
             "other_line",
             "other_warp",
             "count",
+            "other_block",
+            "pad",
         ]
     ]
     + [("address", np.uint64), ("index", np.int64)]
@@ -97,6 +99,8 @@ STOPPED, NO_MEMORY, TOO_MANY_STEPS, PAUSED = 1, 2, 3, 4
 """What ``tw_run`` returns; 0 is a run to the end."""
 SLICE = 5_000_000
 """Warp instructions between two looks at Python's signals."""
+WORD_BYTES = 36
+"""Bytes that the machine keeps for each word of a global array that it watches for races."""
 _FLAGS = (
     "-O2",
     "-mcpu=native",
@@ -118,6 +122,7 @@ class Buffer(ctypes.Structure):
         ("data", ctypes.c_void_p),
         ("writable", ctypes.c_int32),
         ("id", ctypes.c_int32),
+        ("words", ctypes.c_void_p),
     )
 
 
@@ -160,6 +165,8 @@ class Launch(ctypes.Structure):
         ("owners", ctypes.c_void_p),
         ("slice", ctypes.c_int64),
         ("limit", ctypes.c_int64),
+        ("releases", ctypes.c_void_p),
+        ("global_grain", ctypes.c_int64),
         ("text", ctypes.c_void_p),
         ("n_text", ctypes.c_int64),
         ("cap_text", ctypes.c_int64),
@@ -252,7 +259,7 @@ def _library() -> ctypes.CDLL:
     library.tw_end.restype = None
     library.tw_free.argtypes = [ctypes.c_void_p]
     library.tw_free.restype = None
-    sizes = [library.tw_layout(which) for which in range(6)]
+    sizes = [library.tw_layout(which) for which in range(7)]
     from .program import INSTRUCTION
 
     expected = [
@@ -262,6 +269,7 @@ def _library() -> ctypes.CDLL:
         ACCESS.itemsize,
         8 * len(COUNTERS),
         ctypes.sizeof(Buffer),
+        WORD_BYTES,
     ]
     if sizes != expected:
         raise MachineError(f"machine.c lays out its structures in {sizes} bytes and machine.py in {expected}")

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_MOST_WATCHED = 1 << 23
+"""Words of an array beyond which it is not watched for races, for the sake of memory."""
+
+
 class Memory:
     """A launch's arguments and module variables, as the machine sees them."""
 
@@ -32,6 +36,7 @@ class Memory:
         declared: Sequence[Variable],
         arguments: Sequence[Any],
         parameter_names: Sequence[str] = (),
+        read_only: Sequence[bool] = (),
     ) -> None:
         self.program = program
         self.arrays: list[Any] = list(arguments)
@@ -67,10 +72,24 @@ class Memory:
         self.table = (machine.Buffer * (len(entries) + 1))()
         for number, (length, pointer, writable) in enumerate(entries):
             self.table[number] = machine.Buffer(length, pointer, writable, number)
+        self._watch(len(arguments), read_only)
         self.table[len(entries)] = machine.Buffer(size, self.parameters.ctypes.data, 0, -1)
         given = parameter_names or [f"argument {number}" for number in range(len(declared))]
         self.global_names = tuple(given) + tuple(one.name for one in program.module_variables)
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
+
+    def _watch(self, arguments: int, read_only: Sequence[bool]) -> None:
+        """Give the machine room to watch the arrays that the kernel may write for races."""
+        written: dict[int, NDArray[np.uint8]] = {}
+        for number, buffer in enumerate(self.table):
+            constant = number < arguments and number < len(read_only) and read_only[number]
+            words = -(-buffer.size // self.program.global_grain)
+            if buffer.data and buffer.writable and not constant and words <= _MOST_WATCHED:
+                written.setdefault(buffer.data, np.zeros(words * machine.WORD_BYTES, np.uint8))
+        for buffer in self.table:
+            if buffer.data in written:
+                buffer.words = written[buffer.data].ctypes.data
+        self.watched = written
 
     def write_back(self) -> None:
         """Copy what the kernel left into the arrays given."""

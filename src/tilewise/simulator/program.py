@@ -80,6 +80,10 @@ class Program:
     """Local memory of a thread."""
     shared_grain: int
     """Smallest shared access, in bytes: 1, 2 or 4."""
+    global_grain: int
+    """Smallest access to global memory, in bytes: 1, 2 or 4."""
+    fences: bool
+    """Whether it has fences, or loads and stores that stand for one."""
     lines: tuple[int, ...]
     """Source line of each row of counters."""
     tables: list[np.ndarray] = field(default_factory=list)
@@ -197,6 +201,8 @@ class _Decoder(Arithmetic, Matrices, Control):
             tuple(self.module_variables),
             self.local_bytes,
             self.grain,
+            self.global_grain,
+            self.fences,
             tuple(self.line_rows),
             self.tables,
         )

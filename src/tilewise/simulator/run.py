@@ -145,11 +145,12 @@ def launch(
         module, watched_names = entry.module.watched
         compiled = module.kernels[entry.name]
     program = compiled.program
-    memory = Memory(program, entry.parameters, arguments, entry.parameter_names)
+    memory = Memory(program, entry.parameters, arguments, entry.parameter_names, entry.read_only)
     counts = np.zeros((len(program.lines) or 1, len(machine.COUNTERS)), np.uint64)
     found = np.zeros(_MAX_HAZARDS, machine.HAZARD)
     blocks = _marked(trace.blocks, grid[0] * grid[1] * grid[2]) if trace else None
     warps = _marked(trace.warps, 32) if trace else None
+    releases = np.zeros(grid[0] * grid[1] * grid[2], np.uint16) if program.fences else None
     owners = shared_owners(program, shared_bytes)
     description = machine.Launch(
         code=program.code.ctypes.data,
@@ -165,6 +166,8 @@ def launch(
         owners=owners.ctypes.data,
         local_bytes=program.local_bytes,
         shared_grain=program.shared_grain,
+        global_grain=program.global_grain,
+        releases=None if releases is None else releases.ctypes.data,
         entry=0,
         counts=counts.ctypes.data,
         n_lines=len(counts),

@@ -24,6 +24,8 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
                 copy.data[i] = at ? *at : 0xc5;
             }
             reading |= 1u << l;
+            if (p && L->buffers[buffer].words) order_global(B, in, w, l, buffer, index - bytes + 1, bytes, KIND_LOAD, 0);
+            if (B->stop) return;
             if (L->tracing) for (int i = 0; i + 4 <= bytes; i += 4) {
                 u32 bits; memcpy(&bits, copy.data + i, 4);
                 resolve(B, in, w, l, source[l] + (u64)i, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);

@@ -18,7 +18,7 @@ typedef float f32; typedef double f64;
 #define LOCAL_BASE  0x020000000000ull
 #define WINDOW      0x010000000000ull
 
-enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32 };
+enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32, SYNC = 64 };
 enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
 enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
 enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY, H_PENDING, H_ASSERT };
@@ -29,7 +29,13 @@ typedef struct {
     s64 imm;
 } Ins;
 
-typedef struct { u64 size; u8 *data; s32 writable, id; } Buffer;
+// What is known of a word of a global array that is watched for races; blocks are numbered from 1.
+typedef struct {
+    u32 write_block, read_block, written, read, read_warps, stamp;
+    u16 write_line, read_line, release, read_release; u8 write_warp, atomic; u16 pad;
+} Word;
+
+typedef struct { u64 size; u8 *data; s32 writable, id; Word *words; } Buffer;  // words: null if not watched
 
 // One row of counters a source line; the order is that of counts.py.
 typedef struct {
@@ -44,7 +50,7 @@ typedef struct {
 } Count;
 
 typedef struct {
-    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count;
+    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, pad;
     u64 address; s64 index;
 } Hazard;
 
@@ -70,6 +76,8 @@ typedef struct {
     s32 sm_count; s32 used_clock; s32 stop_line; s32 pad;
     const u8 *owners;             // of each byte of shared memory: its variable's number from 1, 0 between variables
     s64 slice, limit;             // tw_run returns after `slice` steps, to be called again; the step at which it does or gives up
+    u16 *releases;                // of each block: fences followed by an atomic; null where the kernel has no fence
+    s64 global_grain;             // smallest access to global memory, in bytes: 1, 2 or 4
     char *text; s64 n_text, cap_text;  // what printf printed
     void *state;                  // between calls: the Block that is running
 } Launch;
@@ -108,6 +116,7 @@ typedef struct {
     Copies *copies;      // one a warp
     s64 block; s32 block_x, block_y, block_z;
     s32 interval;
+    s32 fenced, acquired;
     s32 stop, running;   // running: this block has begun
     u32 *files; s32 *stacks;
     s32 came[16];        // threads that arrived at a barrier without waiting (bar.arrive)
@@ -165,7 +174,7 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     Hazard *h = &L->hazards[L->n_hazards++];
     memset(h, 0, sizeof *h);
     h->kind = kind; h->line = in->line; h->block = (s32)B->block; h->warp = warp; h->lane = lane;
-    h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->count = 1;
+    h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1;
     return h;
 }
 

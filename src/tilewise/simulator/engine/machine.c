@@ -6,6 +6,7 @@
 // parted meet again. Registers are kept by warp: 32 lanes of a register lie side by side.
 #include "launch.h"
 #include "counting.h"
+#include "ordering.h"
 #include "memory.h"
 #include "copies.h"
 #include "print.h"
@@ -42,7 +43,7 @@ static void begin_block(Block *B) {
     Launch *L = B->L;
     const s32 x = L->grid[0], y = L->grid[1];
     B->block_x = (s32)(B->block % x); B->block_y = (s32)(B->block / x % y); B->block_z = (s32)(B->block / ((s64)x * y));
-    B->interval = 0; B->running = 1;
+    B->interval = 0; B->running = 1; B->fenced = 0; B->acquired = 0;
     memset(B->came, 0, sizeof B->came); memset(B->came_vc, 0, sizeof B->came_vc);
     memset(B->shared, 0xc5, (size_t)L->shared_bytes);
     if (L->shared_bytes) memset(B->shadow, 0, (size_t)B->n_shadow * sizeof(Shadow));
@@ -96,4 +97,4 @@ void tw_end(Launch *L) {
 }
 
 void tw_free(void *p) { free(p); }
-int tw_layout(int which) { return which == 0 ? (int)sizeof(Ins) : which == 1 ? (int)sizeof(Launch) : which == 2 ? (int)sizeof(Hazard) : which == 3 ? (int)sizeof(Access) : which == 4 ? (int)sizeof(Count) : (int)sizeof(Buffer); }
+int tw_layout(int which) { return which == 0 ? (int)sizeof(Ins) : which == 1 ? (int)sizeof(Launch) : which == 2 ? (int)sizeof(Hazard) : which == 3 ? (int)sizeof(Access) : which == 4 ? (int)sizeof(Count) : which == 5 ? (int)sizeof(Buffer) : (int)sizeof(Word); }

@@ -121,7 +121,7 @@ static inline void put(u8 *p, u64 v, int size) { memcpy(p, &v, (size_t)size); }
 // Moves one word of 4 bytes for each lane, if all addresses are in bounds and aligned; returns 0 and does nothing if not.
 static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
     Launch *L = B->L; u32 *data = REG(in->d[0]); u64 low = 0, bad = 0;
-    u8 *at;
+    u8 *at; int buffer = -1;
     if (in->type == SPACE_SHARED) {
         const u8 *owners = L->owners; u64 limit = (u64)L->shared_bytes;
         EACH({ u64 a = address[l]; if ((a & 3) || a + 4 > limit || a >= limit) return 0; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
@@ -138,6 +138,14 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         EACH(bad |= (u64)(address[l] - low > limit) | (address[l] & 3))
         if (bad) return 0;
         at = L->buffers[k].data;
+        if (L->buffers[k].words) buffer = (int)k;
+    }
+    if (buffer >= 0) {
+        EACH({ u64 offset = address[l] - low;
+               order_global(B, in, w, l, buffer, (s64)offset, 4, kind, kind == KIND_STORE && !memcmp(at + offset, &data[l], 4));
+               if (B->stop) return 1;
+               if (kind == KIND_LOAD) memcpy(&data[l], at + offset, 4); else memcpy(at + offset, &data[l], 4); })
+        return 1;
     }
     if (kind == KIND_LOAD) EACH(memcpy(&data[l], at + (address[l] - low), 4))
     else EACH(memcpy(at + (address[l] - low), &data[l], 4))
@@ -151,6 +159,7 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     u64 address[32]; u32 global = 0, shared = 0, local = 0;
     Count *c = &L->counts[in->line];
     EACH(address[l] = base[l] + (u64)in->imm)
+    if (in->flags & SYNC) synchronise(B, in, kind);
     if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED && move_words(B, W, w, in, mask, kind, address)) {
         if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind); else count_global(c, address, mask, 4, kind);
         return;
@@ -162,6 +171,9 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
         if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type == SPACE_GENERIC) address[l] -= SHARED_BASE;
             if (p) { order_shared(B, in, w, l, address[l], whole, kind); if (B->stop) return; } }
         else if (space == SPACE_LOCAL) local |= 1u << l; else if (space == SPACE_GLOBAL) global |= 1u << l;
+        const int watched = space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words;
+        if (p && watched && kind == KIND_LOAD) order_global(B, in, w, l, buffer, index, whole, kind, 0);
+        if (B->stop) return;
         for (int v = 0; v < vector; v++) {
             u64 bits = 0;
             if (kind == KIND_LOAD) {
@@ -170,6 +182,8 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
                 if (in->c == 8) REG64(in->d[v])[l] = bits; else REG(in->d[v])[l] = (u32)bits;
             } else {
                 bits = in->c == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
+                if (p && watched) order_global(B, in, w, l, buffer, index + v * size, size, kind, !memcmp(p + v * size, &bits, (size_t)size));
+                if (B->stop) return;
                 if (p) put(p + v * size, bits, size);
             }
             if (L->tracing) trace_access(B, in, w, l, space, kind, size, buffer, address[l] + (u64)(v * size), index + v * size, bits);
@@ -202,6 +216,7 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     const u64 *base = REG64(in->a);
     u64 address[32]; u32 global = 0, shared = 0;
     EACH(address[l] = base[l] + (u64)in->imm)
+    synchronise(B, in, KIND_ATOMIC);
     EACH({
         int space, buffer; s64 index;
         u8 *p = resolve(B, in, w, l, address[l], size, in->type, KIND_ATOMIC, &space, &buffer, &index);
@@ -210,6 +225,8 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC); if (B->stop) return; } }
         else if (space == SPACE_GLOBAL) global |= 1u << l;
         u64 x = size == 8 ? REG64(in->b)[l] : REG(in->b)[l], y = in->sub == A_cas ? (size == 8 ? REG64(in->c)[l] : REG(in->c)[l]) : 0;
+        if (p && space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words) order_global(B, in, w, l, buffer, index, size, KIND_ATOMIC, 0);
+        if (B->stop) return;
         u64 old = p ? fetch(p, size) : POISON, now = combine(in, old, x, y, size);
         if (p) put(p, now, size);
         if (in->d[0] != NO_SLOT) { if (size == 8) REG64(in->d[0])[l] = old; else REG(in->d[0])[l] = (u32)old; }

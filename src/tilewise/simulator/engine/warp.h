@@ -215,6 +215,7 @@ static void run_warp(Block *B, int w) {
                 break; }
             case OP_print: { A64; const u64 *b = REG64(in->b); D32; EACH({ d[l] = print(B, in, w, l, a[l], b[l]); if (B->stop) return; }) break; }
             case OP_assert: if (mask) { const int l = __builtin_ctz(mask); Hazard *h = hazard(B, in, w, l, H_ASSERT); if (h) h->address = REG64(in->a)[l]; B->stop = 1; return; } break;
+            case OP_fence: if (mask) B->fenced = 1; break;
             case OP_trap: if (mask) { hazard(B, in, w, __builtin_ctz(mask), H_TRAP); B->stop = 1; return; } break;
             }
             if (B->stop) return;
