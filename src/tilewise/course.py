@@ -14,6 +14,7 @@ from functools import cached_property
 
 from tilewise.errors import LessonError, nearest, raise_all
 from tilewise.lesson import Cell, Lesson
+from tilewise.prose_checks import prose_faults
 from tilewise.terms import Term, Terms, Use
 
 
@@ -39,10 +40,7 @@ class Course:
         known = {lesson.id: lesson for lesson in lessons}
         errors = [*_titles(lessons), *_needs(lessons, known)]
         for lesson in lessons:
-            errors += _notes(lesson)
-            errors += _quoted_definitions(lesson)
-            errors += _titles_in_prose(lesson)
-            errors += _images(lesson)
+            errors += prose_faults(lesson)
         terms, twice = Terms.of(lessons)
         course = Course(tuple(lessons), terms)
         errors += twice
@@ -274,65 +272,6 @@ def _circle(lessons: Sequence[Lesson]) -> list[str]:
         return []
 
     return next((circle for name in needs if (circle := visit(name, []))), [])
-
-
-def _notes(lesson: Lesson) -> Iterator[LessonError]:
-    texts: dict[str, int] = {}
-    for note in lesson.prose.note_texts:
-        if note.text in texts:
-            message = f"footnote [^{note.text}] has a second text; the first is on line {texts[note.text]}."
-            yield LessonError(lesson.path, note.place.line, message, "Give one of them another name.")
-        texts.setdefault(note.text, note.place.line)
-        for definition in lesson.prose.definitions:
-            place = definition.place
-            if place.cell == note.place.cell and place.start <= note.place.start < place.end:
-                message = (
-                    f'the text of footnote [^{note.text}] stands in the definition of "{definition.title}".'
-                )
-                repair = "Move it below the definition, to the margin; the mark may stay."
-                yield LessonError(lesson.path, note.place.line, message, repair)
-    called = {note.text for note in lesson.prose.notes}
-    for note in lesson.prose.notes:
-        if note.text not in texts:
-            repair = nearest(note.text, texts) if texts else ""
-            message = f"footnote [^{note.text}] has no text."
-            written = f"Write [^{note.text}]: ... on a line of its own."
-            yield LessonError(lesson.path, note.place.line, message, f"{written} {repair}")
-    for label, line in texts.items():
-        if label not in called:
-            message = f"footnote [^{label}] is never called."
-            yield LessonError(lesson.path, line, message, f"Set [^{label}] where it belongs, or delete it.")
-
-
-def _quoted_definitions(lesson: Lesson) -> Iterator[LessonError]:
-    for number in lesson.prose.numbers:
-        for definition in lesson.prose.definitions:
-            place = definition.place
-            if place.cell == number.place.cell and place.start <= number.place.start < place.end:
-                message = f'the definition of "{definition.title}" quotes a measured number.'
-                repair = "Define without it, and quote the number in the text."
-                yield LessonError(lesson.path, number.place.line, message, repair)
-
-
-def _titles_in_prose(lesson: Lesson) -> Iterator[LessonError]:
-    for heading in lesson.prose.headings:
-        source = lesson.cells[heading.place.cell].source
-        if source.startswith("# ", heading.place.start):
-            message = f'the heading "{heading.text}" has the level of the lesson\'s title.'
-            yield LessonError(lesson.path, heading.place.line, message, f"Write ## {heading.text}.")
-
-
-def _images(lesson: Lesson) -> Iterator[LessonError]:
-    folder = posixpath.dirname(lesson.path)
-    for image in lesson.prose.images:
-        at = image.place.line
-        if "://" in image.text or image.text.startswith("//"):
-            message = f"the image ({image.text}) is fetched from another site."
-            yield LessonError(lesson.path, at, message, "Put a copy in docs/assets and name it.")
-        elif not posixpath.normpath(posixpath.join(folder, image.text)).startswith("docs/"):
-            message = f"the image ({image.text}) lies outside docs/, so the site has no copy."
-            repair = "Put it in docs/assets and write its path from here, ../../docs/assets/..."
-            yield LessonError(lesson.path, at, message, repair)
 
 
 def _links(lessons: Sequence[Lesson], course: Course) -> Iterator[LessonError]:

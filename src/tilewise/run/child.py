@@ -24,76 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
-from tilewise.outputs import CollectingSink, KernelOutput, Output, Text, as_output, encode, installed
+from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
 from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
 from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
+from tilewise.run.printed import Printed, PrintedSink
 
 LARGEST_OUTPUT = 4_000_000
 """Bytes of one table or figure."""
-_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ADDRESS = re.compile(r"<[^<>\n]{1,200} at 0x[0-9a-f]{6,16}>")
 Send = Callable[[Mapping[str, Any]], None]
-
-
-class Printed(io.TextIOBase):
-    """Takes what cells print, up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._limit = limit
-        self._parts: list[str] = []
-        self._cut = 0
-
-    def writable(self) -> bool:
-        """Always."""
-        return True
-
-    def write(self, text: str) -> int:
-        """Keep the text, or as much as the limit allows."""
-        kept = text[: self._left]
-        self._left -= len(kept)
-        self._cut += len(text) - len(kept)
-        if kept:
-            self._parts.append(kept)
-        return len(text)
-
-    def take(self) -> str:
-        """What was printed since the last call, and, where text was lost, that it was."""
-        text = _shown("".join(self._parts)).rstrip("\n")
-        self._parts.clear()
-        if self._cut:
-            said = f"[cut here: {self._cut:,} characters more than the {self._limit:,} that a page keeps]"
-            text = f"{text}\n{said}" if text else said
-            self._cut = 0
-        return text
-
-
-def _shown(text: str) -> str:
-    """Printed text as a terminal leaves it: no escape sequences, no lines written over, no control signs."""
-    if text.isprintable():
-        return text
-    lines = _ESCAPE_SEQUENCE.sub("", text).replace("\r\n", "\n").split("\n")
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", "\n".join(line.rpartition("\r")[2] for line in lines))
-
-
-class _Sink(CollectingSink):
-    """Keeps the order between what is printed and what is shown."""
-
-    def __init__(self, printed: Printed) -> None:
-        super().__init__()
-        self._printed = printed
-
-    def add(self, output: Output) -> None:
-        self.flush()
-        super().add(output)
-
-    def flush(self) -> None:
-        """Turn what was printed into an output."""
-        if text := self._printed.take():
-            self.outputs.append(Text(text))
 
 
 def execute(job: Job, send: Send, imports: Imports | None = None) -> None:
@@ -161,7 +102,7 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
     module.__file__ = str(Path(job.root) / job.path)
     sys.modules["__main__"] = module
     printed = Printed(job.output_limit)
-    collecting = _Sink(printed)
+    collecting = PrintedSink(printed)
     exported: dict[str, tuple[CodeCell, Any]] = {}
     before_set: dict[str, Any] = {}
     tab_set = -1
@@ -197,7 +138,7 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
     result.published = collecting.published
 
 
-def _run_cell(job: Job, cell: CodeCell, names: dict[str, Any], collecting: _Sink) -> None:
+def _run_cell(job: Job, cell: CodeCell, names: dict[str, Any], collecting: PrintedSink) -> None:
     tree = ast.parse(cell.source, filename=job.path)
     ast.increment_lineno(tree, cell.source_line - 1)
     last = tree.body[-1] if tree.body else None
