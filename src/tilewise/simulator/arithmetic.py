@@ -6,10 +6,11 @@ In: parsed instructions. Out: rows of the program. How they are carried out stan
 from __future__ import annotations
 
 from .names import NO_SLOT, numbers
-from .operands import OTHER_NEGATED, SPACES, Operands
+from .operands import OTHER_NEGATED, SPACES, Operands, UnknownInstructionError
 from .ptx import type_bytes
 
-_FLOAT_MODIFIERS = frozenset(("rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full"))
+_FLOAT_MODIFIERS = frozenset(("rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "NaN"))
+_DIRECTED = ("add", "sub", "mul", "div", "fma", "sqrt", "rcp")
 
 
 class Arithmetic(Operands):
@@ -81,15 +82,37 @@ class Arithmetic(Operands):
         parts = self.instruction.opcode
         if not _FLOAT_MODIFIERS.issuperset(parts[1:-1]):
             raise self._unknown()
+        if "NaN" in parts:
+            name += "nan"
         directed = next((part for part in ("rz", "rm", "rp") if part in parts), "")
         op = f"{name}_{kind}"
         sub = 0
         if directed:
-            if kind != "f32" or name not in ("add", "mul"):
+            sub = self.rounding[directed]
+            if kind == "f32" and name in ("add", "mul"):
+                op = f"{name}_rz_f32"
+            elif kind in ("f32", "f64") and name in _DIRECTED:
+                self._directed(name, kind, sources, sub)
+                return
+            else:
                 raise self._unknown()
-            op, sub = f"{name}_rz_f32", self.rounding[directed]
         slots = dict(zip("abc", (self._value(part, kind) for part in sources), strict=False))
         self._emit(op, flags=self._flags(), sub=sub, d0=self._slot(self._operands()[0]), **slots)
+
+    def _directed(self, name: str, kind: str, sources: tuple[str, ...], rounding: int) -> None:
+        values = [self._value(part, kind) for part in sources]
+        a, b, c = (*values, values[0], values[0])[:3]
+        self._emit(
+            "directed",
+            flags=self._flags(),
+            sub=rounding,
+            type=self.types[kind],
+            d0=self._slot(self._operands()[0]),
+            a=a,
+            b=b,
+            c=c,
+            e=_DIRECTED.index(name) + 1,
+        )
 
     def _op_add(self) -> None:
         self._binary("add", False)
@@ -364,6 +387,13 @@ class Arithmetic(Operands):
         target, source = self._operands()
         self._emit("testp", sub=names.index(parts[1]), d0=self._slot(target), a=self._value(source, "f32"))
 
+    def _is_wide(self, source: str) -> bool:
+        """Whether an operand is a register of 64 bits, and no number or special register."""
+        try:
+            return type_bytes(self._register_type(source)) == 8
+        except UnknownInstructionError:
+            return False
+
     def _op_cvt(self) -> None:
         parts = self.instruction.opcode
         to, source_type = parts[-2], parts[-1]
@@ -383,7 +413,9 @@ class Arithmetic(Operands):
         plain = f"cvt_{to}_{source_type}"
         value = self._value(sources[0], source_type)
         how = next((part for part in parts[1:-2] if part in self.rounding), "none")
-        if plain in self.op and len(parts) == 3:
+        # A register may be wider than the type that is read from it: cvt.s64.s8 %rd2, %rd1.
+        source_wide = self._is_wide(sources[0])
+        if plain in self.op and len(parts) == 3 and (not source_wide or type_bytes(source_type) == 8):
             self._emit(plain, d0=self._slot(target), a=value)
             return
         target_wide = type_bytes(self._register_type(target)) == 8
@@ -393,7 +425,7 @@ class Arithmetic(Operands):
             sub=self.rounding[how],
             type=self.types[to],
             type2=self.types[source_type],
-            e=int(target_wide),
+            e=int(target_wide) | 2 * int(source_wide),
             d0=self._slot(target),
             a=value,
         )

@@ -11,7 +11,7 @@ import pytest
 
 from . import exact
 from .edges import BF16, F16, INTEGERS, S32, S64, TO_INTEGER, TO_NARROW
-from .table import Array, Row, check, ptx
+from .table import C_TYPES, Array, Row, check, ptx
 
 WHOLE = {"s8": "int8", "u8": "uint8", "s16": "int16", "u16": "uint16", "s32": "int32", "u32": "uint32"}
 LONG = {"s64": "int64", "u64": "uint64"}
@@ -227,7 +227,24 @@ C_ROWS = [
         lambda x: x.astype(np.float64),
     ),
 ]
-ROWS = _to_integer() + _from_integer() + _between_floats() + _between_integers() + C_ROWS
+# A register of 64 bits of which a part is read: cvt.s64.s8 %rd2, %rd1.
+PARTS = [
+    ptx(f"cvt.{to}.{part} of 64 bits", (S64,), kind, lambda x, d=dtype, k=kind: x.astype(d).astype(k), text)
+    for to, kind in (("s64", "int64"), ("u64", "uint64"))
+    for part, dtype in WHOLE.items()
+    if part[0] == to[0]
+    for text in (f"cvt.{to}.{part} {{r}}, {{a}};",)
+] + [
+    Row(
+        f"({C_TYPES[dtype]})long long",
+        f"long long s = a * 3 + 1; r = ({C_TYPES[dtype]})s;",
+        (S64,),
+        "int64",
+        lambda x, d=dtype: (x * 3 + 1).astype(d).astype(np.int64),
+    )
+    for dtype in WHOLE.values()
+]
+ROWS = PARTS + _to_integer() + _from_integer() + _between_floats() + _between_integers() + C_ROWS
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])

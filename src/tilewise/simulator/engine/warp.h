@@ -114,9 +114,9 @@ static void run_warp(Block *B, int w) {
             case OP_cvt_s64_s32: { A32; D64; LANES(d[l] = (u64)(s64)(s32)a[l]); break; }
             case OP_cvt_u32_u64: { A64; D32; LANES(d[l] = (u32)a[l]); break; }
             case OP_cvt: {
-                const int wide_in = width(in->type2) == 64, wide_out = width(in->type) == 64 || in->e;
+                const int wide_in = width(in->type2) == 64 || (in->e & 2), wide_out = width(in->type) == 64 || (in->e & 1);
                 EACH({ u64 v = convert(in, wide_in ? REG64(in->a)[l] : REG(in->a)[l]);
-                       if (wide_out) { if (in->e && width(in->type) < 64) v = is_signed(in->type) ? (u64)(s64)(s32)v : v; REG64(in->d[0])[l] = v; } else REG(in->d[0])[l] = (u32)v; })
+                       if (wide_out) { if ((in->e & 1) && width(in->type) < 64) v = is_signed(in->type) ? (u64)(s64)(s32)v : v; REG64(in->d[0])[l] = v; } else REG(in->d[0])[l] = (u32)v; })
                 break; }
             case OP_cvt_tf32: { A32; D32;  // sub: to nearest with ties away from zero, with ties to even, toward zero
                 LANES(u32 v = a[l]; if ((v & 0x7f800000u) != 0x7f800000u) v += in->sub == 0 ? 0x1000u : in->sub == 1 ? 0xfffu + (v >> 13 & 1) : 0; d[l] = v & 0xffffe000u);
@@ -131,6 +131,12 @@ static void run_warp(Block *B, int w) {
             case OP_copysign_f32: { AB32; D32; LANES(d[l] = (a[l] & 0x80000000u) | (b[l] & 0x7fffffffu)); break; }
             case OP_add_rz_f32: F2(sum_f32(x, y, in->sub)) case OP_mul_rz_f32: F2(f64_to_f32((f64)x * (f64)y, in->sub))
             case OP_add_f64: G2(x + y) case OP_sub_f64: G2(x - y) case OP_mul_f64: G2(x * y) case OP_fma_f64: G3(fma(x, y, z)) case OP_div_f64: G2(x / y)
+            case OP_directed: round_directed(L, W, in, mask); break;
+            case OP_minnan_f32: F2(x != x || y != y ? as_f32(0x7fffffffu) : fmin32(x, y))
+            case OP_maxnan_f32: F2(x != x || y != y ? as_f32(0x7fffffffu) : fmax32(x, y))
+#define NAN_OR(expr) (x != x || y != y ? (f64)NAN : (expr))
+            case OP_minnan_f16: HALF2(half_to_f32, to_half, NAN_OR(min64(x, y))) case OP_maxnan_f16: HALF2(half_to_f32, to_half, NAN_OR(max64(x, y)))
+            case OP_minnan_bf16: HALF2(bf16_to_f32, to_bf16, NAN_OR(min64(x, y))) case OP_maxnan_bf16: HALF2(bf16_to_f32, to_bf16, NAN_OR(max64(x, y)))
             case OP_min_f64: G2(min64(x, y)) case OP_max_f64: G2(max64(x, y)) case OP_abs_f64: G1(fabs(x)) case OP_neg_f64: G1(-x) case OP_sqrt_f64: G1(sqrt(x)) case OP_rcp_f64: G1(1.0 / x) case OP_rsqrt_f64: G1(1.0 / sqrt(x))
             case OP_copysign_f64: { AB64; D64; LANES(d[l] = (a[l] & 0x8000000000000000ull) | (b[l] & 0x7fffffffffffffffull)); break; }
             case OP_add_f16: HALF2(half_to_f32, to_half, x + y) case OP_sub_f16: HALF2(half_to_f32, to_half, x - y) case OP_mul_f16: HALF2(half_to_f32, to_half, x * y)
@@ -145,6 +151,8 @@ static void run_warp(Block *B, int w) {
             case OP_add_bf16: HALF2(bf16_to_f32, to_bf16, x + y) case OP_sub_bf16: HALF2(bf16_to_f32, to_bf16, x - y) case OP_mul_bf16: HALF2(bf16_to_f32, to_bf16, x * y)
             case OP_min_bf16: HALF2(bf16_to_f32, to_bf16, min64(x, y)) case OP_max_bf16: HALF2(bf16_to_f32, to_bf16, max64(x, y))
             case OP_fma_bf16: { ABC32; D32; LANES(d[l] = to_bf16(odd_sum((f64)bf16_to_f32((u16)a[l]) * (f64)bf16_to_f32((u16)b[l]), (f64)bf16_to_f32((u16)c[l])))); break; }
+            case OP_minnan_f16x2: PAIR2(half_to_f32, to_half, NAN_OR(min64(x, y))) case OP_maxnan_f16x2: PAIR2(half_to_f32, to_half, NAN_OR(max64(x, y)))
+            case OP_minnan_bf16x2: PAIR2(bf16_to_f32, to_bf16, NAN_OR(min64(x, y))) case OP_maxnan_bf16x2: PAIR2(bf16_to_f32, to_bf16, NAN_OR(max64(x, y)))
             case OP_add_bf16x2: PAIR2(bf16_to_f32, to_bf16, x + y) case OP_sub_bf16x2: PAIR2(bf16_to_f32, to_bf16, x - y) case OP_mul_bf16x2: PAIR2(bf16_to_f32, to_bf16, x * y)
             case OP_min_bf16x2: PAIR2(bf16_to_f32, to_bf16, min64(x, y)) case OP_max_bf16x2: PAIR2(bf16_to_f32, to_bf16, max64(x, y)) case OP_fma_bf16x2: PAIR3(bf16_to_f32, to_bf16, odd_sum(x * y, z))
             case OP_testp: { A32; D32; LANES(f32 x = as_f32(a[l]); int k = in->sub; d[l] = (u32)(k == 0 ? x - x == 0 : k == 1 ? x == x && x - x != 0 : k == 2 ? x == x : k == 3 ? x != x : k == 4 ? (a[l] & 0x7f800000u) && x - x == 0 : !(a[l] & 0x7f800000u) && (a[l] & 0x7fffffu))); break; }
@@ -171,7 +179,7 @@ static void run_warp(Block *B, int w) {
             case OP_vote: { GATHER A32; D32; u32 on = 0, all, named = mask; EACH(on |= ((a[l] & 1) ^ (in->flags & VOLATILE ? 1 : 0)) << l) on &= named; all = named & mask;
                 u32 r = in->sub == 0 ? on == all : in->sub == 1 ? on != 0 : in->sub == 2 ? on == 0 || on == all : on; EACH(d[l] = r) break; }
             case OP_activemask: { D32; u32 m = mask; EACH(d[l] = m) break; }
-            case OP_match_any: { GATHER A32; D32; u32 r[32]; EACH({ r[l] = 0; for (int k = 0; k < 32; k++) if (mask >> k & 1 && a[k] == a[l]) r[l] |= 1u << k; }) EACH(d[l] = r[l]) break; }
+            case OP_match: { GATHER match(L, W, in, mask); break; }
             case OP_redux: { GATHER A32; D32; u32 r = 0; int first = 1; EACH({ u32 v = a[l]; if (first) { r = v; first = 0; } else switch ((enum atomic)in->sub) { case A_add: r += v; break; case A_and: r &= v; break; case A_or: r |= v; break; case A_xor: r ^= v; break;
                 case A_min: r = in->type == T_s32 ? ((s32)v < (s32)r ? v : r) : v < r ? v : r; break; case A_max: r = in->type == T_s32 ? ((s32)v > (s32)r ? v : r) : v > r ? v : r; break; default: break; } }) EACH(d[l] = r) break; }
             case OP_bar: {
