@@ -11,9 +11,11 @@ from .names import NO_SLOT, numbers
 from .operands import SIGNED, SPACES, SYNC, Operands
 from .ptx import type_bytes
 
-
 _ORDERING = frozenset(("volatile", "relaxed", "acquire", "release", "mmio"))
 """Modifiers of loads and stores that other threads may rely on: these count as atomics."""
+
+
+_ATOMIC = ("u32", "s32", "b32", "u64", "s64", "b64", "f32", "f64")
 
 
 class MemoryInstructions(Operands):
@@ -166,7 +168,8 @@ class MemoryInstructions(Operands):
         parts = self.instruction.opcode
         kind = parts[-1]
         operation = next((part for part in parts[1:] if part in numbers("A")), None)
-        if operation is None or kind not in ("u32", "s32", "b32", "u64", "s64", "b64", "f32", "f64"):
+        short = kind in ("f16", "bf16", "f16x2", "bf16x2")
+        if operation is None or not (short or kind in _ATOMIC) or (short and operation != "add"):
             raise self._unknown()
         if not {"release", "acq_rel"}.isdisjoint(parts):
             self._op_fence()
@@ -175,7 +178,7 @@ class MemoryInstructions(Operands):
         base, offset = self._address(operands[0])
         size = type_bytes(kind)
         values = [self._value(part, kind) for part in operands[1:]]
-        plain = {"b32": "u32", "b64": "u64"}.get(kind, kind)
+        plain = {"b32": "u32", "b64": "u64"}.get(kind, kind.removesuffix("x2"))
         self._emit(
             "atom",
             sub=numbers("A")[operation],

@@ -99,11 +99,19 @@ class Control(MemoryInstructions):
         self._emit("activemask", d0=self._slot(self._operands()[0]))
 
     def _op_match(self) -> None:
-        if self.instruction.opcode[1:] != ("any", "sync", "b32"):
+        _, how, sync, kind = self.instruction.opcode
+        if how not in ("any", "all") or sync != "sync" or kind not in ("b32", "b64"):
             raise self._unknown()
-        target, value, names = self._operands()
+        targets, value, names = self._operands()
+        first, _, second = targets.partition("|")
         self._emit(
-            "match_any", d0=self._slot(target), a=self._value(value, "b32"), e=self._value(names, "u32")
+            "match",
+            sub=int(how == "all"),
+            type=self.types["u64" if kind == "b64" else "u32"],
+            d0=self._target(first.strip()),
+            d1=self._slot(second.strip()) if second else NO_SLOT,
+            a=self._value(value, kind),
+            e=self._value(names, "u32"),
         )
 
     def _op_redux(self) -> None:

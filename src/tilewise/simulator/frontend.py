@@ -231,7 +231,7 @@ def _options(options: tuple[str, ...]) -> tuple[str, ...]:
     flags = ["-fcuda-flush-denormals-to-zero", "-ffp-contract=fast"]
     for option in options:
         if option in _TAKEN:
-            flags += ["-ffast-math", "-fno-finite-math-only"]
+            flags += ["-ffast-math", "-fno-finite-math-only", "-DTW_FAST_MATH"]
         elif option in ("-fmad=false", "--fmad=false"):
             flags[1] = "-ffp-contract=off"
         elif option in ("-ftz=false", "--ftz=false"):

@@ -92,4 +92,14 @@ static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     EACH({ REG(in->d[0])[l] = value[l]; if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = ok[l]; })
 }
 
+// match.any and, with in->sub, match.all: the lanes whose value is the same.
+static void match(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
+    u64 value[32]; u32 same[32];
+    EACH(value[l] = in->type == T_u64 ? REG64(in->a)[l] : REG(in->a)[l])
+    EACH({ same[l] = 0; for (int k = 0; k < 32; k++) if ((mask >> k & 1) && value[k] == value[l]) same[l] |= 1u << k; })
+    EACH({ const int all = same[l] == mask;
+           if (in->d[0] != NO_SLOT) REG(in->d[0])[l] = in->sub && !all ? 0 : same[l];
+           if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = (u32)all; })
+}
+
 #define GATHER if (mask && !gathered(B, W, w, in, pc, mask)) { for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1; jumped = 1; break; }

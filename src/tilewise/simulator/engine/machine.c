@@ -12,6 +12,7 @@
 #include "print.h"
 #include "matrix.h"
 #include "functions.h"
+#include "rounding.h"
 #include "lanes.h"
 #include "warp.h"
 #include "barriers.h"

@@ -194,9 +194,22 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     if (local) { c->local_requests++; c->local_useful += (u64)__builtin_popcount(local) * (u64)whole; }
 }
 
+// Sums of one or two numbers of 16 bits.
+static u64 add_short(int type, u64 x, u64 y, int size) {
+    u64 sum = 0;
+    for (int k = 0; k < size / 2; k++) {
+        const u16 a = (u16)(x >> 16 * k), b = (u16)(y >> 16 * k);
+        const u16 r = type == T_f16 ? f64_to_half((f64)half_to_f32(a) + (f64)half_to_f32(b))
+                                    : f32_to_bf16(bf16_to_f32(a) + bf16_to_f32(b));
+        sum |= (u64)r << 16 * k;
+    }
+    return sum;
+}
+
 static u64 combine(const Ins *in, u64 old, u64 x, u64 y, int size) {
     switch ((enum atomic)in->sub) {
-    case A_add: return in->type2 == T_f32 ? of_f32(as_f32((u32)old) + as_f32((u32)x)) : in->type2 == T_f64 ? of_f64(as_f64(old) + as_f64(x)) : old + x;
+    case A_add: if (in->type2 == T_f16 || in->type2 == T_bf16) return add_short(in->type2, old, x, size);
+        return in->type2 == T_f32 ? of_f32(as_f32((u32)old) + as_f32((u32)x)) : in->type2 == T_f64 ? of_f64(as_f64(old) + as_f64(x)) : old + x;
     case A_min: return in->type2 == T_s32 ? (u32)((s32)old < (s32)x ? old : x) : in->type2 == T_s64 ? (u64)((s64)old < (s64)x ? old : x) : (old < x ? old : x);
     case A_max: return in->type2 == T_s32 ? (u32)((s32)old > (s32)x ? old : x) : in->type2 == T_s64 ? (u64)((s64)old > (s64)x ? old : x) : (old > x ? old : x);
     case A_exch: return x;

@@ -3,6 +3,7 @@
 #include "tilewise_half.h"
 
 TW_HALF_TYPE(__nv_bfloat16, __nv_bfloat162, __bf16, tw_bf162)
+TW_ATOMIC16(__nv_bfloat16, __nv_bfloat162, "bf16")
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 

@@ -3,6 +3,7 @@
 #include "tilewise_half.h"
 
 TW_HALF_TYPE(__half, __half2, _Float16, tw_half2)
+TW_ATOMIC16(__half, __half2, "f16")
 typedef __half half;
 typedef __half2 half2;
 

@@ -113,11 +113,6 @@ TW_FN bool isnan(float x) { return x != x; }
 TW_FN bool isinf(float x) { return __builtin_isinf(x); }
 TW_FN bool isfinite(float x) { return __builtin_isfinite(x); }
 TW_FN float fdividef(float x, float y) { return x / y; }
-#define TW_OVERLOAD(name) TW_FN float name(float x) { return name##f(x); }
-TW_OVERLOAD(exp) TW_OVERLOAD(exp2) TW_OVERLOAD(log) TW_OVERLOAD(log2) TW_OVERLOAD(sin) TW_OVERLOAD(cos) TW_OVERLOAD(tanh)
-TW_OVERLOAD(sqrt) TW_OVERLOAD(rsqrt) TW_OVERLOAD(fabs) TW_OVERLOAD(floor) TW_OVERLOAD(ceil) TW_OVERLOAD(trunc)
-TW_FN float pow(float x, float y) { return powf(x, y); }
-
 // The fast forms, by the instructions that they become.
 TW_FN float __fdividef(float x, float y) { return x * __nvvm_rcp_approx_ftz_f(y); }
 TW_FN float __exp2f(float x) { return __nvvm_ex2_approx_ftz_f(x); }
@@ -127,15 +122,50 @@ TW_FN float __log2f(float x) { return __nvvm_lg2_approx_ftz_f(x); }
 TW_FN float __logf(float x) { return __nvvm_lg2_approx_ftz_f(x) * 0.693147181f; }
 TW_FN float __sinf(float x) { return __nvvm_sin_approx_ftz_f(x); }
 TW_FN float __cosf(float x) { return __nvvm_cos_approx_ftz_f(x); }
+TW_FN float __log10f(float x) { return __nvvm_lg2_approx_ftz_f(x) * 0.301029996f; }
+TW_FN float __exp10f(float x) { return __nvvm_ex2_approx_ftz_f(x * 3.32192809f); }
+TW_FN float __tanf(float x) { return __sinf(x) * __nvvm_rcp_approx_ftz_f(__cosf(x)); }
 TW_FN float __powf(float x, float y) { return __exp2f(y * __log2f(x)); }
 TW_FN float __frcp_rn(float x) { return 1.0f / x; }
 TW_FN float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 TW_FN float __saturatef(float x) { return __nvvm_saturate_ftz_f(x); }
 #define TW_EXACT2(name, instruction) TW_FN float name(float x, float y) { float r; asm("{ " instruction " %0, %1, %2; }" : "=f"(r) : "f"(x), "f"(y)); return r; }
 TW_EXACT2(__fadd_rn, "add.rn.ftz.f32") TW_EXACT2(__fsub_rn, "sub.rn.ftz.f32") TW_EXACT2(__fmul_rn, "mul.rn.ftz.f32")
-TW_EXACT2(__fadd_rz, "add.rz.ftz.f32") TW_EXACT2(__fmul_rz, "mul.rz.ftz.f32")
+#define TW_ROUNDED(end, mode)                                                                                          \
+    TW_EXACT2(__fadd_##end, "add." mode ".ftz.f32") TW_EXACT2(__fsub_##end, "sub." mode ".ftz.f32")                    \
+    TW_EXACT2(__fmul_##end, "mul." mode ".ftz.f32") TW_EXACT2(__fdiv_##end, "div." mode ".ftz.f32")                    \
+    TW_EXACT1(__fsqrt_##end, "sqrt." mode ".ftz.f32") TW_EXACT1(__frcp_##end, "rcp." mode ".ftz.f32")                  \
+    TW_EXACT3(__fmaf_##end, "fma." mode ".ftz.f32", float, "f")
+#define TW_ROUNDED64(end, mode)                                                                                        \
+    TW_EXACT64(__dadd_##end, "add." mode ".f64") TW_EXACT64(__dsub_##end, "sub." mode ".f64")                          \
+    TW_EXACT64(__dmul_##end, "mul." mode ".f64") TW_EXACT64(__ddiv_##end, "div." mode ".f64")                          \
+    TW_EXACT3(__fma_##end, "fma." mode ".f64", double, "d")
+#define TW_EXACT1(name, instruction) TW_FN float name(float x) { float r; asm(instruction " %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#define TW_EXACT64(name, instruction) TW_FN double name(double x, double y) { double r; asm(instruction " %0, %1, %2;" : "=d"(r) : "d"(x), "d"(y)); return r; }
+#define TW_EXACT3(name, instruction, type, letter) TW_FN type name(type x, type y, type z) { type r; \
+    asm(instruction " %0, %1, %2, %3;" : "=" letter(r) : letter(x), letter(y), letter(z)); return r; }
+TW_ROUNDED(rz, "rz") TW_ROUNDED(rd, "rm") TW_ROUNDED(ru, "rp")
+TW_ROUNDED64(rn, "rn") TW_ROUNDED64(rz, "rz") TW_ROUNDED64(rd, "rm") TW_ROUNDED64(ru, "rp")
 TW_FN float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 TW_FN float __fdiv_rn(float x, float y) { return x / y; }
+
+// --use_fast_math: what NVIDIA documents that it replaces; division and square root are the compiler's affair.
+#ifdef TW_FAST_MATH
+#define expf(x) __expf(x)
+#define logf(x) __logf(x)
+#define log2f(x) __log2f(x)
+#define log10f(x) __log10f(x)
+#define sinf(x) __sinf(x)
+#define cosf(x) __cosf(x)
+#define tanf(x) __tanf(x)
+#define powf(x, y) __powf(x, y)
+#define exp10f(x) __exp10f(x)
+#endif
+
+#define TW_OVERLOAD(name) TW_FN float name(float x) { return name##f(x); }
+TW_OVERLOAD(exp) TW_OVERLOAD(exp2) TW_OVERLOAD(log) TW_OVERLOAD(log2) TW_OVERLOAD(sin) TW_OVERLOAD(cos) TW_OVERLOAD(tanh)
+TW_OVERLOAD(sqrt) TW_OVERLOAD(rsqrt) TW_OVERLOAD(fabs) TW_OVERLOAD(floor) TW_OVERLOAD(ceil) TW_OVERLOAD(trunc)
+TW_FN float pow(float x, float y) { return powf(x, y); }
 
 TW_FN int min(int x, int y) { return x < y ? x : y; }
 TW_FN int max(int x, int y) { return x > y ? x : y; }
@@ -165,6 +195,11 @@ TW_FN int __float2int_rz(float x) { int r; asm("cvt.rzi.ftz.s32.f32 %0, %1;" : "
 TW_FN float __int2float_rn(int x) { return (float)x; }
 TW_FN size_t __cvta_generic_to_shared(const void *p) { unsigned long long r; asm("cvta.to.shared.u64 %0, %1;" : "=l"(r) : "l"(p)); return (size_t)r; }
 template <class T> TW_FN T __ldg(const T *p) { return *p; }
+// Cache operators: the simulator has no caches, so these are loads and stores.
+#define TW_CACHED(load) template <class T> TW_FN T load(const T *p) { return *p; }
+TW_CACHED(__ldca) TW_CACHED(__ldcg) TW_CACHED(__ldcs) TW_CACHED(__ldlu) TW_CACHED(__ldcv)
+#define TW_CACHED_STORE(store) template <class T> TW_FN void store(T *p, T v) { *p = v; }
+TW_CACHED_STORE(__stwb) TW_CACHED_STORE(__stcg) TW_CACHED_STORE(__stcs) TW_CACHED_STORE(__stwt)
 
 // ---- variables that a trace follows: `// watch: s` in a kernel becomes tw_watch<0>(s) when it is compiled for a trace
 
@@ -193,7 +228,12 @@ TW_FN unsigned tw_vote(unsigned mask, int p) { return __nvvm_vote_ballot_sync(ma
 TW_FN unsigned __ballot_sync(unsigned mask, int p) { return tw_vote(mask, p); }
 TW_FN int __any_sync(unsigned mask, int p) { return tw_vote(mask, p) != 0; }
 TW_FN int __all_sync(unsigned mask, int p) { return (tw_vote(mask, p) & mask) == mask; }
-TW_FN unsigned __match_any_sync(unsigned mask, unsigned v) { unsigned r; asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask)); return r; }
+#define TW_MATCH(type, bits, letter) \
+    TW_FN unsigned __match_any_sync(unsigned mask, type v) { unsigned r; asm volatile("match.any.sync." bits " %0, %1, %2;" : "=r"(r) : letter(v), "r"(mask)); return r; } \
+    TW_FN unsigned __match_all_sync(unsigned mask, type v, int *all) { unsigned r; \
+        asm volatile("{ .reg .pred p; match.all.sync." bits " %0|p, %2, %3; selp.b32 %1, 1, 0, p; }" : "=r"(r), "=r"(*all) : letter(v), "r"(mask)); return r; }
+TW_MATCH(unsigned, "b32", "r") TW_MATCH(int, "b32", "r") TW_MATCH(float, "b32", "f") TW_MATCH(unsigned long long, "b64", "l")
+TW_MATCH(long long, "b64", "l") TW_MATCH(double, "b64", "d")
 #define TW_SHUFFLE(name, form, clamp)                                                                                     \
     TW_FN unsigned tw_##form(unsigned mask, unsigned v, int by, int width) {                                              \
         return (unsigned)__nvvm_shfl_sync_##form##_i32(mask, (int)v, by, ((32 - width) << 8) | clamp); }                  \

@@ -62,6 +62,23 @@
     TW_FN half hrcp(half a) { return half(1.0f / (float)a.v); }                                                        \
     TW_FN half htanh(half a) { return half(tanhf((float)a.v)); }
 
+// Atomic sums of one and of two.
+#define TW_ATOMIC16(half, half2, ptx)                                                                                  \
+    TW_FN half atomicAdd(half *p, half v) {                                                                            \
+        unsigned short r;                                                                                              \
+        asm volatile("atom.add.noftz." ptx " %0, [%1], %2;"                                                            \
+                     : "=h"(r) : "l"(p), "h"(__builtin_bit_cast(unsigned short, v.v)) : "memory");                     \
+        decltype(v.v) n;                                                                                               \
+        __builtin_memcpy(&n, &r, 2);                                                                                   \
+        return tw_of(n);                                                                                               \
+    }                                                                                                                  \
+    TW_FN half2 atomicAdd(half2 *p, half2 v) {                                                                         \
+        unsigned r;                                                                                                    \
+        asm volatile("atom.add.noftz." ptx "x2 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(*(unsigned *)&v) : "memory");    \
+        *(unsigned *)&v = r;                                                                                           \
+        return v;                                                                                                      \
+    }
+
 #define TW_SHUFFLE16(form, clamp)                                                                                      \
     unsigned short bits = (unsigned short)tw_##form(m, __builtin_bit_cast(unsigned short, v.v), by, width);            \
     decltype(v) r; __builtin_memcpy(&r, &bits, 2); return r;
