@@ -56,21 +56,29 @@ def _special_division(a: float, b: float) -> float:
         return float(np.float64(a) / np.float64(b))
 
 
-def _divided(kind: Format, ftz: bool) -> Callable[..., Array]:
+def _divided(kind: Format, ftz: bool, mode: str = "rn") -> Callable[..., Array]:
     def expected(*inputs: Array) -> Array:
         if ftz:
             inputs = tuple(map(exact.flush, inputs))
-        made = exact.apply(_division, _special_division, "rn", kind, *inputs)
+        made = exact.apply(_division, _special_division, mode, kind, *inputs)
         return exact.flush(made) if ftz else made
 
     return expected
 
 
-def _root(kind: Format, ftz: bool) -> Callable[[Array], Array]:
+def _root(kind: Format, ftz: bool, mode: str = "rn") -> Callable[[Array], Array]:
+    def root(value: float) -> float:
+        if not value > 0 or value == math.inf:
+            return math.nan if value < 0 or value != value else value  # noqa: PLR0124
+        # Sixty bits more than any format holds, and a last one that says whether anything is left over.
+        exponent = math.frexp(value)[1] // 2 - 120
+        scaled = Fraction(value) / Fraction(4) ** exponent
+        whole = math.isqrt(scaled.numerator // scaled.denominator)
+        left_over = whole * whole != scaled
+        return exact.rounded((Fraction(whole) + Fraction(left_over, 2)) * Fraction(2) ** exponent, mode, kind)
+
     def expected(a: Array) -> Array:
-        flushed = exact.flush(a) if ftz else a
-        with np.errstate(all="ignore"):
-            return np.sqrt(flushed)
+        return exact.pack([root(float(one)) for one in (exact.flush(a) if ftz else a)], kind)
 
     return expected
 
@@ -164,18 +172,52 @@ def _comparisons(
 
 
 def _directed() -> list[Row]:
-    a, b = pairs(F32)
     rows = []
-    for mode in ("rz", "rm", "rp"):
-        for op, function in (("add", operator.add), ("mul", operator.mul)):
-            for ending, ftz in (("", False), (".ftz", True)):
-                name = f"{op}.{mode}{ending}.f32"
-                rows.append(ptx(name, (a, b), "float32", _expected(function, mode, exact.F32, ftz)))
+    for name, (edge, kind, dtype) in KINDS.items():
+        a, b = pairs(edge)
+        c = np.roll(a, 7)
+        for mode in ("rz", "rm", "rp"):
+            for ending, ftz in [("", False), (".ftz", True)] if name == "f32" else [("", False)]:
+                end = f"{mode}{ending}.{name}"
+                plus = _expected(operator.add, mode, kind, ftz)
+                rows.append(ptx(f"add.{end}", (a, b), dtype, plus))
+                rows.append(ptx(f"sub.{end}", (a, b), dtype, lambda x, y, f=plus: f(x, -y)))
+                rows.append(ptx(f"mul.{end}", (a, b), dtype, _expected(operator.mul, mode, kind, ftz)))
+                fused = _expected(lambda x, y, z: x * y + z, mode, kind, ftz)
+                rows.append(ptx(f"fma.{end}", _not_cancelling(a, b, c), dtype, fused))
+                divided = _divided(kind, ftz, mode)
+                rows.append(ptx(f"div.{end}", (a, b), dtype, divided))
+                rows.append(ptx(f"rcp.{end}", (edge,), dtype, lambda x, f=divided: f(np.ones_like(x), x)))
+                rows.append(ptx(f"sqrt.{end}", (edge,), dtype, _root(kind, ftz, mode)))
+    a, b = pairs(F32)
     for op, function in (("add", operator.add), ("mul", operator.mul)):
         name = f"{op}.rn.ftz.sat.f32"
         # The sign of a zero is left open; abs makes it plus.
         text = f"<< .reg .f32 t; {name} t, {{a}}, {{b}}; abs.f32 {{r}}, t; >>"
         rows.append(ptx(name, (a, b), "float32", _expected(function, "rn", exact.F32, True, True), text))
+    return rows
+
+
+def _not_cancelling(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+    """Without sums of zeros of different signs, which tests of add cover."""
+    with np.errstate(all="ignore"):
+        flat = exact.flush(a) * exact.flush(b) + exact.flush(c)
+        keep = ~(flat == 0) & ~(a * b.astype(np.float64) + c == 0)
+    return a[keep], b[keep], c[keep]
+
+
+def _nan_wins() -> list[Row]:
+    a, b = pairs(F32)
+    rows = []
+    for op, pick in (("min", _smaller(1)), ("max", _smaller(-1))):
+        for ending, flushed in (("", np.asarray), (".ftz", exact.flush)):
+
+            def expected(
+                x: Array, y: Array, p: Callable[..., Array] = pick, f: Callable[..., Array] = flushed
+            ) -> Array:
+                return np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), p(f(x), f(y)))
+
+            rows.append(ptx(f"{op}{ending}.NaN.f32", (a, b), "float32", expected))
     return rows
 
 
@@ -247,7 +289,7 @@ def _selects() -> list[Row]:
     ]
 
 
-ROWS = _arithmetic() + _directed() + _classes() + _ends() + _selects()
+ROWS = _arithmetic() + _directed() + _nan_wins() + _classes() + _ends() + _selects()
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])

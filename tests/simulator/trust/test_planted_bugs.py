@@ -21,7 +21,6 @@ from .operators import OPERATORS, Mutant, mutants
 
 SUBJECTS = OWN + FROM_LESSONS
 SAME = "every thread that writes writes the same value"
-SAME_BLOCKS = "every block writes the same values into global memory"
 SAME_WARP = (
     "lanes of one warp run in lockstep here, so what they owe each other between barriers is not found"
 )
@@ -81,15 +80,10 @@ SURVIVORS: dict[tuple[str, str], str] = {
         "double_buffer",
         "comparison: int k = 0; k < cols; -> <= in `for (int k = 0; k < cols; k += 32) {`",
     ): "one more pass, over nothing, at most",
-    (
-        "attention_serial",
-        "drop a guard: if (blockIdx.x > 0 || threadIdx.x > 0) return; in "
-        "`if (blockIdx.x > 0 || threadIdx.x > 0) return;`",
-    ): SAME_BLOCKS,
 }
 """Planted bugs that neither a hazard nor the output shows, and why."""
 
-MAY_BE_FOUND = frozenset((SAME_WARP, SAME_BLOCKS, TAIL))
+MAY_BE_FOUND = frozenset((SAME_WARP, TAIL))
 """Reasons that are gaps of the simulator; where it learns to see them, the entry may go."""
 
 MOVED = "clang moves the loads of `total` into the branch behind them and drops their line"
