@@ -16,6 +16,7 @@ from tests.simulator.kernels import TILED, VEC_ADD, simulate
 from tilewise.simulator import Run
 
 from .sources import (
+    ASYNC_TILES,
     COMPACT,
     COPY_BY_FOUR,
     DOUBLE_BUFFER,
@@ -254,6 +255,14 @@ def _own() -> list[Subject]:
             "pipeline",
             PIPELINE,
             lambda r: {"x": floats(r, 5, 32), "y": nan(32), "tiles": whole(5)},
+            lambda g: {"y": g["x"].sum(0)[::-1]},
+            (1,),
+            (64,),
+        ),
+        Subject(
+            "async_tiles",
+            ASYNC_TILES,
+            lambda r: {"x": floats(r, 5, 64), "y": nan(64), "tiles": whole(5)},
             lambda g: {"y": g["x"].sum(0)[::-1]},
             (1,),
             (64,),

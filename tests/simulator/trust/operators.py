@@ -48,8 +48,8 @@ class Mutant:
         return f"{self.operator}: {self.was}"
 
 
-MEMORY = frozenset(("out of bounds", "race", "uninitialised"))
-ORDER = frozenset(("race", "uninitialised"))
+MEMORY = frozenset(("out of bounds", "race", "uninitialised", "undelivered"))
+ORDER = frozenset(("race", "uninitialised", "undelivered"))
 
 
 def shared_names(source: str) -> set[str]:
@@ -147,11 +147,12 @@ def _comparison(line: str) -> Iterator[Edit]:
         yield new, f"{line[max(0, found.start() - 12) : found.end() + 6].strip()} -> {other}"
 
 
+WAITS = r'asm volatile\("bar\.sync[^;]*;[^;]*;|WAIT\(\d\);|COMMIT\(\);'
 ANY = MEMORY | {"barrier", "shuffle", "misaligned"}
 OPERATORS: dict[str, tuple[Callable[[str], Iterator[Edit]], frozenset[str], str]] = {
     "drop a barrier": (_drop(r"__syncthreads\(\);"), ORDER, "shared"),
     "drop a __syncwarp": (_drop(r"__syncwarp\(\);"), ORDER, "shared"),
-    "drop a wait": (_drop(r'asm volatile\("bar\.sync[^;]*;[^;]*;'), ORDER | {"barrier"}, "wait"),
+    "drop a wait": (_drop(WAITS), ORDER | {"barrier", "undelivered"}, "wait"),
     "drop a guard": (_drop_guard, ANY, "behind"),
     "index off by one": (_off_by_one, MEMORY, "array"),
     "wrong shuffle mask": (_wrong_mask, frozenset(("shuffle",)), "changed"),
@@ -243,11 +244,16 @@ def mutants(source: str, arrays: tuple[str, ...] = (), shared_bytes: int = 0) ->
                 f"{array} of the launch",
                 source,
                 frozenset(("out of bounds",)),
-                frozenset(_accessing(lines, names)),
+                frozenset(_accessing(lines, names) | _pointing(lines, array)),
                 array,
             )
         )
     return made
+
+
+def _pointing(lines: list[str], array: str) -> set[int]:
+    """Lines that go to an array by its address: `x + i`."""
+    return {number for number, line in enumerate(lines, 1) if re.search(rf"\b{array} \+ ", line)}
 
 
 def _aliases(lines: list[str], array: str) -> set[str]:

@@ -167,3 +167,26 @@ extern "C" __global__ void double_buffer(const float* A, const float* x, float* 
     if (row < rows) y[row] = s;
 }
 """
+ASYNC_TILES = """\
+#define FETCH(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" \\
+    :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory")
+#define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
+#define WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
+#line 1
+extern "C" __global__ void async_tiles(const float* x, float* y, int tiles) {
+    __shared__ float ring[2][64];
+    int t = threadIdx.x;
+    float s = 0.0f;
+    FETCH(&ring[0][t], x + t);
+    COMMIT();
+    for (int k = 0; k < tiles; ++k) {
+        if (k + 1 < tiles) FETCH(&ring[(k + 1) % 2][t], x + (k + 1) * 64 + t);
+        COMMIT();
+        WAIT(1);
+        __syncthreads();
+        s += ring[k % 2][63 - t];
+        __syncthreads();
+    }
+    y[t] = s;
+}
+"""
