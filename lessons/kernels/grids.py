@@ -85,7 +85,7 @@ show(Table(columns, rows, caption=caption))
 # A volume of 5 by 3 by 2 cells does not divide into blocks of 2 by 2 by 2. Each axis rounds up by
 # itself, which gives {{ volume.blocks }} blocks and {{ volume.threads }} threads for
 # {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to
-# 3-D: the hatched threads are those that return at the guard. The panel also names the thread's
+# 3-D: the hatched threads (hollow in 3-D) are those that return at the guard. The panel also names the thread's
 # warp and lane; what are they?
 
 # %%
@@ -106,7 +106,7 @@ show(
         (2, 2, 2),
         extent=(5, 3, 2),
         title="Three axes round up one by one, so idle threads stand on several sides",
-        caption="A grid of 3 by 2 by 1 blocks of 2 by 2 by 2 threads over a volume of 5 by 3 by 2 cells; threads outside the volume are hatched.",
+        caption="A grid of 3 by 2 by 1 blocks of 2 by 2 by 2 threads over a volume of 5 by 3 by 2 cells; threads outside the volume are hatched, in 3-D hollow.",
     )
 )
 
