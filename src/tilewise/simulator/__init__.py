@@ -2,6 +2,30 @@
 
 In: a kernel's text, NumPy arrays and a launch shape. Out: arrays written as a GPU would write them, and a
 ``Run``. Time is not simulated.
+
+Hazards that stop a run, or are collected:
+
+- `out of bounds`, `misaligned`, `read-only`: by the array passed, the shared variable, the local array.
+- `barrier`, `shuffle`: threads that never come, or lanes other than those named (matrix instructions need
+  all).
+- `uninitialised`: a read of shared memory that nobody wrote.
+- `race`: two warps of a block touch one word of shared or global memory with no barrier in between, or two
+  blocks one word of global memory, and one of them stores; or lanes of one instruction store different
+  values to one word of global memory. Two atomics do not race, nor an atomic and a read; volatile, relaxed,
+  acquire and release accesses count as atomics, and a store of the value that is there already is none. A
+  fence, then an atomic, and an atomic on the other side order what is before and after ("last block", locks);
+  which word the atomics are on is not looked at.
+- `undelivered`: an access to shared memory that a `cp.async` fills and that its thread has not waited for.
+- `assert`, `trap`, `steps`: the kernel's own checks, and the limit on warp instructions.
+
+Not found: races between lanes of one warp in different instructions (a missing `__syncwarp` where lanes run
+in lockstep), races in global arrays of more than 8 million words, a write to what a copy under way still
+reads, a wrong scope or order of a fence or an atomic.
+
+`mma.sync` adds exact products in double and rounds once; a GPU truncates as it adds, so last bits may differ.
+`cp.async` counts as a load from global memory and a store to shared memory where it is issued. `printf`
+writes in the order of blocks and warps, at most a megabyte. With `--use_fast_math` the single-precision functions
+become their `__` forms.
 """
 
 from tilewise.simulator.counts import Counts, GlobalCounts, SharedCounts

@@ -1,8 +1,10 @@
-// cp.async: copies from global to shared memory that go on beside the thread that began them. What they bring is put into shared
-// memory only where that thread waits for it; until then every access to these bytes is a hazard.
+// cp.async: copies from global to shared memory that go on beside the thread that began them. What they bring
+// is put into shared memory only where that thread waits for it; until then every access to these bytes is a
+// hazard.
 
-// Begins the copies of a warp's lanes. The source is read here: a kernel that writes it before the wait has a race of its own.
-// in->type2: bytes of a copy; in->c: the slot that holds how many are read, the rest being zero.
+// Begins the copies of a warp's lanes. The source is read here: a kernel that writes it before the wait has a
+// race of its own. in->type2: bytes of a copy; in->c: the slot that holds how many are read, the rest being
+// zero.
 static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L; const int size = in->type2;
     const u64 *to = REG64(in->a), *from = REG64(in->b); const u32 *wanted = REG(in->c);
@@ -13,18 +15,22 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         source[l] = from[l] + (u64)in->imm; target[l] = to[l] + (u64)(s64)in->e;
         if (bytes) {  // whole or in part, the source is aligned as the whole
             u8 *p = 0;
-            if (source[l] & (u64)(size - 1)) resolve(B, in, w, l, source[l], size, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
+            if (source[l] & (u64)(size - 1))
+                resolve(B, in, w, l, source[l], size, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
             else {
                 p = resolve(B, in, w, l, source[l], 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
-                if (p && bytes > 1) resolve(B, in, w, l, source[l] + (u64)bytes - 1, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
+                const u64 last = source[l] + (u64)bytes - 1;
+                if (p && bytes > 1) resolve(B, in, w, l, last, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
             }
             if (B->stop) return;
             for (int i = 0; i < bytes; i++) {
-                u8 *at = p ? resolve(B, in, w, l, source[l] + (u64)i, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index) : 0;
+                const u64 from = source[l] + (u64)i;
+                u8 *at = p ? resolve(B, in, w, l, from, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index) : 0;
                 copy.data[i] = at ? *at : 0xc5;
             }
             reading |= 1u << l;
-            if (p && L->buffers[buffer].words) order_global(B, in, w, l, buffer, index - bytes + 1, bytes, KIND_LOAD, 0);
+            if (p && L->buffers[buffer].words)
+                order_global(B, in, w, l, buffer, index - bytes + 1, bytes, KIND_LOAD, 0);
             if (B->stop) return;
             if (L->tracing) for (int i = 0; i + 4 <= bytes; i += 4) {
                 u32 bits; memcpy(&bits, copy.data + i, 4);
@@ -39,7 +45,8 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         order_shared(B, in, w, l, target[l], size, KIND_STORE);
         if (B->stop) return;
         mark_pending(B, target[l], size, 1);
-        copy.thread = l; copy.group = W->committed[l]; copy.line = in->line; copy.size = size; copy.target = target[l];
+        copy.thread = l; copy.group = W->committed[l]; copy.line = in->line;
+        copy.size = size; copy.target = target[l];
         Copies *kept = &B->copies[w];
         if (kept->count == kept->room) {
             const s32 room = kept->room ? kept->room * 2 : 64;
@@ -53,21 +60,26 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     if (writing) count_shared(&L->counts[in->line], target, writing, size, KIND_STORE);
 }
 
-// Lanes wait for their copies: all, or with in->sub those of all groups but the newest in->imm. A copy counts as a store by its
-// thread at this point, so that other warps need a barrier after it.
+// Lanes wait for their copies: all, or with in->sub those of all groups but the newest in->imm. A copy counts
+// as a store by its thread at this point, so that other warps need a barrier after it.
 static void finish_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     Copies *kept = &B->copies[w]; s32 left = 0;
     for (s32 i = 0; i < kept->count && !B->stop; i++) {
         const Copy *copy = &kept->list[i]; const int l = copy->thread;
-        if (!(mask >> l & 1) || (in->sub && copy->group >= W->committed[l] - in->imm)) { kept->list[left++] = *copy; continue; }
+        if (!(mask >> l & 1) || (in->sub && copy->group >= W->committed[l] - in->imm)) {
+            kept->list[left++] = *copy;
+            continue;
+        }
         mark_pending(B, copy->target, copy->size, 0);
         memcpy(B->shared + copy->target, copy->data, (size_t)copy->size);
-        Ins where = {0}; where.line = copy->line;  // who is in conflict with it is told of the copy, not of the wait
+        Ins where = {0};
+        where.line = copy->line;  // who is in conflict with it is told of the copy, not of the wait
         order_shared(B, &where, w, l, copy->target, copy->size, KIND_STORE);
         if (L->tracing) for (int b = 0; b < copy->size; b += 4) {
             u32 bits; memcpy(&bits, copy->data + b, 4);
-            trace_access(B, &where, w, l, SPACE_SHARED, KIND_STORE, 4, -1, copy->target + (u64)b, (s64)copy->target + b, bits);
+            const u64 at = copy->target + (u64)b;
+            trace_access(B, &where, w, l, SPACE_SHARED, KIND_STORE, 4, -1, at, (s64)at, bits);
         }
     }
     kept->count = left;

@@ -93,9 +93,13 @@ void tw_end(Launch *L) {
     free(L->text); L->text = 0;
     if (!B) return;
     for (int w = 0; B->copies && w < B->n_warps; w++) free(B->copies[w].list);
-    free(B->copies); free(B->files); free(B->warps); free(B->stacks); free(B->shared); free(B->shadow); free(B->local); free(B);
+    free(B->copies); free(B->files); free(B->warps); free(B->stacks);
+    free(B->shared); free(B->shadow); free(B->local); free(B);
     L->state = 0;
 }
 
 void tw_free(void *p) { free(p); }
-int tw_layout(int which) { return which == 0 ? (int)sizeof(Ins) : which == 1 ? (int)sizeof(Launch) : which == 2 ? (int)sizeof(Hazard) : which == 3 ? (int)sizeof(Access) : which == 4 ? (int)sizeof(Count) : which == 5 ? (int)sizeof(Buffer) : (int)sizeof(Word); }
+int tw_layout(int which) {
+    const size_t sizes[] = {sizeof(Ins), sizeof(Launch), sizeof(Hazard), sizeof(Access), sizeof(Count), sizeof(Buffer), sizeof(Word)};
+    return (int)sizes[which];
+}

@@ -1,5 +1,6 @@
-// Matrices held by a warp: mma.sync, and ldmatrix and stmatrix, which bring them from and to shared memory. The layouts of
-// fragments are those of the PTX ISA, "Matrix Fragments for mma": lane l is number l % 4 of group l / 4.
+// Matrices held by a warp: mma.sync, and ldmatrix and stmatrix, which bring them from and to shared memory.
+// The layouts of fragments are those of the PTX ISA, "Matrix Fragments for mma": lane l is number l % 4 of
+// group l / 4.
 
 // The slots of an instruction with more operands than a row has places for, in their order in the text.
 static u32 *operand(const Launch *L, const Warp *W, const Ins *in, int number) {
@@ -17,9 +18,10 @@ static f64 element(u32 word, int i, int type) {
     return as_f32(word & 0xffffe000u);  // tf32: the lower 13 bits do not count
 }
 
-// D = A B + C with A of 16 rows and B of 8 columns; in->sub is how many columns A has, in->type the type of A's elements, type2
-// that of B's, in->c that of D's, in->b that of C's. The products and their sum with C are exact or nearly so (in double); the
-// result is rounded once, to nearest. A GPU adds in a narrower format of its own, truncating, so last bits may differ.
+// D = A B + C with A of 16 rows and B of 8 columns; in->sub is how many columns A has, in->type the type of
+// A's elements, type2 that of B's, in->c that of D's, in->b that of C's. The products and their sum with C
+// are exact or nearly so (in double); the result is rounded once, to nearest. A GPU adds in a narrower format
+// of its own, truncating, so last bits may differ.
 static void multiply_matrices(const Warp *W, const Launch *L, const Ins *in) {
     const int k = in->sub, per = in->type == T_f32 ? 1 : in->type == T_f16 || in->type == T_bf16 ? 2 : 4;
     const int a_words = k / (2 * per), b_words = k / (4 * per), d_words = in->c == T_f16 ? 2 : 4;
@@ -39,12 +41,14 @@ static void multiply_matrices(const Warp *W, const Launch *L, const Ins *in) {
         for (int i = 0; i < 4; i++) {
             const u32 *c = operand(L, W, in, d_words + a_words + b_words + (c_words == 2 ? i >> 1 : i));
             sum[group + 8 * (i >> 1)][t * 2 + (i & 1)] =
-                c_words == 2 ? half_to_f32((u16)(c[l] >> 16 * (i & 1))) : in->b == T_s32 ? (f64)(s32)c[l] : as_f32(c[l]);
+                c_words == 2 ? half_to_f32((u16)(c[l] >> 16 * (i & 1)))
+                : in->b == T_s32 ? (f64)(s32)c[l] : as_f32(c[l]);
         }
     }
     for (int row = 0; row < 16; row++) {
         f64 total[8] = {0};
-        for (int i = 0; i < k; i++) for (int column = 0; column < 8; column++) total[column] += a[row][i] * b[i][column];
+        for (int i = 0; i < k; i++)
+            for (int column = 0; column < 8; column++) total[column] += a[row][i] * b[i][column];
         for (int column = 0; column < 8; column++) sum[row][column] += total[column];
     }
     for (int l = 0; l < 32; l++) for (int i = 0; i < 4; i++) {
@@ -59,8 +63,9 @@ static void multiply_matrices(const Warp *W, const Launch *L, const Ins *in) {
     }
 }
 
-// Lanes 8 m to 8 m + 7 give the addresses of the rows, of 16 bytes, of matrix m; each lane holds two neighbouring elements of a
-// row of each matrix, or with in->type2 (".trans") of a column. One request moves all of in->sub matrices.
+// Lanes 8 m to 8 m + 7 give the addresses of the rows, of 16 bytes, of matrix m; each lane holds two
+// neighbouring elements of a row of each matrix, or with in->type2 (".trans") of a column. One request moves
+// all of in->sub matrices.
 static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     Launch *L = B->L;
     const u64 *base = REG64(in->a);
@@ -79,7 +84,8 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     for (int m = 0; m < in->sub; m++) for (int l = 0; l < 32; l++) {
         u32 *word = &REG(in->d[m])[l], got = 0;
         for (int i = 0; i < 2; i++) {
-            const int row = in->type2 ? (l & 3) * 2 + i : l >> 2, column = in->type2 ? l >> 2 : (l & 3) * 2 + i;
+            const int row = in->type2 ? (l & 3) * 2 + i : l >> 2;
+            const int column = in->type2 ? l >> 2 : (l & 3) * 2 + i;
             u8 *at = rows[8 * m + row] ? rows[8 * m + row] + 2 * column : 0;
             if (kind == KIND_STORE && at) put(at, *word >> 16 * i, 2);
             const u64 bits = kind == KIND_STORE ? *word >> 16 * i & 0xffff : at ? fetch(at, 2) : POISON & 0xffff;

@@ -1,10 +1,11 @@
-// Races through global memory within one launch. What orders two accesses: within a block a barrier; and, between blocks or
-// within one, a fence after the first access, an atomic after the fence, and an atomic by the block of the second before it (the
-// "last block" pattern, a lock). Which word the atomics are on is not looked at, so a wrong flag may pass; a right one always does.
+// Races through global memory within one launch. What orders two accesses: within a block a barrier; and,
+// between blocks or within one, a fence after the first access, an atomic after the fence, and an atomic by
+// the block of the second before it (the "last block" pattern, a lock). Which word the atomics are on is not
+// looked at, so a wrong flag may pass; a right one always does.
 //
-// Not races: two atomics, or an atomic and a read; volatile, relaxed, acquire and release accesses count as atomics; a store of the
-// value that is there already, since every order of it gives the same. Lanes of one instruction that store different values to
-// one word are a race.
+// Not races: two atomics, or an atomic and a read; volatile, relaxed, acquire and release accesses count as
+// atomics; a store of the value that is there already, since every order of it gives the same. Lanes of one
+// instruction that store different values to one word are a race.
 
 #define MANY 0xffffffffu  // several blocks read the word
 
@@ -12,7 +13,8 @@ static int released_since(const Block *B, u32 block, u16 release) {  // block: n
     return B->acquired && B->L->releases && (block == MANY || B->L->releases[block - 1] > release);
 }
 
-static void race_on(Block *B, const Ins *in, int w, int lane, int buffer, s64 at, int size, int kind, u32 block, int warp, int line) {
+static void race_on(Block *B, const Ins *in, int w, int lane, int buffer, s64 at, int size, int kind,
+                    u32 block, int warp, int line) {
     Hazard *h = hazard(B, in, w, lane, H_RACE);
     if (!h) return;
     h->buffer = buffer; h->index = at; h->size = size; h->write = kind != KIND_LOAD;
@@ -20,7 +22,8 @@ static void race_on(Block *B, const Ins *in, int w, int lane, int buffer, s64 at
 }
 
 // An access of one lane to bytes of a watched buffer; `idle` is a store that changes nothing.
-static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s64 offset, int size, int kind, int idle) {
+static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s64 offset, int size, int kind,
+                         int idle) {
     Launch *L = B->L; Warp *W = &B->warps[w];
     const int shift = __builtin_ctz((u32)L->global_grain), atomic = kind == KIND_ATOMIC || (in->flags & SYNC);
     const u32 me = (u32)B->block + 1, stamp = (u32)L->steps;
@@ -29,18 +32,21 @@ static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s
         Word *s = &L->buffers[buffer].words[at];
         if (kind == KIND_LOAD && atomic) continue;
         if (s->write_block && !(s->atomic && (atomic || kind == KIND_LOAD))) {
-            const int other = s->write_block != me, lanes = s->stamp == stamp && !other && s->write_warp == w && kind == KIND_STORE;
+            const int other = s->write_block != me;
+            const int lanes = s->stamp == stamp && !other && s->write_warp == w && kind == KIND_STORE;
             const int unordered = other || (s->write_warp != w && s->written > W->vc[s->write_warp]);
             const int ordered = s->atomic ? B->acquired : released_since(B, s->write_block, s->release);
             if (lanes || (unordered && !ordered)) {
-                race_on(B, in, w, lane, buffer, offset, size, kind, s->write_block, lanes ? -1 : s->write_warp, s->write_line);
+                const int warp = lanes ? -1 : s->write_warp;
+                race_on(B, in, w, lane, buffer, offset, size, kind, s->write_block, warp, s->write_line);
                 if (B->stop) return;
             }
         }
         if (kind == KIND_LOAD) {
             if (s->read_block != me) { s->read_block = s->read_block ? MANY : me; s->read_warps = 0; }
             if (s->read != W->vc[w]) { s->read = W->vc[w]; s->read_warps = 0; }
-            s->read_warps |= 1u << w; s->read_line = (u16)in->line; s->read_release = L->releases ? L->releases[B->block] : 0;
+            s->read_warps |= 1u << w; s->read_line = (u16)in->line;
+            s->read_release = L->releases ? L->releases[B->block] : 0;
             continue;
         }
         if (s->read_block && !atomic) {
@@ -52,12 +58,13 @@ static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s
                 if (B->stop) return;
             }
         }
-        s->write_block = me; s->write_warp = (u8)w; s->written = W->vc[w]; s->write_line = (u16)in->line; s->stamp = stamp;
-        s->atomic = (u8)atomic; s->release = L->releases ? L->releases[B->block] : 0;
+        s->write_block = me; s->write_warp = (u8)w; s->written = W->vc[w]; s->write_line = (u16)in->line;
+        s->stamp = stamp; s->atomic = (u8)atomic; s->release = L->releases ? L->releases[B->block] : 0;
     }
 }
 
-// An atomic, or what counts as one: it passes on what its block wrote before a fence, and takes what others passed on.
+// An atomic, or what counts as one: it passes on what its block wrote before a fence, and takes what others
+// passed on.
 static void synchronise(Block *B, const Ins *in, int kind) {
     if (kind != KIND_ATOMIC && !(in->flags & SYNC)) return;
     if (kind != KIND_STORE) B->acquired = 1;

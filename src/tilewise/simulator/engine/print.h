@@ -1,5 +1,5 @@
-// printf: the compiler passes a format and a buffer of arguments, each at a multiple of its size; the text goes to the Launch in
-// the order in which lanes print: block by block, warp by warp.
+// printf: the compiler passes a format and a buffer of arguments, each at a multiple of its size; the text
+// goes to the Launch in the order in which lanes print: block by block, warp by warp.
 
 #define MOST_TEXT (1 << 20)  // beyond this many bytes nothing more is kept; a GPU's buffer is as large
 
@@ -22,7 +22,8 @@ static u64 peek(Block *B, const Ins *in, int w, int l, u64 address, int size) {
     return p ? fetch(p, size) : 0;
 }
 
-// One conversion, "%...", whose text of `length` characters stands in `spec`; *at is where its argument lies, and moves on.
+// One conversion, "%...", whose text of `length` characters stands in `spec`; *at is where its argument lies,
+// and moves on.
 static void convert_argument(Block *B, const Ins *in, int w, int l, char *spec, int length, u64 *at) {
     char text[512]; int made; const char last = spec[length - 1];
     if (last == 's') {
@@ -37,7 +38,7 @@ static void convert_argument(Block *B, const Ins *in, int w, int l, char *spec, 
         *at = (*at + 7) & ~7ull;
         made = snprintf(text, sizeof text, spec, as_f64(peek(B, in, w, l, *at, 8)));
         *at += 8;
-    } else if (last == 'p' || memchr(spec, 'l', (size_t)length) || memchr(spec, 'j', (size_t)length) || memchr(spec, 'z', (size_t)length)) {
+    } else if (last == 'p' || strpbrk(spec, "ljzt")) {
         *at = (*at + 7) & ~7ull;
         made = snprintf(text, sizeof text, spec, peek(B, in, w, l, *at, 8));
         *at += 8;
@@ -58,7 +59,8 @@ static u32 print(Block *B, const Ins *in, int w, int l, u64 format, u64 argument
         while ((c = (char)peek(B, in, w, l, ++format, 1)) && strchr("0123456789+- #.*hljzt", c) && length < 24) {
             if (c == '*') {
                 arguments = (arguments + 3) & ~3ull;
-                length += snprintf(spec + length, sizeof spec - (size_t)length, "%d", (s32)peek(B, in, w, l, arguments, 4));
+                const s32 given = (s32)peek(B, in, w, l, arguments, 4);
+                length += snprintf(spec + length, sizeof spec - (size_t)length, "%d", given);
                 arguments += 4; taken++;
             } else spec[length++] = c;
         }

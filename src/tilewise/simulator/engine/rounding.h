@@ -1,5 +1,6 @@
-// Arithmetic rounded toward zero, down or up, as the processor's own instructions round it: in->e says which operation, in->sub
-// how. The operands go through volatile, so that no compiler moves the operation out of the mode.
+// Arithmetic rounded toward zero, down or up, as the processor's own instructions round it: in->e says which
+// operation, in->sub how. The operands go through volatile, so that no compiler moves the operation out of
+// the mode.
 #include <fenv.h>
 
 enum { D_add = 1, D_sub, D_mul, D_div, D_fma, D_sqrt, D_rcp };  // the order of _DIRECTED in arithmetic.py
