@@ -24,8 +24,8 @@ reads, a wrong scope or order of a fence or an atomic.
 
 `mma.sync` adds exact products in double and rounds once; a GPU truncates as it adds, so last bits may differ.
 `cp.async` counts as a load from global memory and a store to shared memory where it is issued. `printf`
-writes in the order of blocks and warps, at most a megabyte. With `--use_fast_math` the single-precision functions
-become their `__` forms.
+writes in the order of blocks and warps, at most a megabyte. With `--use_fast_math` the
+single-precision functions become their `__` forms.
 """
 
 from tilewise.simulator.counts import Counts, GlobalCounts, SharedCounts
