@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tilewise.outputs import Table
 
-MAX_STEPS = 150_000_000
+MAX_STEPS = 80_000_000
 """Warp instructions after which a launch counts as endless: some ten seconds of this machine."""
 SM_COUNT = 132
 _MAX_HAZARDS = 64
