@@ -1,4 +1,4 @@
-"""The command line: ``tilewise record | table | check | doctor | trace``.
+"""The command line: ``tilewise record | table | predict | check | doctor | trace``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
 called, so that none pays for another's needs.
@@ -32,11 +32,16 @@ def parser() -> argparse.ArgumentParser:
     table = commands.add_parser("table", help="print a lesson's tables")
     table.add_argument("lesson", metavar="LESSON", help="id or path of a lesson")
     table.add_argument("--json", action="store_true", help="one array of rows")
+    ahead = commands.add_parser("predict", help="say what the records ought to be on another device")
+    ahead.add_argument("--device", required=True, metavar="NAME", help="as the device table names it: H200")
+    ahead.add_argument("--out", metavar="FILE", help="write there instead of lessons/predictions")
+    ahead.add_argument("--force", action="store_true", help="replace a prediction that is there")
     check = commands.add_parser("check", help="lint the lessons and their records")
     check.add_argument(
         "--allow-stale", action="store_true", help="list what must be recorded instead of failing"
     )
-    commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
+    doctor = commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
+    doctor.add_argument("--probe", action="store_true", help="also measure what its GPU reaches at best")
     trace = commands.add_parser("trace", help="simulate a kernel of any CUDA file")
     trace.add_argument("file", metavar="FILE", help='CUDA C with an extern "C" __global__ function')
     trace.add_argument("--grid", required=True, metavar="X[,Y[,Z]]", help="blocks")
@@ -85,6 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tilewise.commands.table import table
 
             return table(given.lesson, given.json)
+        if given.command == "predict":
+            from tilewise.commands.predict import write
+
+            return write(given.device, given.out, given.force)
         if given.command == "check":
             from tilewise.commands.check import check
 
@@ -103,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         from tilewise.commands.doctor import doctor
 
-        return doctor()
+        return doctor(given.probe)
     except LessonError as error:
         print(error, file=sys.stderr)
         return 1

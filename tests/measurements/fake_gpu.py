@@ -153,7 +153,7 @@ def fake_cupy(gpu: FakeGpu) -> ModuleType:
     stream = SimpleNamespace(synchronize=lambda: None)
     runtime = SimpleNamespace(
         getDeviceCount=lambda: 1, getDevice=lambda: 0, runtimeGetVersion=lambda: 13000,
-        getDeviceProperties=lambda _: {"name": gpu.name.encode(), "multiProcessorCount": 132,
+        getDeviceProperties=lambda _: {"name": gpu.name.encode(), "multiProcessorCount": 132, "major": 9,
                                        "l2CacheSize": 52428800, "totalGlobalMem": 85_000_000_000},
         profilerStart=lambda: observe(True), profilerStop=lambda: observe(False),
     )  # fmt: skip

@@ -7,9 +7,20 @@ import os
 from pathlib import Path
 
 import fake_gpu
+import numpy as np
 import pytest
 
-from tilewise.gpu.ceilings import PROBE_BYTES, ceilings_from
+from tilewise import Kernel
+from tilewise.gpu import compile_gate
+from tilewise.gpu.ceilings import _SOURCE as PROBES
+from tilewise.gpu.ceilings import (
+    MATRIX_DEFINES,
+    MATRIX_SOURCE,
+    PROBE_BYTES,
+    ceilings_from,
+    matrix_flop,
+    matrix_kinds,
+)
 from tilewise.gpu.device import State, gpu_fault, gpu_here, others_computing, state
 from tilewise.gpu.timing import summary
 from tilewise.measurements.bench import _oddities
@@ -81,6 +92,41 @@ def test_ceilings_are_the_best_of_the_probes_and_units_times_clock() -> None:
     assert found.launch_us == 2.9
     unknown = ceilings_from(timings, 1, "NVIDIA GeForce RTX 3060", 1800.0)
     assert list(unknown.tflop_per_s) == ["fp32"], "an unknown device is measured, not guessed"
+
+
+def test_matrix_units_are_probed_and_count_where_the_table_knows_none() -> None:
+    times = {"copy": 700.0, "memcpy": 710.0, "write": 330.0, "read": 340.0, "fma": 1000.0, "launch": 2.9}
+    flop = matrix_flop(132 * 16, generation=9)
+    assert flop == 132 * 16 * 64 * 2048 * 4096
+    timings = {name: summary(name, [time]) for name, time in (times | {"fp16_matrix": 2000.0}).items()}
+    unknown = ceilings_from(timings, 1, "NVIDIA GeForce RTX 3060", 1800.0, flop)
+    assert unknown.tflop_per_s["fp16_matrix"] == pytest.approx(flop / 2000e-6 / 1e12, rel=1e-3)
+    assert "bf16_matrix" not in unknown.tflop_per_s, "what was not probed is not there"
+    known = ceilings_from(timings, 1, "NVIDIA H100 80GB HBM3", 1830.0, flop)
+    assert known.tflop_per_s["fp16_matrix"] == pytest.approx(989.4, abs=0.1), "units times clock"
+    assert known.probes["fp16_matrix_tflop_per_s"] == unknown.tflop_per_s["fp16_matrix"]
+    assert (matrix_kinds(9), matrix_kinds(7), matrix_kinds(6)) == (("fp16", "bf16"), ("fp16",), ())
+
+
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+def test_a_matrix_probe_does_all_of_its_products(kind: str) -> None:
+    probe = Kernel(MATRIX_SOURCE, defines=MATRIX_DEFINES[kind])
+    sums = {}
+    for steps in (1, 5):
+        sums[steps] = np.zeros(32, np.float32)
+        probe.simulate(sums[steps], steps, grid=1, block=32)
+    assert np.all(sums[1] != 0)
+    np.testing.assert_allclose(sums[5], 5 * sums[1], rtol=1e-4)
+
+
+@pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
+def test_the_probes_compile_without_spills_wherever_they_run() -> None:
+    for name in ("copy_words", "read_words", "fma_chains", "nothing"):
+        assert not any(one.spills for one in compile_gate.compile_kernel(Kernel(PROBES, name=name)))
+    for kind, defines in MATRIX_DEFINES.items():
+        targets = compile_gate.ARCHITECTURES[kind == "bf16" :]
+        found = compile_gate.compile_kernel(Kernel(MATRIX_SOURCE, defines=defines), targets)
+        assert not any(one.spills for one in found)
 
 
 def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,13 @@ In: the machine. Out: lines on stdout. Nothing is installed or changed, and a mi
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -36,10 +37,30 @@ class Finding:
         return f"{mark}  {self.name:<16}{what}\n     {'':<16}{self.gives}"
 
 
-def doctor() -> int:
-    """Print what is here; always 0."""
+def doctor(probe: bool = False) -> int:
+    """Print what is here.
+
+    Args:
+        probe: also measure what the GPU reaches at best, and print it as JSON.
+
+    Returns:
+        0, or 1 where there is no GPU to probe.
+    """
     for finding in findings():
         print(finding)
+    if not probe:
+        return 0
+    if (fault := gpu_fault()) is not None:
+        print(f"There is no GPU to probe. {fault}", file=sys.stderr)
+        return 1
+    from tilewise.gpu.ceilings import measure_ceilings
+    from tilewise.gpu.device import device_name
+    from tilewise.measurements.bench import busy_state
+
+    now = busy_state()
+    ceilings, event_pair_us = measure_ceilings(now.sm_clock_mhz)
+    found = {"device": device_name(), **asdict(now), **asdict(ceilings), "event_pair_us": event_pair_us}
+    print(json.dumps(found, indent=1))
     return 0
 
 

@@ -1,7 +1,8 @@
 """Ceilings: what this GPU reaches at best, found by probes that do nothing else.
 
-In: nothing but the GPU. Out: ``models.Ceilings`` with the probes behind them. Rates of matrix units are not
-probed: they are units times the clock that was read under load, where the device table knows the units.
+In: nothing but the GPU. Out: ``models.Ceilings`` with the probes behind them. Matrix units are probed by
+``mma.sync``, which every device since Turing has; where the device table knows a device, its units times the
+clock under load count instead, since Hopper and later reach their full rate by other instructions only.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.gpu.device import device_name
+from tilewise.gpu.device import device_name, properties
 from tilewise.gpu.timing import Contender, Plan, Timing, time_contenders
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings
@@ -56,12 +57,51 @@ extern "C" __global__ void fma_chains(float* out, float b, int steps) {
 extern "C" __global__ void nothing() {}
 """
 
+MATRIX_SOURCE = r"""
+extern "C" __global__ void matrix_chains(float* out, int steps) {
+    unsigned a[4], b[2], seed = threadIdx.x * 2654435761u + 12345u;
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = HALF | ((seed = seed * 1664525u + 1013904223u) & RANDOM);
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) b[i] = HALF | ((seed = seed * 1664525u + 1013904223u) & RANDOM);
+    float d[8][4] = {};
+    for (int i = 0; i < steps; ++i) {
+        #pragma unroll
+        for (int c = 0; c < 8; ++c) {
+#if __CUDA_ARCH__ >= 800
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." KIND "." KIND ".f32 "
+                         "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                         : "+f"(d[c][0]), "+f"(d[c][1]), "+f"(d[c][2]), "+f"(d[c][3])
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                         "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                         : "+f"(d[c][0]), "+f"(d[c][1]), "+f"(d[c][2]), "+f"(d[c][3])
+                         : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#endif
+        }
+    }
+    float sum = 0.f;
+    #pragma unroll
+    for (int c = 0; c < 8; ++c) sum += d[c][0] + d[c][1] + d[c][2] + d[c][3];
+    out[(long long)blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+"""Chains of matrix products on registers: eight independent ones a warp, nothing loaded."""
+MATRIX_DEFINES = {
+    "fp16": {"KIND": '"f16"', "HALF": "0x38003800u", "RANDOM": "0x83ff83ffu"},
+    "bf16": {"KIND": '"bf16"', "HALF": "0x3f003f00u", "RANDOM": "0x807f807fu"},
+}
+"""By element type: operands are pairs of values from 0.5 to 1 of either sign, since zeros are faster."""
+MATRIX_STEPS = 2048
+"""Products in a chain."""
+
 
 def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float]:
     """Probe the current GPU; takes about a second.
 
     Args:
-        sm_clock_mhz: the SM clock under load, for the rates of units that are not probed.
+        sm_clock_mhz: the SM clock under load, for the rates of units that the device table knows.
 
     Returns:
         The ceilings, and the microseconds between two events around nothing.
@@ -75,6 +115,7 @@ def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float
     grid = (int(cupy.cuda.Device().attributes["MultiProcessorCount"]) * 64,)
     sums = cupy.empty(grid[0] * 256, dtype=np.float32)
     chains = (sums, np.float32(0.001), np.int32(_STEPS))
+    generation = int(properties().get("major") or 0)
     probes = [
         Contender("copy", lambda: kernels["copy_words"](wide, (256,), (one, two))),
         Contender("memcpy", lambda: two.data.copy_from_device_async(one.data, PROBE_BYTES)),
@@ -83,23 +124,51 @@ def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float
         Contender("fma", lambda: kernels["fma_chains"](grid, (256,), chains)),
         Contender("launch", lambda: kernels["nothing"]((1,), (32,), ())),
         Contender("events", lambda: None),
+        *(_matrix_probe(kind, grid[0] // 4, sums) for kind in matrix_kinds(generation)),
     ]
     for probe in probes:
         probe.call()
     timings = {timing.label: timing for timing in time_contenders(probes, Plan(repetitions=40))}
-    return ceilings_from(timings, grid[0] * 256, device_name(), sm_clock_mhz), timings["events"].median
+    made = ceilings_from(
+        timings, grid[0] * 256, device_name(), sm_clock_mhz, matrix_flop(grid[0] // 4, generation)
+    )
+    return made, timings["events"].median
+
+
+def matrix_kinds(generation: int) -> tuple[str, ...]:
+    """The element types whose matrix units a device of this major compute capability has for ``mma.sync``."""
+    return ("fp16", "bf16") if generation >= 8 else ("fp16",) if generation == 7 else ()
+
+
+def matrix_flop(blocks: int, generation: int) -> float:
+    """Operations of one matrix probe: 8 warps a block, 8 chains a warp, 16 x 8 x 16 (Turing: 16 x 8 x 8)."""
+    return blocks * 8.0 * 8 * MATRIX_STEPS * 2 * 16 * 8 * (16 if generation >= 8 else 8)
+
+
+def _matrix_probe(kind: str, blocks: int, sums: Any) -> Contender:
+    import cupy
+
+    defines = "".join(f"#define {name} {value}\n" for name, value in MATRIX_DEFINES[kind].items())
+    kernel = cupy.RawKernel(defines + MATRIX_SOURCE, "matrix_chains")
+    return Contender(f"{kind}_matrix", lambda: kernel((blocks,), (256,), (sums, np.int32(MATRIX_STEPS))))
 
 
 def ceilings_from(
-    timings: dict[str, Timing], fma_threads: int, name: str, sm_clock_mhz: float | None
+    timings: dict[str, Timing],
+    fma_threads: int,
+    name: str,
+    sm_clock_mhz: float | None,
+    matrix_probe_flop: float = 0.0,
 ) -> Ceilings:
     """Rates from the probes' times.
 
     Args:
-        timings: of the probes ``copy``, ``memcpy``, ``write``, ``read``, ``fma`` and ``launch``.
+        timings: of the probes ``copy``, ``memcpy``, ``write``, ``read``, ``fma`` and ``launch``, and of
+            ``fp16_matrix`` and ``bf16_matrix`` where the device has such units.
         fma_threads: threads of the fused multiply-add probe.
-        name: the device's, for the units that are not probed.
-        sm_clock_mhz: their clock; without it they are left out.
+        name: the device's, for the units that the device table knows.
+        sm_clock_mhz: their clock; without it what was probed counts.
+        matrix_probe_flop: operations of one matrix probe.
     """
     probes: dict[str, Any] = {
         "copy_gb_per_s": 2 * PROBE_BYTES / min(timings["copy"].median, timings["memcpy"].median) / 1e3,
@@ -107,11 +176,16 @@ def ceilings_from(
         "write_gb_per_s": PROBE_BYTES / timings["write"].median / 1e3,
         "fp32_tflop_per_s": 2.0 * fma_threads * _CHAINS * _STEPS / timings["fma"].median / 1e6,
     }
+    matrix: list[str] = [kind for kind in ("fp16_matrix", "bf16_matrix") if kind in timings]
+    for probed in matrix:
+        probes[f"{probed}_tflop_per_s"] = matrix_probe_flop / timings[probed].median / 1e6
     probes = {probe: round(value, 2) for probe, value in probes.items()}
     rates = {"fp32": probes["fp32_tflop_per_s"]}
     known = device(name)
     if known is not None and sm_clock_mhz:
         for kind in known.fma_per_sm_clock:
             rates.setdefault(kind, round(known.peak_tflop_per_s(kind, sm_clock_mhz), 2))
+    for probed in matrix:
+        rates.setdefault(probed, probes[f"{probed}_tflop_per_s"])
     memory = max(probes[f"{probe}_gb_per_s"] for probe in ("copy", "read", "write"))
     return Ceilings(memory, rates, timings["launch"].median, "measured", probes)

@@ -29,6 +29,8 @@ from tilewise.models.roofline import Bound, Ceilings, bound
 
 FOLDER = "measurements"
 """Where records live, under the lessons' folder."""
+HOME = "nvidia-h100-80gb-hbm3"
+"""The folder of the device that the course shows where it has a record."""
 TEXT_ENDING = ".txt.json"
 """How the file name of a text record ends."""
 
@@ -97,8 +99,14 @@ class Archive:
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
-        """The folders of devices, by name."""
-        return tuple(name for name in _listed(self.folder) if (self.folder / name).is_dir())
+        """The folders of devices: the course's own first, the others by name."""
+        found = [name for name in _listed(self.folder) if (self.folder / name).is_dir()]
+        return tuple(sorted(found, key=lambda name: (name != HOME, name)))
+
+    @property
+    def home(self) -> str:
+        """The folder of the device that tables show: ``HOME`` where it is there, else the first by name."""
+        return self.devices[0] if self.devices else HOME
 
     def path(self, experiment: str, device: str) -> Path:
         """Where an experiment's record on a device, given by its name or its folder's, lies or would lie."""
@@ -120,8 +128,8 @@ class Archive:
 
         Args:
             experiment: its name.
-            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the first folder by name that has
-                it.
+            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the course's own, else the first
+                folder by name that has it.
         """
         wanted = device or os.environ.get("TILEWISE_RECORDED_ON")
         order = [device_slug(wanted)] if wanted else []
@@ -140,14 +148,17 @@ class Archive:
         path = self.find(experiment, device)
         return read_record(path, self.shown(path)) if path else None
 
-    def records(self) -> Iterator[Record]:
-        """Every experiment's record on every device, by device and name.
+    def records(self, device: str | None = None) -> Iterator[Record]:
+        """Every experiment's record, by device and name.
+
+        Args:
+            device: the one device wanted, by its name or its folder's; every device where not given.
 
         Raises:
             RecordError: a file cannot be believed.
         """
-        for device in self.devices:
-            for path in sorted((self.folder / device).glob("*.json")):
+        for name in self.devices if device is None else (device_slug(device),):
+            for path in sorted((self.folder / name).glob("*.json")):
                 if not path.name.endswith(TEXT_ENDING):
                     yield read_record(path, self.shown(path))
 

@@ -278,11 +278,16 @@ def _misfit(
 
 def write_record(record: Record | TextRecord, path: Path) -> None:
     """Write a record whole or not at all: beside its place first, then moved there."""
+    write_whole(record.to_dict(), path)
+
+
+def write_whole(body: Mapping[str, Any], path: Path) -> None:
+    """Write a JSON object whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(layout(record.to_dict()) + "\n")
+            stream.write(layout(body) + "\n")
         Path(name).chmod(0o644)
         Path(name).replace(path)
     except BaseException:
