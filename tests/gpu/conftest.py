@@ -64,6 +64,8 @@ class FakeCupy:
     """Exceptions that its modules raise."""
     shared_limits: list[int] = field(default_factory=list)
     """Values of max_dynamic_shared_size_bytes that were set."""
+    carveouts: list[int] = field(default_factory=list)
+    """Values of preferred_shared_memory_carveout that were set."""
     body: Callable[..., None] = lambda *args: None
     """What a kernel does with its arguments; device arrays come as their memory."""
 
@@ -74,8 +76,11 @@ class FakeCupy:
             shared_size_bytes = 1024
 
             def __setattr__(self, attribute: str, value: int) -> None:
-                assert attribute == "max_dynamic_shared_size_bytes"
-                fake.shared_limits.append(value)
+                kept = {
+                    "max_dynamic_shared_size_bytes": fake.shared_limits,
+                    "preferred_shared_memory_carveout": fake.carveouts,
+                }
+                kept[attribute].append(value)
 
             def __call__(self, grid: tuple, block: tuple, args: tuple, *, shared_mem: int = 0) -> None:
                 kinds = [

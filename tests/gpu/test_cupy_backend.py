@@ -152,6 +152,37 @@ def test_shared_memory_beyond_the_default_is_asked_for(cupy):
     )
 
 
+def test_a_carveout_is_asked_of_the_driver_once_and_kept_from_the_compiler(cupy):
+    text, y = 'extern "C" __global__ void f(float* y) {}', np.zeros(1, np.float32)
+    small = Kernel(text, options=("-std=c++17", "--carveout=14"))
+    large = Kernel(text, options=("-std=c++17", "--carveout=100"))
+    for kernel in (small, large, small):
+        kernel(y, grid=1, block=1)
+    flags = ("-std=c++17",)
+    assert cupy.carveouts == [14, 100]
+    assert cupy.made == [
+        ("RawKernel", (small.gpu_source + "// carveout 14\n", "f", flags)),
+        ("RawKernel", (small.gpu_source + "// carveout 100\n", "f", flags)),
+    ]
+    assert small.fingerprint() != large.fingerprint()
+    two = Kernel(text + text.replace(" f(", " g("), name="g", options=("--carveout=50",))
+    two(y, grid=1, block=1)
+    assert (cupy.carveouts[2:], cupy.made[2:]) == (
+        [50],
+        [("RawModule", (two.gpu_source + "// carveout 50\n", ())), ("get_function", ("g",))],
+    )
+    exec(large.standalone(case(y=output(1), grid=1, block=1)), {"__name__": "__main__"})
+    assert (cupy.carveouts[3:], cupy.made[4:]) == ([100], cupy.made[1:2])
+
+
+def test_a_carveout_outside_its_range_is_refused_and_the_simulator_takes_no_notice_of_one():
+    text, y = 'extern "C" __global__ void f(float* y) { *y = 1.0f; }', np.zeros(1, np.float32)
+    with pytest.raises(KernelError, match="option '--carveout=101' is not one that both backends know"):
+        Kernel(text, options=("--carveout=101",))
+    Kernel(text, options=("--carveout=0",)).simulate(y, grid=1, block=1)
+    assert y[0] == 1.0
+
+
 def test_a_structure_passes_by_value_and_an_array_of_structures_as_bytes(cupy):
     kernel = Kernel('struct P { int a; float b; };\nextern "C" __global__ void f(P one, P* many) {}')
     kind = [("a", "i4"), ("b", "f4")]

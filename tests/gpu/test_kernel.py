@@ -96,9 +96,9 @@ def test_the_origin_falls_back_to_the_call_where_the_text_stands_nowhere():
         (TWO, "one", "-fmad=false", "options is the text '-fmad=false'. Give a tuple of texts: "
          'options=("-fmad=false",).'),
         (TWO, "one", ("-O3",), "option '-O3' is not one that both backends know. These are: -std=c++17, "
-         "-fmad=false, --use_fast_math, --maxrregcount=64, -arch=sm_90a."),
+         "-fmad=false, --use_fast_math, --maxrregcount=64, -arch=sm_90a, --carveout=50."),
         (TWO, "one", ("-arch=sm_90",), "option '-arch=sm_90' is not one that both backends know. These are: "
-         "-std=c++17, -fmad=false, --use_fast_math, --maxrregcount=64, -arch=sm_90a."),
+         "-std=c++17, -fmad=false, --use_fast_math, --maxrregcount=64, -arch=sm_90a, --carveout=50."),
         (TWO, "one", ("-fmad=true", "-fmad=false"), "option -fmad is given twice. Keep one."),
     ],
 )  # fmt: skip

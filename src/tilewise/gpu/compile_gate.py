@@ -18,7 +18,7 @@ from pathlib import Path
 from tilewise.gpu.cupy_backend import compile_message
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
-from tilewise.gpu.options import architecture
+from tilewise.gpu.options import architecture, for_compiler
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 """Turing, Ampere, Ada, Hopper and both Blackwells."""
@@ -71,7 +71,7 @@ def flags(kernel: Kernel, target: str) -> tuple[str, ...]:
 
     CuPy appends the last two after the kernel's; a kernel's own `-arch=sm_90a` stays in force.
     """
-    own = tuple(option for option in kernel.options if not option.startswith("-arch="))
+    own = tuple(option for option in for_compiler(kernel.options) if not option.startswith("-arch="))
     standard = () if any(option.startswith("-std=") for option in own) else ("-std=c++17",)
     return (*own, *standard, "-ftz=true", f"-arch={target}")
 

@@ -17,6 +17,7 @@ import numpy as np
 from tilewise.cases import Dim3
 from tilewise.gpu.arguments import Argument, Parameter, check_shared, is_device_array
 from tilewise.gpu.kernel_source import KernelError
+from tilewise.gpu.options import carveout, for_compiler
 
 PRELUDE = """\
 #ifndef INFINITY
@@ -38,11 +39,23 @@ def compiled(code: str, name: str, options: tuple[str, ...], as_module: bool) ->
     Args:
         code: CUDA C with prelude and defines.
         name: the kernel.
-        options: for NVRTC.
+        options: as the kernel carries them; what is not NVRTC's is asked of the driver.
         as_module: through `RawModule`, which keeps an architecture with a letter (sm_90a) and shares its
             compilation between several kernels, rather than `RawKernel`.
     """
     return _from_module(code, name, options) if as_module else _alone(code, name, options)
+
+
+def own_text(code: str, options: tuple[str, ...]) -> str:
+    """The code, with a last line that keeps kernels of different carveouts from sharing a function."""
+    share = carveout(options)
+    return code if share is None else f"{code}// carveout {share}\n"
+
+
+def _with_carveout(function: Any, options: tuple[str, ...]) -> Any:
+    if (share := carveout(options)) is not None:
+        function.preferred_shared_memory_carveout = share
+    return function
 
 
 def launch(
@@ -138,17 +151,19 @@ def _cupy_for_device_arrays() -> Any:
 
 @lru_cache(maxsize=256)
 def _alone(code: str, name: str, options: tuple[str, ...]) -> Any:
-    return importlib.import_module("cupy").RawKernel(code, name, options=options)
+    code, flags = own_text(code, options), for_compiler(options)
+    return _with_carveout(importlib.import_module("cupy").RawKernel(code, name, options=flags), options)
 
 
 @lru_cache(maxsize=256)
 def _module(code: str, options: tuple[str, ...]) -> Any:
-    return importlib.import_module("cupy").RawModule(code=code, options=options)
+    code = own_text(code, options)
+    return importlib.import_module("cupy").RawModule(code=code, options=for_compiler(options))
 
 
 @lru_cache(maxsize=256)
 def _from_module(code: str, name: str, options: tuple[str, ...]) -> Any:
-    return _module(code, options).get_function(name)
+    return _with_carveout(_module(code, options).get_function(name), options)
 
 
 def _allow_shared(cupy: Any, function: Any, kernel: str, shared_bytes: int) -> None:

@@ -1,6 +1,7 @@
-"""Compiler options that a kernel may carry, and no others, so that both compilers mean the same by them.
+"""Options that a kernel may carry, and no others, so that both backends mean the same by them.
 
-In: option strings. Out: the same, checked. What the simulator makes of each is documented there.
+In: option strings. Out: the same, checked, and which of them is whose. What the simulator makes of each is
+documented there.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ _KNOWN = {
     "--use_fast_math": re.compile(r"--use_fast_math"),
     "--maxrregcount": re.compile(r"--maxrregcount=\d+"),
     "-arch": re.compile(r"-arch=sm_\d+a"),
+    "--carveout": re.compile(r"--carveout=(100|\d{1,2})"),
 }
-_FORMS = "-std=c++17, -fmad=false, --use_fast_math, --maxrregcount=64, -arch=sm_90a"
+_FORMS = "-std=c++17, -fmad=false, --use_fast_math, --maxrregcount=64, -arch=sm_90a, --carveout=50"
 
 
 def check_options(options: Iterable[str]) -> tuple[str, ...]:
@@ -43,3 +45,18 @@ def check_options(options: Iterable[str]) -> tuple[str, ...]:
 def architecture(options: Iterable[str]) -> str | None:
     """The `sm_90a` of `-arch=sm_90a`, where it is given."""
     return next((one.removeprefix("-arch=") for one in options if one.startswith("-arch=")), None)
+
+
+def carveout(options: Iterable[str]) -> int | None:
+    """The 50 of `--carveout=50`: how much of the most that an SM can keep as shared memory, in percent.
+
+    It is no option for a compiler: the driver is asked for it when the kernel is loaded, takes the next size
+    that the device has, and leaves the rest of the same store to the L1 cache. None leaves the choice to it.
+    """
+    found = next((one for one in options if one.startswith("--carveout=")), None)
+    return None if found is None else int(found.removeprefix("--carveout="))
+
+
+def for_compiler(options: Iterable[str]) -> tuple[str, ...]:
+    """Those that a compiler knows."""
+    return tuple(one for one in options if not one.startswith("--carveout="))

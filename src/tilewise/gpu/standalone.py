@@ -14,9 +14,10 @@ import numpy as np
 
 from tilewise.cases import POISON_BYTE, Array, Recipe, Scalar
 from tilewise.gpu.arguments import Parameter, check_arguments
-from tilewise.gpu.cupy_backend import DYNAMIC_DEFAULT_BYTES
+from tilewise.gpu.cupy_backend import DYNAMIC_DEFAULT_BYTES, own_text
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.launch import Launch
+from tilewise.gpu.options import carveout, for_compiler
 
 ARRAY_LIMIT_BYTES = 64 * 1024
 """A case's own arrays up to this size are written out; larger ones belong in recipes."""
@@ -45,7 +46,7 @@ def script(launch: Launch) -> str:
         "import cupy",
         "import numpy as np",
         "",
-        f"SOURCE = {_literal(kernel.gpu_source)}",
+        f"SOURCE = {_literal(own_text(kernel.gpu_source, kernel.options))}",
         "",
         "",
         "def results():",
@@ -61,11 +62,13 @@ def script(launch: Launch) -> str:
 
 def _body(launch: Launch) -> list[str]:
     kernel, case = launch.kernel, launch.case
-    options = f"options={kernel.options!r}"
+    options = f"options={for_compiler(kernel.options)!r}"
     if kernel.wants_module:
         lines = [f'kernel = cupy.RawModule(code=SOURCE, {options}).get_function("{kernel.name}")']
     else:
         lines = [f'kernel = cupy.RawKernel(SOURCE, "{kernel.name}", {options})']
+    if (share := carveout(kernel.options)) is not None:
+        lines.append(f"kernel.preferred_shared_memory_carveout = {share}")
     if launch.shared_bytes > DYNAMIC_DEFAULT_BYTES:
         lines.append(f"kernel.max_dynamic_shared_size_bytes = {launch.shared_bytes}")
     names = []
