@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilewise.cases import Case, Dim3, Extent
+from tilewise.errors import LessonError
 from tilewise.gpu import cupy_backend
 from tilewise.gpu.arguments import (
     Argument,
@@ -35,6 +36,7 @@ from tilewise.gpu.kernel_source import (
     tokens,
 )
 from tilewise.gpu.launch import Hazards, Launch
+from tilewise.gpu.launches import copied, notebook
 from tilewise.gpu.options import architecture, check_options
 from tilewise.gpu.origin import origin_of
 from tilewise.gpu.regions import regions
@@ -104,6 +106,12 @@ class Kernel:
         check_includes(self.source)
         regions(self.source)
         self._choose(name)
+        self._note()
+
+    def _note(self) -> None:
+        notes = notebook()
+        if notes is not None:
+            notes.made(self)
 
     def _choose(self, name: str | None) -> None:
         names = ", ".join(self._functions)
@@ -175,6 +183,7 @@ class Kernel:
         made = object.__new__(Kernel)
         made.__dict__.update({key: value for key, value in self.__dict__.items() if key != "tokens"})
         made._choose(other)
+        made._note()
         return made
 
     def on(
@@ -288,17 +297,28 @@ class Kernel:
             cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
             for one, value in zip(self.parameters, arguments, strict=True)
         ]
-        run = simulator.launch(
-            entry,
-            host,
-            grid=grid,
-            block=block,
-            shared_bytes=shared_bytes,
-            hazards=hazards,
-            trace=trace,
-            options=self.options,
-            max_steps=simulator.MAX_STEPS if max_steps is None else max_steps,
-        )
+        notes = notebook()
+        noted = copied(self, host, grid, block, shared_bytes) if notes and notes.wants(self, host) else None
+        try:
+            run = simulator.launch(
+                entry,
+                host,
+                grid=grid,
+                block=block,
+                shared_bytes=shared_bytes,
+                hazards=hazards,
+                trace=trace,
+                options=self.options,
+                max_steps=simulator.MAX_STEPS if max_steps is None else max_steps,
+            )
+        except LessonError:
+            if notes is not None:
+                notes.faulted(self)
+            raise
+        if notes is not None and run.hazards:
+            notes.faulted(self)
+        elif notes is not None and noted is not None:
+            notes.launched(noted, from_recipes=False)
         for one, value, copy in zip(self.parameters, arguments, host, strict=True):
             if one.is_pointer and not one.is_const and is_device_array(value):
                 cupy_backend.write_back(value, copy)

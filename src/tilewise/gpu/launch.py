@@ -6,11 +6,14 @@ kernel is compiled and run is left to `kernel`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewise.cases import Array, Case, Dim3, Scalar
+from tilewise.errors import LessonError
+from tilewise.gpu.launches import notebook, unnoted
 
 if TYPE_CHECKING:
     from tilewise.gpu.kernel import Kernel
@@ -44,7 +47,10 @@ class Launch:
             The values by name, after the run.
         """
         made = dict(self.case.make() if arrays is None else arrays)
-        self.kernel(*self.arguments(made), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes)
+        with self._noted(own=arrays is None):
+            self.kernel(
+                *self.arguments(made), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes
+            )
         return made
 
     def simulate(
@@ -56,15 +62,31 @@ class Launch:
     ) -> Run:
         """Run on the simulator, with values made afresh unless given."""
         made = dict(self.case.make() if arrays is None else arrays)
-        return self.kernel.simulate(
-            *self.arguments(made),
-            grid=self.grid,
-            block=self.block,
-            shared_bytes=self.shared_bytes,
-            hazards=hazards,
-            trace=trace,
-            max_steps=max_steps,
-        )
+        with self._noted(own=arrays is None and hazards == "raise"):
+            return self.kernel.simulate(
+                *self.arguments(made),
+                grid=self.grid,
+                block=self.block,
+                shared_bytes=self.shared_bytes,
+                hazards=hazards,
+                trace=trace,
+                max_steps=max_steps,
+            )
+
+    @contextmanager
+    def _noted(self, own: bool) -> Iterator[None]:
+        """Note a run of the case's own values, if notes are taken and it ends without a hazard."""
+        notes = notebook() if own else None
+        if notes is None:
+            yield
+            return
+        try:
+            with unnoted():
+                yield
+        except LessonError:
+            notes.faulted(self.kernel)
+            raise
+        notes.launched(self, from_recipes=True)
 
     def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
         """The kernel's arguments in order, picked by name."""

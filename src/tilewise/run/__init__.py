@@ -40,6 +40,8 @@ class LessonRun:
     """By cell: what it needs and the building machine lacks."""
     kernels: Mapping[int, Mapping[str, KernelOutput]] = field(default_factory=dict)
     """By cell: the kernels that it bound to names."""
+    launches: tuple[Mapping[str, Any], ...] = ()
+    """Each kernel that it made, with launches that went well; ``gpu.launches.decode`` reads them."""
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The records that the lesson's prose names, by experiment."""
     digest: str = ""
@@ -187,13 +189,14 @@ def _lesson_run(lesson: Lesson, result: Result, root: Path, executed: bool) -> L
             name: output for name, output in decoded.items() if isinstance(output, KernelOutput)
         }
     content = result.to_dict()
-    del content["inputs"]
+    del content["inputs"], content["launches"]
     return LessonRun(
         outputs=tuple(shown),
         published=result.published,
         inputs=tuple(root / path for path in result.inputs),
         skipped={places[ordinal]: tuple(names) for ordinal, names in result.skipped.items()},
         kernels=kernels,
+        launches=tuple(result.launches),
         digest=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24],
         executed=executed,
     )

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
+from tilewise.gpu.launches import encode as encode_launches
+from tilewise.gpu.launches import noting
 from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
 from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
@@ -109,7 +111,7 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
     sys.stdout, sys.stderr = printed, io.StringIO()
     signal.signal(signal.SIGALRM, out_of_time)
     signal.setitimer(signal.ITIMER_REAL, job.time_limit_s)
-    with installed(collecting):
+    with installed(collecting), noting() as notes:
         for cell in job.cells:
             send({"cell": cell.index})
             missing = [name for name in cell.needs if not _is_there(name)]
@@ -136,6 +138,7 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
             _note_definitions(cell, new, result)
     signal.setitimer(signal.ITIMER_REAL, 0)
     result.published = collecting.published
+    result.launches = [encode_launches(noted) for noted in notes.kernels()]
 
 
 def _run_cell(job: Job, cell: CodeCell, names: dict[str, Any], collecting: PrintedSink) -> None:

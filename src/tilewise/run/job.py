@@ -82,6 +82,8 @@ class Result:
     """By cell: each kernel that it bound to a name, as an encoded output."""
     functions: dict[int, list[str]] = field(default_factory=dict)
     """By cell: the functions that it defined."""
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    """Each kernel that it made, with launches that went well, as ``gpu.launches`` encodes them."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Files and folders read, relative to the root or absolute, each with the hash of its content."""
 
@@ -102,6 +104,7 @@ class Result:
             skipped=by_cell("skipped"),
             kernels=by_cell("kernels"),
             functions=by_cell("functions"),
+            launches=list(data["launches"]),
             inputs=dict(data["inputs"]),
         )
 

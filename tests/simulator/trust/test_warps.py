@@ -94,14 +94,20 @@ def test_matches() -> None:
     assert y.tolist() == [sum(1 << int(lane) for lane in np.flatnonzero(x == one)) for one in x]
 
 
-@pytest.mark.parametrize("op", ["add", "min", "max"])
-@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        *((op, dtype) for op in ("add", "min", "max") for dtype in ("int32", "uint32")),
+        *((op, "uint32") for op in ("and", "or", "xor")),
+    ],
+)
 def test_reductions_of_a_warp(op: str, dtype: str) -> None:
-    x = VALUES.view(dtype)
+    x = VALUES.view(dtype) | np.array(8, dtype)  # a bit that all have
     y = np.zeros(32, dtype)
     kind = C_TYPES[dtype]
     simulate(on_threads(f"y[i] = __reduce_{op}_sync(0xffffffff, x[i]);", f"const {kind}* x, {kind}* y"), x, y)
-    whole = {"add": sum, "min": min, "max": max}[op](int(one) for one in x)
+    bits = {"and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce, "xor": np.bitwise_xor.reduce}
+    whole = int(bits[op](x)) if op in bits else {"add": sum, "min": min, "max": max}[op](map(int, x))
     assert set(y) == {np.array(whole % 2**32, np.uint32).view(dtype)[()]}
 
 

@@ -252,6 +252,8 @@ TW_SHUFFLE(__shfl_xor_sync, bfly, 31)
 #define TW_REDUX(name, op, type, letter) TW_FN type name(unsigned mask, type v) { type r; asm volatile("redux.sync." op " %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask)); return r; }
 TW_REDUX(__reduce_add_sync, "add.s32", int, r) TW_REDUX(__reduce_min_sync, "min.s32", int, r) TW_REDUX(__reduce_max_sync, "max.s32", int, r)
 TW_REDUX(__reduce_add_sync, "add.u32", unsigned, r) TW_REDUX(__reduce_min_sync, "min.u32", unsigned, r) TW_REDUX(__reduce_max_sync, "max.u32", unsigned, r)
+TW_REDUX(__reduce_and_sync, "and.b32", unsigned, r) TW_REDUX(__reduce_or_sync, "or.b32", unsigned, r)
+TW_REDUX(__reduce_xor_sync, "xor.b32", unsigned, r)
 #define TW_ATOMIC(name, op, type, letter) TW_FN type name(type *p, type v) { type r; asm volatile("atom." op " %0, [%1], %2;" : "=" letter(r) : "l"(p), letter(v) : "memory"); return r; }
 TW_ATOMIC(atomicAdd, "add.s32", int, "r") TW_ATOMIC(atomicAdd, "add.u32", unsigned, "r") TW_ATOMIC(atomicAdd, "add.u64", unsigned long long, "l")
 TW_ATOMIC(atomicAdd, "add.f32", float, "f") TW_ATOMIC(atomicAdd, "add.f64", double, "d")

@@ -1,0 +1,209 @@
+"""What a lesson made and launched: its kernels and, of each, a few launches that went well.
+
+In: notes that `Kernel` and `Launch` take while a `Notebook` is open. Out: `Noted` kernels as JSON can hold
+them, and back. The compile gate, the hardware comparison and the planted bugs get the course's kernels here.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextvars
+import io
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewise.cases import Array, Dim3, Recipe, Scalar
+from tilewise.cases import case as a_case
+
+if TYPE_CHECKING:
+    from tilewise.gpu.kernel import Kernel
+    from tilewise.gpu.launch import Launch
+
+LARGEST_BYTES = 1 << 18
+"""Of all arrays of a launch that is kept; one with larger arrays is kept where there is no smaller."""
+LARGEST_THREADS = 4096
+"""Likewise, threads."""
+AT_MOST = 3
+"""Launches kept of a kernel: with different blocks where there are such."""
+
+Rank = tuple[bool, bool, bool, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Noted:
+    """A kernel of a lesson, and launches of it if none had a hazard."""
+
+    kernel: Kernel
+    """The kernel."""
+    launches: tuple[Launch, ...]
+    """Those best for a comparison first: inputs from recipes, sizes that do not divide, not too large."""
+
+
+@dataclass
+class _Page:
+    kernel: Kernel
+    launches: list[tuple[Rank, Launch]] = field(default_factory=list)
+    faulty: bool = False
+
+
+class Notebook:
+    """Takes notes of the kernels that are made and launched while it is open."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, _Page] = {}
+
+    def made(self, kernel: Kernel) -> None:
+        """A kernel was made, or chosen from a source that has several."""
+        self._pages.setdefault(kernel.fingerprint(), _Page(kernel))
+
+    def wants(self, kernel: Kernel, values: Sequence[Any]) -> bool:
+        """Whether arguments that no case made should be copied: only where no better launch is noted."""
+        self.made(kernel)
+        small = sum(one.nbytes for one in values if isinstance(one, np.ndarray)) <= LARGEST_BYTES
+        known = self._pages[kernel.fingerprint()].launches
+        return small and sum(rank[0] for rank, _ in known) < AT_MOST and all(rank[0] for rank, _ in known)
+
+    def launched(self, launch: Launch, from_recipes: bool) -> None:
+        """A launch ended without a hazard."""
+        from tilewise.gpu.sizes import does_not_divide
+
+        self.made(launch.kernel)
+        threads = int(np.prod(launch.threads))
+        size = sum(one.nbytes for one in launch.case.values.values() if isinstance(one, Recipe | np.ndarray))
+        large = threads > LARGEST_THREADS or size > LARGEST_BYTES
+        sign = 1 if large else -1
+        rank = (not from_recipes, large, not does_not_divide(launch), sign * threads, sign * size)
+        self._pages[launch.kernel.fingerprint()].launches.append((rank, launch))
+
+    def faulted(self, kernel: Kernel) -> None:
+        """A launch had a hazard, so the kernel is wrong, and on purpose: its other launches do not count."""
+        self.made(kernel)
+        self._pages[kernel.fingerprint()].faulty = True
+
+    def kernels(self) -> tuple[Noted, ...]:
+        """Every kernel in the order in which they were made, each with its best launches."""
+        return tuple(
+            Noted(page.kernel, () if page.faulty else _best(page.launches)) for page in self._pages.values()
+        )
+
+
+def _best(found: list[tuple[Rank, Launch]]) -> tuple[Launch, ...]:
+    ordered = [launch for _, launch in sorted(found, key=lambda pair: pair[0])]
+    once = list({launch.fingerprint(): launch for launch in reversed(ordered)}.values())[::-1]
+    blocks: set[Dim3] = set()
+    first: list[Launch] = []
+    others: list[Launch] = []
+    for launch in once:
+        (others if launch.block in blocks else first).append(launch)
+        blocks.add(launch.block)
+    return tuple([*first, *others][:AT_MOST])
+
+
+_open: contextvars.ContextVar[Notebook | None] = contextvars.ContextVar("notebook", default=None)
+
+
+def notebook() -> Notebook | None:
+    """The open notebook; None outside a build."""
+    return _open.get()
+
+
+@contextmanager
+def noting() -> Iterator[Notebook]:
+    """Take notes within a ``with`` block."""
+    made = Notebook()
+    token = _open.set(made)
+    try:
+        yield made
+    finally:
+        _open.reset(token)
+
+
+@contextmanager
+def unnoted() -> Iterator[None]:
+    """No notes within a ``with`` block: what a `Launch` does is noted by the launch itself."""
+    token = _open.set(None)
+    try:
+        yield
+    finally:
+        _open.reset(token)
+
+
+def encode(noted: Noted) -> dict[str, Any]:
+    """A noted kernel as JSON can hold it."""
+    kernel = noted.kernel
+    return {
+        "source": kernel.source,
+        "name": kernel.name,
+        "defines": dict(kernel.defines),
+        "options": list(kernel.options),
+        "line": kernel.origin[1],
+        "launches": [
+            {
+                "grid": list(one.grid),
+                "block": list(one.block),
+                "shared_bytes": one.shared_bytes,
+                "values": {each.name: _value(one.case.values[each.name]) for each in one.kernel.parameters},
+            }
+            for one in noted.launches
+        ],
+    }
+
+
+def decode(data: Mapping[str, Any], path: str) -> Noted:
+    """The noted kernel whose `encode` gave ``data``; its messages name ``path``."""
+    from tilewise.gpu.kernel import Kernel
+
+    kernel = Kernel(data["source"], data["name"], data["defines"], tuple(data["options"]))
+    kernel.origin = (path, int(data["line"]))
+    launches = tuple(
+        kernel.on(
+            a_case(
+                tuple(one["grid"]),
+                tuple(one["block"]),
+                one["shared_bytes"],
+                **{name: _read(value) for name, value in one["values"].items()},
+            )
+        )
+        for one in data["launches"]
+    )
+    return Noted(kernel, launches)
+
+
+def _value(value: Recipe | Array | Scalar) -> dict[str, Any]:
+    if isinstance(value, Recipe):
+        return {
+            "kind": value.kind,
+            "shape": list(value.shape),
+            "dtype": value.dtype.str,
+            "seed": value.seed,
+            "params": [list(pair) for pair in value.params],
+        }
+    if isinstance(value, np.ndarray | np.generic):
+        raw = io.BytesIO()
+        np.save(raw, np.asarray(value), allow_pickle=False)
+        kept = base64.b64encode(zlib.compress(raw.getvalue())).decode()
+        return {"array" if isinstance(value, np.ndarray) else "number": kept}
+    return {"plain": value}
+
+
+def _read(data: Mapping[str, Any]) -> Recipe | Array | Scalar:
+    if "plain" in data:
+        plain: Scalar = data["plain"]
+        return plain
+    if "kind" in data:
+        params = tuple((name, setting) for name, setting in data["params"])
+        return Recipe(data["kind"], tuple(data["shape"]), np.dtype(data["dtype"]), data["seed"], params)
+    kept = data["array"] if "array" in data else data["number"]
+    array: Array = np.load(io.BytesIO(zlib.decompress(base64.b64decode(kept))), allow_pickle=False)
+    return array if "array" in data else array[()]
+
+
+def copied(kernel: Kernel, values: Sequence[Any], grid: Dim3, block: Dim3, shared_bytes: int) -> Launch:
+    """A launch of what arguments hold now, before it writes to them."""
+    named = dict(zip((one.name for one in kernel.parameters), values, strict=True))
+    return kernel.on(a_case(grid, block, shared_bytes, **named))
