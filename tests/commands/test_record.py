@@ -14,68 +14,6 @@ import pytest
 from tilewise.__main__ import main
 from tilewise.measurements import archive, hardware
 
-LESSON = '''# ---
-# title: Adding
-# needs: []
-# summary: "How fast?"
-# ---
-
-# %%
-from fake_gpu import VECTOR, FakeKernel, add
-
-from tilewise import case, measure, normal, output
-
-import shared_state
-
-ADD = FakeKernel(
-    shared_state.GPU, "c[i] = a[i] + b[i]; // plain", shared_state.BODY or add, VECTOR, cost_us=120.0
-)
-WIDE = FakeKernel(shared_state.GPU, "float4", add, VECTOR, cost_us=100.0)
-
-
-def vectors(n):
-    return case(a=normal(n), b=normal(n), c=output(n), n=n)
-
-
-# %% needs="gpu" record="raw"
-print("hello from", "the GPU")
-
-# %%
-measure(
-    "adding",
-    variants={"one float": lambda n: ADD.on(vectors(n)), "float4": lambda n: WIDE.on(vectors(n))},
-    cases=[{"n": 4096}],
-    count_case={"n": 64},
-    bytes=lambda n: 12 * n,
-    library={"cuBLAS": lambda n: lambda arrays: lambda: shared_state.library(arrays),
-             "absent": lambda arrays: __import__("no_such_package")},
-    reference=lambda a, b: a + b,
-)
-'''  # fmt: skip
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A folder with one lesson, a fake GPU, and what the lesson reads from its surroundings."""
-    gpu = fake_gpu.FakeGpu()
-
-    def library(arrays: Any) -> Any:
-        gpu.run("library", 80.0)
-        return (arrays["a"] + arrays["b"]).view(fake_gpu.FakeArray)
-
-    state = SimpleNamespace(GPU=gpu, BODY=None, library=library)
-    monkeypatch.setitem(__import__("sys").modules, "shared_state", state)
-    fake_gpu.install(monkeypatch, gpu)
-    monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: None)
-    monkeypatch.setattr("tilewise.commands.record.find_ncu", lambda: None)
-    lesson = tmp_path / "lessons" / "kernels" / "adding.py"
-    lesson.parent.mkdir(parents=True)
-    lesson.write_text(LESSON, encoding="utf-8")
-    (tmp_path / "mkdocs.yml").write_text("nav:\n  - Adding: lessons/kernels/adding.py\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3"
-    return SimpleNamespace(gpu=gpu, state=state, lesson=lesson, folder=folder, root=tmp_path / "lessons")
-
 
 def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
     project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
@@ -172,9 +110,10 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ncu(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        child = command[command.index("tilewise") + 1 :]
-        project.gpu.profiled.clear()
-        assert main(child) == 0
+        project.gpu.profiled[:] = ["probe"]
+        if "tilewise" in command:
+            project.gpu.profiled.clear()
+            assert main(command[command.index("tilewise") + 1 :]) == 0
         metric = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
         rows = [f'"{at}","fake","{16 * (at + 1)}"' for at in range(len(project.gpu.profiled))]
         log = Path(command[command.index("--log-file") + 1])
@@ -185,7 +124,8 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
 
     monkeypatch.setattr("tilewise.commands.record.find_ncu", lambda: "/opt/ncu")
     monkeypatch.setattr(hardware.subprocess, "run", ncu)
-    monkeypatch.setattr(hardware.count_lesson, "__defaults__", (ncu,))
+    for function in (hardware.count_lesson, hardware.counting_fault):
+        monkeypatch.setattr(function, "__defaults__", (ncu,))
     assert main(["record", "kernels/adding", "--counters"]) == 0
     rows = json.loads((project.folder / "adding.json").read_text())["rows"]
     counted = [
@@ -218,7 +158,7 @@ def test_check_names_a_stale_record_with_the_command_that_repairs_it(
     main(["record", "kernels/adding"])
     capsys.readouterr()
     assert main(["check"]) == 0
-    project.lesson.write_text(LESSON.replace("a[i] + b[i]", "b[i] + a[i]"), encoding="utf-8")
+    project.lesson.write_text(project.text.replace("a[i] + b[i]", "b[i] + a[i]"), encoding="utf-8")
     assert main(["check"]) == 1
     assert "lessons/kernels/adding.py:28: The record of adding from" in (said := capsys.readouterr().err)
     assert "tilewise record kernels/adding" in said
@@ -231,7 +171,7 @@ def test_comments_layout_and_names_of_the_lesson_do_not_make_a_record_stale(
 ) -> None:
     main(["record", "kernels/adding"])
     text = (
-        LESSON.replace("// plain", "// better words")
+        project.text.replace("// plain", "// better words")
         .replace("ADD", "PLAIN")
         .replace("lambda n: 12 * n", "lambda n: n * 12")
     )

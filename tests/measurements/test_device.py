@@ -41,21 +41,24 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_clocks_power_and_heat_are_read(nvidia_smi: Path) -> None:
     nvidia_smi.write_text("1755, 2619, 700.00, 51, 580.159.04, 0x0000000000000024\n")
     assert state() == State(
-        1755.0, 2619.0, 700.0, 51.0, "580.159.04", "the power cap and its temperature (software)"
+        1755.0, 2619.0, 700.0, 51.0, "580.159.04", ("the power cap", "its temperature (software)")
     )
 
 
 def test_what_the_driver_does_not_say_is_none(nvidia_smi: Path) -> None:
     nvidia_smi.write_text("1755, [N/A], [Not Supported], 51, 580.159.04, 0x0000000000000001\n")
-    assert state() == State(1755.0, None, None, 51.0, "580.159.04", None)
+    assert state() == State(1755.0, None, None, 51.0, "580.159.04", ())
     nvidia_smi.unlink()
     assert state() == State()
     assert others_computing() is None
 
 
 def test_other_processes_on_the_gpu_are_counted(nvidia_smi: Path) -> None:
-    nvidia_smi.write_text(f"{os.getpid()}\n4242\n")
-    assert others_computing() == 1
+    for listed, others in ((f"{os.getpid()}\n4242\n", 1), (f"{os.getpid()}\n", 0), ("", 0), ("[N/A]\n", 0)):
+        nvidia_smi.write_text(listed)
+        assert others_computing("0000:00:00.0") == others
+    nvidia_smi.write_text("101\n")
+    assert others_computing() == 0, "one that is listed under another number is this one"
 
 
 def test_without_cupy_there_is_no_gpu_and_a_build_never_uses_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +74,7 @@ def test_without_cupy_there_is_no_gpu_and_a_build_never_uses_one(monkeypatch: py
 def test_a_clock_that_falls_and_a_wide_spread_are_noted() -> None:
     timings = [summary("steady", [10.0] * 5), summary("wild", [10.0, 10.0, 10.0, 20.0, 20.0])]
     notes = _oddities(
-        "n = 8", timings, State(sm_clock_mhz=1980.0), State(1200.0, throttled_by="the power cap")
+        "n = 8", timings, State(sm_clock_mhz=1980.0), State(1200.0, throttled_by=("the power cap",))
     )
     assert notes == [
         "wild at n = 8: p20 and p80 lie 100% of the median apart.",

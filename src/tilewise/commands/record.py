@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewise.commands.progress import Display
 from tilewise.errors import LessonError
 from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault, gpu_wanted
 from tilewise.gpu.timing import Plan
 from tilewise.measurements.archive import Archive, lesson_root
-from tilewise.measurements.hardware import CountingChild, count_lesson, with_counters
+from tilewise.measurements.hardware import CountingChild, count_lesson, counting_fault, with_counters
 from tilewise.measurements.playback import LessonFile, find_lesson, missing_needs, play, project_lessons
 from tilewise.measurements.record import write_record
 from tilewise.measurements.recorder import Laboratory, Recorder
 from tilewise.measurements.session import handled_by
+from tilewise.measurements.troubles import RecordingStopped, counters_refused
 
 if TYPE_CHECKING:
+    from tilewise.lesson.model import Cell
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.output import Measurement
 
@@ -43,24 +45,34 @@ def record(lessons: Sequence[str], counters: bool, out: str | None, force: bool,
         0 where every experiment of the lessons has a current record now, else 1.
     """
     _need_gpu()
+    if counters:
+        _need_counters()
     root = lesson_root()
     archive = Archive(root)
     names = project_lessons(root) if list(lessons) == ["all"] else tuple(lessons)
     found = [find_lesson(name, root) for name in names]
     laboratory = Laboratory()
-    say(f"recording on {laboratory.name}")
+    display = Display(sys.__stdout__ or sys.stdout, sum(map(_things, found)))
+    display(f"recording on {laboratory.name}")
+    folder = Path(out).absolute() if out else archive.folder
     status = 0
-    for at, lesson in enumerate(found, start=1):
-        say(f"[{at}/{len(found)}] {lesson.id}")
-        folder = Path(out).absolute() if out else archive.folder
-        recorder = Recorder(archive, folder, laboratory, Plan(budget_s=budget_s), say, force)
-        status = max(status, _record_lesson(lesson, recorder, counters))
+    try:
+        for at, lesson in enumerate(found, start=1):
+            display(f"[{at}/{len(found)}] {lesson.id}")
+            plan = Plan(budget_s=budget_s)
+            recorder = Recorder(archive, folder, laboratory, plan, display, force, tick=display.tick)
+            status = max(status, _record_lesson(lesson, recorder, counters, display))
+    except RecordingStopped as stopped:
+        display(f"  stopped: {stopped.fault}")
+        status = 1
+    finally:
+        display.close()
     return status
 
 
-def say(line: str) -> None:
-    """A line of progress with the time, past any capture of stdout."""
-    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.__stdout__, flush=True)
+def _things(lesson: LessonFile) -> int:
+    """What there is to record in a lesson: its experiments and its texts."""
+    return len(lesson.experiments()) + sum(1 for cell in lesson.cells if cell.record)
 
 
 def _need_gpu() -> None:
@@ -70,15 +82,39 @@ def _need_gpu() -> None:
         raise LessonError("tilewise record", 0, f"there is no GPU to record on. {fault}", repair)
 
 
-def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool) -> int:
+def _need_counters() -> None:
+    """Refuse before anything is timed where counters were asked for and cannot be had."""
+    ncu = find_ncu()
+    if ncu is None:
+        message, repair = (
+            "Nsight Compute (ncu) is not here, so there would be no counters.",
+            "Install it, put ncu on the path, or leave --counters out.",
+        )
+    elif (said := counting_fault(ncu)) is not None:
+        message, repair = counters_refused(said)
+    else:
+        return
+    raise LessonError("tilewise record", 0, f"{message} Nothing was recorded.", repair)
+
+
+def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool, say: Display) -> int:
     seen: list[Experiment] = []
 
     def handle(experiment: Experiment) -> Measurement:
         seen.append(experiment)
-        return recorder(experiment)
+        say.begin(f"{lesson.id}: {experiment.name}")
+        try:
+            return recorder(experiment)
+        finally:
+            say.end()
+
+    def text(cell: Cell, printed: str) -> None:
+        say.begin(f"{lesson.id}: the text {cell.record}")
+        recorder.record_text(lesson.id, cell, printed)
+        say.end()
 
     with handled_by(handle):
-        failures = play(lesson, lambda cell, text: recorder.record_text(lesson.id, cell, text))
+        failures = play(lesson, text)
     for failure in failures:
         say(f"  failed: {failure.place}: {failure.message}")
     missing = [name for name in lesson.experiments() if name not in recorder.done]
@@ -88,12 +124,14 @@ def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool) -> in
     for cell in texts:
         lacking = ", ".join(missing_needs(cell)) or "see above"
         say(f"  not recorded: {cell}, the text {cell.record} (missing here: {lacking})")
-    if counters and not _add_counters(lesson, recorder, [one for one in seen if one.name in recorder.done]):
+    say.end(len([name for name in missing if name not in {one.name for one in seen}]) + len(texts))
+    done = [one for one in seen if one.name in recorder.done]
+    if counters and not _add_counters(lesson, recorder, done, say):
         return 1
     return 1 if missing or texts or recorder.failed else 0
 
 
-def _add_counters(lesson: LessonFile, recorder: Recorder, seen: Sequence[Experiment]) -> bool:
+def _add_counters(lesson: LessonFile, recorder: Recorder, seen: Sequence[Experiment], say: Display) -> bool:
     """Count what has no counters yet; whether all of it has them now."""
     wanted = {}
     for experiment in seen:
@@ -105,14 +143,13 @@ def _add_counters(lesson: LessonFile, recorder: Recorder, seen: Sequence[Experim
     if not wanted:
         return True
     ncu = find_ncu()
-    if ncu is None:
-        say("  Nsight Compute (ncu) is not here: the records keep no counters.")
-        return False
+    assert ncu is not None, "_need_counters has found it"
     say(f"  counting {', '.join(wanted)} with Nsight Compute")
     try:
         counted = count_lesson(ncu, str(lesson.file), list(wanted))
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
-        say(f"  not counted: {error}")
+        why = " ".join(counters_refused(str(error)))
+        say(f"  not counted: {why} The times stand; the same command goes on from here.")
         return False
     for name, (experiment, kept) in wanted.items():
         if name in counted:

@@ -29,8 +29,8 @@ class State:
     """The GPU's temperature."""
     driver: str | None = None
     """The driver's version."""
-    throttled_by: str | None = None
-    """Why the clock is held down, in words; None where it is not or cannot be read."""
+    throttled_by: tuple[str, ...] = ()
+    """What holds the clock down, in words; empty where nothing does or it cannot be read."""
 
 
 def gpu_wanted() -> bool:
@@ -81,8 +81,10 @@ _QUERY = {
     "temperature_c": "temperature.gpu",
     "driver": "driver_version",
 }
+POWER_CAP = "the power cap"
+"""The one thing that holds the clock of a healthy GPU down."""
 _REASONS = {
-    0x04: "the power cap",
+    0x04: POWER_CAP,
     0x08: "a hardware slowdown",
     0x20: "its temperature (software)",
     0x40: "its temperature (hardware)",
@@ -128,23 +130,33 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _throttled_by(text: str) -> str | None:
+def _throttled_by(text: str) -> tuple[str, ...]:
     try:
         mask = int(text, 16)
     except ValueError:
-        return None
-    return " and ".join(words for bit, words in _REASONS.items() if mask & bit) or None
+        return ()
+    return tuple(words for bit, words in _REASONS.items() if mask & bit)
 
 
-def others_computing() -> int | None:
-    """How many other processes compute on the GPUs of this machine; None where that cannot be read."""
+def others_computing(identity: str = "") -> int | None:
+    """How many other processes compute on a GPU; None where that cannot be read.
+
+    Where processes have other numbers outside of a container, this one may not be found by its own; one of
+    those that are listed is then taken for it. So call this once the process has used the GPU.
+
+    Args:
+        identity: the GPU, by index or by PCI bus id; every GPU of the machine where not given.
+    """
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
-    command = [tool, "--query-compute-apps=pid", "--format=csv,noheader"]
+    one = [f"--id={identity}"] if identity else []
+    command = [tool, *one, "--query-compute-apps=pid", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    pids = {line.strip() for line in done.stdout.splitlines() if line.strip().isdigit()}
-    return len(pids - {str(os.getpid())}) if done.returncode == 0 else None
+    if done.returncode:
+        return None
+    listed = {line.strip() for line in done.stdout.splitlines() if line.strip().isdigit()}
+    return max(len(listed) - 1, 0)

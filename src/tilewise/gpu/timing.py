@@ -6,7 +6,7 @@ right, and what may be concluded from the times, is for others to say.
 Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (what was in L2 is gone, and no
 dirty line is left whose write-back the timed kernel would pay), spin for as long as the host needs to enqueue
 the work, event, the work, event. Without the spin a short kernel would be timed together with the host's
-gaps.
+gaps; ``Plan(with_host=True)`` leaves it out where those are the subject.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Plan:
     """Repetitions of one contender at least, unless a single one outlasts the budget."""
     flush: bool = True
     """Whether the L2 is cold at each repetition."""
+    with_host: bool = False
+    """Whether the GPU is idle when the host begins, so that what the host takes to launch is in the time."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,10 @@ def takes_part(round_index: int, own: int, rounds: int) -> bool:
 
 
 def time_contenders(
-    contenders: Sequence[Contender], plan: Plan | None = None, progress: Callable[[str], None] | None = None
+    contenders: Sequence[Contender],
+    plan: Plan | None = None,
+    progress: Callable[[str], None] | None = None,
+    tick: Callable[[float], None] | None = None,
 ) -> list[Timing]:
     """Time contenders in turn, round by round, in this process.
 
@@ -119,6 +124,7 @@ def time_contenders(
         contenders: what to time; each has been run once before, so that nothing is compiled here.
         plan: how long to go on.
         progress: told, in a line, what is going on.
+        tick: told the share of the rounds that is done, from 0 to 1, after each of them.
 
     Returns:
         One ``Timing`` for each contender, in order.
@@ -127,9 +133,10 @@ def time_contenders(
     stage = _stage()
     counts, lead_ins_us = [], []
     for contender in contenders:
-        estimate_us, enqueue_us = _estimate(stage, contender)
+        estimate_us, enqueue_us = _estimate(stage, contender, plan)
         counts.append(repetitions(estimate_us, plan))
-        lead_ins_us.append(min(max(LEAD_IN_US[0], 2 * enqueue_us + 20), LEAD_IN_US[1]))
+        lead_in_us = min(max(LEAD_IN_US[0], 2 * enqueue_us + 20), LEAD_IN_US[1])
+        lead_ins_us.append(0.0 if plan.with_host else lead_in_us)
         if progress:
             progress(f"{contender.label}: about {estimate_us:.4g} us, {counts[-1]} repetitions")
     rounds = max(counts)
@@ -139,6 +146,8 @@ def time_contenders(
             if takes_part(at, counts[index], rounds):
                 time_us, lead_ins_us[index] = _sample(stage, contender, lead_ins_us[index], plan.flush)
                 samples[index].append(time_us)
+        if tick:
+            tick((at + 1) / rounds)
     return [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
 
 
@@ -146,20 +155,22 @@ def _sample(stage: Stage, contender: Contender, lead_in_us: float, flush: bool) 
     """One repetition whose work was all enqueued before the spin ended, and the lead-in that it took.
 
     Where the host was slower than that, its gaps may be in the time: the repetition is done again behind a
-    longer spin, up to the longest. A contender that waits for the GPU itself gets there and stays.
+    longer spin, up to the longest. A contender that waits for the GPU itself gets there and stays. Without a
+    lead-in the host's gaps are wanted, and the first time stands.
     """
     while True:
         time_us, enqueue_us = stage.sample(contender, lead_in_us, flush)
-        if enqueue_us < lead_in_us or lead_in_us >= LEAD_IN_US[1]:
+        if enqueue_us < lead_in_us or lead_in_us >= LEAD_IN_US[1] or not lead_in_us:
             return time_us, lead_in_us
         lead_in_us = min(2 * lead_in_us, LEAD_IN_US[1])
 
 
-def _estimate(stage: Stage, contender: Contender) -> tuple[float, float]:
+def _estimate(stage: Stage, contender: Contender, plan: Plan) -> tuple[float, float]:
     """Microseconds that one repetition takes, and that the host takes to enqueue it, after a warm-up."""
-    estimate_us, enqueue_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
+    lead_in_us = 0.0 if plan.with_host else LEAD_IN_US[0]
+    estimate_us, enqueue_us = stage.sample(contender, lead_in_us, flush=True)
     for _ in range(3 if estimate_us < 3e5 else 0):
-        estimate_us, enqueue_us = stage.sample(contender, LEAD_IN_US[0], flush=True)
+        estimate_us, enqueue_us = stage.sample(contender, lead_in_us, flush=True)
     return estimate_us, enqueue_us
 
 
@@ -190,14 +201,20 @@ class Stage:
         self._cupy.cuda.get_current_stream().synchronize()
 
     def sample(self, contender: Contender, lead_in_us: float, flush: bool) -> tuple[float, float]:
-        """One repetition: microseconds between its events, and that the host took from the spin on."""
+        """One repetition: microseconds between its events, and that the host took from the spin on.
+
+        Without a lead-in there is no spin: the GPU is idle at the first event.
+        """
         events = self._cupy.cuda.Event(), self._cupy.cuda.Event()
         if contender.restore:
             contender.restore()
         if flush:
             self.read(self._buffer)
+        if not lead_in_us:
+            self.synchronize()
         before = time.perf_counter()
-        self._spin((1,), (1,), (np.int64(lead_in_us * 1000),))
+        if lead_in_us:
+            self._spin((1,), (1,), (np.int64(lead_in_us * 1000),))
         events[0].record()
         contender.call()
         events[1].record()

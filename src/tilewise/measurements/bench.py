@@ -9,30 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewise.gpu.device import State, others_computing, state
+from tilewise.gpu.device import POWER_CAP, State, others_computing, state
 from tilewise.gpu.timing import Plan, Timing, time_contenders
 from tilewise.measurements.contenders import checked_contenders
 from tilewise.measurements.record import Row
+from tilewise.measurements.slugs import case_text
+from tilewise.measurements.troubles import KEPT, GpuTrouble, clock_fell, company, slowdown
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
 
 GLANCE = Plan(budget_s=1.5, repetitions=60)
 """How long a lesson goes on that is run as a script on a GPU."""
-CLOCK_FELL = 0.93
-"""A clock below this share of its value before the timing is worth a note."""
 SPREAD = 0.10
 """A distance from p20 to p80 above this share of the median is worth a note."""
 WATCH_S = 2.0
 """Seconds between two readings of the GPU's state while contenders are timed."""
 
 Progress = Callable[[str], None]
+Tick = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,27 @@ class Bench:
     """The GPU's state right after the last case."""
 
 
-def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
+def run_bench(
+    experiment: Experiment,
+    plan: Plan,
+    progress: Progress,
+    *,
+    strict: bool = False,
+    tick: Tick | None = None,
+) -> Bench:
     """Check and time an experiment at all of its cases.
 
     Args:
         experiment: what to time.
         plan: how long to go on.
         progress: told, in a line, what is going on.
+        strict: refuse times that were taken in company or at a clock that was held down, as records do;
+            otherwise that is noted.
+        tick: told the share of the experiment that is done, from 0 to 1.
 
     Raises:
         LessonError: a contender gives a wrong answer.
+        GpuTrouble: ``strict``, and the times would not be worth keeping.
     """
     import cupy
 
@@ -64,21 +77,24 @@ def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
     rows: list[Row] = []
     notes: list[str] = []
     now = State()
-    others = others_computing()
-    if others:
-        notes.append(f"{others} other process(es) computed on the GPU.")
-    for parameters in experiment.cases:
-        shown = ", ".join(f"{name} = {value}" for name, value in parameters.items())
+    for at, parameters in enumerate(experiment.cases):
+        shown = case_text(parameters)
         progress(f"{experiment.name} at {shown}: checking")
         contenders, entries, absent = checked_contenders(experiment, parameters)
         notes += [note for note in absent if note not in notes]
         before = busy_state()
+        done = partial(_share, tick, at, len(experiment.cases))
         with _watched(identity) as during:
-            timings = time_contenders(contenders, plan, progress)
-        now = min(during or [busy_state()], key=lambda one: one.sm_clock_mhz or 0)
+            timings = time_contenders(contenders, plan, progress, done)
+        now = _worst(during or [busy_state()])
+        troubles = [company(others_computing(identity), shown), slowdown(before, now, shown)]
+        for trouble in filter(None, troubles):
+            if strict:
+                raise GpuTrouble(trouble)
+            notes.append(f"{trouble.message.removesuffix(KEPT).strip()}")
         notes += _oddities(shown, timings, before, now)
         cupy.get_default_memory_pool().free_all_blocks()
-        moved, done = experiment.work(parameters)
+        moved, operations = experiment.work(parameters)
         for entry, timing in zip(entries, timings, strict=True):
             rows.append(
                 Row(
@@ -91,10 +107,22 @@ def run_bench(experiment: Experiment, plan: Plan, progress: Progress) -> Bench:
                     timing.p80,
                     None,
                     moved,
-                    done,
+                    operations,
                 )
             )
-    return Bench(tuple(rows), tuple(notes), now)
+    return Bench(tuple(rows), tuple(dict.fromkeys(notes)), now)
+
+
+def _share(tick: Tick | None, at: int, cases: int, share: float) -> None:
+    if tick is not None:
+        tick((at + share) / cases)
+
+
+def _worst(states: Sequence[State]) -> State:
+    """The state with the lowest clock, with everything that held a clock down in any of them."""
+    lowest = min(states, key=lambda one: one.sm_clock_mhz or 0)
+    causes = dict.fromkeys(cause for one in states for cause in one.throttled_by)
+    return replace(lowest, throttled_by=tuple(causes))
 
 
 def _pci_bus_id() -> str:
@@ -141,10 +169,10 @@ def _oddities(shown: str, timings: Sequence[Timing], before: State, after: State
         for timing in timings
         if timing.spread > SPREAD
     ]
-    if before.sm_clock_mhz and after.sm_clock_mhz and after.sm_clock_mhz < CLOCK_FELL * before.sm_clock_mhz:
+    if clock_fell(before, after):
         notes.append(
             f"At {shown} the SM clock fell from {before.sm_clock_mhz:.0f} to {after.sm_clock_mhz:.0f} MHz."
         )
-    if after.throttled_by:
-        notes.append(f"At {shown} the clock was held down by {after.throttled_by}.")
+    if POWER_CAP in after.throttled_by:
+        notes.append(f"At {shown} the clock was held down by {POWER_CAP}.")
     return notes

@@ -102,6 +102,36 @@ def count_lesson(
         return match_counters(json.loads(manifest.read_text(encoding="utf-8")), parse_counters(said))
 
 
+PROBE = (
+    "import cupy as c; x = c.zeros(32); c.cuda.get_current_stream().synchronize(); "
+    "c.cuda.runtime.profilerStart(); x += 1; c.cuda.get_current_stream().synchronize(); "
+    "c.cuda.runtime.profilerStop()"
+)
+"""The least that Nsight Compute can count."""
+
+
+def counting_fault(ncu: str, run: Callable[..., Any] = subprocess.run) -> str | None:
+    """What Nsight Compute says where it cannot count one small kernel; None where it can.
+
+    Args:
+        ncu: the tool.
+        run: ``subprocess.run`` or a stand-in.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "ncu.csv")
+        command = ncu_command(ncu, log, [sys.executable, "-c", PROBE])
+        try:
+            done = run(command, capture_output=True, text=True, timeout=180, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{type(error).__name__}: {error}"
+        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        try:
+            counted = any(values for _, values in parse_counters(said))
+        except ValueError as error:
+            return f"{error} {_tail(done.stdout + done.stderr)}".strip()
+        return None if counted else f"it counted nothing. {_tail(said)}"
+
+
 def _tail(text: str) -> str:
     return " ".join(text.split())[-400:]
 

@@ -7,7 +7,7 @@ or interrupted experiment leaves its old record. Counters are added afterwards b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from tilewise.measurements.key import METHOD_VERSION, text_key
 from tilewise.measurements.provenance import provenance
 from tilewise.measurements.record import Record, RecordError, TextRecord, read_record, write_record
 from tilewise.measurements.report import assemble
+from tilewise.measurements.troubles import RecordingStopped, as_error, explain, memory_of_gpu
 from tilewise.models.roofline import Ceilings
 
 if TYPE_CHECKING:
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from tilewise.measurements.output import Measurement
 
 Progress = Callable[[str], None]
+Tick = Callable[[float], None]
+
+
+def unheard(share: float) -> None:
+    """Tells nobody how far the work is."""
+
+
+NO_LEAD_IN = "none: the GPU is idle at the first event, and what the host takes to launch is in the time"
+"""How an experiment with ``with_host`` was timed."""
 
 
 class Laboratory:
@@ -83,6 +93,8 @@ class Recorder:
     """Whether to record anew what is current."""
     done: list[str] = field(default_factory=list)
     """Experiments whose record is current now."""
+    tick: Tick = unheard
+    """Told the share of the experiment at hand that is done."""
     texts: list[str] = field(default_factory=list)
     """Text records that are current now."""
     failed: list[LessonError] = field(default_factory=list)
@@ -108,11 +120,13 @@ class Recorder:
             self.failed.append(error)
             raise
         except Exception as error:
-            fault = experiment.error(
-                f"recording failed: {type(error).__name__}: {error}. The old record is kept."
-            )
+            trouble = explain(error, "", memory_of_gpu())
+            fault = as_error(trouble, experiment)
             self.failed.append(fault)
+            if trouble.stop:
+                raise RecordingStopped(fault) from error
             raise fault from error
+        record = self._with_old_counters(record, kept)
         write_record(record, self.path(experiment.name))
         self.done.append(experiment.name)
         for row in record.rows:
@@ -137,16 +151,19 @@ class Recorder:
 
     def _record(self, experiment: Experiment) -> Record:
         from tilewise.measurements.bench import run_bench
+        from tilewise.measurements.resources import resources
 
-        made = run_bench(experiment, self.plan, self.progress)
+        plan = replace(self.plan, with_host=experiment.with_host)
+        made = run_bench(experiment, plan, self.progress, strict=True, tick=self.tick)
         self._compare_standalone(experiment)
         method = {
             "version": METHOD_VERSION,
             "timer": "CUDA events around each repetition",
             "order": "contenders in turn, round by round, in one process",
             "l2": f"cold: {FLUSH_BYTES} bytes read before each repetition",
-            "lead_in": "a spinning kernel before the first event",
+            "lead_in": NO_LEAD_IN if experiment.with_host else "a spinning kernel before the first event",
             "event_pair_us": self.laboratory.event_pair_us,
+            "resources": resources(experiment),
         }
         return Record(
             experiment.name,
@@ -157,6 +174,30 @@ class Recorder:
             made.rows,
             method,
         )
+
+    def _with_old_counters(self, made: Record, kept: Record | None) -> Record:
+        """A record that is taken anew with the counters of the one it replaces, where they still hold.
+
+        The same key compiled by the same NVRTC for the same device is the same machine code.
+        """
+        if kept is None or not any(row.counters for row in kept.rows):
+            return made
+        compilers = [one.provenance["versions"].get("nvrtc") for one in (made, kept)]
+        if compilers[0] != compilers[1]:
+            self.progress(
+                f"{made.experiment}: another NVRTC, so the old counters go; --counters takes new ones"
+            )
+            return made
+        counted = {row.variant: row for row in kept.rows if row.counters}
+        rows = []
+        for row in made.rows:
+            old = counted.get(row.variant)
+            if old is not None and old.case == row.case:
+                rows.append(replace(row, counters=counted.pop(row.variant).counters))
+            else:
+                rows.append(row)
+        rows += [replace(row, samples_us=(), p20=None, median=None, p80=None) for row in counted.values()]
+        return replace(made, rows=tuple(rows))
 
     def _compare_standalone(self, experiment: Experiment) -> None:
         """Run each kernel's standalone script too, at the count case, and require the same bits.
