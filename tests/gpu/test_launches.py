@@ -31,7 +31,7 @@ def _only(notes: Notebook) -> tuple[object, ...]:
 def test_ragged_and_large_launches_come_first_and_those_with_other_blocks() -> None:
     with noting() as notes:
         kernel = Kernel(DOUBLE)
-        for n, block in ((64, 32), (75, 32), (20_000, 32), (40, 32), (41, 64), (76, 32)):
+        for n, block in ((64, 32), (76, 32), (75, 32), (20_000, 32), (40, 32), (41, 64), (76, 32)):
             kernel.on(_case(n, block)).simulate()
     assert _only(notes) == ((76, 32), (41, 64), (75, 32))
     assert len(_only(notes)) == AT_MOST

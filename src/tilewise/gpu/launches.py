@@ -94,12 +94,15 @@ class Notebook:
 
 def _best(found: list[tuple[Rank, Launch]]) -> tuple[Launch, ...]:
     ordered = [launch for _, launch in sorted(found, key=lambda pair: pair[0])]
-    once = list({launch.fingerprint(): launch for launch in reversed(ordered)}.values())[::-1]
+    seen: set[str] = set()
     blocks: set[Dim3] = set()
     first: list[Launch] = []
     others: list[Launch] = []
-    for launch in once:
+    for launch in ordered:
+        if launch.fingerprint() in seen:
+            continue
         (others if launch.block in blocks else first).append(launch)
+        seen.add(launch.fingerprint())
         blocks.add(launch.block)
     return tuple([*first, *others][:AT_MOST])
 
