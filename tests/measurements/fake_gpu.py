@@ -76,6 +76,7 @@ class FakeKernel:
     def __init__(self, gpu: FakeGpu | None, source: str, body: Any, parameters: tuple[Parameter, ...],
                  cost_us: float = 100.0) -> None:  # fmt: skip
         self.source, self.name, self.defines, self.options = source, "fake", {}, ()
+        self.gpu_source, self.wants_module = source, False
         self.parameters, self._body, self._gpu, self._cost_us = parameters, body, gpu, cost_us
 
     def __call__(self, *values: Any, grid: Any, block: Any, shared_bytes: int = 0) -> None:
@@ -131,8 +132,10 @@ def fake_cupy(gpu: FakeGpu) -> ModuleType:
     module.__spec__ = ModuleSpec("cupy", None)
 
     class RawKernel:
-        def __init__(self, source: str, name: str) -> None:
+        def __init__(self, source: str, name: str, options: tuple[str, ...] = ()) -> None:
             self._name = name
+            self.kernel = SimpleNamespace(ptr=1)
+            self.num_regs, self.local_size_bytes, self.shared_size_bytes = 16, 0, 0
 
         def __call__(self, grid: Any, block: Any, values: Any) -> None:
             gpu.run(self._name, 400.0 if self._name != "nothing" else 2.5)
@@ -162,6 +165,9 @@ def fake_cupy(gpu: FakeGpu) -> ModuleType:
         get_elapsed_time=lambda start, stop: (stop.at_us - start.at_us) / 1000,
         Device=lambda: SimpleNamespace(attributes={"MultiProcessorCount": 132}, pci_bus_id="0000:00:00.0"),
         nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)),
+        driver=SimpleNamespace(
+            occupancyMaxActiveBlocksPerMultiprocessor=lambda _, threads, shared: 2048 // threads
+        ),
     )  # fmt: skip
     module.__version__ = "14.2.0"
     module.RawKernel = RawKernel

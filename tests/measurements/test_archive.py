@@ -8,7 +8,7 @@ import pytest
 from test_record import PROVENANCE, record
 
 from tilewise.measurements.archive import Archive, lesson_id, lesson_root
-from tilewise.measurements.record import Row, write_record
+from tilewise.measurements.record import Row, TextRecord, write_record
 from tilewise.measurements.slugs import case_slug, case_text, device_slug, name_slug
 
 
@@ -41,6 +41,16 @@ def test_an_experiment_without_a_record_is_none(archive: Archive) -> None:
     assert archive.lookup("other") is None
     assert archive.text_record("kernels/first_kernel", "raw", "print(1)") is None
     assert Archive(archive.root / "nowhere").devices == ()
+
+
+def test_who_only_reads_a_text_record_needs_no_cell(archive: Archive) -> None:
+    made = TextRecord("kernels/first_kernel", "printed", "a" * 64, PROVENANCE, "one line")
+    write_record(made, archive.text_path("kernels/first_kernel", "printed", PROVENANCE["device"]))
+    read = archive.text_record("kernels/first_kernel", "printed")
+    judged = archive.text_record("kernels/first_kernel", "printed", "print(2)")
+    assert read is not None
+    assert judged is not None
+    assert (read.text, read.stale, judged.stale) == ("one line", False, True)
 
 
 def test_every_record_is_listed(archive: Archive) -> None:

@@ -12,10 +12,11 @@ from test_record import PROVENANCE, record
 
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive
+from tilewise.measurements.counting import Simulated
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Row, write_record
-from tilewise.measurements.report import compared, report
+from tilewise.measurements.report import assemble, compared, report
 from tilewise.measurements.session import handled_by
 from tilewise.outputs import CollectingSink, installed, sink
 
@@ -210,3 +211,20 @@ def test_a_sentence_says_how_this_gpu_differs_from_the_recorded_one() -> None:
         "rate of NVIDIA H100 80GB HBM3."
     )
     assert compared("NVIDIA GeForce RTX 3060", h100).endswith("One of them is not in the device table.")
+
+
+def test_times_with_the_host_have_a_key_of_their_own_and_others_keep_theirs(
+    run: Callable[..., Measurement],
+) -> None:
+    keys: list[str] = []
+
+    def handle(experiment: Experiment) -> Measurement:
+        keys.append(experiment.key)
+        made = assemble(experiment, Simulated({}), None, None, (), ())
+        sink().add(made)
+        return made
+
+    with handled_by(handle):
+        for added in ("", "with_host=False,", "with_host=True,"):
+            run(reference=f"2 * x, {added}")
+    assert keys[0] == keys[1] != keys[2]

@@ -90,3 +90,12 @@ def test_a_terminal_shows_the_spread_too() -> None:
     heading = MADE.text().splitlines()[1]
     assert "recorded [µs]  spread [%]" in heading
     assert MADE.text().splitlines()[3].split() == ["plain", "1,000", "3", "24", "10", "20", "30", "1.235"]
+
+
+def test_a_long_table_is_folded_under_its_words_on_a_page_and_printed_whole() -> None:
+    context = Context("kernels/adding", 1, lambda suffix, content: "", lambda wanted: wanted)
+    shown = replace(MADE, fold="All 2 rows").markdown(context)
+    assert '<details class="tw-rows"><summary>All 2 rows</summary>' in shown
+    assert shown.index("<summary>All 2 rows") < shown.index("<table>") < shown.index("Recorded on")
+    assert "tw-rows" not in MADE.markdown(context)
+    assert replace(MADE, fold="All 2 rows").text() == MADE.text()

@@ -79,3 +79,17 @@ def test_a_repetition_that_the_host_enqueued_too_slowly_is_done_again_behind_a_l
     assert spins[-3:] == [80.0, 160.0, 320.0]
     now_us["host"] = 1e6
     assert timing._sample(stage, Contender("x", call), 320.0, flush=False) == (10.0, 5000.0)
+
+
+def test_with_the_host_in_the_time_the_gpu_is_idle_at_the_first_event_and_nothing_spins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = fake_gpu.FakeGpu()
+    fake_gpu.install(monkeypatch, gpu)
+    monkeypatch.setattr(Stage, "synchronize", lambda self: gpu.launched.append("wait"))
+    found = time_contenders(
+        [Contender("a", lambda: gpu.run("a", 100.0))], Plan(repetitions=3, with_host=True)
+    )
+    assert (found[0].median, len(found[0].samples_us)) == (100.0, 3)
+    assert gpu.launched[-9:] == ["read_all", "wait", "a"] * 3
+    assert "spin" not in gpu.launched

@@ -163,9 +163,15 @@ class Archive:
                     yield read_record(path, self.shown(path))
 
     def text_record(
-        self, lesson: str, name: str, cell_source: str, device: str | None = None
+        self, lesson: str, name: str, cell_source: str | None = None, device: str | None = None
     ) -> TextRecord | None:
         """What a cell printed on a GPU; ``stale`` where the cell has changed since.
+
+        Args:
+            lesson: the lesson's id.
+            name: the cell's ``record="..."``.
+            cell_source: the cell; None, for who only reads what it printed, judges nothing.
+            device: the device wanted, as in ``find``.
 
         Raises:
             RecordError: the file cannot be believed.
@@ -176,7 +182,8 @@ class Archive:
             if path.name in _listed(path.parent):
                 shown = self.shown(path)
                 found = read_text_record(path, shown)
-                return replace(found, stale=found.key != text_key(cell_source), path=shown)
+                changed = cell_source is not None and found.key != text_key(cell_source)
+                return replace(found, stale=changed, path=shown)
         return None
 
     def lookup(self, experiment: str, device: str | None = None) -> dict[str, Any] | None:
@@ -261,7 +268,9 @@ def rates_of(row: Row, record: Record) -> dict[str, float]:
     return rates
 
 
-def text_record(lesson: str, name: str, cell_source: str, root: Path | None = None) -> TextRecord | None:
+def text_record(
+    lesson: str, name: str, cell_source: str | None = None, root: Path | None = None
+) -> TextRecord | None:
     """``Archive.text_record`` for the project in the current folder or under ``root``."""
     return Archive(root or lesson_root()).text_record(lesson, name, cell_source)
 

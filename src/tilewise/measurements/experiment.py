@@ -62,6 +62,10 @@ class Experiment:
     """The lessons' folder."""
     lesson: str
     """The lesson's id."""
+    with_host: bool = False
+    """Whether what the host takes to launch is in the times."""
+    fold: str = ""
+    """What the page folds the table under; empty: it stands open."""
 
     def error(self, message: str, repair: str = "") -> LessonError:
         """A fault of this experiment, at the lesson's line."""
@@ -111,6 +115,7 @@ class Experiment:
                 "timed": [self._facts(case) for case in self.cases],
                 "counted": self._facts(self.count_case) if self.count_case is not None else None,
                 "library": {label: function_tokens(function) for label, function in self.library.items()},
+                **({"with_host": True} if self.with_host else {}),
             }
         )
 
@@ -146,6 +151,8 @@ def measure(
     arithmetic: str = "fp32",
     counts: Sequence[str] = ("sectors",),
     note: str | None = None,
+    with_host: bool = False,
+    fold: str = "",
 ) -> Measurement:
     """Predict, count and time variants of one piece of work, and show the table.
 
@@ -170,6 +177,8 @@ def measure(
         arithmetic: the units that do ``flop``: ``fp32``, ``bf16_matrix``, ... as in the device table.
         counts: which counts the table shows: ``sectors``, ``requests``, ``wavefronts``, ``instructions``.
         note: a sentence below the table.
+        with_host: time with what the host takes to launch, from an idle GPU on; for launches as the subject.
+        fold: a few words under which the page folds a long table, of which the lesson draws a figure.
 
     Returns:
         What it shows, for figures and prose.
@@ -199,6 +208,8 @@ def measure(
         frame.f_lineno,
         root,
         lesson_id(file, root),
+        with_host,
+        fold,
     )
     _validate(experiment)
     if (handler := session.handler()) is not None:

@@ -45,6 +45,8 @@ class Measurement(Output):
     """Sentences below the table."""
     inputs: tuple[str, ...]
     """Files whose change changes this output: the record, where it is or would be."""
+    fold: str = ""
+    """What the page folds the table under; empty: it stands open."""
 
     @property
     def repair(self) -> str:
@@ -87,10 +89,10 @@ class Measurement(Output):
 
     def markdown(self, context: Context) -> str:
         """The table, its notes and, folded, where the recorded figures come from."""
-        parts = [
-            f'<div class="tw-measurement" id="{escape(context.unique(self.name))}">',
-            self.table().html(),
-        ]
+        table = self.table().html()
+        if self.fold:
+            table = f'<details class="tw-rows"><summary>{escape(self.fold)}</summary>\n{table}\n</details>'
+        parts = [f'<div class="tw-measurement" id="{escape(context.unique(self.name))}">', table]
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
         parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.device import device_name, gpu_here
@@ -96,7 +96,8 @@ def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]
         return (), [], None
     from tilewise.measurements.bench import GLANCE, run_bench
 
-    made = run_bench(experiment, GLANCE, lambda line: print(line, file=sys.stderr, flush=True))
+    plan = replace(GLANCE, with_host=experiment.with_host)
+    made = run_bench(experiment, plan, lambda line: print(line, file=sys.stderr, flush=True))
     name = device_name()
     return made.rows, list(made.notes), name
 
@@ -152,6 +153,7 @@ def assemble(
         str(stale) if stale else "",
         tuple(sentences),
         (str(path),) if path else (str(archive.folder),),
+        experiment.fold,
     )
 
 
