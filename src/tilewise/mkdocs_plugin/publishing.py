@@ -1,0 +1,141 @@
+"""The last step of a build that is to be published: every page lighter, and closed to foreign scripts.
+
+In: the folder of a finished build and the scripts that the theme is known to print. Out: the same folder,
+where pages have one stylesheet, leaner listings and a Content-Security-Policy. ``mkdocs serve`` skips it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tilewise.mkdocs_plugin.policy import content_security_policy, inline_scripts, with_policy
+
+_STYLESHEET = re.compile(r'\s*<link rel="stylesheet" href="([^"]+)">')
+_WORD = re.compile(rb"[A-Za-z0-9_-]+")
+_PLAIN_TOKEN = re.compile(r'<span class="(?:n|w)">([^<]*)</span>')
+_URL = re.compile(r"url\(\s*(['\"]?)(?!data:|[a-z]+:|/|#)([^)'\"]+)\1\s*\)")
+
+Purge = Callable[[str, Collection[str]], str]
+"""Takes styles and every word of the site; leaves out the rules that no word can meet."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the last step found."""
+
+    policy: str
+    """The policy of every page."""
+    strangers: tuple[tuple[str, str], ...]
+    """Inline scripts that are not the theme's, by page: they will not run."""
+
+
+def finish(
+    site: Path, own_styles: str, known_scripts: Callable[[str], Collection[str]], root: str, purge: Purge
+) -> Published:
+    """Finish a built site in place.
+
+    Args:
+        site: the built site.
+        own_styles: the path of our own stylesheet in it, which is kept whole; the theme's rules are purged.
+        known_scripts: the texts of the theme's inline scripts on pages with a given relative base.
+        root: the path of the site's address, such as ``/`` or ``/tilewise/``, which the 404 page starts from.
+        purge: what leaves unused rules out.
+
+    Returns:
+        The policy, and what it keeps from running.
+    """
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
+    pages = {path: text for path, text in pages.items() if "<head>" in text}
+    known: set[str] = set()
+    strangers: list[tuple[str, str]] = []
+    for path, text in pages.items():
+        own = known_scripts(_base(path, site, root))
+        known.update(own)
+        inside = path.relative_to(site).as_posix()
+        strangers += [(inside, script) for script in inline_scripts(text) if script not in own]
+    policy = content_security_policy(known)
+    sheets = _stylesheets(pages, site, root)
+    one = _merged(site, sheets, own_styles, purge) if sheets else ""
+    for path, text in pages.items():
+        lean = _PLAIN_TOKEN.sub(r"\1", text)
+        if one:
+            lean = _with_one(lean, posixpath.join(_base(path, site, root), one).removeprefix("./"))
+        path.write_text(with_policy(lean, policy), encoding="utf-8")
+    return Published(policy, tuple(strangers))
+
+
+def _base(page: Path, site: Path, root: str) -> str:
+    """What a page's own addresses start with, as MkDocs writes it for templates."""
+    inside = page.relative_to(site)
+    if inside.as_posix() == "404.html":
+        return root
+    return "/".join([".."] * (len(inside.parts) - 1)) or "."
+
+
+def _stylesheets(pages: dict[Path, str], site: Path, root: str) -> list[str]:
+    """The stylesheets of every page, as paths in the site; empty where pages differ or one lies elsewhere."""
+    found: list[str] | None = None
+    for path, text in pages.items():
+        base = _base(path, site, root)
+        here = []
+        for match in _STYLESHEET.finditer(text):
+            address = urlsplit(match[1])
+            if address.scheme or address.netloc:
+                return []
+            within = posixpath.relpath(address.path, root) if base.startswith("/") else address.path
+            folder = "" if base.startswith("/") else path.parent.relative_to(site).as_posix()
+            here.append(posixpath.normpath(posixpath.join(folder, within)))
+        if found is not None and here != found:
+            return []
+        found = here
+    return found or []
+
+
+def _merged(site: Path, sheets: list[str], own_styles: str, purge: Purge) -> str:
+    """Write one stylesheet in the folder of our own, and return its path in the site."""
+    folder = posixpath.dirname(own_styles)
+    theme = "".join(_moved(site, sheet, folder) for sheet in sheets if sheet != own_styles)
+    own = (site / own_styles).read_text(encoding="utf-8")
+    text = purge(theme, sorted(_words(site))) + own
+    name = f"{folder}/site.{hashlib.sha256(text.encode()).hexdigest()[:8]}.css"
+    (site / name).write_text(text, encoding="utf-8")
+    return name
+
+
+def _moved(site: Path, sheet: str, folder: str) -> str:
+    """A stylesheet's text, with its relative addresses as they are from another folder."""
+    text = (site / sheet).read_text(encoding="utf-8")
+    text = re.sub(r"/\*# sourceMappingURL=[^*]*\*/", "", text)
+    here = posixpath.dirname(sheet)
+
+    def moved(match: re.Match[str]) -> str:
+        return f'url("{posixpath.relpath(posixpath.join(here, match[2]), folder)}")'
+
+    return _URL.sub(moved, text) + "\n"
+
+
+def _words(site: Path) -> Iterator[str]:
+    """Every word of every page and script: what a selector must be made of to apply anywhere."""
+    words: set[bytes] = set()
+    for path in site.rglob("*"):
+        if path.suffix == ".html" or (path.suffix == ".js" and "lunr" not in path.parts):
+            words.update(_WORD.findall(path.read_bytes()))
+    return (word.decode() for word in words)
+
+
+def _with_one(text: str, href: str) -> str:
+    """A page with one link in place of its stylesheets."""
+    first = True
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal first
+        link, first = (f'\n      <link rel="stylesheet" href="{href}">' if first else ""), False
+        return link
+
+    return _STYLESHEET.sub(replace, text)

@@ -1,0 +1,204 @@
+"""The site's policy: stated on every page, kept by every part of the site, and in force.
+
+No request leaves the host, from the root of a host, from a folder on it, and as a folder that was downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tilewise.mkdocs_plugin.policy import inline_scripts
+
+from .conftest import ROOT, Faults
+from .test_pages import LESSONS, read_through
+
+FOLDER = "/tilewise/"
+COLLECT = """
+    window.broken = [];
+    document.addEventListener("securitypolicyviolation", (event) =>
+        window.broken.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+def addresses(folder: Path) -> list[str]:
+    """Every page of a built site, as addresses relative to its root."""
+    pages = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
+    return [page.removesuffix("index.html") for page in pages]
+
+
+def watched(context: BrowserContext, faults: Faults) -> Page:
+    """A page that keeps what its policy stopped, and whose faults are noted."""
+    page = context.new_page()
+    page.add_init_script(COLLECT)
+    faults.watch(page)
+    return page
+
+
+def must_be_clean(page: Page, faults: Faults) -> None:
+    assert page.evaluate("window.broken") == []
+    assert faults.console == []
+    assert faults.elsewhere == []
+
+
+def tour(page: Page, site: str) -> None:
+    """What a reader does: figures in the plane and in space, tabs, themes, the next page, search."""
+    page.goto(site + LESSONS[1])
+    page.evaluate("window.loadedOnce = true")
+    read_through(page)
+    figure = page.locator(".tw-figure[data-figure]").first
+    figure.scroll_into_view_if_needed()
+    page.wait_for_function("figure => figure.dataset.state === 'drawn'", arg=figure.element_handle())
+    figure.locator('input[value="3d"]').first.check(force=True)
+    figure.locator("canvas").first.wait_for()
+    page.locator(".tabbed-labels > label").nth(1).click()
+    page.locator("form[data-md-component=palette] label:visible").click()
+    page.locator(".md-footer__link--next").click()
+    page.wait_for_url(site + LESSONS[2])
+    expect(page.locator("article h1")).to_contain_text("Attention")
+    read_through(page)
+    page.keyboard.press("/")
+    page.keyboard.type("warp", delay=20)
+    page.locator(".md-search-result__item").first.wait_for()
+
+
+def test_every_page_states_one_policy_before_any_script(built: Path) -> None:
+    policies = set()
+    for path in built.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        stated = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', text)
+        assert len(stated) == 1, path
+        assert text.index("Content-Security-Policy") < text.index("<script")
+        assert b'<meta charset="utf-8">' in path.read_bytes()[:1024]
+        policies.update(stated)
+    (policy,) = policies
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert "unsafe-eval" not in policy
+    assert "unsafe-inline" not in rules["script-src"] and "unsafe-inline" not in rules["style-src"]
+    assert not re.search(r"https?:|//|\*", re.sub(r"'sha256-[^']+'", "", policy))
+
+
+def test_the_only_inline_scripts_are_the_themes(built: Path) -> None:
+    seen = {script for path in built.rglob("*.html") for script in inline_scripts(path.read_text("utf-8"))}
+    names = {re.sub(r'new URL\("[^"]*"', "new URL(", script).strip()[:30] for script in seen}
+    assert len(names) <= 5, names
+
+
+def test_no_page_asks_another_host_or_breaks_the_policy(
+    open_context: Callable[..., BrowserContext], built: Path, site: str, faults: Faults
+) -> None:
+    context = open_context()
+    for address in addresses(built):
+        page = watched(context, faults)
+        page.goto(site + address)
+        read_through(page)
+        must_be_clean(page, faults)
+        page.close()
+    assert len(faults.requests) > len(addresses(built))
+
+
+def test_the_policy_holds_through_instant_navigation_figures_and_search(
+    open_context: Callable[..., BrowserContext], site: str, faults: Faults
+) -> None:
+    page = watched(open_context(), faults)
+    tour(page, site)
+    assert page.evaluate("window.loadedOnce") is True, "the next page was loaded, not swapped in"
+    assert page.evaluate("document.querySelectorAll('meta[http-equiv]').length") == 1
+    must_be_clean(page, faults)
+
+
+def test_foreign_scripts_handlers_and_eval_do_not_run(
+    open_context: Callable[..., BrowserContext], built: Path, served: Callable[[Path], str], tmp_path: Path
+) -> None:
+    text = (built / LESSONS[0] / "index.html").read_text(encoding="utf-8")
+    hostile = "<script>window.ran = 'script'</script><img src=x onerror=\"window.ran = 'handler'\">"
+    for name in ("assets", "sitemap.xml"):
+        (tmp_path / name).symlink_to(built / name)
+    (tmp_path / "index.html").write_text(
+        text.replace("../../../", "").replace("</h1>", f"</h1>{hostile}", 1), encoding="utf-8"
+    )
+    page = open_context().new_page()
+    page.add_init_script(COLLECT)
+    page.goto(served(tmp_path))
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("window.ran") is None
+    assert len(page.evaluate("window.broken")) == 2
+    evaluated = "() => { try { return new Function('return 1')() } catch { return 'refused' } }"
+    (tmp_path / "assets-own").mkdir()
+    script = f"document.body.dataset.own = String(({evaluated})())"
+    (tmp_path / "assets-own" / "try.js").write_text(script, encoding="utf-8")
+    page.evaluate(
+        "document.head.append(Object.assign(document.createElement('script'), {src: 'assets-own/try.js'}))"
+    )
+    page.wait_for_function("() => document.body.dataset.own")
+    assert page.evaluate("document.body.dataset.own") == "refused"
+
+
+@pytest.fixture(scope="module")
+def published(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as a repository's pages have it: below a folder of its host."""
+    site = tmp_path_factory.mktemp("published") / "site"
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(site)],
+        cwd=ROOT,
+        check=True,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_URL": f"https://course.example{FOLDER}"},
+    )
+    return site
+
+
+def test_the_site_works_from_a_folder_of_its_host(
+    open_context: Callable[..., BrowserContext],
+    published: Path,
+    served: Callable[[Path], str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / FOLDER.strip("/")).symlink_to(published)
+    (tmp_path / "sitemap.xml").symlink_to(published / "sitemap.xml")
+    root = served(tmp_path)
+    faults = Faults(root + FOLDER[1:])
+    page = watched(open_context(), faults)
+    tour(page, root + FOLDER[1:])
+    must_be_clean(page, faults)
+
+
+@pytest.fixture
+def downloaded(published: Path) -> Iterator[str]:
+    """The address of the site as ``python -m http.server`` serves it from a folder."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
+    server = subprocess.Popen(
+        command, cwd=published, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    address = f"http://127.0.0.1:{port}/"
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(address, timeout=1).close()
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield address
+    server.terminate()
+    server.wait()
+
+
+def test_the_site_works_as_a_downloaded_folder(
+    open_context: Callable[..., BrowserContext], downloaded: str
+) -> None:
+    faults = Faults(downloaded)
+    page = watched(open_context(), faults)
+    tour(page, downloaded)
+    must_be_clean(page, faults)
