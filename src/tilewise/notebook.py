@@ -15,6 +15,7 @@ from typing import Any
 from tilewise.lesson import Cell, Lesson
 from tilewise.lesson.prose import Definition, Mention
 from tilewise.page.prose import edited, literal
+from tilewise.typed_numbers import spelt_out
 
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -74,6 +75,7 @@ def _plain(lesson: Lesson, index: int, quoted: Mapping[Mention, str]) -> str:
         for mention, text in quoted.items()
         if mention.place.cell == index
     ]
+    edits += spelt_out(source)
     return edited(source, edits)
 
 

@@ -1,4 +1,4 @@
-"""What one lesson's prose must hold by itself: footnotes, definitions, headings and images.
+"""What one lesson's prose must hold by itself: footnotes, definitions, headings, images and typed numbers.
 
 In: the facts of ``tilewise.lesson.prose``. Out: an error for each fault, with its line. What holds between
 lessons is checked by ``tilewise.course``.
@@ -6,11 +6,14 @@ lessons is checked by ``tilewise.course``.
 
 from __future__ import annotations
 
+import ast
 import posixpath
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tilewise.errors import LessonError, nearest
 from tilewise.lesson import Lesson
+from tilewise.typed_numbers import faults
 
 
 def prose_faults(lesson: Lesson) -> Iterator[LessonError]:
@@ -19,6 +22,59 @@ def prose_faults(lesson: Lesson) -> Iterator[LessonError]:
     yield from _quoted_definitions(lesson)
     yield from _titles_in_prose(lesson)
     yield from _images(lesson)
+    yield from _typed(lesson)
+
+
+def page_faults(path: str, text: str) -> Iterator[LessonError]:
+    """The numbers about performance that a page of docs/ types by hand, each with its line.
+
+    Args:
+        path: the page's file, for messages.
+        text: the whole file.
+    """
+    for at, message, repair in faults(text):
+        yield LessonError(path, text.count("\n", 0, at) + 1, message, repair)
+
+
+def _typed(lesson: Lesson) -> Iterator[LessonError]:
+    """Numbers about performance typed by hand: in the header, in prose, and in words that code shows."""
+    header = lesson.header
+    for key in ("title", "summary", "description"):
+        for _, message, repair in faults(getattr(header, key)):
+            yield LessonError(lesson.path, header.lines.get(key, 1), message, repair)
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            for at, message, repair in faults(cell.source):
+                line = cell.source_line + cell.source.count("\n", 0, at)
+                yield LessonError(lesson.path, line, message, repair)
+        else:
+            for line, text in _shown_texts(cell.source):
+                for at, message, repair in faults(text):
+                    below = text.count("\n", 0, at)
+                    yield LessonError(lesson.path, cell.source_line + line - 1 + below, message, repair)
+
+
+_SHOWN = ("alt", "because", "caption", "explanation", "fold", "hint", "note", "title")
+"""Arguments whose words stand on the page."""
+
+
+@lru_cache(maxsize=4096)
+def _shown_texts(source: str) -> tuple[tuple[int, str], ...]:
+    """The words of a code cell that stand on the page, with the line in the cell that each begins on."""
+    found = []
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call):
+            continue
+        shown = [word.value for word in call.keywords if word.arg in _SHOWN]
+        if isinstance(call.func, ast.Name) and call.func.id in ("exercise", "Guess"):
+            shown += call.args[:2]
+        for value in shown:
+            found += [
+                (part.lineno, part.value)
+                for part in ast.walk(value)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+    return tuple(found)
 
 
 def _notes(lesson: Lesson) -> Iterator[LessonError]:

@@ -46,7 +46,7 @@ class Device:
             sm_clock_mhz: the clock to reckon with; the boost clock where none is given.
 
         Returns:
-            TFLOP/s (1e12 operations a second; a fused multiply-add counts as two).
+            TFLOP/s, with 1e12 for the T; a fused multiply-add counts as two operations.
 
         Raises:
             KeyError: the device has no such units; the message lists what it has.

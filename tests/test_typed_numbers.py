@@ -1,0 +1,196 @@
+"""Numbers about performance that are typed by hand: found wherever a page shows prose, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tilewise.lesson import Lesson, parse
+from tilewise.page.prose import edited
+from tilewise.prose_checks import page_faults, prose_faults
+from tilewise.typed_numbers import faults, sourced, spelt_out, stray_marks, typed_numbers
+
+ROOT = Path(__file__).parents[1]
+
+PLANTED = (
+    "The tiled kernel reaches 2.1 TB/s.",
+    "It sustains 3,030 GB/s on this device.",
+    "A naive kernel gets 640 MB/s.",
+    "The copy moves 12 GiB/s.",
+    "The bus carries 128 bits per second.",
+    "cuBLAS delivers 51.2 TFLOP/s here.",
+    "A product gets 783 TFLOPS.",
+    "That is 66.9 TFLOPs/s at best.",
+    "It runs at 300 GFLOP per second.",
+    "Nine petaflops are within reach.",
+    "Softmax takes 12.3 us.",
+    "Softmax takes 12.3 µs.",
+    "One launch costs about 4.75 μs.",
+    "The second kernel needs 0.84 ms.",
+    "A load takes 600 ns.",
+    "It costs three microseconds.",
+    "It takes half a millisecond.",
+    "A 20-microsecond launch hides it.",
+    "Shared memory answers after 29 cycles.",
+    "An access to device memory takes hundreds of cycles.",
+    "It waits four hundred clock cycles.",
+    "The vectorised version is 3 times faster.",
+    "It is three times as fast.",
+    "It is twenty-five times as slow as cuBLAS.",
+    "Loads got faster by two and a half times.",
+    "Prefetching speeds the kernel up three times.",
+    "Sixteen warps give 1.4 times the bandwidth.",
+    "Tiling makes it twice as fast.",
+    "The new version takes half the time.",
+    "It uses two thirds of the bandwidth.",
+    "It halves the running time.",
+    "This brings a 3x speed-up.",
+    "The gain is 2.5×.",
+    "It is a tenfold gain.",
+    "The kernel reaches 73 % of cuBLAS.",
+    "It reaches 80% of the peak.",
+    "It is 20 percent faster.",
+    "The naive version is an order of magnitude slower.",
+)
+
+DRESSED = (
+    "It reaches **2.1** TB/s.",
+    "It reaches *2.1 TB/s*.",
+    "It reaches $2.1$ TB/s.",
+    "It reaches `2.1` TB/s.",
+    "It is $4\\times$ faster.",
+    "It is [three times as fast](faster.md).",
+    "It takes 12&nbsp;µs.",
+    "It takes 12\u202fµs.",
+    "## A kernel of 12 µs",
+    "- a wait of\n    three\n    times as long",
+    "[^1]: It took 3 ms.",
+    '??? note "3 ms and more"\n    Text.',
+    "| kernel | 3 ms |",
+)
+
+INNOCENT = (
+    "Blocks come in multiples of 256 threads.",
+    "Each element is read three times.",
+    "It runs {{ x.y | .1f }} times as fast, in {{ a.b | us }}.",
+    "That is {{ c | .0% }} of the bound and {{ d | .0f }} GB/s.",
+    "The device has 80 GB of memory and 132 SMs.",
+    "It is timed 200 times, and the loop runs 128 times for each row.",
+    "Each element costs 12 bytes: 4 from `a`, 4 from `b`, 4 to `c`.",
+    "The host's link is a PCIe 5.0 x16 slot.",
+    "The picture has 256 x 1 pixels, the tile 8 × 8, the other 16x16.",
+    "`x = 3 ms` is code, and so is `sleep(12 us)`.",
+    "$t = 3\\,\\mathrm{ms}$ stands in a formula.",
+    "4 times 32 bytes make a line, and four times $N$ loads an array.",
+    "At most 200 repetitions or 20 seconds.",
+    "Half of the threads are idle, and half the warps wait.",
+    "Twice as many threads start, and A is read twice.",
+    "Eight lanes per cycle is another matter, and so is a rate in GB/s.",
+    "CUDA 12 cycles through the streams.",
+    "The clock runs at 1,980 MHz.",
+    "[the page](three-times-faster/3-ms) and https://example.org/3ms",
+    "<!-- 3 ms --> A comment shows nothing.",
+    "```\n3 ms\n```",
+    "    ~~~\n    3 TB/s\n    ~~~",
+    "SMs x units x 2 x clock.",
+    "The first 20,000 elements, of which 73 % are idle.",
+)
+
+
+@pytest.mark.parametrize("sentence", PLANTED)
+def test_a_planted_number_is_found(sentence: str) -> None:
+    assert [message for _, message, _ in faults(sentence)], sentence
+
+
+def test_more_than_thirty_were_planted() -> None:
+    assert len(PLANTED) > 30
+    assert sum(not re.search(r"\d", sentence) for sentence in PLANTED) >= 10, "number words among them"
+
+
+@pytest.mark.parametrize("sentence", DRESSED)
+def test_emphasis_formulas_links_and_line_ends_do_not_hide_a_number(sentence: str) -> None:
+    assert typed_numbers(sentence), sentence
+
+
+@pytest.mark.parametrize("sentence", INNOCENT)
+def test_an_innocent_sentence_passes(sentence: str) -> None:
+    assert list(faults(sentence)) == [], sentence
+
+
+def test_a_source_behind_the_number_makes_it_welcome() -> None:
+    text = "It has 3.35 TB/s{from: NVIDIA H100 data sheet}, three times{from:\nthe sizes} as much."
+    assert list(faults(text)) == []
+    assert [(one.text, " ".join((one.source or "").split())) for one in typed_numbers(text)] == [
+        ("3.35 TB/s", "NVIDIA H100 data sheet"), ("three times", "the sizes"),
+    ]  # fmt: skip
+    assert edited(text, sourced(text)) == (
+        'It has <span class="tw-number tw-typed" data-source="NVIDIA H100 data sheet">3.35 TB/s</span>, '
+        '<span class="tw-number tw-typed" data-source="the sizes">three times</span> as much.'
+    )
+    assert edited(text, spelt_out(text)) == (
+        "It has 3.35 TB/s (NVIDIA H100 data sheet), three times (the sizes) as much."
+    )
+
+
+def test_a_source_is_escaped() -> None:
+    text = '3 ms{from: "A" & <b>}'
+    assert 'data-source="&quot;A&quot; &amp; &lt;b&gt;"' in edited(text, sourced(text))
+
+
+def test_marks_that_follow_no_number_or_name_nothing_are_faults() -> None:
+    assert list(stray_marks("Some words{from: a book}. 3 ms{from: }. 3 ms {from: afar}. `{from: code}`")) == [
+        10, 30, 45,
+    ]  # fmt: skip
+
+
+LESSON = """# ---
+# title: Adding
+# needs: []
+# summary: "{summary}"
+# ---
+
+# %% [markdown]
+# First line.
+# {prose}
+
+# %%
+show(1, caption="{caption}")
+exercise("{exercise}", "Do it.")
+"""
+
+
+def lesson(words: dict[str, str]) -> Lesson:
+    return parse(LESSON.format(**words), "lessons/kernels/adding.py", "kernels/adding")
+
+
+@pytest.mark.parametrize(("place", "line"), [("summary", 4), ("prose", 9), ("caption", 12), ("exercise", 13)])
+def test_a_lesson_that_types_one_is_at_fault_with_its_line(place: str, line: int) -> None:
+    words = dict.fromkeys(("summary", "prose", "caption", "exercise"), "Nothing.")
+    assert list(prose_faults(lesson(words))) == []
+    (fault,) = prose_faults(lesson(words | {place: "It takes 3 ms."}))
+    assert str(fault).startswith(
+        f'lessons/kernels/adding.py:{line}: "3 ms" is a number about performance, typed by hand. Quote it'
+    )
+
+
+def test_a_page_that_types_one_is_at_fault_with_its_line() -> None:
+    (fault,) = page_faults("docs/speed.md", "---\ntitle: Speed\n---\n\n# Speed\n\nIt takes 3 ms.\n")
+    assert (fault.path, fault.line) == ("docs/speed.md", 7)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_no_page_types_one(page: Path) -> None:
+    assert [str(fault) for fault in page_faults(page.name, page.read_text(encoding="utf-8"))] == []
+
+
+def test_no_docstring_that_the_reference_shows_types_one() -> None:
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
+                text = ast.get_docstring(node) or ""
+                found += [f"{path.name}: {one.text}" for one in typed_numbers(text) if one.source is None]
+    assert found == []
