@@ -291,7 +291,7 @@ show(
 # %% [markdown]
 # ## Measure
 #
-# Two sizes: the screen of 1,920 by 1,080, and 8,192 by 8,192 with some thirty times as many
+# Two sizes: the screen of 1,920 by 1,080, and 8,192 by 8,192 with some thirty times{from: the sizes} as many
 # pixels. The bound is 8 bytes a pixel, once in and once out. If a piece costs its full time
 # whenever it is asked for, columns take {{ pieces.ratio | .0f }} times as long as rows; if a
 # cache, a small memory near the processors, makes the neighbours' requests cheap, less.

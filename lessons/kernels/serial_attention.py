@@ -469,7 +469,7 @@ void weighted_sum(const float* P, const float* V, float* O,
 
 # %% [markdown]
 # Each pair of tabs is compared on sizes that are no multiples of a block. The three launches in a
-# row are then compared with the 64-bit reference, once with queries forty times as large: there a
+# row are then compared with the 64-bit reference, once with queries forty times{from: the input} as large: there a
 # softmax without its shift would overflow in {{ overflow.rows }} of {{ overflow.of }} rows. The
 # rounding of the logits grows with them, and so does the tolerance. What does the new shape gain?
 

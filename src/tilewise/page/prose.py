@@ -19,6 +19,7 @@ from tilewise.lesson.prose import Definition, Mention, masked_prose
 from tilewise.numbers import Quoted, quote
 from tilewise.page.layout import Layout
 from tilewise.terms import Term, Use
+from tilewise.typed_numbers import sourced
 
 Edit = tuple[int, int, str]
 _ESCAPED = re.compile(r"\\(?=[^\W\d_])")
@@ -49,6 +50,7 @@ def prose_cells(
         edits[mention.place.cell].append((mention.place.start, mention.place.end, _number(quoted, stale)))
     for index, masked in lesson.prose.masked:
         edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
+        edits[index] += sourced(lesson.cells[index].source)
     return {index: edited(lesson.cells[index].source, changes) for index, changes in edits.items()}
 
 
