@@ -22,6 +22,7 @@ from tilewise.outputs.base import (
     installed,
     sink,
 )
+from tilewise.outputs.cards import Card, Cards
 from tilewise.outputs.exercise import ExerciseOutput, exercise
 from tilewise.outputs.kernel import KernelOutput, from_kernel
 from tilewise.outputs.kinds import (
@@ -37,6 +38,8 @@ from tilewise.outputs.table import Cell, Column, Table
 
 __all__ = [
     "AgreeOutput",
+    "Card",
+    "Cards",
     "Cell",
     "CheckOutput",
     "CollectingSink",
