@@ -310,7 +310,7 @@ WAYS_TO_IMPORT = {
     "a table": "from tilewise import Table\n\nTable(['a'], [[1]])",
     "a model": "from tilewise.models import waves",
     "a figure": "from tilewise import Figure",
-    "figures by their module": "import tilewise.figures.bars",
+    "figures by their module": "import tilewise.figures.bar_charts",
     "a module of the project": "import drawing",
     "a kernel that runs": (
         "import numpy as np\n\nfrom tilewise import Kernel\n\n"
@@ -339,13 +339,13 @@ def test_a_warm_runner_counts_the_modules_that_a_process_of_its_own_would_load(
 def test_a_warm_runner_counts_every_module_where_it_cannot_tell(project: Any, code: str) -> None:
     run = project.run(project.lesson(f"# %%\n{code}\n"), warm=True)
     names = {path.name for path in run.inputs}
-    assert {"bars.py", "waves.py", "comparison.py"} <= names
+    assert {"bar_charts.py", "waves.py", "comparison.py"} <= names
 
 
 def test_a_lesson_without_figures_does_not_depend_on_them(project: Any) -> None:
     run = project.run(project.lesson("# %%\nfrom tilewise import case\n"), warm=True)
     names = {path.name for path in run.inputs}
-    assert "cases.py" in names and "bars.py" not in names and "waves.py" not in names
+    assert "cases.py" in names and "bar_charts.py" not in names and "waves.py" not in names
 
 
 def test_printed_text_is_what_a_terminal_would_leave(project: Any) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewise.simulator import HazardError, Trace, expect_hazard
 
 _HOME = {
-    "Figure": "tilewise.figures",
+    "Figure": "tilewise.figures.figure",
     "HazardError": "tilewise.simulator",
     "Kernel": "tilewise.gpu.kernel",
     "LessonError": "tilewise.errors",

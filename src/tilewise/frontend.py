@@ -22,7 +22,7 @@ from pathlib import Path
 
 WEB = Path(__file__).parent / "web"
 NODE_AT_LEAST = 20
-OUTPUTS = ("tilewise.css", "tilewise.js", "figures.js", "plotly.js")
+OUTPUTS = ("tilewise.css", "tilewise.js", "figures.js", "stepped.js", "plotly.js")
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
 
@@ -41,7 +41,7 @@ class Node:
 
 
 def build_assets(root: Path) -> Path:
-    """Return the folder with ``tilewise.css``, ``tilewise.js``, ``figures.js``, ``plotly.js`` and ``fonts/``.
+    """Return the folder with the styles, the scripts of ``OUTPUTS`` and ``fonts/``.
 
     Args:
         root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to

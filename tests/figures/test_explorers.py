@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewise.figures import Loop, Span, Stage, block_grid, loop_nest, memory_map, ribbon, timeline
-from tilewise.figures.block_grid import launch_text
+from tilewise.figures.block_grids import launch_text
 from tilewise.figures.dims import Dims, threads, works
 
 WORDS = {"title": "A statement", "caption": "What it shows."}

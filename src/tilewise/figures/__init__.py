@@ -1,19 +1,47 @@
 """Figures: what a lesson draws, as plain data.
 
-In: numbers, launches and runs. Out: frozen ``Figure``s that serialise to JSON, with a caption and a text
-alternative. Drawing is left to the scripts in ``web/figures``; nothing here imports Plotly.
+In: numbers, launches, runs and states of a model. Out: frozen ``Figure``s that serialise to JSON, with a
+caption and a text alternative. Each name is loaded from its module when it is first used, so that a change
+of one module runs only the lessons that use it. Drawing is left to ``web/figures``.
 """
 
-from tilewise.figures.bars import bars
-from tilewise.figures.block_grid import block_grid
-from tilewise.figures.figure import Figure
-from tilewise.figures.heat_map import heat_map
-from tilewise.figures.line_chart import Mark, Series, line_chart
-from tilewise.figures.loop_nest import Loop, Stage, loop_nest
-from tilewise.figures.memory_map import memory_map
-from tilewise.figures.ribbon import ribbon
-from tilewise.figures.stepped import stepped
-from tilewise.figures.timeline import Span, timeline
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewise.figures.bar_charts import bars
+    from tilewise.figures.block_grids import block_grid
+    from tilewise.figures.figure import Figure
+    from tilewise.figures.heat_maps import heat_map
+    from tilewise.figures.line_charts import Mark, Series, line_chart
+    from tilewise.figures.loop_nests import Loop, Stage, loop_nest
+    from tilewise.figures.memory_maps import memory_map
+    from tilewise.figures.ribbons import ribbon
+    from tilewise.figures.states import State
+    from tilewise.figures.stepping import stepped
+    from tilewise.figures.timelines import Span, timeline
+
+# Modules are named otherwise than what they hold: an imported module takes its name in the package.
+_HOME = {
+    "Figure": "tilewise.figures.figure",
+    "Loop": "tilewise.figures.loop_nests",
+    "Mark": "tilewise.figures.line_charts",
+    "Series": "tilewise.figures.line_charts",
+    "Span": "tilewise.figures.timelines",
+    "Stage": "tilewise.figures.loop_nests",
+    "State": "tilewise.figures.states",
+    "bars": "tilewise.figures.bar_charts",
+    "block_grid": "tilewise.figures.block_grids",
+    "heat_map": "tilewise.figures.heat_maps",
+    "line_chart": "tilewise.figures.line_charts",
+    "loop_nest": "tilewise.figures.loop_nests",
+    "memory_map": "tilewise.figures.memory_maps",
+    "ribbon": "tilewise.figures.ribbons",
+    "stepped": "tilewise.figures.stepping",
+    "timeline": "tilewise.figures.timelines",
+}
 
 __all__ = [
     "Figure",
@@ -22,6 +50,7 @@ __all__ = [
     "Series",
     "Span",
     "Stage",
+    "State",
     "bars",
     "block_grid",
     "heat_map",
@@ -32,3 +61,18 @@ __all__ = [
     "stepped",
     "timeline",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module it lives in.
+
+    Raises:
+        AttributeError: the name is not public; the message lists what is.
+    """
+    if name not in _HOME:
+        raise AttributeError(f"tilewise.figures has no public name {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,10 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewise.figures import still, theme
 from tilewise.figures.values import plain
+
+if TYPE_CHECKING:
+    from tilewise.figures.theme import Scheme
 
 _NO_SCRIPT = (
     "This figure is drawn by a script, and scripts are switched off here. The text below says what it shows."
@@ -33,7 +35,8 @@ class Figure:
     height: int
     """Height in px that a page reserves, controls included."""
     kind: str
-    """Which drawing: ``chart``, ``block_grid``, ``ribbon``, ``timeline``, ``memory_map``, ``loop_nest``."""
+    """Which drawing: ``chart``, ``block_grid``, ``ribbon``, ``timeline``, ``memory_map``, ``loop_nest``,
+    ``stepped``."""
     spec: Mapping[str, Any]
     """What is drawn; for ``chart`` a Plotly figure whose colours are role tokens."""
     steps: tuple[str, ...] = ()
@@ -108,12 +111,14 @@ class Figure:
             "</figure>"
         )
 
-    def plotly(self, scheme: theme.Scheme = "light") -> dict[str, Any]:
+    def plotly(self, scheme: Scheme = "light") -> dict[str, Any]:
         """The figure as Plotly takes it; for drawings that are no charts, the view that needs no script.
 
         Args:
             scheme: which colours the roles become.
         """
+        from tilewise.figures import still, theme  # only notebooks draw this view
+
         spec: dict[str, Any] = theme.resolve(still.chart(self.kind, self.spec, self.title), scheme)
         return spec
 

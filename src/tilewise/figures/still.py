@@ -155,6 +155,29 @@ def _loop_nest(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _stepped(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The threads of the launch; of a model without threads, what its arrays hold at first."""
+    if "grid" in spec:
+        return _block_grid(spec)
+    layout = base_layout(360)
+    data = []
+    for number, array in enumerate(spec["arrays"], 1):
+        shape = array["shape"] if len(array["shape"]) == 2 else [1, array["shape"][0]]
+        start = array["start"] if array["start"][0] != "c" else [array["start"][1]] * (shape[0] * shape[1])
+        held = np.array([value if isinstance(value, int | float) else np.nan for value in start])
+        cells = held.reshape(shape)
+        said = [[f"{array['name']}: {value:g}" for value in row] for row in cells]
+        ends = "" if number == 1 else str(number)
+        data.append(_cells(cells, said, "block") | {"xaxis": f"x{ends}", "yaxis": f"y{ends}"})
+        width = 1 / len(spec["arrays"])
+        layout[f"xaxis{ends}"] = axis(array["name"]) | {
+            "domain": [(number - 1) * width, number * width - 0.05],
+            "anchor": f"y{ends}",
+        }
+        layout[f"yaxis{ends}"] = {"autorange": "reversed", "anchor": f"x{ends}"}
+    return {"data": data, "layout": layout}
+
+
 _VIEWS = {
     "chart": _chart,
     "block_grid": _block_grid,
@@ -162,4 +185,5 @@ _VIEWS = {
     "timeline": _timeline,
     "memory_map": _memory_map,
     "loop_nest": _loop_nest,
+    "stepped": _stepped,
 }

@@ -194,7 +194,9 @@ def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence
             of_kind = here["index"] == kind
             value[of_kind] = _values(here["bits"][of_kind], np.dtype(_NUMPY[types[int(kind)]]))
         line = np.asarray(lines or [0], np.int32)[here["line"]]
-        found[name] = Watched(here["step"], here["block"], here["warp"], here["lane"], line, value)
+        found[name] = Watched(
+            here["step"], here["block"], here["warp"], here["lane"], line, value, here["interval"]
+        )
     return found
 
 

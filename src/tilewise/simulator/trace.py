@@ -37,7 +37,7 @@ class Watched:
     """The values of one watched variable, in the order in which they came by; all arrays have one length."""
 
     step: NDArray[np.int32]
-    """As in ``Accesses``: the instruction of the warp before which the variable had the value."""
+    """As in ``Accesses``: the instruction of the warp after which the variable had the value."""
     block: NDArray[np.int32]
     """Linear block number."""
     warp: NDArray[np.int32]
@@ -48,6 +48,8 @@ class Watched:
     """Line of the kernel's source that the comment stands on."""
     value: NDArray[np.float64]
     """Its value at the end of that line."""
+    interval: NDArray[np.int32]
+    """Barriers that the block had passed."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 // Bundles the site's styles and scripts with esbuild.
 // In: --modules (the folder that holds node_modules), --theme (the generated colour variables), --out.
-// Out: tilewise.css, tilewise.js, figures.js, plotly.js and fonts/*.woff2 in --out.
+// Out: tilewise.css, tilewise.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
 // Which folders to use, and when to build at all, is left to tilewise/frontend.py.
 
 import { copyFileSync, mkdirSync } from "node:fs";
@@ -36,6 +36,7 @@ const scripts = {
   "tilewise.js": "site/main.js",
   "figures.js": "figures/main.js",
   "plotly.js": "figures/plotly.js",
+  "stepped.js": "figures/stepped_part.js",
 };
 
 mkdirSync(join(given.out, "fonts"), { recursive: true });

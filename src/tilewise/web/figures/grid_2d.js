@@ -11,7 +11,7 @@ import { WARP, threadAt, total, usedAxes, works } from "./launch.js";
  */
 
 /** The letter that says what a colour says. */
-export const SIGNS = { read: "r", write: "w", update: "u" };
+export const SIGNS = { read: "r", write: "w", update: "u", run: "•", outside: "!" };
 
 /**
  * @param {{onPreview: (k: number|null) => void, onSelect: (k: number) => void, label: string}} options

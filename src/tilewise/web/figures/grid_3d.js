@@ -7,6 +7,8 @@ import { tint } from "./grid_2d.js";
 import { threadAt, total, usedAxes, works } from "./launch.js";
 
 const TINTS = [0.3, 0.5, 0.7, 0.9];
+// Of what a thread does, where its role is named otherwise.
+const ROLES = { update: "hazard", outside: "hazard", run: "ink" };
 const GAP = 0.9;
 const SIDE = 0.84;
 
@@ -28,7 +30,7 @@ export function scene(launch, names, { selected, preview, acting }, colour, fami
     return {
       at: place(who, single),
       size: SIDE,
-      colour: kind ? colour(kind === "update" ? "hazard" : kind) : shades[tint(who, colourBy)],
+      colour: kind ? colour(ROLES[kind] || kind) : shades[tint(who, colourBy)],
       hollow: !works(who.position, extent),
     };
   });

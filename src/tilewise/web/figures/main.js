@@ -1,23 +1,17 @@
 // Draws every figure of the page when it comes near, and lets go of it when the page changes.
 // In: `<figure class="tw-figure" data-figure="...json">`. Out: a drawing in its body. Each kind draws itself.
 
-import { blockGrid } from "./block_grid.js";
-import { chart } from "./chart.js";
 import { element } from "./dom.js";
-import { loopNest } from "./loop_nest.js";
-import { memoryMap } from "./memory_map.js";
-import { ribbon } from "./ribbon.js";
+import { drawingOf } from "./kinds.js";
+import { asked, keep, linkTo } from "./links.js";
 import { recall, remember } from "./state.js";
-import { timeline } from "./timeline.js";
 
 /**
  * @typedef {{dispose: () => void, recolour: () => void, resize: () => void}} View
- * @typedef {{saved: Record<string, any>, save: (state: Record<string, any>) => void}} Memory
+ * @typedef {{saved: Record<string, any>, save: (state: Record<string, any>) => void,
+ *   moved: (place: import("./links.js").Place) => void, link: (place: import("./links.js").Place) => string}} Memory
  * @typedef {(body: HTMLElement, figure: any, memory: Memory) => View} Draw
  */
-
-/** @type {Record<string, Draw>} */
-const KINDS = { block_grid: blockGrid, chart, loop_nest: loopNest, memory_map: memoryMap, ribbon, timeline };
 
 /** @type {Map<Element, View|null>} */
 const views = new Map();
@@ -60,6 +54,10 @@ function scan() {
 }
 
 function fetched(url) {
+  const [page, part] = url.split("#");
+  if (part && page === document.baseURI.split("#")[0]) {
+    return Promise.resolve().then(() => JSON.parse(document.getElementById(part).textContent));
+  }
   if (!files.has(url)) {
     const file = fetch(url).then((answer) => {
       if (!answer.ok) throw new Error(`The figure's data could not be fetched (${answer.status}).`);
@@ -79,14 +77,19 @@ async function mount(place) {
   const page = location.pathname;
   try {
     const figure = await fetched(url);
-    const draw = KINDS[figure.kind];
+    const draw = await drawingOf(figure.kind);
     if (!place.isConnected || views.get(place)) return;
     if (!draw) throw new Error(`This page's script draws no figure of kind ${figure.kind}.`);
     const name = `${page} ${figure.title}`;
     body.replaceChildren();
     views.set(
       place,
-      draw(body, figure, { saved: recall(name, figure.kind), save: (state) => remember(name, figure.kind, state) }),
+      draw(body, figure, {
+        saved: { ...recall(name, figure.kind), ...asked(place.id) },
+        save: (state) => remember(name, figure.kind, state),
+        moved: (where) => keep(place.id, where),
+        link: (where) => linkTo(place.id, where),
+      }),
     );
     place.dataset.state = "drawn";
     sizes.observe(body);

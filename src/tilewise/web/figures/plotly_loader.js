@@ -58,6 +58,13 @@ function request() {
       document.body.append(rules);
     }
     const script = document.createElement("script");
+    const enclosed = document.getElementById("tw-plotly");
+    if (enclosed) {
+      script.textContent = enclosed.textContent;
+      document.body.append(script);
+      resolve(globalThis.TilewisePlotly);
+      return;
+    }
     script.src = new URL("plotly.js", home).href;
     script.addEventListener("load", () => {
       if (globalThis.TilewisePlotly) resolve(globalThis.TilewisePlotly);

@@ -156,6 +156,7 @@ function needle(cubes, { at: [x, y, z], colour }) {
 
 /** @param {Scene} scene */
 function layout({ cubes, names, axes, ink, family }, width, height) {
+  const low = width > 3.5 * height; // a strip: look from the front and from near
   const axis = (name, range, reversed) => ({
     title: { text: name, font: { size: 13, color: ink, family } },
     showticklabels: false,
@@ -174,7 +175,7 @@ function layout({ cubes, names, axes, ink, family }, width, height) {
   ends[2][0] -= 2; // the needle and the blocks' names stand above
   const spread = ends.map(([first, last]) => last - first);
   const sides = spread.map((side) => side / Math.max(...spread));
-  const away = 0.85 * Math.hypot(...sides) * Math.max(1, (0.8 * height) / width);
+  const away = 0.85 * Math.hypot(...sides) * Math.max(1, (0.8 * height) / width) * (low ? 0.55 : 1);
   return {
     width,
     height,
@@ -191,7 +192,7 @@ function layout({ cubes, names, axes, ink, family }, width, height) {
       yaxis: axis(spread[1] > 1 ? axes[1] : "", ends[1], true),
       zaxis: axis(spread[2] > 3 ? axes[2] : "", ends[2], true),
       camera: {
-        eye: { x: 0.5 * away, y: -1.15 * away, z: 0.95 * away },
+        eye: { x: (low ? 0.1 : 0.5) * away, y: -1.15 * away, z: 0.95 * away },
         center: { x: 0, y: 0, z: 0 },
       },
       uirevision: "camera",

@@ -13,7 +13,7 @@ from typing import Any
 from tilewise.figures.figure import Figure
 
 
-def stepped(
+def stepped_charts(
     charts: Sequence[Figure],
     labels: Sequence[Any],
     *,
@@ -39,10 +39,11 @@ def stepped(
     """
     if not charts or len(charts) != len(labels) or not 0 <= start < len(charts):
         raise ValueError(
-            f"stepped needs a label for each chart, and a start among them: {len(charts)} and {len(labels)}"
+            "a stepped figure needs a label for each chart, and a start among them: "
+            f"{len(charts)} and {len(labels)}"
         )
     if any(chart.kind != "chart" or "frames" in chart.spec for chart in charts):
-        raise ValueError("stepped takes charts without steps of their own")
+        raise ValueError("a stepped figure takes charts without steps of their own")
     if len({len(chart.spec["data"]) for chart in charts}) > 1:
         raise ValueError("the charts of a stepped figure need the same number of series")
     first = charts[start]

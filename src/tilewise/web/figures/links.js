@@ -1,0 +1,57 @@
+// A figure's moment in the page's address: `?figure-2=step12-thread40-3d`, a part for each figure that was moved.
+// In: a figure's id and state. Out: addresses, and the state that an address asks for. Others' parts are left alone.
+
+/** @typedef {{step?: number, selected?: number, view?: string}} Place */
+
+/** What the page's address asks of a figure; nothing where it does not mention it. @param {string} id @returns {Place} */
+export function asked(id) {
+  const found = /^step(\d{1,6})(?:-thread(\d{1,7}))?(?:-([23]d))?$/.exec(new URLSearchParams(location.search).get(id) || "");
+  if (!found || !id) return {};
+  const place = { step: Number(found[1]) - 1 };
+  if (found[2]) place.selected = Number(found[2]);
+  if (found[3]) place.view = found[3];
+  return place;
+}
+
+/** The address of one figure at one moment. @param {string} id @param {Place} place */
+export function linkTo(id, place) {
+  return `${location.href.split(/[?#]/)[0]}?${id}=${written(place)}#${id}`;
+}
+
+let waiting = 0;
+/** @type {Map<string, Place>} */
+const moved = new Map();
+
+/** Put a figure's place into the page's address, a moment after the last move. @param {string} id @param {Place} place */
+export function keep(id, place) {
+  if (!id) return;
+  moved.set(id, place);
+  window.clearTimeout(waiting);
+  const page = location.pathname;
+  waiting = window.setTimeout(() => {
+    if (location.pathname === page) {
+      const address = new URL(location.href);
+      for (const [name, where] of moved) address.searchParams.set(name, written(where));
+      try {
+        history.replaceState(history.state, "", address);
+      } catch {
+        // A page that was opened as a file may not change its address; the copied link still works.
+      }
+    }
+    moved.clear();
+  }, 400);
+}
+
+/** @param {string} text @returns {Promise<boolean>} whether the clipboard has it */
+export async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function written({ step = 0, selected, view }) {
+  return `step${step + 1}${selected === undefined ? "" : `-thread${selected}`}${view ? `-${view}` : ""}`;
+}

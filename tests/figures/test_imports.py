@@ -1,0 +1,56 @@
+"""A lesson loads the figures that it draws, and no others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import tilewise.figures
+from tilewise.figures import __all__ as names
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules of figures that a fresh process has loaded after some code."""
+    said = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return {
+        name.removeprefix("tilewise.figures.") for name in said.split() if name.startswith("tilewise.fig")
+    }
+
+
+def test_one_kind_of_figure_loads_its_own_modules_only() -> None:
+    assert loaded_by("from tilewise.figures import bars") == {
+        "tilewise.figures",
+        "bar_charts",
+        "chart",
+        "figure",
+        "theme",
+        "values",
+    }
+    assert loaded_by("from tilewise.figures import ribbon") == {
+        "tilewise.figures",
+        "dims",
+        "figure",
+        "ribbons",
+        "values",
+    }
+
+
+@pytest.mark.parametrize("name", names)
+def test_every_public_name_is_found_after_all_modules_are_loaded(name: str) -> None:
+    for one in names:
+        getattr(tilewise.figures, one)
+    found = getattr(tilewise.figures, name)
+    assert callable(found)
+    assert found.__name__ == name
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match=r"no public name 'pie'; it has .*Figure, Loop, .*timeline"):
+        getattr(tilewise.figures, "pie")  # noqa: B009 - the error of an attribute is asked for

@@ -1,0 +1,303 @@
+"""Stepped figures: a run's own trace and a model's states become moments, and no file is too large."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise import Kernel, Trace, case, integers, normal, output
+from tilewise.figures import Figure, State, stepped
+from tilewise.figures.declarations import shared_arrays, words_as
+from tilewise.figures.encoding import runs, short
+from tilewise.figures.moments import Moment, moments_of
+from tilewise.figures.values import plain
+
+WORDS = {"title": "A statement", "caption": "What it shows."}
+
+TREE = r"""
+extern "C" __global__
+void tree(const float* x, float* out, int n) {
+    __shared__ float s[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // watch: i
+    s[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    for (int half = 32; half > 0; half /= 2) {
+        if (threadIdx.x < half) s[threadIdx.x] += s[threadIdx.x + half];  // watch: half
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = s[0];
+}
+"""
+
+STRIDE = r"""
+extern "C" __global__
+void stride(const float* x, float* out, int by) {
+    __shared__ float s[256];
+    for (int i = threadIdx.x; i < 256; i += 32) s[i] = x[i];
+    __syncthreads();
+    out[threadIdx.x] = s[threadIdx.x * by];
+}
+"""
+
+
+@cache
+def tree(block: int = -1) -> tuple[Any, Any]:
+    launch = Kernel(TREE).on(case(x=normal(100), out=output(2), n=100, grid=2, block=64))
+    return launch, launch.simulate(trace=Trace() if block < 0 else Trace(blocks=[block], warps=[1]))
+
+
+@cache
+def strided(by: int) -> Any:
+    launch = Kernel(STRIDE).on(case(x=normal(256), out=output(32), by=by, grid=1, block=32))
+    return launch.simulate(trace=Trace())
+
+
+def moments(run: Any, *names: str) -> list[Moment]:
+    numbers = [run.buffers.index(name) for name in names]
+    return moments_of(run, numbers, np.asarray(run.accesses.value))
+
+
+def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
+    launch, run = tree()
+    texts = stepped(run, launch=launch, **WORDS).steps
+    assert texts[:9] == (
+        "Step 1, line 4: i is 0 to 127 in threads 0 to 127.",
+        "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes.",
+        "Step 3, line 5: threads 0 to 127 write s[0 to 63], no bank conflict.",
+        "Step 4, line 6: the threads of a block meet at the barrier.",
+        "Step 5, line 8: half is 32 in threads 32 to 63, 96 to 127.",
+        "Step 6, line 8: threads 0 to 31, 64 to 95 read s[32 to 63], no bank conflict.",
+        "Step 7, line 8: threads 0 to 31, 64 to 95 read s[0 to 31], no bank conflict.",
+        "Step 8, line 8: threads 0 to 31, 64 to 95 write s[0 to 31], no bank conflict; half is 32.",
+        "Step 9, line 9: the threads of a block meet at the barrier.",
+    )
+    assert texts[-1] == "Step 36, line 11: threads 0, 64 write out[0 to 1] in 2 sectors of 32 bytes."
+
+
+def test_sectors_and_passes_of_all_steps_add_up_to_what_the_run_counted() -> None:
+    for run in (tree()[1], strided(1), strided(8), strided(3)):
+        every = [touch for moment in moments(run, "x", "out", "s") for touch in moment.touches]
+        total = {"read": 0, "write": 0}
+        passes = {"read": 0, "write": 0}
+        for touch in every:
+            total[touch.kind] += touch.sectors
+            passes[touch.kind] += touch.wavefronts
+        counts = run.counts
+        assert total == {"read": counts.global_load.sectors, "write": counts.global_store.sectors}
+        assert passes == {"read": counts.shared_load.wavefronts, "write": counts.shared_store.wavefronts}
+
+
+def test_every_access_stands_in_one_moment_and_in_the_order_that_barriers_give() -> None:
+    run = tree()[1]
+    every = moments(run, "x", "out", "s")
+    assert sum(len(t.elements) for m in every for t in m.touches) == len(run.accesses)
+    written: dict[tuple[int, int], float] = {}
+    for moment in every:
+        for touch in moment.touches:
+            if touch.array != 2 or touch.threads is None or touch.values is None:
+                continue
+            for thread, element, value in zip(touch.threads, touch.elements, touch.values, strict=True):
+                if touch.kind == "write":
+                    written[thread // 64, element] = value
+                else:
+                    assert written[thread // 64, element] == value
+
+
+def test_a_bank_conflict_is_said() -> None:
+    said = stepped(strided(8), **WORDS).steps[17]
+    assert said.startswith("Step 18, line 6: threads 0 to 31 read s[0, 8, 16, 24 and 28 more]")
+    assert said.endswith(" in 8 passes over the banks instead of 1.")
+
+
+def test_only_the_blocks_traced_are_steps() -> None:
+    launch, run = tree(1)
+    assert stepped(run, launch=launch, **WORDS).steps[0] == "Step 1, line 4: i is 96 to 127 in threads 96 to 127."
+
+
+def test_integers_in_shared_memory_are_shown_as_integers() -> None:
+    source = r"""
+extern "C" __global__ void keep(const int* x, int* out) {
+    __shared__ int s[4];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = s[3 - threadIdx.x];
+}
+"""
+    x = np.array([-1, 7, 0, -1234567890], np.int32)
+    run = Kernel(source).simulate(x, np.zeros(4, np.int32), grid=1, block=4, trace=Trace())
+    spec = stepped(run, arrays=["s"], **WORDS).spec
+    assert spec["moments"][0]["p"][0]["v"] == [-1, 7, 0, -1234567890]
+
+
+def test_shapes_come_from_launch_source_and_author() -> None:
+    source = r"""
+extern "C" __global__ void tile(const float* A, float* B) {
+    __shared__ float a[T][T + 1], b[2];
+    a[threadIdx.y][threadIdx.x] = A[threadIdx.y * T + threadIdx.x];
+    b[threadIdx.x & 1] = 1.0f;
+    __syncthreads();
+    B[threadIdx.y * T + threadIdx.x] = a[threadIdx.x][threadIdx.y] + b[threadIdx.y & 1];
+}
+"""
+    launch = Kernel(source, defines={"T": 4}).on(case(A=normal(4, 4), B=output(16), grid=1, block=(4, 4)))
+    run = launch.simulate(trace=Trace())
+    figure = stepped(run, launch=launch, shapes={"B": (4, 4)}, **WORDS)
+    assert [(one["name"], one["shape"], one["space"]) for one in figure.spec["arrays"]] == [
+        ("a", [4, 5], "shared"),
+        ("b", [2], "shared"),
+        ("A", [4, 4], "global"),
+        ("B", [4, 4], "global"),
+    ]
+    with pytest.raises(ValueError, match=r"touches element 15 of B, which the shape \(2, 2\) does not have"):
+        stepped(run, launch=launch, shapes={"B": (2, 2)}, **WORDS)
+
+
+def test_declarations_are_read_as_far_as_they_can_be() -> None:
+    found = shared_arrays(
+        "#define N 8\n// __shared__ int no[1];\nconstexpr int M = N * 2;\n"
+        "__shared__ float a[M][N + 1];\nextern __shared__ float dynamic[];\n__shared__ int flag;\n"
+        "__shared__ unsigned int u[N / 2], v[unknown];"
+    )
+    assert {name: (one.shape, one.dtype) for name, one in found.items()} == {
+        "a": ((16, 9), np.dtype("f4")),
+        "dynamic": ((), np.dtype("f4")),
+        "flag": ((), np.dtype("i4")),
+        "u": ((4,), np.dtype("u4")),
+        "v": ((), np.dtype("u4")),
+    }
+    assert words_as(np.array([1.5]), np.dtype("f4")).tolist() == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "short_form"),
+    [
+        (range(32), ["r", 0, 1, 32]),
+        ([5, 5, 5, 5], ["r", 5, 0, 4]),
+        ([0, 1, 2, 3, 8, 9, 10, 11], ["r", 0, 1, 4, 8, 1, 4]),
+        ([3, 1, 4], [3, 1, 4]),
+        ([7], [7]),
+    ],
+)
+def test_runs_of_whole_numbers_are_short(numbers: Any, short_form: list[Any]) -> None:
+    assert runs(np.array(numbers, np.int64)) == short_form
+
+
+def test_values_that_are_not_finite_keep_their_names() -> None:
+    assert short(np.array([np.nan, np.inf, -np.inf, 1 / 3, 2.0])) == ["nan", "inf", "-inf", 0.333333, 2]
+    assert short(np.array([0.5, 0.5, 0.5])) == ["c", 0.5]
+
+
+def states() -> list[State]:
+    x = np.array([1.0, 3.0])
+    return [
+        State(
+            "Nothing is read yet.", line=1, values={"m": -np.inf}, arrays={"x": x, "w": np.full(2, np.nan)}
+        ),
+        State("The first enters.", 2, {"m": 1.0}, {"x": x, "w": np.array([1.0, np.nan])}, {"x": [0]}),
+        State("The second enters.", 2, {"m": 3.0}, {"x": x, "w": np.array([0.5, 1.0])}, {"x": x > 2}),
+    ]
+
+
+def test_a_model_steps_through_its_states() -> None:
+    figure = stepped(states(), source="m = -inf\nfor v in x: ...", language="python", **WORDS)
+    assert figure.steps == (
+        "Step 1, line 1: Nothing is read yet. m is -inf.",
+        "Step 2, line 2: The first enters. m is 1.",
+        "Step 3, line 2: The second enters. m is 3.",
+    )
+    assert "grid" not in figure.spec
+    assert figure.spec["arrays"][1] == {"name": "w", "shape": [2], "space": "model", "start": ["c", "nan"]}
+    assert figure.spec["moments"][2] == {
+        "l": 2,
+        "p": [
+            {"a": 0, "k": "r", "i": [1], "v": [3]},
+            {"a": 1, "k": "w", "i": [0, 1], "v": [0.5, 1]},
+        ],
+        "w": [{"n": 0, "v": [3]}],
+    }
+    assert plain(figure.plotly())["data"][0]["type"] == "heatmap"
+
+
+def test_a_model_with_threads_says_who_works() -> None:
+    one = State("Half of them work.", threads=range(0, 8, 2), values={"i": np.arange(8.0)})
+    figure = stepped([one], grid=1, block=8, **WORDS)
+    assert figure.spec["threads"] == [[0, 2, 4, 6]]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: stepped([], **WORDS), "at least one state"),
+        (
+            lambda: stepped([State("a", arrays={"x": [1]}), State("b", arrays={"x": [1, 2]})], **WORDS),
+            r"state 2 holds x \(2\), and the first one x \(1\)",
+        ),
+        (lambda: stepped([State("a", arrays={"x": np.zeros((1, 1, 1))})], **WORDS), "3 dimensions"),
+        (lambda: stepped([State("a", reads={"y": [0]})], **WORDS), "state 1 reads 'y'"),
+        (lambda: stepped([State("a")], grid=9, block=1024, **WORDS), "draws at most 4,096 threads"),
+        (lambda: stepped([State("a")], start=1, **WORDS), "starts at step 1"),
+        (lambda: stepped(tree()[1], arrays=["y"], **WORDS), "no array 'y'; its arrays are x, out, n, s"),
+        (lambda: stepped([State("a")] * 601, **WORDS), "would have 601 steps.*Trace less"),
+    ],
+)
+def test_what_cannot_be_stepped_is_said(make: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_a_run_without_a_trace_is_refused() -> None:
+    launch, _ = tree()
+    with pytest.raises(ValueError, match=r"simulate with trace=Trace\(\)"):
+        stepped(launch.simulate(), **WORDS)
+
+
+WIDE = r"""
+extern "C" __global__ void wide(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < n; ++k) y[i] += x[k * gridDim.x * blockDim.x + i];
+}
+"""
+
+
+def test_a_figure_is_at_most_200_kb_and_the_error_says_how_to_trace_less() -> None:
+    launch = Kernel(WIDE).on(case(x=normal(32, 2048), y=output(2048), n=32, grid=8, block=256))
+    run = launch.simulate(trace=Trace())
+    with pytest.raises(ValueError, match=r"KB when it is sent, and at most 200 KB.*Trace\(blocks=\[0\]"):
+        stepped(run, launch=launch, **WORDS)
+    less = stepped(launch.simulate(trace=Trace(blocks=[0])), launch=launch, **WORDS)
+    assert len(gzip.compress(less.json_bytes())) < 200_000
+
+
+def test_threads_beyond_those_drawn_are_refused() -> None:
+    launch = Kernel(WIDE).on(case(x=normal(1, 8192), y=output(8192), n=1, grid=32, block=256))
+    with pytest.raises(ValueError, match=r"8,192 threads, and a figure draws the first 4,096"):
+        stepped(launch.simulate(trace=Trace(blocks=[31])), launch=launch, **WORDS)
+
+
+def test_hazards_stand_at_their_lines() -> None:
+    launch = Kernel(WIDE).on(
+        case(x=integers(8, low=0, high=9, dtype="float32"), y=output(8), n=1, grid=1, block=16)
+    )
+    run = launch.simulate(trace=Trace(), hazards="collect")
+    figure = stepped(run, launch=launch, **WORDS)
+    first = figure.spec["hazards"][0]
+    assert (first["line"], first["kind"]) == (3, "out of bounds")
+    assert any("threads 8 to 15 reach outside y, to [8 to 15]" in text for text in figure.steps)
+
+
+def test_the_same_run_gives_the_same_bytes_and_comes_back_from_them() -> None:
+    launch, run = tree()
+    one, other = stepped(run, launch=launch, **WORDS), stepped(run, launch=launch, **WORDS)
+    assert one.json_bytes() == other.json_bytes()
+    assert Figure.from_dict(one.to_dict()).json_bytes() == one.json_bytes()
+
+
+def test_a_stepped_figure_is_a_valid_plotly_figure() -> None:
+    plotly = pytest.importorskip("plotly.graph_objects")
+    for figure in (stepped(tree()[1], **WORDS), stepped(states(), **WORDS)):
+        made = figure.plotly()
+        plotly.Figure(made["data"], made["layout"])
