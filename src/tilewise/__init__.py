@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tilewise.gpu.comparison import agree, check
     from tilewise.gpu.device import gpu_here
     from tilewise.gpu.kernel import Kernel
+    from tilewise.gpu.tensor_map import tensor_map
     from tilewise.measurements import measure
     from tilewise.outputs import Table, exercise, publish, show
     from tilewise.pseudocode import lanes, parallel, tiles
@@ -44,6 +45,7 @@ _HOME = {
     "parallel": "tilewise.pseudocode",
     "publish": "tilewise.outputs",
     "show": "tilewise.outputs",
+    "tensor_map": "tilewise.gpu.tensor_map",
     "tiles": "tilewise.pseudocode",
     "uniform": "tilewise.cases",
 }
@@ -71,6 +73,7 @@ __all__ = [
     "parallel",
     "publish",
     "show",
+    "tensor_map",
     "tiles",
     "uniform",
 ]

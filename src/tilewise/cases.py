@@ -174,12 +174,12 @@ def case(
             kept = value.copy()
             kept.flags.writeable = False
             checked[name] = kept
-        elif isinstance(value, Recipe | np.generic | bool | int | float):
+        elif isinstance(value, Recipe | np.generic | bool | int | float) or _maps_by_name(value):
             checked[name] = value
         else:
             raise TypeError(
                 f'case: "{name}" is a {type(value).__name__}. '
-                "Give a recipe such as normal(64, 32), a NumPy array or a number."
+                "Give a recipe such as normal(64, 32), a tensor_map of a named array, a NumPy array or a number."
             )
     return Case(
         MappingProxyType(checked),
@@ -187,6 +187,12 @@ def case(
         None if block is None else dim3(block, "block"),
         operator.index(shared_bytes),
     )
+
+
+def _maps_by_name(value: Any) -> bool:
+    from tilewise.gpu.tensor_map import TensorMap
+
+    return isinstance(value, TensorMap) and value.name is not None
 
 
 def normal(

@@ -16,6 +16,7 @@ import numpy as np
 from tilewise.cases import Dim3, Extent, dim3
 from tilewise.gpu.c_types import CType
 from tilewise.gpu.kernel_source import GlobalFunction, KernelError
+from tilewise.gpu.tensor_map import TensorMap
 
 Argument: TypeAlias = Any
 """A NumPy array or scalar, or an array of another package with `__cuda_array_interface__`."""
@@ -172,6 +173,8 @@ def _short(extents: Dim3) -> str:
 
 
 def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
+    if isinstance(value, TensorMap):
+        return _map(kernel, one, value)
     if one.is_pointer:
         _check_array(kernel, one, value)
         return value
@@ -241,6 +244,18 @@ def _is_contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize
             return False
         expected *= extent
     return True
+
+
+def _map(kernel: str, one: Parameter, value: TensorMap) -> Argument:
+    if one.is_pointer or one.dtype is not None:
+        raise _wrong(
+            kernel, one, f"is {value}, and {one.ctype} is not a tensor map", "Declare a struct of 128 bytes"
+        )
+    if value.name is not None:
+        raise _wrong(
+            kernel, one, f'names the array "{value.name}", as in a case', "Pass tensor_map(array, ...)"
+        )
+    return value
 
 
 def _structure(kernel: str, one: Parameter, value: np.ndarray[Any, Any]) -> Argument:

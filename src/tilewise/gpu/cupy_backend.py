@@ -18,6 +18,7 @@ from tilewise.cases import Dim3
 from tilewise.gpu.arguments import Argument, Parameter, check_shared, is_device_array
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.options import carveout, for_compiler
+from tilewise.gpu.tensor_map import TensorMap
 
 PRELUDE = """\
 #ifndef INFINITY
@@ -31,6 +32,13 @@ PRELUDE = """\
 
 DYNAMIC_DEFAULT_BYTES = 48 * 1024
 """Above this a kernel must be told how much dynamic shared memory it may get."""
+
+
+PORTABLE_CLUSTER = 8
+"""Blocks of a cluster that every GPU with clusters has room for; more must be asked for."""
+
+NON_PORTABLE_CLUSTERS = 14
+"""The driver's number for the attribute of a function that asks for more."""
 
 
 def compiled(code: str, name: str, options: tuple[str, ...], as_module: bool) -> Any:
@@ -68,6 +76,7 @@ def launch(
     grid: Dim3,
     block: Dim3,
     shared_bytes: int,
+    cluster: Dim3 | None = None,
 ) -> None:
     """Launch; NumPy arrays are copied in and, where the kernel may write them, back.
 
@@ -80,6 +89,7 @@ def launch(
         grid: blocks in x, y, z.
         block: threads a block in x, y, z.
         shared_bytes: dynamic shared memory a block.
+        cluster: blocks of a cluster, where the source says so.
 
     Raises:
         KernelError: the source does not compile, the GPU refuses the launch, or the kernel fails on it.
@@ -88,18 +98,19 @@ def launch(
     try:
         if shared_bytes > DYNAMIC_DEFAULT_BYTES:
             _allow_shared(cupy, function, kernel, shared_bytes)
+        if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
+            cupy.cuda.driver.funcSetAttribute(_handle(function), NON_PORTABLE_CLUSTERS, 1)
         on_device: dict[tuple[int, int], Any] = {}
         passed = [
             _pass(cupy, one, value, on_device) for one, value in zip(parameters, arguments, strict=True)
         ]
         function(grid, block, tuple(passed), shared_mem=shared_bytes)
         written: set[tuple[int, int]] = set()
-        for one, value in zip(parameters, arguments, strict=True):
-            if one.is_pointer and not one.is_const and isinstance(value, np.ndarray) and value.size:
-                where = _place(value)
-                if where not in written:
-                    written.add(where)
-                    on_device[where].get(out=_bytes(value))
+        for value in _written(parameters, arguments):
+            where = _place(value)
+            if where not in written:
+                written.add(where)
+                on_device[where].get(out=_bytes(value))
     except cupy.cuda.compiler.CompileException as error:
         raise KernelError(compile_message(kernel, str(error), origin)) from None
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
@@ -166,15 +177,36 @@ def _from_module(code: str, name: str, options: tuple[str, ...]) -> Any:
     return _with_carveout(_module(code, options).get_function(name), options)
 
 
+def _handle(function: Any) -> int:
+    """The driver's handle of a function: `RawKernel` and what `RawModule` gives keep it in `kernel`."""
+    return int(function.kernel.ptr)
+
+
 def _allow_shared(cupy: Any, function: Any, kernel: str, shared_bytes: int) -> None:
     most = int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
     check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
     function.max_dynamic_shared_size_bytes = shared_bytes
 
 
+def _written(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> list[np.ndarray[Any, Any]]:
+    """The NumPy arrays that the kernel may have written; of a tensor map nothing tells whether it may."""
+    found = []
+    for one, value in zip(parameters, arguments, strict=True):
+        array = value.source if isinstance(value, TensorMap) else value
+        may = isinstance(value, TensorMap) or (one.is_pointer and not one.is_const)
+        if may and isinstance(array, np.ndarray) and array.size and array.flags.writeable:
+            found.append(array)
+    return found
+
+
 def _pass(cupy: Any, one: Parameter, value: Argument, on_device: dict[tuple[int, int], Any]) -> Any:
-    if not one.is_pointer:
-        return value
+    if isinstance(value, TensorMap):
+        return value.encoded(int(_there(cupy, value.source, on_device).data.ptr))
+    return _there(cupy, value, on_device) if one.is_pointer else value
+
+
+def _there(cupy: Any, value: Any, on_device: dict[tuple[int, int], Any]) -> Any:
+    """An array in the GPU's memory: it itself, or its copy."""
     if is_device_array(value):
         return cupy.asarray(value)
     where = _place(value)

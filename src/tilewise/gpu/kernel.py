@@ -239,6 +239,7 @@ class Kernel:
                 grid=blocks,
                 block=threads,
                 shared_bytes=size,
+                cluster=self.function.cluster,
             )
         else:
             self._simulate(arguments, blocks, threads, size, "raise", None, None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tilewise.cases import Array, Case, Dim3, Scalar
 from tilewise.errors import LessonError
 from tilewise.gpu.launches import notebook, unnoted
+from tilewise.gpu.tensor_map import TensorMap, bound
 
 if TYPE_CHECKING:
     from tilewise.gpu.kernel import Kernel
@@ -90,7 +91,14 @@ class Launch:
 
     def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
         """The kernel's arguments in order, picked by name."""
-        return [values[one.name] for one in self.kernel.parameters]
+        return [bound(values[one.name], values) for one in self.kernel.parameters]
+
+    @property
+    def taken(self) -> dict[str, Any]:
+        """The case's values that the kernel takes, and the arrays that its tensor maps name."""
+        found: dict[str, Any] = {one.name: self.case.values[one.name] for one in self.kernel.parameters}
+        named = [value.name for value in found.values() if isinstance(value, TensorMap) and value.name]
+        return found | {name: self.case.values[name] for name in named if name in self.case.values}
 
     @property
     def threads(self) -> Dim3:
@@ -100,8 +108,7 @@ class Launch:
 
     def fingerprint(self) -> str:
         """Text for a record's key: kernel, the case's values that it takes, grid, block, shared bytes."""
-        taken = {one.name: self.case.values[one.name] for one in self.kernel.parameters}
-        data = Case(taken, self.grid, self.block, self.shared_bytes).fingerprint()
+        data = Case(self.taken, self.grid, self.block, self.shared_bytes).fingerprint()
         return f"{self.kernel.fingerprint()}\n{data}"
 
     def __str__(self) -> str:

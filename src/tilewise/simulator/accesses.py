@@ -77,6 +77,7 @@ class MemoryInstructions(Operands):
         size = type_bytes(kind)
         base, offset = self._address(address)
         space = self._space()
+        self.agents |= "shared::cluster" in self.instruction.opcode
         if space in ("shared", ""):
             self.grain = min(self.grain, size)
         if space in ("global", ""):
@@ -176,6 +177,7 @@ class MemoryInstructions(Operands):
         operands = list(self._operands())
         target = self._target(operands.pop(0)) if returning else NO_SLOT
         base, offset = self._address(operands[0])
+        self.agents |= "shared::cluster" in parts
         size = type_bytes(kind)
         values = [self._value(part, kind) for part in operands[1:]]
         plain = {"b32": "u32", "b64": "u64"}.get(kind, kind.removesuffix("x2"))

@@ -59,8 +59,6 @@ class Control(MemoryInstructions):
         )
 
     def _op_barrier(self) -> None:
-        if "cluster" in self.instruction.opcode:
-            raise self._unknown()
         self._op_bar()
 
     def _op_shfl(self) -> None:

@@ -47,6 +47,20 @@ class SharedCounts:
 
 
 @dataclass(frozen=True)
+class BulkCounts:
+    """Bulk and tensor copies in one direction, each counted once for the thread that begins it."""
+
+    requests: int = 0
+    """Copies begun."""
+    sectors: int = 0
+    """32-byte sectors of global memory, summed over the rows of each box."""
+    useful_bytes: int = 0
+    """Bytes of global memory: what of a box lies inside the array."""
+    shared_bytes: int = 0
+    """Bytes of shared memory: whole boxes, once for each block that a multicast goes to."""
+
+
+@dataclass(frozen=True)
 class Counts:
     """Everything that was counted, for a whole run or for one source line."""
 
@@ -68,6 +82,14 @@ class Counts:
     """Warp instructions that touched local memory."""
     local_useful_bytes: int = 0
     """Bytes of local memory that lanes asked for."""
+    bulk_load: BulkCounts = BulkCounts()
+    """Copies into shared memory; those from another block's shared memory have no sectors."""
+    bulk_store: BulkCounts = BulkCounts()
+    """Copies, and reductions, from shared to global memory."""
+    wgmma: int = 0
+    """Products of matrices by a warpgroup."""
+    mbarriers: int = 0
+    """Warp instructions on mbarriers; one that waits counts once, when it goes on."""
 
     @staticmethod
     def of(row: NDArray[np.uint64]) -> Counts:
@@ -80,5 +102,14 @@ class Counts:
             SharedCounts(*v[15:19]),
             SharedCounts(*v[19:23]),
             SharedCounts(*v[23:27]),
-            *v[27:33],
+            v[27],
+            v[28],
+            v[29],
+            v[30],
+            v[31],
+            v[32],
+            BulkCounts(*v[33:37]),
+            BulkCounts(*v[37:41]),
+            v[41],
+            v[42],
         )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from .async_findings import AsynchronousFindings
 from .frontend import Entry
 from .hazards import KINDS, Hazard
 from .memory import Memory, short_name
 from .program import Program
 
 
-class Describer:
+class Describer(AsynchronousFindings):
     """Turns the machine's findings into sentences."""
 
     def __init__(
@@ -106,12 +107,9 @@ class Describer:
     def _race(self, row: Any) -> str:
         if row["buffer"] >= 0:
             return self._global_race(row)
-        other = self.program.lines[int(row["other_line"])]
-        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
         return (
             f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
-            f"which warp {int(row['other_warp'])} "
-            f"touched at line {other}{quoted} with no barrier in between"
+            f"which {self._other(row)} touched {self._at(row)} with no barrier in between"
         )
 
     def _global_race(self, row: Any) -> str:
@@ -157,11 +155,15 @@ class Describer:
         return f"{self._who(row)} reads {word}, which nobody wrote"
 
     def _undelivered(self, row: Any) -> str:
-        word = self._shared(int(row["address"]), int(row["size"]))
         other = self.program.lines[int(row["other_line"])]
+        if not row["size"]:
+            block = self._block(int(row["other_block"]))
+            return f"{self._who(row)} began a copy to {block} here, which ends without waiting for it"
+        word = self._shared(int(row["address"]), int(row["size"]))
+        began = f" that warp {int(row['other_warp'])} began" if row["other_warp"] >= 0 else ""
         return (
-            f"{self._who(row)} {self._verb(row)} {word}, where an asynchronous copy that warp "
-            f"{int(row['other_warp'])} began at line {other} has not been waited for"
+            f"{self._who(row)} {self._verb(row)} {word}, where an asynchronous copy{began} at line {other} "
+            "has not been waited for"
         )
 
     def _steps(self, row: Any) -> str:

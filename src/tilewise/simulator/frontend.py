@@ -131,6 +131,11 @@ class Entry:
         return tuple(is_const for _, is_const in _declared(self.module, self.name))
 
     @property
+    def cluster(self) -> tuple[int, int, int]:
+        """Blocks of a cluster in x, y, z, as ``__cluster_dims__`` says; the compiler does not pass it on."""
+        return _cluster(self.module, self.name)
+
+    @property
     def program(self) -> Program:
         """It, ready to run; as ``Module.program``."""
         return self.module.program(self.name)
@@ -148,6 +153,14 @@ def _declared(module: Module, name: str) -> tuple[tuple[str, bool], ...]:
         if function.name == name:
             return tuple((one.name, one.is_pointer and one.is_const) for one in function.declarations)
     return ()
+
+
+@cache
+def _cluster(module: Module, name: str) -> tuple[int, int, int]:
+    if "__cluster_dims__" not in module.compiled:
+        return (1, 1, 1)
+    functions = {one.name: one for one in global_functions(module.compiled)}
+    return (functions[name].cluster if name in functions else None) or (1, 1, 1)
 
 
 def place(origin: tuple[str, int] | None, line: int) -> tuple[str, int]:
@@ -238,6 +251,8 @@ def _options(options: tuple[str, ...]) -> tuple[str, ...]:
             flags[0] = "-fno-cuda-flush-denormals-to-zero"
         elif option.startswith(("-std=", "--std=")):
             flags.append("-std=" + option.split("=", 1)[1].replace("c++", "gnu++"))
+        elif option.endswith("=sm_90a"):
+            flags.append("-D__CUDA_ARCH_FEAT_SM90_ALL")
     return tuple(flags)
 
 

@@ -27,6 +27,13 @@ KINDS = {
     9: "read-only",
     10: "undelivered",
     11: "assert",
+    12: "mbarrier",
+    13: "deadlock",
+    14: "overwritten",
+    15: "proxy",
+    16: "accumulator",
+    17: "cluster",
+    18: "tensor map",
 }
 
 
@@ -73,9 +80,18 @@ _REPAIRS = {
     "steps": "Check the loop's condition, or allow more steps with max_steps.",
     "trap": "",
     "assert": "",
-    "undelivered": "Let the thread that began the copy wait for it (cp.async.wait_group) and, if others "
-    "use the data, put a barrier after that.",
+    "undelivered": "Wait for the copy: cp.async.wait_group by the thread that began it and a barrier for the "
+    "others, or the phase of its mbarrier by every thread that uses the data.",
     "read-only": "Pass an array that may be written.",
+    "mbarrier": "Initialise it once, by one thread, with the number of arrivals of a phase, then a barrier.",
+    "deadlock": "Count the arrivals and the bytes of each phase: all that are expected have to come.",
+    "overwritten": "Wait before: cp.async.bulk.wait_group.read or wgmma.wait_group, and a barrier if another "
+    "warp writes.",
+    "proxy": "Put fence.proxy.async after the writes (fence.mbarrier_init after an initialisation), then the "
+    "barrier.",
+    "accumulator": "Use wgmma.fence before the first product, and wgmma.wait_group before its results.",
+    "cluster": "Put a barrier.cluster.arrive and .wait before the first access and after the last.",
+    "tensor map": "Take it as const __grid_constant__ TensorMap and pass a tensor_map(...).",
 }
 
 
@@ -94,8 +110,8 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
     Args:
         launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
         kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``,
-            ``steps``, ``trap``, ``read-only``, ``undelivered`` or
-            ``assert``.
+            ``steps``, ``trap``, ``read-only``, ``undelivered``, ``assert``, ``mbarrier``, ``deadlock``,
+            ``overwritten``, ``proxy``, ``accumulator``, ``cluster`` or ``tensor map``.
         line_with: part of the source line at which it must happen.
 
     Returns:

@@ -64,6 +64,16 @@ COUNTERS = [
     "divergent",
     "local_requests",
     "local_useful",
+    "bl_requests",
+    "bl_sectors",
+    "bl_useful",
+    "bl_delivered",
+    "bs_requests",
+    "bs_sectors",
+    "bs_useful",
+    "bs_delivered",
+    "wgmma",
+    "mbarriers",
 ]
 
 HAZARD = np.dtype(
@@ -83,7 +93,7 @@ HAZARD = np.dtype(
             "other_warp",
             "count",
             "other_block",
-            "pad",
+            "agent",
         ]
     ]
     + [("address", np.uint64), ("index", np.int64)]
@@ -171,6 +181,9 @@ class Launch(ctypes.Structure):
         ("n_text", ctypes.c_int64),
         ("cap_text", ctypes.c_int64),
         ("state", ctypes.c_void_p),
+        ("cluster", ctypes.c_int32 * 3),
+        ("agents", ctypes.c_int32),
+        ("last", ctypes.c_int64),
     )
 
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewise.gpu.kernel_source import KernelError
+from tilewise.gpu.tensor_map import MAP_BYTES, TensorMap
+
 from . import machine
 from .names import numbers
 from .operands import GLOBAL_BASE, GLOBAL_SHIFT
@@ -22,6 +25,9 @@ from .trace import GLOBAL, SHARED, Accesses, Watched
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
+_WITHIN_BLOCK = np.uint64((1 << 24) - 1)
+"""Bits of an address of shared memory that say where in its block; those above say which of the cluster."""
 
 _MOST_WATCHED = 1 << 23
 """Words of an array beyond which it is not watched for races, for the sake of memory."""
@@ -49,7 +55,10 @@ class Memory:
         entries: list[tuple[int, int | None, int]] = []
         by_pointer: dict[tuple[int, int], NDArray[np.uint8]] = {}
         for number, (at, value) in enumerate(zip(program.offsets, arguments, strict=True)):
-            if _is_pointer(value):
+            if isinstance(value, TensorMap):
+                raw = self._map(number, value, declared[number], by_pointer, entries)
+                self.parameters[at : at + len(raw)] = raw
+            elif _is_pointer(value):
                 key = (value.ctypes.data, value.nbytes)
                 if key not in by_pointer:
                     by_pointer[key] = np.frombuffer(value.tobytes(), np.uint8).copy()
@@ -77,6 +86,30 @@ class Memory:
         given = parameter_names or [f"argument {number}" for number in range(len(declared))]
         self.global_names = tuple(given) + tuple(one.name for one in program.module_variables)
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
+
+    def _map(
+        self,
+        number: int,
+        value: TensorMap,
+        declared: Variable,
+        by_pointer: dict[tuple[int, int], NDArray[np.uint8]],
+        entries: list[tuple[int, int | None, int]],
+    ) -> NDArray[np.uint8]:
+        """Take in the array of a tensor map, as a pointer's; the bytes that the kernel gets for it."""
+        if declared.size_bytes != MAP_BYTES or declared.align < 64:
+            raise KernelError(
+                f"parameter {number} takes {declared.size_bytes} bytes, aligned to {declared.align}, and is "
+                f"given {value}. Declare struct __align__(128) TensorMap with unsigned long long opaque[16]."
+            )
+        array = value.source
+        key = (array.ctypes.data, array.nbytes)
+        if key not in by_pointer:
+            by_pointer[key] = np.frombuffer(array.tobytes(), np.uint8).copy()
+        self.arrays[number] = array
+        self.copies[number] = by_pointer[key]
+        entries.append((array.nbytes, self.copies[number].ctypes.data, int(array.flags.writeable)))
+        self.shown.append(array.dtype)
+        return np.frombuffer(value.described(GLOBAL_BASE + (number << GLOBAL_SHIFT)), np.uint8)
 
     def _watch(self, arguments: int, read_only: Sequence[bool]) -> None:
         """Give the machine room to watch the arrays that the kernel may write for races."""
@@ -138,10 +171,11 @@ class Memory:
     def _place_shared(self, rows: Any, shared: Any, buffer: Any, index: Any, value: Any) -> None:
         first = len(self.global_names)
         variables = self.program.shared_variables
+        address = rows["address"] & _WITHIN_BLOCK
         for number, (_, start, size) in enumerate(variables):
-            here = shared & (rows["address"] >= start) & ((rows["address"] < start + size) | (size == 0))
+            here = shared & (address >= start) & ((address < start + size) | (size == 0))
             buffer[here] = first + number
-            index[here] = (rows["address"][here].astype(np.int64) - start) // rows["size"][here]
+            index[here] = (address[here].astype(np.int64) - start) // rows["size"][here]
         for size, kind in ((1, "u1"), (2, "f2"), (4, "f4"), (8, "f8")):
             here = shared & (rows["size"] == size)
             if here.any():

@@ -21,6 +21,7 @@ _ENUMS = {
     "C": "compare",
     "S": "special",
     "X": "shuffle",
+    "B": "mbarrier",
 }
 _FIXED = {
     "T": ("pred", "u8", "s8", "u16", "s16", "f16", "bf16", "u32", "s32", "f32", "u64", "s64", "f64"),
@@ -37,7 +38,7 @@ def machine_text() -> str:
 
 @cache
 def numbers(prefix: str) -> dict[str, int]:
-    """Name to number for one of the prefixes ``OP T R M A C S X``."""
+    """Name to number for one of the prefixes ``OP T R M A C S X B``."""
     if prefix in _FIXED:
         names = list(_FIXED[prefix])
     else:

@@ -14,7 +14,7 @@ import numpy as np
 from .names import NO_SLOT, numbers
 from .ptx import Function, Instruction, Ptx, Variable, type_bytes
 
-NEGATED, FTZ, SATURATE, UNIFORM, SIGNED, OTHER_NEGATED, SYNC = 1, 2, 4, 8, 16, 32, 64
+NEGATED, FTZ, SATURATE, UNIFORM, SIGNED, OTHER_NEGATED, SYNC, RELAXED = 1, 2, 4, 8, 16, 32, 64, 128
 SPACES = {"global": 0, "shared": 1, "local": 2, "": 3, "const": 4, "param": 4}
 GLOBAL_BASE, GLOBAL_SHIFT = 0x100000000000, 36
 
@@ -48,6 +48,7 @@ class Operands:
         self.local_bytes = 0
         self.grain, self.global_grain = 4, 4
         self.fences = False
+        self.agents = False
         self.fixups: list[tuple[int, str]] = []
         self.starts: dict[str, int] = {}
         self.tables: list[np.ndarray] = []

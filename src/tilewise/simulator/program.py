@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .arithmetic import Arithmetic
+from .asynchronous import Asynchronous
 from .control import Control
 from .matrices import Matrices
 from .operands import GLOBAL_BASE, GLOBAL_SHIFT, UnknownInstructionError
 from .ptx import Function, Instruction, Ptx, Variable, type_bytes
+from .warpgroups import Warpgroups
 
 SHARED_GAP = 2048
 """Bytes between shared variables, so that an index beyond one does not land in the next.
@@ -84,6 +86,8 @@ class Program:
     """Smallest access to global memory, in bytes: 1, 2 or 4."""
     fences: bool
     """Whether it has fences, or loads and stores that stand for one."""
+    agents: bool
+    """Whether something beside warps touches shared memory, or blocks that of others."""
     lines: tuple[int, ...]
     """Source line of each row of counters."""
     tables: list[np.ndarray] = field(default_factory=list)
@@ -105,7 +109,7 @@ def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: in
     return _Decoder(module, entry, ftz, first_module_buffer).program()
 
 
-class _Decoder(Arithmetic, Matrices, Control):
+class _Decoder(Asynchronous, Warpgroups, Arithmetic, Matrices, Control):
     def __init__(self, module: Ptx, entry: str, ftz: bool, first_module_buffer: int) -> None:
         super().__init__(module, entry, ftz)
         self._lay_out(first_module_buffer)
@@ -114,6 +118,7 @@ class _Decoder(Arithmetic, Matrices, Control):
         shared: list[tuple[str, int, int]] = []
         real = 0
         dynamic: list[str] = []
+        dynamic_align = 16
         variables = [*self.module.variables]
         for function in self._reached():
             variables += function.variables
@@ -121,6 +126,7 @@ class _Decoder(Arithmetic, Matrices, Control):
             if variable.space == "shared":
                 if variable.count == 0:
                     dynamic.append(variable.name)
+                    dynamic_align = max(dynamic_align, variable.align)
                     continue
                 real = -(-real // variable.align) * variable.align
                 offset = real + SHARED_GAP * len(shared)
@@ -132,7 +138,7 @@ class _Decoder(Arithmetic, Matrices, Control):
                 self.symbols[variable.name] = GLOBAL_BASE + (number << GLOBAL_SHIFT)
                 self.module_variables.append(variable)
         self.static_shared = real
-        self.dynamic_start = -(-real // 16) * 16 + SHARED_GAP * len(shared)
+        self.dynamic_start = -(-real // dynamic_align) * dynamic_align + SHARED_GAP * len(shared)
         for name in dynamic:
             start = self.dynamic_start
             self.symbols[name] = start
@@ -203,6 +209,7 @@ class _Decoder(Arithmetic, Matrices, Control):
             self.grain,
             self.global_grain,
             self.fences,
+            self.agents,
             tuple(self.line_rows),
             self.tables,
         )

@@ -152,6 +152,7 @@ def launch(
     warps = _marked(trace.warps, 32) if trace else None
     releases = np.zeros(grid[0] * grid[1] * grid[2], np.uint16) if program.fences else None
     owners = shared_owners(program, shared_bytes)
+    cluster = compiled.cluster
     description = machine.Launch(
         code=program.code.ctypes.data,
         n_code=len(program.code),
@@ -180,6 +181,8 @@ def launch(
         trace_warps=None if warps is None else warps.ctypes.data,
         max_trace_steps=trace.max_steps if trace else 0,
         sm_count=SM_COUNT,
+        cluster=(ctypes.c_int32 * 3)(*cluster),
+        agents=int(program.agents or cluster != (1, 1, 1)),
     )
     status, accesses, printed = machine.run(description)
     print(printed, end="", flush=bool(printed))

@@ -3,6 +3,14 @@
 // Whether a lane waits at barrier `id`.
 static int waits(const Warp *W, int l, int id) { return (W->present >> l & 1) && W->state[l] == LANE_PARKED && W->bar_id[l] == id; }
 
+// Whether any thread of a block waits at a barrier.
+static int parked(const Block *B) {
+    int any = 0;
+    for (int w = 0; w < B->n_warps; w++)
+        for (int l = 0; l < 32; l++) any |= (B->warps[w].present >> l & 1) && B->warps[w].state[l] == LANE_PARKED;
+    return any;
+}
+
 // __syncthreads_count, _and, _or: every thread gets what the predicates of all make.
 static void reduce_barrier(Block *B, int id) {
     Launch *L = B->L; u32 count = 0, and = 1, or = 0;
@@ -38,19 +46,18 @@ static int release(Block *B) {
             if (B->stop) return 0;
         }
         reduce_barrier(B, id);
-        u32 known[32]; int in[32] = {0};
-        memcpy(known, B->came_vc[id], sizeof known);
+        u32 *known = B->came_vc + (s64)id * B->clocks; int in[32] = {0};
         for (int w = 0; w < B->n_warps; w++) {
             Warp *W = &B->warps[w];
             for (int l = 0; l < 32; l++) in[w] |= waits(W, l, id);
-            if (in[w]) for (int k = 0; k < B->n_warps; k++) if (W->vc[k] > known[k]) known[k] = W->vc[k];
+            if (in[w]) join(known, W->clock, B->clocks);
         }
         for (int w = 0; w < B->n_warps; w++) if (in[w]) {
             Warp *W = &B->warps[w];
             for (int l = 0; l < 32; l++) if (waits(W, l, id)) W->state[l] = LANE_RUNNING;
-            memcpy(W->vc, known, sizeof known); W->vc[w]++; W->done = 0;
+            memcpy(W->clock, known, (size_t)B->clocks * 4); W->vc[w]++; W->done = 0;
         }
-        B->came[id] = 0; memset(B->came_vc[id], 0, sizeof known);
+        B->came[id] = 0; memset(known, 0, (size_t)B->clocks * 4);
         released++; B->interval++;
     }
     return released;

@@ -12,6 +12,13 @@ static u32 special(Block *B, int w, int l, int which) {
     case S_lanemask_eq: return 1u << l; case S_lanemask_lt: return (1u << l) - 1; case S_lanemask_le: return l == 31 ? FULL : (2u << l) - 1;
     case S_lanemask_gt: return l == 31 ? 0 : ~((2u << l) - 1); case S_lanemask_ge: return ~((1u << l) - 1);
     case S_clock: return 0;
+    case S_cluster_ctaid_x: return (u32)(B->rank % L->cluster[0]); case S_cluster_ctaid_y: return (u32)(B->rank / L->cluster[0] % L->cluster[1]);
+    case S_cluster_ctaid_z: return (u32)(B->rank / (L->cluster[0] * L->cluster[1]));
+    case S_cluster_nctaid_x: return (u32)L->cluster[0]; case S_cluster_nctaid_y: return (u32)L->cluster[1]; case S_cluster_nctaid_z: return (u32)L->cluster[2];
+    case S_cluster_ctarank: return (u32)B->rank; case S_cluster_nctarank: return (u32)(L->cluster[0] * L->cluster[1] * L->cluster[2]);
+    case S_clusterid_x: return (u32)(B->block_x / L->cluster[0]); case S_clusterid_y: return (u32)(B->block_y / L->cluster[1]); case S_clusterid_z: return (u32)(B->block_z / L->cluster[2]);
+    case S_nclusterid_x: return (u32)(L->grid[0] / L->cluster[0]); case S_nclusterid_y: return (u32)(L->grid[1] / L->cluster[1]); case S_nclusterid_z: return (u32)(L->grid[2] / L->cluster[2]);
+    case S_is_explicit_cluster: return L->cluster[0] * L->cluster[1] * L->cluster[2] > 1;
     }
     return 0;
 }
@@ -65,10 +72,13 @@ static int release_waiting(Block *B, int w) {
         if (W->pc[l] < lowest) lowest = W->pc[l];
     }
     if (!waiting) return 0;
+    int asleep = 0;
+    for (int l = 0; l < 32; l++) asleep |= W->state[l] == LANE_BLOCKED;
     if (at_sync && !(named & W->present & ~at_sync & (live_lanes(L, W) | named_late(W, at_sync)))) {
         for (; at_sync; at_sync &= at_sync - 1) { int l = __builtin_ctz(at_sync); W->expected[l] = 0; W->state[l] = LANE_RUNNING; W->pc[l]++; }
         return 1;
     }
+    if (asleep) return 0;  // they may still come
     for (int l = 0; l < 32; l++) if ((waiting >> l & 1) && W->pc[l] == lowest) W->state[l] = LANE_RUNNING;
     W->forced = 1;
     return 1;
@@ -100,6 +110,28 @@ static void match(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
     EACH({ const int all = same[l] == mask;
            if (in->d[0] != NO_SLOT) REG(in->d[0])[l] = in->sub && !all ? 0 : same[l];
            if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = (u32)all; })
+}
+
+// A cluster's barrier: lanes arrive and, with OP_cluster_wait, wait; the lanes that have to sleep.
+static u32 meet_cluster(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
+    Cluster *C = B->cluster; u32 asleep = 0; const int arriving = in->op == OP_cluster_arrive;
+    EACH({
+        if (arriving ? W->met[l] : !W->met[l]) {  // twice without a wait, or a wait without an arrival
+            Hazard *h = hazard(B, in, w, l, H_CLUSTER);
+            if (h) { h->index = arriving ? 4 : 5; h->other_block = (s32)B->block; }
+            if (B->stop) return 0;
+            continue;
+        }
+        if (arriving) {
+            W->met[l] = 1; W->meeting[l] = C->meeting;
+            if (!(in->flags & RELAXED)) join(C->meeting_clock, W->clock, B->clocks);
+        } else if (W->meeting[l] == C->meeting) {
+            W->state[l] = LANE_BLOCKED; W->blocked_on[l] = ON_CLUSTER; W->awaited[l] = C->meeting;
+            asleep |= 1u << l;
+        } else { W->met[l] = 0; join(W->clock, C->met, B->clocks); }
+    })
+    if (arriving) { B->L->counts[in->line].barriers += mask != 0; W->vc[w]++; }
+    return asleep;
 }
 
 #define GATHER if (mask && !gathered(B, W, w, in, pc, mask)) { for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1; jumped = 1; break; }

@@ -18,10 +18,11 @@ typedef float f32; typedef double f64;
 #define LOCAL_BASE  0x020000000000ull
 #define WINDOW      0x010000000000ull
 
-enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32, SYNC = 64 };
+enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32, SYNC = 64, RELAXED = 128 };
 enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
 enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
-enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY, H_PENDING, H_ASSERT };
+enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY, H_PENDING, H_ASSERT,
+       H_MBARRIER, H_DEADLOCK, H_OVERWRITE, H_PROXY, H_ACCUMULATOR, H_CLUSTER, H_TENSOR };
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };  // the last three of them also say why a Block stops
 
 typedef struct {
@@ -47,10 +48,13 @@ typedef struct {
     u64 sa_requests, sa_wavefronts, sa_useful, sa_lanes;
     u64 issued, active_lanes, barriers, divergent;
     u64 local_requests, local_useful;
+    u64 bl_requests, bl_sectors, bl_useful, bl_delivered;  // bulk and tensor copies into shared memory, and out of it
+    u64 bs_requests, bs_sectors, bs_useful, bs_delivered;
+    u64 wgmma, mbarriers;
 } Count;
 
 typedef struct {
-    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, pad;
+    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, agent;
     u64 address; s64 index;
 } Hazard;
 
@@ -79,18 +83,35 @@ typedef struct {
     u16 *releases;                // of each block: fences followed by an atomic; null where the kernel has no fence
     s64 global_grain;             // smallest access to global memory, in bytes: 1, 2 or 4
     char *text; s64 n_text, cap_text;  // what printf printed
-    void *state;                  // between calls: the Block that is running
+    void *state;                  // between calls: the Cluster that is running
+    s32 cluster[3];               // blocks of a cluster in x, y, z
+    s32 agents;                   // whether something beside warps reads and writes shared memory, or blocks share theirs
+    s64 last;                     // the true limit: `limit` is 0 while a warp's registers are watched, see wgmma.h
 } Launch;
 
 typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line; u32 read_warps; u32 read_atomic; } Shadow;
 
-enum { WRITTEN = 1, PENDING = 2 };  // of Shadow.initialised; pending: an asynchronous copy to it has not been waited for
+// Of Shadow.initialised; pending: an asynchronous copy to it has not been waited for; object: part of an mbarrier.
+enum { WRITTEN = 1, PENDING = 2, OBJECT = 4 };
+
+// Where agents other than warps touch shared memory, each word keeps all reads that nothing orders: see agents.h.
+typedef struct { s32 line; s16 agent; u8 atomic; u32 clock; } Reader;
+typedef struct { Reader *list; u16 count, room; } Readers;
 
 // A copy by cp.async under way; those of a warp's lanes in the order in which they began.
 typedef struct { s32 thread, group, line, size; u64 target; u8 data[16]; } Copy;
 typedef struct { Copy *list; s32 count, room; } Copies;
 
-enum { LANE_RUNNING, LANE_PARKED, LANE_WAITING, LANE_EXITED };  // parked at a barrier, waiting for lanes of its warp
+// Parked at a barrier, waiting for lanes of its warp, gone, blocked at an mbarrier, a cluster's barrier or a wgmma.
+enum { LANE_RUNNING, LANE_PARKED, LANE_WAITING, LANE_EXITED, LANE_BLOCKED };
+enum { ON_OBJECT, ON_CLUSTER, ON_GROUP };  // what a blocked lane waits for
+
+// An mbarrier in shared memory; what it knows is in done (phases that are over) and gathers in coming.
+typedef struct {
+    u64 address; s64 transactions; s32 expected, pending, line, agent; u32 phase, started; u8 live;
+    u32 *done, *coming;
+} Object;
+#define MAX_OBJECTS 64
 
 typedef struct {
     u32 *file;
@@ -100,16 +121,28 @@ typedef struct {
     s32 *stack;          // 32 lanes * MAX_DEPTH
     u32 present;         // lanes that exist
     s32 bar_id[32], bar_count[32], bar_pc[32], bar_line[32];
-    u32 vc[32];          // vector clock: what this warp knows of every other
+    u32 *vc;             // vector clock: what this warp knows of every other of its block
+    u32 *clock;          // the whole of it, of B->clocks words: agents of the cluster, then what their proxy fences cover
     u32 expected[32];    // lanes that a waiting lane waits for
     s32 committed[32];   // groups of asynchronous copies that each lane has closed
     u64 issued;
     s32 done, forced;    // forced: the next instruction that waits for lanes goes on without them
+    u8 blocked_on[32]; s32 object[32]; u32 awaited[32];
+    u8 met[32]; u32 meeting[32];     // of a cluster's barrier: whether a lane has arrived, and at which phase
+    s32 bulk_committed[32]; u32 bulk_begun;  // bulk copies out of shared memory
+    u8 poll[32];         // of a lane at test_wait: it waits for others to go on, or may go on itself, with "not yet"
+    s32 registers;       // as setmaxnreg left them, 0 before
+    struct Wgmma *wgmma; // null until the first
 } Warp;
 #define MAX_DEPTH 64
 
-typedef struct {
+typedef struct Block {
     Launch *L;
+    struct Cluster *cluster; s32 rank, agents, first, clocks;  // agents of a block; its first; words of a clock
+    u32 *clock_store, *scratch, *remote; s32 *remote_line;  // remote: when each agent of other blocks touched this one's shared memory last
+    Object *objects; s32 n_objects; Readers *readers;
+    struct Bulk *bulk; s32 n_bulk, bulk_room;     // bulk copies out of shared memory that nobody has waited for
+    s32 quick, finished; // quick: shared memory is followed in words of 4 bytes and by warps alone
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
     u8 *local;
@@ -120,8 +153,20 @@ typedef struct {
     s32 stop, running;   // running: this block has begun
     u32 *files; s32 *stacks;
     s32 came[16];        // threads that arrived at a barrier without waiting (bar.arrive)
-    u32 came_vc[16][32]; // and what their warps knew
+    u32 *came_vc;        // and what their warps knew, 16 clocks
 } Block;
+
+// Blocks that run together; one where the kernel has no clusters.
+typedef struct Cluster {
+    Launch *L; Block *blocks; s32 size, running; s64 number;
+    struct Flight *flights; s32 n_flights, flight_room;   // copies into shared memory that have not landed
+    u32 meeting, *met, *meeting_clock;                     // its barrier: phase, what is known, what gathers
+    u64 events, polled; s64 polls;                         // arrivals and landings so far; tests in a row without one
+} Cluster;
+
+static inline void join(u32 *into, const u32 *from, s32 words) {
+    for (s32 k = 0; k < words; k++) if (from[k] > into[k]) into[k] = from[k];
+}
 
 static inline f32 as_f32(u32 v) { f32 r; memcpy(&r, &v, 4); return r; }
 static inline u32 of_f32(f32 v) { u32 r; memcpy(&r, &v, 4); return r; }

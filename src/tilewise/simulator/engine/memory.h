@@ -5,6 +5,7 @@
 static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind) {
     Warp *W = &B->warps[w];
     int shift = __builtin_ctz((u32)B->L->shared_grain);
+    if (B->L->agents) { order_lane(B, in, w, lane, offset, size, kind); return; }
     for (u64 at = offset >> shift; at <= (offset + (u64)size - 1) >> shift; at++) {
         Shadow *s = &B->shadow[at];
         u32 now = W->vc[w];
@@ -52,7 +53,7 @@ static void mark_pending(Block *B, u64 offset, int size, int pending) {
 
 // The same for a word of 4 bytes where nothing is wrong, which is nearly always; leaves the rest to order_shared.
 static inline void order_word(Block *B, const Ins *in, Warp *W, int w, int lane, u64 offset, int kind) {
-    if (B->L->shared_grain == 4) {
+    if (B->quick) {
         Shadow *s = &B->shadow[offset >> 2]; const u32 now = W->vc[w], me = 1u << w;
         const int ordered = !s->written || s->write_warp == w || s->written <= W->vc[s->write_warp];
         if (kind == KIND_LOAD && s->initialised == WRITTEN && ordered) {
@@ -87,6 +88,7 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
         *index = (s64)address;
         if (address < (u64)L->shared_bytes && address + (u64)size <= (u64)L->shared_bytes && L->owners[address] &&
             L->owners[address] == L->owners[address + (u64)size - 1]) return B->shared + address;
+        if (L->agents && address >> RANK_SHIFT && address >> RANK_SHIFT <= 255) return reach(B, in, w, lane, address, size, kind != KIND_LOAD);
     } else if (space == SPACE_LOCAL) {
         if (address + (u64)size <= (u64)L->local_bytes) return B->local + ((s64)(w * 32 + lane)) * L->local_bytes + address;
     } else {

@@ -9,9 +9,28 @@ static void out_of_steps(Block *B, int w, const Ins *in, u32 group, u32 mask, s3
     B->stop = PAUSED;
 }
 
+// Behind the limit of steps: the slice is over, or this warp has results of wgmma to be watched. Whether to stop.
+static int beyond(Block *B, int w, const Ins *in, u32 group, u32 mask, s32 pc) {
+    if (B->warps[w].wgmma) {
+        if (B->L->steps <= B->L->last) watch_registers(B, w, in, mask);
+        if (B->stop || B->L->steps <= B->L->last) return B->stop;
+    }
+    out_of_steps(B, w, in, group, mask, pc);
+    return 1;
+}
+
+// Lanes that sleep at an instruction, to run it again when they wake: it has not been issued yet. The others go on.
+static void sleep_at(Block *B, int w, const Ins *in, u32 group, u32 asleep, u32 mask, s32 pc) {
+    Warp *W = &B->warps[w]; Count *c = &B->L->counts[in->line];
+    c->active_lanes -= (u64)__builtin_popcount(asleep);
+    if (asleep == mask) { c->issued--; W->issued--; }
+    for (u32 r = group; r; r &= r - 1) { const int l = __builtin_ctz(r); W->pc[l] = pc + !(asleep >> l & 1); }
+}
+
 // Runs a warp until each of its lanes has exited or waits at a barrier.
 static void run_warp(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; const Ins *code = L->code;
+    L->limit = W->wgmma ? 0 : L->last;
     while (!B->stop) {
         s32 pc = INT32_MAX, next = INT32_MAX; u32 mask = 0;
         for (int l = 0; l < 32; l++) if (W->state[l] == LANE_RUNNING && (W->present >> l & 1)) {
@@ -32,7 +51,7 @@ static void run_warp(Block *B, int w) {
             Count *c = &L->counts[in->line];
             c->issued++; c->active_lanes += (u64)__builtin_popcount(mask);
             W->issued++;
-            if (++L->steps > L->limit) { out_of_steps(B, w, in, group, mask, pc); return; }
+            if (++L->steps > L->limit && beyond(B, w, in, group, mask, pc)) return;
             int jumped = 0;
             switch ((enum op)in->op) {
             case OP_nop: break;
@@ -190,7 +209,7 @@ static void run_warp(Block *B, int w) {
                 jumped = 1; break; }
             case OP_bar_arrive: {
                 if (mask) { int id = (int)REG(in->a)[__builtin_ctz(mask)] & 15; B->came[id] += __builtin_popcount(mask); L->counts[in->line].barriers++;
-                    for (int k = 0; k < B->n_warps; k++) if (W->vc[k] > B->came_vc[id][k]) B->came_vc[id][k] = W->vc[k];
+                    join(B->came_vc + (s64)id * B->clocks, W->clock, B->clocks);
                     W->vc[w]++; }
                 break; }
             case OP_bra: {
@@ -224,6 +243,38 @@ static void run_warp(Block *B, int w) {
             case OP_print: { A64; const u64 *b = REG64(in->b); D32; EACH({ d[l] = print(B, in, w, l, a[l], b[l]); if (B->stop) return; }) break; }
             case OP_assert: if (mask) { const int l = __builtin_ctz(mask); Hazard *h = hazard(B, in, w, l, H_ASSERT); if (h) h->address = REG64(in->a)[l]; B->stop = 1; return; } break;
             case OP_fence: if (mask) B->fenced = 1; break;
+            case OP_fence_proxy: if (mask) fence_proxy(B, w); break;
+            case OP_mbarrier: use_objects(B, W, w, in, mask); break;
+            case OP_mbarrier_wait: {
+                const u32 asleep = wait_objects(B, W, w, in, mask);
+                if (asleep && !B->stop) { sleep_at(B, w, in, group, asleep, mask, pc); jumped = 1; }
+                break; }
+            case OP_cluster_arrive: case OP_cluster_wait: {
+                const u32 asleep = meet_cluster(B, W, w, in, mask);
+                if (asleep && !B->stop) { sleep_at(B, w, in, group, asleep, mask, pc); jumped = 1; }
+                break; }
+            case OP_bulk: copy_bulk(B, W, w, in, mask); break;
+            case OP_tensor: copy_tensor(B, W, w, in, mask); break;
+            case OP_bulk_commit: EACH(W->bulk_committed[l]++) break;
+            case OP_bulk_wait: finish_bulk(B, W, w, in, mask); break;
+            case OP_mapa_32: { A32; const u32 *b = REG(in->b); D32; LANES(d[l] = (u32)((a[l] & WITHIN) | (u64)(b[l] + 1) << RANK_SHIFT)); break; }
+            case OP_mapa_64: { A64; const u32 *b = REG(in->b); D64; LANES(d[l] = (a[l] & ~(0xffull << RANK_SHIFT)) | (u64)(b[l] + 1) << RANK_SHIFT); break; }
+            case OP_getctarank: { A64; D32; LANES(const u32 rank = (u32)(a[l] >> RANK_SHIFT & 0xff); d[l] = rank ? rank - 1 : (u32)B->rank); break; }
+            case OP_elect: { GATHER if (!mask) break; const u32 named = REG(in->e)[__builtin_ctz(mask)]; const int leader = __builtin_ctz(named ? named : mask);
+                EACH({ if (in->d[0] != NO_SLOT) REG(in->d[0])[l] = (u32)leader; if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = l == leader; })
+                break; }
+            case OP_wgmma: case OP_wgmma_fence: case OP_wgmma_commit: case OP_wgmma_wait: case OP_setmaxnreg: {
+                GATHER if (!mask) break;
+                if (mask != FULL) { hazard(B, in, w, __builtin_ctz(mask), H_SHUFFLE); if (B->stop) return; }
+                Wgmma *g = in->op == OP_setmaxnreg ? 0 : wgmma_of(B, W);
+                if (B->stop) return;
+                if (in->op == OP_setmaxnreg) set_registers(B, in, w);
+                else if (in->op == OP_wgmma_fence) fence_group(B, W);
+                else if (in->op == OP_wgmma_commit) g->committed++;
+                else if (in->op == OP_wgmma_wait) wait_group(B, W, w, in->imm);
+                else if (warpgroup_here(B, w, in, pc)) multiply_groups(B, w, in, pc);
+                else if (!B->stop) { EACH({ W->state[l] = LANE_BLOCKED; W->blocked_on[l] = ON_GROUP; W->pc[l] = pc; }) jumped = 1; }
+                break; }
             case OP_trap: if (mask) { hazard(B, in, w, __builtin_ctz(mask), H_TRAP); B->stop = 1; return; } break;
             }
             if (B->stop) return;

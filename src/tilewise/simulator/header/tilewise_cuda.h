@@ -12,6 +12,8 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __restrict__ __restrict
+#define __grid_constant__ __attribute__((grid_constant))
+#define __cluster_dims__(...)  // the simulator reads it from the source
 #define __align__(n) __attribute__((aligned(n)))
 #define INFINITY __builtin_huge_valf()
 #define NAN __builtin_nanf("")

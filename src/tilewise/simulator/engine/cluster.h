@@ -1,0 +1,239 @@
+// Blocks that run together, and threads that sleep: who may go on, what a cluster's barrier tells, and what
+// is wrong when nobody can. A block whose threads have all exited is looked at once more: nothing may be
+// under way in its shared memory.
+
+static int begin_agents(Block *B) {
+    B->objects = calloc(MAX_OBJECTS, sizeof(Object));
+    B->readers = calloc((size_t)B->n_shadow, sizeof(Readers));
+    B->remote = calloc((size_t)(B->cluster->size * B->agents), 4);
+    B->remote_line = calloc((size_t)(B->cluster->size * B->agents), 4);
+    B->scratch = calloc((size_t)B->clocks, 4);
+    return B->objects && B->readers && B->remote && B->remote_line && B->scratch;
+}
+
+static void clear_agents(Block *B) {
+    for (int i = 0; i < MAX_OBJECTS; i++) {
+        B->objects[i].live = 0;
+        B->objects[i].phase = 0;
+        if (B->objects[i].done) memset(B->objects[i].done, 0, (size_t)B->clocks * 4);
+    }
+    for (s64 at = 0; at < B->n_shadow; at++) B->readers[at].count = 0;
+    memset(B->remote, 0, (size_t)(B->cluster->size * B->agents) * 4);
+    for (int w = 0; w < B->n_warps; w++) end_wgmma(&B->warps[w]);
+    B->n_objects = 0;
+    B->n_bulk = 0;
+}
+
+static void end_agents(Block *B) {
+    for (int i = 0; B->objects && i < MAX_OBJECTS; i++) {
+        free(B->objects[i].done);
+        free(B->objects[i].coming);
+    }
+    for (s64 at = 0; B->readers && at < B->n_shadow; at++) free(B->readers[at].list);
+    for (int w = 0; B->warps && w < B->n_warps; w++) end_wgmma(&B->warps[w]);
+    free(B->objects);
+    free(B->readers);
+    free(B->remote);
+    free(B->remote_line);
+    free(B->scratch);
+    free(B->bulk);
+}
+
+// Lets those lanes of a warp go on for which what they sleep for has happened.
+static void wake(Block *B, int w) {
+    Warp *W = &B->warps[w];
+    for (int l = 0; l < 32; l++)
+        if (W->state[l] == LANE_BLOCKED && (W->present >> l & 1)) {
+            int ready = 0;
+            if (W->blocked_on[l] == ON_OBJECT) {
+                const Object *o = &B->objects[W->object[l]];
+                ready = !o->live || o->phase != W->awaited[l];
+            } else if (W->blocked_on[l] == ON_CLUSTER) ready = B->cluster->meeting != W->awaited[l];
+            if (ready) W->state[l] = LANE_RUNNING;
+        }
+}
+
+// The cluster's barrier is passed when every thread that has not exited has arrived.
+static int meet(Cluster *C) {
+    int all = 1, any = 0;
+    for (int rank = 0; rank < C->size; rank++)
+        for (int w = 0; w < C->blocks[rank].n_warps; w++) {
+            const Warp *W = &C->blocks[rank].warps[w];
+            for (int l = 0; l < 32; l++)
+                if ((W->present >> l & 1) && W->state[l] != LANE_EXITED) {
+                    const int here = W->met[l] && W->meeting[l] == C->meeting;
+                    any |= here;
+                    all &= here;
+                }
+        }
+    if (!any || !all) return 0;
+    const size_t words = (size_t)C->blocks[0].clocks;
+    join(C->met, C->meeting_clock, (s32)words);
+    memset(C->meeting_clock, 0, words * 4);
+    C->meeting++;
+    C->events++;
+    for (int rank = 0; rank < C->size; rank++) C->blocks[rank].interval++;
+    return 1;
+}
+
+// Lanes that only looked whether an mbarrier's phase is over go on with "not yet", now that nobody else can;
+// 0 if there are none or it has been of no use for long.
+static int let_poll(Cluster *C) {
+    int any = 0;
+    if (C->events != C->polled) {
+        C->polled = C->events;
+        C->polls = 0;
+    }
+    if (C->polls++ > 100000) return 0;
+    for (int rank = 0; rank < C->size; rank++)
+        for (int w = 0; w < C->blocks[rank].n_warps; w++) {
+            Warp *W = &C->blocks[rank].warps[w];
+            for (int l = 0; l < 32; l++)
+                if (W->state[l] == LANE_BLOCKED && W->blocked_on[l] == ON_OBJECT && W->poll[l] == 1) {
+                    W->poll[l] = 2;
+                    W->state[l] = LANE_RUNNING;
+                    any = 1;
+                }
+        }
+    return any;
+}
+
+// A thread of the cluster that its barrier waits for.
+static void name_missing(Cluster *C, Hazard *h) {
+    for (int rank = 0; rank < C->size; rank++)
+        for (int w = 0; w < C->blocks[rank].n_warps; w++) {
+            const Warp *W = &C->blocks[rank].warps[w];
+            for (int l = 0; l < 32; l++)
+                if ((W->present >> l & 1) && W->state[l] != LANE_EXITED &&
+                    !(W->met[l] && W->meeting[l] == C->meeting)) {
+                    h->other_block = (s32)C->blocks[rank].block;
+                    h->index = w * 32 + l;
+                    return;
+                }
+        }
+}
+
+// Nobody can go on: names the first thread that sleeps, those at mbarriers before the others.
+static int deadlock(Cluster *C) {
+    for (int what = ON_OBJECT; what <= ON_GROUP; what++)
+        for (int rank = 0; rank < C->size; rank++)
+            for (int w = 0; w < C->blocks[rank].n_warps; w++) {
+                Block *B = &C->blocks[rank];
+                Warp *W = &B->warps[w];
+                for (int l = 0; l < 32; l++)
+                    if (W->state[l] == LANE_BLOCKED && W->blocked_on[l] == what) {
+                        Hazard *h = hazard(B, &C->L->code[W->pc[l]], w, l, H_DEADLOCK);
+                        if (h) {
+                            h->buffer = what;
+                            h->size = 8;
+                            if (what == ON_OBJECT) {
+                                const Object *o = &B->objects[W->object[l]];
+                                h->address = o->address;
+                                h->other_warp = o->pending;
+                                h->index = o->transactions;
+                                h->other_line = o->line;
+                                h->other_block = (s32)o->phase;
+                            } else if (what == ON_CLUSTER) name_missing(C, h);
+                            else
+                                for (int k = w & ~3; k < (w & ~3) + 4; k++) {
+                                    const Warp *other = &B->warps[k];
+                                    if (other->state[0] != LANE_BLOCKED || other->blocked_on[0] != ON_GROUP ||
+                                        other->pc[0] != W->pc[l])
+                                        h->other_warp = k;
+                                }
+                        }
+                        return STOPPED;
+                    }
+            }
+    for (int rank = 0; rank < C->size; rank++)
+        if (parked(&C->blocks[rank])) {
+            stuck(&C->blocks[rank]);
+            return C->blocks[rank].stop;
+        }
+    return STOPPED;
+}
+
+static void left_over(Block *B, int w, int l, int kind, int line, u64 address, int warp, int block) {
+    Ins where = {0};
+    where.line = line;
+    Hazard *h = hazard(B, &where, w, l, kind);
+    if (h) {
+        h->address = address;
+        h->size = 0;
+        h->other_warp = warp;
+        h->other_block = block;
+        h->index = 3;
+        h->other_line = line;
+    }
+}
+
+// A block whose threads have all exited: is anything still to come to its shared memory, or being read there?
+static void finish_block(Block *B) {
+    Cluster *C = B->cluster;
+    B->finished = 1;
+    for (s32 i = 0; i < C->n_flights && !B->stop; i++) {
+        const Flight *f = &C->flights[i];
+        if (f->to == B)
+            left_over(f->from, f->w, f->lane, H_PENDING, f->where.line, f->target, f->w, (s32)B->block);
+    }
+    if (B->n_bulk && !B->stop)
+        left_over(B, B->bulk->w, B->bulk->lane, H_OVERWRITE, B->bulk->line, 0, B->bulk->w, (s32)B->block);
+    for (int agent = 0; agent < C->size * B->agents && !B->stop; agent++) {
+        u32 known = 0;
+        if (!B->remote[agent]) continue;
+        for (int w = 0; w < B->n_warps; w++)
+            if (B->warps[w].clock[agent] > known) known = B->warps[w].clock[agent];
+        if (known >= B->remote[agent]) continue;
+        Block *other = &C->blocks[agent / B->agents];
+        left_over(other, warp_of(B, agent), 0, H_CLUSTER, B->remote_line[agent], 0, warp_of(B, agent),
+                  (s32)B->block);
+        if (other->stop) B->stop = other->stop;
+    }
+}
+
+static int stopped(const Cluster *C) {
+    for (int rank = 0; rank < C->size; rank++)
+        if (C->blocks[rank].stop) return C->blocks[rank].stop;
+    return 0;
+}
+
+static int all_exited(const Block *B) {
+    for (int w = 0; w < B->n_warps; w++)
+        for (int l = 0; l < 32; l++)
+            if (B->warps[w].state[l] != LANE_EXITED) return 0;
+    return 1;
+}
+
+// Runs the blocks of a cluster until all have exited, or one stops; returns why.
+static int run_cluster(Cluster *C) {
+    for (;;) {
+        int stop, live = 0, moved = 0;
+        const s64 steps = C->L->steps;
+        for (int rank = 0; rank < C->size; rank++) {
+            Block *B = &C->blocks[rank];
+            for (int w = 0; w < B->n_warps && !B->finished; w++) {
+                wake(B, w);
+                run_warp(B, w);
+                if ((stop = stopped(C))) return stop;
+            }
+        }
+        for (int rank = 0; rank < C->size; rank++) {
+            Block *B = &C->blocks[rank];
+            if (B->finished) continue;
+            if (all_exited(B)) {
+                finish_block(B);
+                moved = 1;
+            } else {
+                live = 1;
+                if (parked(B)) moved += release(B);
+            }
+            if ((stop = stopped(C))) return stop;
+        }
+        if (!live) return 0;
+        moved += meet(C);
+        if (moved || C->L->steps != steps) continue;
+        if (C->n_flights) land_all(C);
+        else if (!let_poll(C)) return deadlock(C);
+        if ((stop = stopped(C))) return stop;
+    }
+}

@@ -1,0 +1,324 @@
+// wgmma: products of matrices by four warps together, with operands in shared memory (described by 64-bit
+// descriptors) or, for A, in registers. The layouts are those of the PTX ISA, "Asynchronous Warpgroup Level
+// Matrix Instructions".
+//
+// The product is computed when the fourth warp of the warpgroup comes to the instruction. Its reads of shared
+// memory count as under way, and its results as not to be touched, until a wgmma.wait_group for its group.
+
+typedef struct Wgmma {
+    int committed, fenced, used,
+        line; // groups closed; whether there was a fence since the last wait, a product; its line
+    s32 *group; // of each register: the group that it is a result of, from 1; 0 for none
+    u8 *touched; // of each register: read or written since the last fence
+} Wgmma;
+
+enum { READ_EARLY, WRITTEN_EARLY, NO_FENCE }; // of H_ACCUMULATOR, in Hazard.buffer
+enum { A_REGISTERS = 1, TURN_A = 2, TURN_B = 4, NEGATE_A = 8, NEGATE_B = 16 }; // in Ins.c
+
+static Wgmma *wgmma_of(Block *B, Warp *W) {
+    if (W->wgmma) return W->wgmma;
+    const size_t units = (size_t)(B->L->units ? B->L->units : 1);
+    Wgmma *g = W->wgmma = calloc(1, sizeof(Wgmma));
+    if (g) {
+        g->group = calloc(units, sizeof(s32));
+        g->touched = calloc(units, 1);
+    }
+    if (!g || !g->group || !g->touched) {
+        B->stop = NO_MEMORY;
+        return 0;
+    }
+    B->L->limit = 0; // from now on each instruction of this warp passes by watch_registers
+    return g;
+}
+
+static void end_wgmma(Warp *W) {
+    if (!W->wgmma) return;
+    free(W->wgmma->group);
+    free(W->wgmma->touched);
+    free(W->wgmma);
+    W->wgmma = 0;
+}
+
+static void early(Block *B, const Ins *in, int w, u32 mask, int what) {
+    Hazard *h = hazard(B, in, w, mask ? __builtin_ctz(mask) : 0, H_ACCUMULATOR);
+    if (h) {
+        h->buffer = what;
+        h->other_line = B->warps[w].wgmma->line;
+    }
+}
+
+// What an instruction does to registers that hold results of a product. A move passes on what is known of its
+// source: compilers make and remove moves as they like.
+static void watch_registers(Block *B, int w, const Ins *in, u32 mask) {
+    Wgmma *g = B->warps[w].wgmma;
+    const s64 units = B->L->units;
+    s32 sources[8];
+    int n = 0, results = 4;
+    switch ((enum op)in->op) {
+    case OP_mov_32: {
+        const s32 a = in->a, d = in->d[0];
+        const int known = a >= 0 && a < units;
+        g->group[d] = known ? g->group[a] : 0;
+        g->touched[d] = known ? g->touched[a] : 0;
+        return;
+    }
+    case OP_wgmma:
+    case OP_mma:
+    case OP_nop:
+    case OP_bra:
+    case OP_watch: return;
+    case OP_st:
+        for (; n < in->sub; n++) sources[n] = in->d[n];
+        results = 0;
+        break;
+    case OP_stmatrix:
+        for (; n < in->sub; n++) sources[n] = in->d[n];
+        results = 0;
+        break;
+    case OP_ld:
+    case OP_ldmatrix:
+    case OP_cp_async:
+    case OP_bulk:
+    case OP_tensor:
+    case OP_mbarrier:
+    case OP_mbarrier_wait:
+    case OP_bulk_wait:
+    case OP_cp_wait:
+    case OP_param_32:
+    case OP_param_64:
+    case OP_special: return;
+    default:
+        sources[n++] = in->a;
+        sources[n++] = in->b;
+        sources[n++] = in->c;
+    }
+    for (int i = 0; i < n; i++)
+        if (sources[i] >= 0 && sources[i] < units) {
+            if (g->group[sources[i]]) {
+                early(B, in, w, mask, READ_EARLY);
+                if (B->stop) return;
+            }
+            g->touched[sources[i]] = 1;
+        }
+    for (int i = 0; i < results; i++)
+        if (in->d[i] >= 0 && in->d[i] < units) {
+            if (g->group[in->d[i]]) {
+                early(B, in, w, mask, WRITTEN_EARLY);
+                if (B->stop) return;
+            }
+            g->touched[in->d[i]] = 1;
+            g->group[in->d[i]] = 0;
+        }
+}
+
+typedef struct {
+    u64 start, lead, stride;
+    int span, turned;
+} Matrix; // span: 16-byte pieces of a row that a swizzle mixes, 1 for none
+
+static Matrix described(u64 d, int turned) {
+    static const int spans[] = {1, 8, 4, 2};
+    return (Matrix){(d & 0x3fff) << 4, (d >> 16 & 0x3fff) << 4, (d >> 32 & 0x3fff) << 4, spans[d >> 62],
+                    turned};
+}
+
+// Where the 16-byte piece lies that holds the element of row r (of A; column of B) at byte `at` along K or,
+// for a matrix that is turned, at element k along K and r a multiple of 8.
+static u64 piece(const Matrix *m, int r, int k) {
+    const u64 span = (u64)m->span;
+    u64 a = m->start;
+    if (!m->turned) {
+        a += (u64)(r / 8) * m->stride + (u64)(r % 8) * 16 * span;
+        a += span == 1 ? (u64)(k / 16) * m->lead : (u64)(k / 16) * 16;
+    } else if (span == 1) a += (u64)(r / 8) * m->stride + (u64)(k / 8) * m->lead + (u64)(k % 8) * 16;
+    else {
+        const int chunk = 8 * m->span;
+        a += (u64)(r / chunk) * m->lead + (u64)(k / 8) * m->stride + (u64)(k % 8) * 16 * span +
+             (u64)(r % chunk) * 2;
+    }
+    return swizzled(a, m->span == 8 ? 0x70 : m->span == 4 ? 0x30 : m->span == 2 ? 0x10 : 0);
+}
+
+// One element of a 16-byte piece, as a double.
+static f64 piece_element(const u8 *p, int i, int type) {
+    const int size = type == T_f32 ? 4 : type == T_s8 || type == T_u8 ? 1 : 2;
+    return element((u32)fetch(p + i * size, size), 0, type);
+}
+
+// Reads a matrix of `rows` rows and 32 bytes of K from shared memory; the steps between rows and along K of
+// `out` are given.
+static void read_matrix(Block *B, int w, const Ins *in, u64 descriptor, int turned, int rows, int type,
+                        f64 *out, int next_row_at, int next_k_at, const Doer *by) {
+    const int size = type == T_f32 ? 4 : type == T_s8 || type == T_u8 ? 1 : 2, k = 32 / size, per = 16 / size;
+    const Matrix m = described(descriptor, turned);
+    for (int r = 0; r < rows; r += turned ? 8 : 1)
+        for (int j = 0; j < (turned ? k : 2); j++) {
+            const u64 at = piece(&m, r, turned ? j : 16 * j);
+            const u8 *p = reach(B, in, w, 0, at, 16, 0);
+            if (p) order_agents(B, B, in, w, 0, at, 16, KIND_LOAD, by);
+            if (B->stop) return;
+            for (int i = 0; i < per; i++) {
+                const f64 v = p ? piece_element(p, i, type) : (f64)NAN;
+                const int row = turned ? r + i : r, column = turned ? j : j * per + i;
+                out[row * next_row_at + column * next_k_at] = v;
+            }
+        }
+}
+
+// Row and column of D, or of A, that a register of a lane holds: register i of a column of eight, of warp
+// `part`.
+static int fragment_row(int part, int l, int half) { return 16 * part + (l >> 2) + 8 * half; }
+
+static void read_fragments(const Launch *L, const Warp *W, const Ins *in, int part, int first, f64 *a) {
+    const int per = in->type == T_f32 ? 1 : in->type == T_f16 || in->type == T_bf16 ? 2 : 4, k = 8 * per;
+    for (int r = 0; r < 4; r++) {
+        const u32 *word = operand(L, W, in, first + r);
+        for (int l = 0; l < 32; l++)
+            for (int i = 0; i < per; i++)
+                a[fragment_row(part, l, r & 1) * k + (l & 3) * per + i + (r >> 1) * 4 * per] =
+                    element(word[l], i, in->type);
+    }
+}
+
+// D = A B + D for one warp's sixteen rows.
+static void accumulate(const Launch *L, const Warp *W, const Ins *in, int part, const f64 *a, const f64 *b,
+                       int k, int keep) {
+    const int n = in->sub;
+    const f64 sign = !(in->c & NEGATE_A) == !(in->c & NEGATE_B) ? 1 : -1;
+    f64 sum[16][256];
+    for (int row = 0; row < 16; row++) {
+        for (int column = 0; column < n; column++) sum[row][column] = 0;
+        for (int i = 0; i < k; i++) {
+            const f64 x = sign * a[(16 * part + row) * k + i], *y = b + 256 * i;
+            for (int column = 0; column < n; column++) sum[row][column] += x * y[column];
+        }
+    }
+    const int words = in->type2 == T_f16 ? 2 : 4; // registers for eight columns
+    for (int j = 0; j < n / 8; j++)
+        for (int l = 0; l < 32; l++)
+            for (int i = 0; i < 4; i++) {
+                const f64 v = sum[(l >> 2) + 8 * (i >> 1)][8 * j + 2 * (l & 3) + (i & 1)];
+                u32 *d = operand(L, W, in, words * j + (words == 2 ? i >> 1 : i)) + l;
+                if (words == 2) {
+                    const f64 c = keep ? half_to_f32((u16)(*d >> 16 * (i & 1))) : 0;
+                    *d = (i & 1 ? *d & 0xffff : *d & 0xffff0000u) | (u32)f64_to_half(v + c) << 16 * (i & 1);
+                } else if (in->type2 == T_s32) {
+                    const f64 r = v + (keep ? (f64)(s32)*d : 0);
+                    *d = (u32)(s64)(in->flags & SATURATE ? (r > INT32_MAX   ? INT32_MAX
+                                                            : r < INT32_MIN ? INT32_MIN
+                                                                            : r)
+                                                         : r);
+                } else {
+                    const f64 r = v + (keep ? (f64)as_f32(*d) : 0);
+                    *d = r != r ? 0x7fffffffu : of_f32((f32)r);
+                }
+            }
+}
+
+// Registers of D, of A, then the descriptors of A or none, of B, and the predicate that says whether D is
+// added to.
+static void multiply_groups(Block *B, int w, const Ins *in, s32 pc) {
+    Launch *L = B->L;
+    const int first = w & ~3, n = in->sub;
+    const int d_words = n / 8 * (in->type2 == T_f16 ? 2 : 4), in_registers = in->c & A_REGISTERS,
+              a_words = in_registers ? 4 : 1;
+    const int k = in->type == T_f32 ? 8 : in->type == T_f16 || in->type == T_bf16 ? 16 : 32;
+    f64 a[64 * 32];
+    f64 *b = malloc(256 * 32 * sizeof(f64));
+    if (!b) {
+        B->stop = NO_MEMORY;
+        return;
+    }
+    memset(B->scratch, 0, (size_t)B->clocks * 4);
+    for (int part = 0; part < 4; part++) join(B->scratch, B->warps[first + part].clock, B->clocks);
+    const Doer by = {group_agent(B, w), 1, 0, (u32)B->warps[w].wgmma->committed + 1, B->scratch};
+    {
+        const Warp *W = &B->warps[w];
+        if (!in_registers)
+            read_matrix(B, w, in, ((u64 *)operand(L, W, in, d_words))[0], in->c & TURN_A, 64, in->type, a, k,
+                        1, &by);
+        if (!B->stop)
+            read_matrix(B, w, in, ((u64 *)operand(L, W, in, d_words + a_words))[0], in->c & TURN_B, n,
+                        in->pad, b, 1, 256, &by);
+    }
+    for (int part = 0; part < 4 && !B->stop; part++) {
+        Warp *W = &B->warps[first + part];
+        Wgmma *g = W->wgmma;
+        const s32 *slots = (const s32 *)(uintptr_t)in->imm;
+        if (in_registers) read_fragments(L, W, in, part, d_words, a);
+        const int keep = (int)(operand(L, W, in, d_words + a_words + 1)[0] & 1);
+        for (int i = 0; i < d_words + (in_registers ? 4 : 0) && !B->stop; i++) {
+            if (slots[i] < 0) continue;
+            const int of_a = i >= d_words, dirty = g->touched[slots[i]] && !g->fenced;
+            if (of_a && g->group[slots[i]]) early(B, in, first + part, FULL, READ_EARLY);
+            else if (dirty || (!g->used && !g->fenced)) early(B, in, first + part, FULL, NO_FENCE);
+            if (!of_a) g->group[slots[i]] = g->committed + 1;
+        }
+        if (!B->stop) accumulate(L, W, in, part, a, b, k, keep);
+        g->line = in->line;
+        g->used = 1;
+        if (part != (w & 3))
+            for (int l = 0; l < 32; l++) {
+                W->pc[l] = pc + 1;
+                W->state[l] = LANE_RUNNING;
+            }
+    }
+    L->counts[in->line].wgmma++;
+    free(b);
+}
+
+// Whether the other warps of the warpgroup wait at this instruction, or will never come.
+static int warpgroup_here(Block *B, int w, const Ins *in, s32 pc) {
+    const int first = w & ~3;
+    int whole = first + 4 <= B->n_warps;
+    for (int k = first; whole && k < first + 4; k++) whole = B->warps[k].present == FULL;
+    if (!whole) {
+        Hazard *h = hazard(B, in, w, 0, H_DEADLOCK);
+        if (h) {
+            h->buffer = ON_GROUP;
+            h->other_warp = first + 3;
+        }
+        B->stop = STOPPED;
+        return 0;
+    }
+    for (int k = first; k < first + 4; k++) {
+        const Warp *W = &B->warps[k];
+        if (k != w && (W->state[0] != LANE_BLOCKED || W->blocked_on[0] != ON_GROUP || W->pc[0] != pc))
+            return 0;
+    }
+    return 1;
+}
+
+static void fence_group(Block *B, Warp *W) {
+    Wgmma *g = wgmma_of(B, W);
+    if (!g) return;
+    g->fenced = 1;
+    memset(g->touched, 0, (size_t)(B->L->units ? B->L->units : 1));
+}
+
+// The products of all groups but the newest `open` are there, and have read what they read.
+static void wait_group(Block *B, Warp *W, int w, s64 open) {
+    Wgmma *g = wgmma_of(B, W);
+    if (!g) return;
+    const s64 over = g->committed - open;
+    for (s64 slot = 0; slot < B->L->units; slot++)
+        if (g->group[slot] && g->group[slot] <= over) g->group[slot] = 0;
+    if (over > 0 && W->clock[group_agent(B, w)] < (u32)over) W->clock[group_agent(B, w)] = (u32)over;
+    g->fenced = 0;
+}
+
+// setmaxnreg: what all warps ask for has to fit into the 65536 registers of the multiprocessor.
+static void set_registers(Block *B, const Ins *in, int w) {
+    int total = 0;
+    B->warps[w].registers = (int)in->imm;
+    for (int k = 0; k < B->n_warps; k++) {
+        if (!B->warps[k].registers) return;
+        total += B->warps[k].registers * 32;
+    }
+    if (total <= 65536) return;
+    Hazard *h = hazard(B, in, w, 0, H_DEADLOCK);
+    if (h) {
+        h->buffer = 3;
+        h->index = total;
+    }
+}
