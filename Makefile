@@ -7,12 +7,13 @@ READY  := $(VENV)/.ready
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
 NEWER  := import sys; sys.exit(sys.version_info < (3, 11, 5))
 TORCH  := 2.13.0
+OTHER_CLANG := 0.15.2
 
 # Material prints a notice about another project's future on every run; it changes nothing here.
 export NO_MKDOCS_2_WARNING := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve site test check format frameworks constraints clean
+.PHONY: help serve site test check format frameworks other-clang constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -43,16 +44,26 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"; \
 	touch $@
 
+# Another release of the ziglang wheel, in a folder of its own: a test compares what two clangs make of the kernels.
+OTHER_READY := $(VENV)/other-clang/.$(OTHER_CLANG)
+
+$(OTHER_READY): $(READY)
+	@echo "Installing ziglang $(OTHER_CLANG) into $(VENV)/other-clang, for the test that compares two compilers."
+	@$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(@D) "ziglang==$(OTHER_CLANG)" && touch $@ || \
+	  echo "ziglang $(OTHER_CLANG) could not be installed; the test that compares two compilers will be skipped."
+
+other-clang: $(OTHER_READY)
+
 serve: $(READY)
 	$(BIN)/mkdocs serve
 
 site: $(READY)
 	$(BIN)/mkdocs build
 
-test: $(READY)
+test: $(READY) $(OTHER_READY)
 	$(BIN)/python -m pytest
 
-check: $(READY)
+check: $(READY) $(OTHER_READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

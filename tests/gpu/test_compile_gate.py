@@ -1,19 +1,21 @@
-"""The compile gate: NVRTC without a GPU, and every kernel of the lessons through it."""
+"""The compile gate: NVRTC without a GPU. The lessons' kernels go through it in hardware/test_resources."""
 
 from __future__ import annotations
-
-import ast
-from pathlib import Path
 
 import pytest
 
 from tilewise.gpu import compile_gate
-from tilewise.gpu.compile_gate import ARCHITECTURES, CompileGateError, Resources, compile_kernel, flags
+from tilewise.gpu.compile_gate import (
+    ARCHITECTURES,
+    CompileGateError,
+    compile_kernel,
+    declared_spill,
+    flags,
+)
 from tilewise.gpu.kernel import Kernel
 
 pytestmark = pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
 
-ROOT = Path(__file__).parents[2]
 BARS = Kernel(
     r"""
 extern "C" __global__ void bars(const float* x, float* y, int n) {
@@ -80,31 +82,40 @@ extern "C" __global__ void broken(float* y) {
     )
 
 
-def value_of(node: ast.expr, texts: dict[str, ast.expr]) -> object:
-    """The value of an argument that is a literal, or a name that the lesson gives one."""
-    return ast.literal_eval(texts[node.id] if isinstance(node, ast.Name) else node)
+def test_a_kernel_that_includes_nvidias_headers_finds_them():
+    for header, kind in (("cuda_fp16.h", "half"), ("cuda_bf16.h", "__nv_bfloat16")):
+        source = (
+            f'#include <{header}>\nextern "C" __global__ void narrow({kind}* x) {{ x[0] = x[1] + x[2]; }}\n'
+        )
+        assert {one.architecture for one in compile_kernel(Kernel(source))} == set(ARCHITECTURES)
 
 
-def lesson_kernels() -> list[Kernel]:
-    """Every `Kernel(...)` of the lessons, without running them; other arguments than literals fail here."""
-    found = []
-    for path in sorted((ROOT / "lessons").glob("*/*.py")):
-        tree = ast.parse(path.read_text())
-        texts = {
-            node.targets[0].id: node.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Kernel":
-                given = [value_of(one, texts) for one in node.args]
-                named = {one.arg: value_of(one.value, texts) for one in node.keywords}
-                found.append(Kernel(*given, **named))
-    return found
+@pytest.mark.parametrize(
+    ("line", "needs"),
+    [
+        ('asm volatile("cp.async.commit_group;");', "sm_80"),
+        ("x[0] = __reduce_add_sync(0xffffffffu, x[1]);", "sm_80"),
+        ('asm volatile("cp.async.commit_group;"); asm volatile("fence.proxy.async;");', "sm_90"),
+        ('asm volatile("cp.async.commit_group;"); x[0] = missing;', None),
+        ("x[0] = missing;", None),
+    ],
+)
+def test_what_an_architecture_lacks_is_told_from_what_is_wrong(line, needs):
+    kernel = Kernel(f'extern "C" __global__ void lacking(int* x) {{ {line} }}')
+    with pytest.raises(CompileGateError) as caught:
+        compile_kernel(kernel, ["sm_75"])
+    assert caught.value.needs == needs
 
 
-@pytest.mark.parametrize("kernel", lesson_kernels(), ids=lambda kernel: kernel.name)
-def test_every_kernel_of_the_lessons_compiles_and_spills_nothing(kernel):
-    found = compile_kernel(kernel)
-    assert [one for one in found if one.spills] == []
-    assert all(isinstance(one, Resources) and one.registers > 0 for one in found)
+def test_a_carveout_is_no_option_of_the_compiler():
+    kernel = Kernel(BARS.source, "bars", defines={"T": 32}, options=("--carveout=50", "-fmad=false"))
+    assert flags(kernel, "sm_90") == ("-fmad=false", "-std=c++17", "-ftz=true", "-arch=sm_90")
+    assert compile_kernel(kernel, ["sm_90"])
+
+
+def test_a_spill_is_declared_in_the_source():
+    assert declared_spill(BARS) is None
+    said = Kernel(
+        BARS.source.replace("float kept[64];", "float kept[64];  // spills: to show what it costs"), "bars"
+    )
+    assert declared_spill(said) == "to show what it costs"

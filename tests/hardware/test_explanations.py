@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tilewise.gpu.kernel import Kernel
 from tilewise.hardware.collection import collect
+from tilewise.hardware.differences import KNOWN
 from tilewise.hardware.record import recorded
 from tilewise.simulator import Trace
 
@@ -128,3 +130,38 @@ def test_merged_by_hand_the_shared_loads_are_the_hardwares(name: str) -> None:
         counted["shared_load_requests"],
         counted["shared_load_wavefronts"],
     )
+
+
+IN_REGISTERS = [name for name, known in KNOWN.items() if "local requests" in known]
+
+
+@pytest.mark.parametrize("name", IN_REGISTERS)
+def test_with_its_loops_unrolled_a_small_array_is_in_registers(name: str) -> None:
+    launch = SPECIMENS[name].launch
+    short = re.compile(r"^( *)(for \(int i = 0; i < [24];)", re.MULTILINE)
+    source, many = short.subn(r'\1_Pragma("unroll") \2', launch.kernel.source)
+    assert many
+    unrolled = Kernel(source, defines=launch.kernel.defines).on(launch.case)
+    arrays, expected = launch.case.make(), launch.case.make()
+    ours, theirs = unrolled.simulate(arrays=arrays).counts, launch.simulate(arrays=expected).counts
+    for output in SPECIMENS[name].written:
+        np.testing.assert_array_equal(arrays[output], expected[output])
+    assert ours.local_requests == 0 < theirs.local_requests
+    for space in ("global_load", "global_store", "shared_load", "shared_store"):
+        assert getattr(ours, space) == getattr(theirs, space)
+
+
+def test_a_copy_that_goes_through_a_register_is_counted_as_the_simulator_counts_it() -> None:
+    """The reads are the hardware's; the writes are those of the loop that stores what it loaded."""
+    launch = SPECIMENS["cp.async ca of 4 bytes"].launch
+    source = launch.kernel.source
+    begin, end = source.index("    asm volatile("), source.index("    __syncthreads();")
+    plain = Kernel(source[:begin] + "    tile[t] = *from;\n" + source[end:], defines=launch.kernel.defines)
+    ours, theirs = launch.simulate().counts, plain.on(launch.case).simulate().counts
+    assert ours.shared_store == theirs.shared_store
+    counted = COUNTERS["cp.async ca of 4 bytes"]
+    assert (ours.global_load.requests, ours.global_load.sectors) == (
+        counted["global_load_requests"],
+        counted["global_load_sectors"],
+    )
+    assert counted["shared_store_requests"] == counted["shared_store_wavefronts"] == 0

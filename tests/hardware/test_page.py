@@ -10,20 +10,29 @@ import pytest
 
 from tilewise.course import Course
 from tilewise.errors import LessonError
-from tilewise.hardware import page
+from tilewise.hardware import clangs, page
 from tilewise.hardware.collection import groups
 from tilewise.hardware.comparison import compare
 from tilewise.hardware.differences import KNOWN
 from tilewise.hardware.record import CountsRecord, recorded
 from tilewise.mkdocs_plugin.lessons import Shelf
 
-PAGE = Path(__file__).parents[2] / "docs" / "what-the-simulator-counts.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "what-the-simulator-counts.md"
 
 
-def test_the_page_uses_every_part_and_no_other() -> None:
-    assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", PAGE.read_text(encoding="utf-8"))) == set(
-        page.FRAGMENTS
-    )
+def test_the_pages_use_every_part_and_no_other() -> None:
+    text = PAGE.read_text(encoding="utf-8") + (DOCS / "what-the-kernels-take.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", text)) == {*page.FRAGMENTS, *page.PLAIN}
+
+
+def test_the_differences_of_two_compilers_are_shown() -> None:
+    record = clangs.recorded()
+    text = page.fragment("clangs")
+    assert record.found and text.count("<tr>") == len(record.found) + 1
+    for one in record.found:
+        assert f"{one.ours:,}" in text and f"{one.other - one.ours:+,}" in text
+    assert page.fragment("clang_pair") == f"clang {record.ours} and clang {record.other}"
 
 
 def test_the_page_types_no_count() -> None:
@@ -36,7 +45,7 @@ def test_the_shelf_fills_the_parts_in() -> None:
     shelf = Shelf(Course.of([]), {}, ())
     text = "Of {{ hardware.counts }} counts, {{ hardware.equal }} are equal.\n\n{{ hardware.differences }}\n"
     filled = shelf.fill(text, "docs/page.md", text)
-    counts, equal = (int(word) for word in re.findall(r"\d+(?= )", filled)[:2])
+    counts, equal = (int(word.replace(",", "")) for word in re.findall(r"\d[\d,]*(?= )", filled)[:2])
     assert counts - equal == sum(len(known) for known in KNOWN.values())
     for specimen in KNOWN:
         assert specimen in filled

@@ -18,7 +18,6 @@ from tilewise.gpu.device import gpu_fault
 from tilewise.hardware import record as records
 from tilewise.hardware.collection import collect
 from tilewise.hardware.counting import METRICS, chosen_metrics, known_metrics, matched
-from tilewise.hardware.lessons import kernel
 from tilewise.hardware.record import CountsRecord, Output, Row
 
 ROW = Row("one", "k" * 64, {"global_load_requests": 3}, {"y": Output("a" * 64)})
@@ -103,20 +102,6 @@ def test_recording_without_a_gpu_says_what_is_missing() -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("No counters can be taken here.")
-
-
-def test_a_lessons_kernel_is_found_without_running_the_lesson(tmp_path: Path) -> None:
-    lesson = tmp_path / "part" / "lesson.py"
-    lesson.parent.mkdir()
-    lesson.write_text(
-        'raise SystemExit\nTEXT = """extern "C" __global__ void f(int* x) { x[0] = N; }"""\n'
-        'ONE = Kernel(TEXT, defines={"N": 3})\n',
-        encoding="utf-8",
-    )
-    found = kernel(tmp_path, "part/lesson", "ONE")
-    assert (found.name, dict(found.defines)) == ("f", {"N": 3})
-    with pytest.raises(LessonError, match='there is no kernel "TWO"'):
-        kernel(tmp_path, "part/lesson", "TWO")
 
 
 def test_no_two_specimens_share_a_name_or_a_key() -> None:

@@ -24,6 +24,10 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 """Turing, Ampere, Ada, Hopper and both Blackwells."""
 
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_DECLARED = re.compile(r"//[ \t]*spills:[ \t]*(\S[^\n]*)")
+_REQUIRES = re.compile(r"requires \.target (sm_\d+)\w* or higher")
+_SINCE = {"__reduce_": "sm_80"}
+"""Functions that NVIDIA's headers declare from some architecture on."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,24 @@ class Resources:
 
 
 class CompileGateError(KernelError):
-    """NVRTC refuses a kernel; the message has the lesson's own file and line where it names one."""
+    """NVRTC refuses a kernel; the message has the lesson's own file and line where it names one.
+
+    Attributes:
+        needs: the least architecture that has what the kernel uses, such as sm_80, where that is the reason.
+    """
+
+    def __init__(self, message: str, needs: str | None = None) -> None:
+        super().__init__(message)
+        self.needs = needs
+
+
+def declared_spill(kernel: Kernel) -> str | None:
+    """What a kernel's comment ``// spills: why`` says; None where it has none.
+
+    A kernel that spills registers fails the tests unless it says so; one that says so and does not, too.
+    """
+    found = _DECLARED.search(kernel.source)
+    return found[1].strip() if found else None
 
 
 def available() -> str | None:
@@ -114,8 +135,34 @@ def _compile(kernel: Kernel, target: str) -> str:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     log = text.value.decode(errors="replace")
     if status:
-        raise CompileGateError(compile_message(kernel.name, log, kernel.origin, target))
+        raise CompileGateError(compile_message(kernel.name, log, kernel.origin, target), _needs(log))
     return log
+
+
+def _needs(log: str) -> str | None:
+    """The least architecture that a log asks for, where each of its errors is about that."""
+    errors = [line for line in log.splitlines() if "error" in line and "detected in" not in line]
+    asked = []
+    for line in errors:
+        found = _REQUIRES.search(line)
+        since = next((least for name, least in _SINCE.items() if f'"{name}' in line), None)
+        if "Ptx assembly aborted" in line:
+            continue
+        if found is None and since is None:
+            return None
+        asked.append(found[1] if found else str(since))
+    return max(asked, key=lambda name: int(name.removeprefix("sm_")), default=None)
+
+
+def nvrtc_version() -> str:
+    """The version of NVRTC, such as 13.5.
+
+    Raises:
+        CompileGateError: it is missing.
+    """
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _must(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return f"{major.value}.{minor.value}"
 
 
 def _resources(name: str, target: str, log: str) -> Resources:

@@ -2,7 +2,8 @@
 
 In: nothing, on a machine with an NVIDIA GPU, CuPy and Nsight Compute. Out: the device's record, written
 beside this module or into a folder that is named. With ``--simulate`` it prints the comparison with what is
-recorded instead.
+recorded instead. The lessons run on the simulator for their kernels: where a machine has a GPU and no clang,
+``--list FILE`` on another writes these down, and ``--listed FILE`` takes them from there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path
 from tilewise.errors import LessonError
 from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault
-from tilewise.hardware.collection import collect
+from tilewise.hardware.collection import LESSONS, collect, groups
 from tilewise.hardware.counting import child, count
+from tilewise.hardware.lessons import write as write_list
 from tilewise.hardware.record import FOLDER, write
 
 
@@ -24,10 +26,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tilewise.hardware", description=__doc__)
     parser.add_argument("--out", type=Path, default=FOLDER, help="the folder that gets the record")
     parser.add_argument("--simulate", action="store_true", help="print the comparison; needs no GPU")
+    parser.add_argument("--list", type=Path, help="write the lessons' kernels and launches into this file")
+    parser.add_argument("--listed", type=Path, help="take them from such a file, where no clang is")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        child(given.child, collect())
+        child(given.child, collect(listed=given.listed))
+        return 0
+    if given.list:
+        write_list(groups()[LESSONS], given.list)
         return 0
     if given.simulate:
         from tilewise.hardware.comparison import compare_all, report
@@ -42,7 +49,7 @@ def main() -> int:
         )
         return 1
     try:
-        print(write(count(ncu, collect()), given.out))
+        print(write(count(ncu, collect(listed=given.listed), given.listed), given.out))
     except LessonError as error:
         print(error, file=sys.stderr)
         return 1

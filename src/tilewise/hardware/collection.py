@@ -14,37 +14,45 @@ from tilewise.hardware import (
     control_flow,
     global_memory,
     lessons,
+    matrix_units,
     shared_memory,
+    warps,
     wide_shared,
 )
 from tilewise.hardware.specimen import Specimen
 from tilewise.measurements.archive import lesson_root
 
+LESSONS = "Kernels of the lessons"
+"""The title of the group that the course itself fills."""
 
-def groups(root: Path | None = None) -> Mapping[str, tuple[Specimen, ...]]:
+
+def groups(root: Path | None = None, listed: Path | None = None) -> Mapping[str, tuple[Specimen, ...]]:
     """Specimens by the title of their group.
 
     Args:
         root: the folder ``lessons``; that of the project where not given.
+        listed: a file with the lessons' specimens, made by ``--list``; then no lesson runs.
     """
     return {
-        "Kernels of the lessons": lessons.specimens(root or _lessons()),
+        LESSONS: lessons.written(listed) if listed else lessons.specimens(root or default_lessons()),
         "Global memory": global_memory.SPECIMENS,
         "Shared memory": shared_memory.SPECIMENS,
         "Wide shared loads": wide_shared.SPECIMENS,
         "Control flow": control_flow.SPECIMENS,
         "Atomics and other memories": atomics.SPECIMENS,
         "Arithmetic": arithmetic.SPECIMENS,
+        "Warps and asynchronous copies": warps.SPECIMENS,
+        "Matrix units": matrix_units.SPECIMENS,
     }
 
 
-def collect(root: Path | None = None) -> tuple[Specimen, ...]:
-    """Every specimen.
+def collect(root: Path | None = None, listed: Path | None = None) -> tuple[Specimen, ...]:
+    """Every specimen; as `groups`.
 
     Raises:
         ValueError: two have one name.
     """
-    found = [one for group in groups(root).values() for one in group]
+    found = [one for group in groups(root, listed).values() for one in group]
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -52,7 +60,7 @@ def collect(root: Path | None = None) -> tuple[Specimen, ...]:
     return tuple(found)
 
 
-def _lessons() -> Path:
+def default_lessons() -> Path:
     """The lessons beside these sources, else those of the folder that this runs in."""
     beside = Path(__file__).parents[3] / "lessons"
     return beside if beside.is_dir() else lesson_root()

@@ -44,7 +44,9 @@ COUNTS: Mapping[str, Count] = {
         lambda c: c.global_atomic.sectors, ("global_atom_sectors", "global_red_sectors")
     ),
     "local requests": Count(lambda c: c.local_requests, ("local_load_requests", "local_store_requests")),
-    "shared load requests": Count(lambda c: c.shared_load.requests, ("shared_load_requests",)),
+    "shared load requests": Count(
+        lambda c: c.shared_load.requests, ("shared_load_requests", "matrix_load_requests")
+    ),
     "shared load wavefronts": Count(lambda c: c.shared_load.wavefronts, ("shared_load_wavefronts",)),
     "shared store requests": Count(lambda c: c.shared_store.requests, ("shared_store_requests",)),
     "shared store wavefronts": Count(lambda c: c.shared_store.wavefronts, ("shared_store_wavefronts",)),

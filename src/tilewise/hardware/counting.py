@@ -43,6 +43,10 @@ METRICS: Mapping[str, str] = {
     "shared_load_requests": "smsp__inst_executed_op_shared_ld_pred_on_any.sum",
     "shared_store_requests": "smsp__inst_executed_op_shared_st_pred_on_any.sum",
     "shared_atomic_requests": "smsp__inst_executed_op_shared_atom_pred_on_any.sum",
+    "async_copy_instructions": "smsp__inst_executed_op_ldgsts.sum",
+    "async_copy_requests": _LSU.format(unit="requests", space="global", op="ldgsts"),
+    "async_copy_sectors": _LSU.format(unit="sectors", space="global", op="ldgsts"),
+    "matrix_load_requests": "smsp__inst_executed_op_ldsm.sum",
     "instructions": "smsp__inst_executed.sum",
     "thread_instructions": "smsp__thread_inst_executed.sum",
 }
@@ -66,12 +70,13 @@ def chosen_metrics(known: set[str]) -> dict[str, str]:
     }
 
 
-def count(ncu: str, specimens: Sequence[Specimen]) -> CountsRecord:
+def count(ncu: str, specimens: Sequence[Specimen], listed: Path | None = None) -> CountsRecord:
     """Count every specimen.
 
     Args:
         ncu: the tool.
         specimens: what to launch; the child collects the same ones by itself.
+        listed: the file that the lessons' specimens came from, for the child too.
 
     Raises:
         LessonError: nothing was launched, or the tool's table does not fit what was.
@@ -79,9 +84,9 @@ def count(ncu: str, specimens: Sequence[Specimen]) -> CountsRecord:
     metrics = chosen_metrics(known_metrics(ncu))
     with tempfile.TemporaryDirectory() as folder:
         log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
-        command = ncu_command(
-            ncu, log, [sys.executable, "-m", "tilewise.hardware", "--child", str(manifest)], metrics
-        )
+        own = [sys.executable, "-m", "tilewise.hardware", "--child", str(manifest)]
+        own += ["--listed", str(listed.resolve())] if listed else []
+        command = ncu_command(ncu, log, own, metrics)
         done = subprocess.run(
             command,
             capture_output=True,

@@ -11,7 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewise.hardware.collection import groups
+from tilewise.gpu import compile_gate
+from tilewise.hardware import clangs, resources
+from tilewise.hardware.collection import default_lessons, groups
 from tilewise.hardware.comparison import COUNTS, Compared, ComparedRow, Pair, compare
 from tilewise.hardware.differences import Reason
 from tilewise.hardware.record import FOLDER, recorded
@@ -22,14 +24,15 @@ def fragment(name: str, root: Path | None = None) -> str:
     """A part of the page.
 
     Args:
-        name: one of ``FRAGMENTS``.
+        name: one of ``FRAGMENTS`` or ``PLAIN``.
         root: the folder ``lessons``; that of the project where not given.
 
     Raises:
         KeyError: there is no such part.
     """
-    make = FRAGMENTS[name]
-    return make(current(root))
+    if name in PLAIN:
+        return PLAIN[name](root or default_lessons())
+    return FRAGMENTS[name](current(root))
 
 
 def current(root: Path | None = None) -> Compared:
@@ -142,6 +145,23 @@ def _metrics(compared: Compared) -> str:
     return _html(["counter", "Nsight Compute's name"], rows)
 
 
+def _clangs() -> str:
+    """Each kernel whose counts differ between two compilers."""
+    record = clangs.recorded()
+    rows = [
+        [one.kernel, one.count.replace("_", " "), one.ours, one.other, f"{one.other - one.ours:+,}"]
+        for one in record.found
+    ]
+    columns = [
+        Column("kernel"),
+        Column("count"),
+        Column(f"clang {record.ours}"),
+        Column(f"clang {record.other}"),
+        Column("difference", align="right"),
+    ]
+    return _html(columns, rows)
+
+
 def _html(columns: Iterable[str | Column], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     return Table(columns, rows, caption or None).html()
 
@@ -159,3 +179,15 @@ FRAGMENTS: Mapping[str, Callable[[Compared], str]] = {
     "metrics": _metrics,
 }
 """What can stand after ``hardware.`` in a placeholder."""
+
+PLAIN: Mapping[str, Callable[[Path], str]] = {
+    "resources": resources.page_table,
+    "nvrtc": lambda _: (
+        "NVRTC " + compile_gate.nvrtc_version() if compile_gate.available() is None else "NVRTC"
+    ),
+    "architectures": lambda _: ", ".join(compile_gate.ARCHITECTURES),
+    "clangs": lambda _: _clangs(),
+    "clang_pair": lambda _: f"clang {clangs.recorded().ours} and clang {clangs.recorded().other}",
+    "clang_kernels": lambda _: str(clangs.recorded().kernels),
+}
+"""Likewise, of what has no device's counters in it; each is given the folder of the lessons."""

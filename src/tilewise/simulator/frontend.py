@@ -22,7 +22,7 @@ from .blocks import in_order
 from .operands import UnknownInstructionError
 from .program import Program, decode
 from .ptx import Ptx, PtxError, Variable, parse
-from .toolchain import ToolchainError, cache_folder, zig
+from .toolchain import ToolchainError, cache_folder, clang, zig
 
 HEADERS = Path(__file__).with_name("header")
 _FLAGS = (
@@ -47,7 +47,6 @@ _FLAGS = (
     "-std=c++17",
 )
 _TAKEN = {"--use_fast_math", "-use_fast_math"}
-CLANG = "ziglang 0.17.0, clang 22.1.8"
 
 
 class CompileError(LessonError):
@@ -170,7 +169,6 @@ def place(origin: tuple[str, int] | None, line: int) -> tuple[str, int]:
     return origin[0], origin[1] + max(line, 1) - 1
 
 
-@cache
 def compile_kernel(
     source: str, *, options: tuple[str, ...] = (), origin: tuple[str, int] | None = None
 ) -> Module:
@@ -185,12 +183,16 @@ def compile_kernel(
         CompileError: clang refuses the source.
         ToolchainError: there is no clang, and the cache does not hold this source.
     """
+    return _module(source, options, origin, clang())
+
+
+@cache
+def _module(source: str, options: tuple[str, ...], origin: tuple[str, int] | None, compiler: str) -> Module:
     flags = _options(options)
     header = (HEADERS / "tilewise_cuda.h").read_text()
     extra = "".join(path.read_text() for path in sorted(HEADERS.glob("*.h")))
-    name = hashlib.sha256("\0".join((source, *flags, header, extra, *_FLAGS, CLANG)).encode()).hexdigest()[
-        :24
-    ]
+    key = "\0".join((source, *flags, header, extra, *_FLAGS, compiler))
+    name = hashlib.sha256(key.encode()).hexdigest()[:24]
     kept = cache_folder() / "ptx" / f"{name}.ptx"
     text = kept.read_text() if kept.exists() else _compile(source, flags, kept, origin)
     file_number = _file_number(text)
@@ -241,10 +243,11 @@ def _in_order(module: Ptx) -> Ptx:
 
 def _options(options: tuple[str, ...]) -> tuple[str, ...]:
     """What of the options reaches clang; the rest concerns machine code that the simulator does not make."""
-    flags = ["-fcuda-flush-denormals-to-zero", "-ffp-contract=fast"]
+    # Honouring pragmas: the headers forbid it between operators of halves, which NVIDIA's keep apart, too.
+    flags = ["-fcuda-flush-denormals-to-zero", "-ffp-contract=fast-honor-pragmas"]
     for option in options:
         if option in _TAKEN:
-            flags += ["-ffast-math", "-fno-finite-math-only", "-DTW_FAST_MATH"]
+            flags += ["-ffast-math", "-fno-finite-math-only", flags[1], "-DTW_FAST_MATH"]
         elif option in ("-fmad=false", "--fmad=false"):
             flags[1] = "-ffp-contract=off"
         elif option in ("-ftz=false", "--ftz=false"):

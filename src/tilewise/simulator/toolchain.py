@@ -1,7 +1,7 @@
 """Where the compiler and the cache are.
 
 In: the installed ``ziglang`` wheel and the environment. Out: paths, or one clear error. Compiles nothing
-itself.
+itself. ``TILEWISE_ZIG`` names the ``zig`` program of another release, to see what its clang makes of it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,33 @@ class ToolchainError(RuntimeError):
     """The compiler that the simulator needs is not there."""
 
 
-@cache
+CLANG = "ziglang 0.17.0, clang 22.1.8"
+"""What the wheel carries."""
+
+
 def zig() -> Path:
-    """The ``zig`` program of the ``ziglang`` wheel, which carries clang.
+    """The ``zig`` program that carries clang: that of ``TILEWISE_ZIG``, else of the ``ziglang`` wheel.
 
     Raises:
-        ToolchainError: the wheel is not installed, or lacks its program.
+        ToolchainError: the wheel is not installed, or lacks its program; ``TILEWISE_ZIG`` names no file.
     """
+    stated = os.environ.get("TILEWISE_ZIG")
+    if not stated:
+        return _installed()
+    if not Path(stated).is_file():
+        raise ToolchainError(
+            f"TILEWISE_ZIG is {stated}, which is no file. Name a zig program there, or unset it."
+        )
+    return Path(stated).absolute()
+
+
+def clang() -> str:
+    """What the compiler is called in the cache's keys: another one's kernels are kept apart."""
+    return f"{zig()} of {zig().stat().st_mtime_ns}" if os.environ.get("TILEWISE_ZIG") else CLANG
+
+
+@cache
+def _installed() -> Path:
     spec = find_spec("ziglang")
     folder = Path(spec.origin).parent if spec and spec.origin else None
     if folder is None:

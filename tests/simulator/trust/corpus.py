@@ -59,14 +59,7 @@ class Subject:
         before = {name: np.copy(value) for name, value in given.items()}
         if without and without != "shared_bytes":
             given[without] = given[without].reshape(-1)[:-1].copy()
-        run = simulate(
-            source or self.source,
-            *given.values(),
-            grid=self.grid,
-            block=self.block,
-            shared_bytes=self.shared_bytes - 4 * (without == "shared_bytes"),
-            max_steps=400_000,
-        )
+        run = self.launch(given, source, -4 * (without == "shared_bytes"))
         wrong = []
         for name, truth in self.expected(before).items():
             got = given[name].reshape(-1)
@@ -74,6 +67,17 @@ class Subject:
             if not np.allclose(got, right, rtol=1e-4, atol=1e-5):
                 wrong.append(name)
         return run, wrong
+
+    def launch(self, given: Arguments, source: str | None = None, more_shared_bytes: int = 0) -> Run:
+        """Run a source on arguments, which it writes."""
+        return simulate(
+            source or self.source,
+            *given.values(),
+            grid=self.grid,
+            block=self.block,
+            shared_bytes=self.shared_bytes + more_shared_bytes,
+            max_steps=400_000,
+        )
 
 
 def nan(*shape: int) -> np.ndarray:

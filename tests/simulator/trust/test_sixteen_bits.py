@@ -9,6 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.simulator.kernels import on_threads, simulate
+
 from . import exact
 from .edges import BF16, F16
 from .exact import Format
@@ -155,3 +157,22 @@ CANONICAL = [_with_one_nan(row) for row in ROWS]
 @pytest.mark.parametrize("number", range(len(C_ROWS)), ids=[row.name for row in C_ROWS])
 def test_operator(number: int) -> None:
     check(C_ROWS, number, HEADERS)
+
+
+@pytest.mark.parametrize("options", [(), ("--use_fast_math",)])
+def test_a_product_and_a_sum_of_halves_are_rounded_each_and_those_of_floats_once(
+    options: tuple[str, ...],
+) -> None:
+    """As on an H100, whose bits stand in the record of the specimen "half2 products"."""
+    a = np.random.default_rng(3).standard_normal(32).astype(np.float16)
+    y, z, v = np.zeros(32, np.float16), np.zeros((32, 2), np.float16), np.zeros(32, np.float32)
+    source = "#include <cuda_fp16.h>\n" + on_threads(
+        "half2 p = make_half2(a[i], a[i]); y[i] = a[i] * a[i] - a[0]; z[i] = __hsub2(__hmul2(p, p), "
+        "__half2half2(a[0])); float f = a[i]; f += 1e-3f; v[i] = f * f - 1.0f;",
+        "const half* a, half* y, half2* z, float* v",
+    )
+    simulate(source, a, y, z, v, options=options)
+    expected = (a * a - a[0]).astype(np.float16)
+    assert np.array_equal(y, expected) and np.array_equal(z, np.stack([expected, expected], 1))
+    f = a.astype(np.float32) + np.float32(1e-3)
+    assert np.array_equal(v, (f.astype(np.float64) ** 2 - 1).astype(np.float32))

@@ -1,0 +1,86 @@
+"""The same kernels through the clang of another release: outputs and memory traffic must be equal.
+
+`make test` installs the other release beside the virtual environment's packages; without it this is skipped.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewise.hardware import clangs
+from tilewise.hardware.clangs import MAY_DIFFER, Difference, another, differences, flat
+from tilewise.hardware.collection import LESSONS, groups
+from tilewise.hardware.lessons import noted
+from tilewise.simulator.toolchain import CLANG, ToolchainError, clang, zig
+
+from .corpus import OWN, Subject
+
+OTHER = Path(sys.prefix) / "other-clang" / "ziglang" / ("zig.exe" if sys.platform == "win32" else "zig")
+LESSON_FILES = Path(__file__).parents[3] / "lessons"
+other_clang = pytest.mark.skipif(
+    not OTHER.is_file(), reason=f"{OTHER} is missing: make {OTHER.parents[1].name} installs it"
+)
+
+
+@other_clang
+def test_it_is_another_clang() -> None:
+    ours = zig()
+    with another(OTHER):
+        assert zig() == OTHER and str(OTHER) in clang()
+    assert zig() == ours != OTHER and clang() == CLANG
+    assert clangs.version(OTHER) != clangs.version(ours)
+
+
+@other_clang
+def test_the_record_is_what_the_two_make_of_every_specimen() -> None:
+    fixed = [one for title, group in groups().items() if title != LESSONS for one in group]
+    found = clangs.of_specimens(fixed, OTHER)
+    assert clangs.text(found) == clangs.FILE.read_text(encoding="utf-8"), (
+        f"run python -m tilewise.hardware.clangs {OTHER}"
+    )
+    assert {one.count for one in found.found} <= set(MAY_DIFFER)
+
+
+@other_clang
+def test_kernels_of_the_lessons_leave_the_same_and_ask_for_the_same() -> None:
+    launches = {
+        f"{lesson}: {one.kernel.name} at line {one.kernel.origin[1]}, launch {number}": launch
+        for lesson, kernels in noted(LESSON_FILES).items()
+        for one in kernels
+        for number, launch in enumerate(one.launches)
+    }
+    assert len(launches) > 20
+    found = differences(launches, OTHER)
+    print("\n".join(map(str, found)))
+    assert {one.count for one in found} <= set(MAY_DIFFER)
+
+
+@other_clang
+@pytest.mark.parametrize("subject", OWN, ids=lambda one: one.name)
+def test_kernels_of_the_trust_tests_leave_the_same_and_ask_for_the_same(subject: Subject) -> None:
+    def measured() -> dict[str, object]:
+        given = subject.make(np.random.Generator(np.random.PCG64(11)))
+        counts = subject.launch(given).counts
+        outputs = {name: np.asarray(value).tobytes() for name, value in given.items()}
+        return {**{name: count for name, count in flat(counts).items() if name not in MAY_DIFFER}, **outputs}
+
+    ours = measured()
+    with another(OTHER):
+        assert measured() == ours
+
+
+def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = groups()["Global memory"][0]
+    numbers = iter([{"issued": 7, "global_load.sectors": 4}, {"issued": 9, "global_load.sectors": 4}])
+    monkeypatch.setattr(clangs, "_measured", lambda _: next(numbers))
+    assert differences({"k": one.launch}, Path("zig")) == [Difference("k", "issued", 7, 9)]
+
+
+def test_a_program_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWISE_ZIG", str(tmp_path / "zig"))
+    with pytest.raises(ToolchainError, match=r"TILEWISE_ZIG is .*no file"):
+        zig()
