@@ -29,7 +29,7 @@ def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
     assert len(written["rows"][0]["samples_us"]) == 200
     taken = {
         "kernel": "fake", "threads": 32, "registers": 16, "local_bytes": 0, "static_shared_bytes": 0,
-        "dynamic_shared_bytes": 0, "blocks_per_sm": 64,
+        "dynamic_shared_bytes": 0, "blocks_per_sm": 64, "carveout": None,
     }  # fmt: skip
     assert written["method"]["resources"] == [taken]
     before = path.read_bytes()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewise.gpu import cupy_backend
+from tilewise.gpu.options import carveout
 
 if TYPE_CHECKING:
     from tilewise.gpu.launch import Launch
@@ -23,7 +24,8 @@ def resources(experiment: Experiment) -> list[dict[str, Any]]:
     Returns:
         Mappings with ``kernel``, ``threads`` of a block, ``registers`` of a thread, ``local_bytes`` of a
         thread, ``static_shared_bytes`` and ``dynamic_shared_bytes`` of a block, and the driver's
-        ``blocks_per_sm``.
+        ``blocks_per_sm``; also ``carveout``, the percentage that the kernel asks for as shared memory, or
+        None.
     """
     found: list[dict[str, Any]] = []
     for parameters in experiment.cases:
@@ -55,4 +57,5 @@ def resources_of(launch: Launch) -> dict[str, Any]:
         "static_shared_bytes": int(function.shared_size_bytes),
         "dynamic_shared_bytes": launch.shared_bytes,
         "blocks_per_sm": int(fitting),
+        "carveout": carveout(kernel.options),
     }

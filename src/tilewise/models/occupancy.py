@@ -33,6 +33,8 @@ class Limits:
     """Shared memory is given in multiples of this."""
     shared_reserved: int = 1024
     """What the system keeps of each block's shared memory."""
+    shared_choices: tuple[int, ...] = ()
+    """How much of an SM's store can be shared memory, the smallest first; the rest is L1."""
 
 
 LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType({
@@ -40,7 +42,8 @@ LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType({
     (8, 0): Limits(2048, 32, 164 * 1024, 163 * 1024),
     (8, 6): Limits(1536, 16, 100 * 1024, 99 * 1024),
     (8, 9): Limits(1536, 24, 100 * 1024, 99 * 1024),
-    (9, 0): Limits(2048, 32, 228 * 1024, 227 * 1024),
+    (9, 0): Limits(2048, 32, 228 * 1024, 227 * 1024, shared_choices=tuple(
+        kilobytes * 1024 for kilobytes in (0, 8, 16, 32, 64, 100, 132, 164, 196, 228))),
     (10, 0): Limits(2048, 32, 228 * 1024, 227 * 1024),
     (12, 0): Limits(1536, 24, 100 * 1024, 99 * 1024),
 })  # fmt: skip
@@ -62,7 +65,8 @@ class Occupancy:
 
 
 def occupancy(threads: int, registers: int, shared_bytes: int = 0,
-              compute_capability: tuple[int, int] = (9, 0)) -> Occupancy:  # fmt: skip
+              compute_capability: tuple[int, int] = (9, 0),
+              carveout: int | None = None) -> Occupancy:  # fmt: skip
     """How many blocks of a kernel fit on one SM.
 
     Args:
@@ -70,6 +74,8 @@ def occupancy(threads: int, registers: int, shared_bytes: int = 0,
         registers: registers of a thread.
         shared_bytes: shared memory of a block, static and dynamic.
         compute_capability: of the device.
+        carveout: the share of the SM's store, in percent, that the kernel asks for as shared memory; None
+            leaves it to the driver, which then takes what most blocks need.
 
     Raises:
         ValueError: a block that cannot be launched at all.
@@ -94,10 +100,17 @@ def occupancy(threads: int, registers: int, shared_bytes: int = 0,
         "registers": warps_by_registers // warps,
     }
     if shared:
-        fits["shared memory"] = limits.shared_bytes // shared
+        fits["shared memory"] = _shared_of_an_sm(limits, carveout, shared) // shared
     limited_by = min(fits, key=lambda name: fits[name])
     blocks = fits[limited_by]
     return Occupancy(blocks, blocks * warps, blocks * warps * 32 / limits.threads, limited_by)
+
+
+def _shared_of_an_sm(limits: Limits, carveout: int | None, shared: int) -> int:
+    """The least of the choices that is as large as asked for and holds one block."""
+    wanted = limits.shared_bytes if carveout is None else limits.shared_bytes * carveout / 100
+    fitting = [size for size in limits.shared_choices if size >= max(wanted, shared)]
+    return fitting[0] if fitting else limits.shared_bytes
 
 
 def _rounded(amount: int, unit: int) -> int:
