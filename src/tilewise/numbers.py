@@ -21,6 +21,8 @@ from tilewise.outputs.table import number
 DEVICES = "devices"
 """The first name of a path into the device table: ``devices.h100_sxm.memory_gb_per_s``."""
 
+COMPUTED = "computed on this page"
+"""The source of a number that a cell published."""
 
 _ENDLESS = re.compile(r"\d{3}")
 """A width or a precision of three digits fills the page."""
@@ -37,6 +39,10 @@ class Quoted:
     """Where it was found."""
     source: str
     """Where it comes from, one sentence for who points at it."""
+    born: str = ""
+    """The id of the list that says where a recorded number was taken; empty for other numbers."""
+    spread: str = ""
+    """The spread of the time behind a recorded number; empty where there is none."""
 
 
 def first_names(lesson: Lesson) -> frozenset[str]:
@@ -100,14 +106,16 @@ def quote(
     first = path.split(".")[0]
     values: Mapping[str, Any]
     if first in published:
-        values, source = published, "computed on this page"
+        values, source = published, COMPUTED
     elif first in records:
         values, source = records, _origin(records[first])
     else:
         values, source = {DEVICES: _device_table()}, "stated by the maker"
     found: Any = values
+    around: Mapping[str, Any] = {}
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
+        around = found if isinstance(found, Mapping) else {}
+        found = around.get(name)
         if found is None:
             raise _unknown(mention, path, lesson, published, records)
     if isinstance(found, Mapping):
@@ -115,7 +123,19 @@ def quote(
         raise LessonError(
             lesson.path, mention.place.line, f"{{{{ {path} }}}} is a group of values, not one.", names
         )
-    return Quoted(_formatted(found, form, mention, lesson), path, source)
+    text = _formatted(found, form, mention, lesson)
+    return Quoted(text, path, source, *(_birth(first, records[first], around) if values is records else ()))
+
+
+def _birth(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:
+    """The id of the list of a record's facts, and the spread of the time that stands beside a value."""
+    from tilewise.measurements.births import birth_id, spread_text
+
+    if not record.get("device"):
+        return "", ""
+    times = [float(around[name]) for name in ("p20", "median", "p80") if name in around]
+    spread = spread_text(*times) if len(times) == 3 else ""
+    return birth_id(experiment, str(record["device"])), spread
 
 
 def _split(mention: Mention) -> tuple[str, str]:

@@ -207,7 +207,7 @@ def _hidden(match: re.Match[str]) -> Iterator[tuple[str, int, int]]:
 
 
 def _without_code(text: str) -> str:
-    kept = []
+    kept: list[str] = []
     done = 0
     for match in _HIDDEN.finditer(text):
         hidden = _FILLER * len(match[0]) if match["fence"] or match["code"] or match["comment"] else match[0]

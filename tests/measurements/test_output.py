@@ -66,11 +66,21 @@ def test_an_experiment_without_a_record_says_how_to_get_one() -> None:
 
 
 def test_a_page_shows_table_notes_and_where_the_figures_come_from() -> None:
-    context = Context("kernels/adding", 7, lambda suffix, content: "unused", lambda wanted: wanted)
+    context = Context(
+        "kernels/adding", 7, lambda suffix, content: "unused", lambda wanted: wanted, False,
+        lambda path: f"/site/{path}",
+    )  # fmt: skip
     html = MADE.markdown(context)
     assert html.startswith('<div class="tw-measurement" id="adding">')
     assert "<th" in html
-    assert "NVIDIA H100 80GB HBM3, 2026-11-21: p20 9 µs, median 10 µs, p80 11 µs" in html
+    born = "born-nvidia-h100-80gb-hbm3-adding"
+    spread = "p20 9 µs, median 10 µs, p80 11 µs"
+    number = f'<a class="tw-number" href="#{born}" data-born="{born}" data-spread="{spread}">10</a>'
+    assert number in html
+    assert f'<dl class="tw-birth" id="{born}">' in html
+    assert '<a href="/site/measurements/nvidia-h100-80gb-hbm3/adding.json" data-birth-file>' in html
+    assert '<a href="/site/measurements/#adding">all its rows</a>' in html
+    assert 'title="p20' not in html, "where a number was born is not said by a title alone"
     assert "<summary>Recorded on NVIDIA H100 80GB HBM3, 2026-11-21</summary>" in html
     assert "<dt>driver</dt><dd>580.1</dd>" in html
     assert 'data-mark="stale"' not in html

@@ -17,11 +17,14 @@ from pathlib import Path
 from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Lesson, read
+from tilewise.measurements import page as measured_page
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.output import Measurement
 from tilewise.page import Layout, Page, course_map, glossary, render
 from tilewise.run import LessonRun, Runner
 
 LAYOUT = Layout()
-_PLACEHOLDER = re.compile(r"\{\{\s*(course|hardware)\.(\w+)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{\s*(course|hardware|measurements)\.(\w+)\s*\}\}")
 _FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
 _AT_ONCE = 2
 """How many lessons run side by side; more would only make a slow one miss its time limit."""
@@ -37,6 +40,10 @@ class Shelf:
     """The page of every lesson, by the lesson's source path."""
     executed: tuple[str, ...]
     """The lessons whose cells were executed just now."""
+    measured: Mapping[str, tuple[Measurement, ...]]
+    """What each lesson measures, by its id, in reading order."""
+    root: Path
+    """The lessons' folder."""
 
     def fill(self, markdown: str, path: str, text: str) -> str:
         """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
@@ -66,6 +73,8 @@ class Shelf:
     def _fragment(self, family: str, name: str, path: str, line: int) -> str:
         if family == "hardware":
             return _hardware(name, path, line)
+        if family == "measurements":
+            return self._measurements(name, path, line)
         if name == "map":
             return course_map(self.course, layout=LAYOUT)
         if name == "glossary":
@@ -74,6 +83,18 @@ class Shelf:
             return self._list()
         message = f'there is no "course.{name}".'
         raise LessonError(path, line, message, 'There is "map", "lessons" and "glossary".')
+
+    def _measurements(self, name: str, path: str, line: int) -> str:
+        """A part of the page of all measurements."""
+        if name not in measured_page.FRAGMENTS:
+            have = ", ".join(measured_page.FRAGMENTS)
+            raise LessonError(path, line, f'there is no "measurements.{name}".', f"There is {have}.")
+        known = measured_page.Lessons(
+            self.measured,
+            {lesson.id: lesson.header.title for lesson in self.course.lessons},
+            {lesson.id: LAYOUT.url(lesson.id) for lesson in self.course.lessons},
+        )
+        return measured_page.fragment(name, known, Archive(self.root))
 
     def _list(self) -> str:
         """The published lessons as a numbered list with their questions."""
@@ -141,7 +162,16 @@ class Lessons:
                 self._rendered[lesson.id] = kept
             pages[LAYOUT.source_path(lesson.id)] = kept[1]
         raise_all(errors)
-        return Shelf(course, pages, tuple(name for name, run in runs.items() if run.executed))
+        executed = tuple(name for name, run in runs.items() if run.executed)
+        measured = {
+            lesson.id: tuple(
+                output for outputs in runs[lesson.id].outputs for output in outputs
+                if isinstance(output, Measurement)
+            )
+            for lesson in course.lessons
+            if not lesson.header.draft
+        }  # fmt: skip
+        return Shelf(course, pages, executed, measured, self.root / LAYOUT.folder)
 
     def close(self) -> None:
         """Stop what runs lessons."""

@@ -30,6 +30,8 @@ class Context:
     """``unique(wanted)``: an element id that no other part of the page has."""
     nested: bool = False
     """True inside a tab or a fold, where Markdown knows no block of raw HTML: see ``html_block``."""
+    link: Callable[[str], str] = str
+    """``link(path)``: the URL of a file of the site, given from the site's root, relative to the page."""
 
     def html_block(self, html: str) -> str:
         """A block of raw HTML, in the form that Markdown keeps as it is at this depth.

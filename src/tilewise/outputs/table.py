@@ -39,6 +39,8 @@ class Cell:
     """Where it leads, relative to the page or to a lesson's file."""
     mark: str | None = None
     """A role for the styles: ``measured``, ``predicted``, ``waste``, ``hazard``, ``best``, ``stale``."""
+    born: str | None = None
+    """The id of the list that says where a recorded number comes from; ``title`` is then its spread."""
 
 
 Entry = str | int | float | None | Cell
@@ -87,7 +89,10 @@ class Table(Output):
         """Columns, rows, caption and which columns hold numbers."""
         return {
             "columns": [[column.name, column.unit, column.align] for column in self.columns],
-            "rows": [[[cell.text, cell.title, cell.href, cell.mark] for cell in row] for row in self.rows],
+            "rows": [
+                [[cell.text, cell.title, cell.href, cell.mark, cell.born] for cell in row]
+                for row in self.rows
+            ],
             "caption": self.caption,
         }
 
@@ -142,7 +147,12 @@ class Table(Output):
         shown = escape(_shown(cell.text), quote=False)
         if cell.href:
             shown = f'<a href="{escape(cell.href)}">{shown}</a>'
-        if cell.title:
+        if cell.born:
+            shown = (
+                f'<a class="tw-number" href="#{escape(cell.born)}" data-born="{escape(cell.born)}"'
+                f' data-spread="{escape(cell.title or "")}">{shown}</a>'
+            )
+        elif cell.title:
             shown = f'<span title="{escape(cell.title)}">{shown}</span>'
         mark = f' data-mark="{escape(cell.mark)}"' if cell.mark else ""
         return f'<td class="tw-{self._align(at)}"{mark}>{shown}</td>'
@@ -172,7 +182,7 @@ def _shown(value: str | float) -> str:
 
 def _cell(entry: Any) -> Cell:
     if isinstance(entry, Cell):
-        return Cell(_scalar(entry.text), entry.title, entry.href, entry.mark)
+        return Cell(_scalar(entry.text), entry.title, entry.href, entry.mark, entry.born)
     return Cell("" if entry is None else _scalar(entry))
 
 

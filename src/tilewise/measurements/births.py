@@ -1,0 +1,96 @@
+"""Births: where and when a recorded number was taken, as facts for a reader and as the HTML that pages show.
+
+In: the provenance of a record. Out: facts, a list of them with an id, and links from numbers to that list.
+The site's script shows the list beside the number that is pointed at; without it the link leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+from tilewise.measurements.slugs import device_slug
+
+_CLOCKS = (
+    ("sm_clock_mhz", "SM clock", "MHz"),
+    ("memory_clock_mhz", "memory clock", "MHz"),
+    ("power_limit_w", "power limit", "W"),
+    ("temperature_c", "temperature", "°C"),
+)
+_VERSIONS = {
+    "cuda_runtime": "CUDA",
+    "cupy": "CuPy",
+    "torch": "torch",
+    "cudnn": "cuDNN",
+    "triton": "Triton",
+}
+
+
+def birth_facts(kept: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where recorded figures come from: label and value, what is not known left out.
+
+    Args:
+        kept: a record's provenance, or the values of a record by name, which hold it.
+    """
+    found = [("device", kept.get("device")), ("date", kept.get("date")), ("driver", kept.get("driver"))]
+    for name, label, unit in _CLOCKS:
+        if kept.get(name) is not None:
+            found.append((label, f"{kept[name]:.0f} {unit}"))
+    ceilings = kept.get("ceilings") or {}
+    if "memory_gb_per_s" in ceilings:
+        found.append(("fastest memory probe", f"{ceilings['memory_gb_per_s']:,.0f} GB/s"))
+    versions = kept.get("versions") or {}
+    shown = ", ".join(f"{label} {versions[name]}" for name, label in _VERSIONS.items() if name in versions)
+    found.append(("versions", shown or None))
+    return [(label, str(value)) for label, value in found if value]
+
+
+def record_url(experiment: str, device: str) -> str:
+    """Where the site has a record's file, relative to its root."""
+    return f"measurements/{device_slug(device)}/{experiment}.json"
+
+
+def birth_id(experiment: str, device: str) -> str:
+    """The id of the list of a record's facts."""
+    return f"born-{device_slug(device)}-{experiment}"
+
+
+def birth_list(experiment: str, kept: Mapping[str, Any], link: Callable[[str], str]) -> str:
+    """The facts of a record and links to its file and to all measurements, as one ``dl.tw-birth``.
+
+    Args:
+        experiment: the experiment's name.
+        kept: as ``birth_facts``.
+        link: the URL of a file of the site, relative to the page.
+    """
+    device = str(kept.get("device") or "")
+    members = "".join(
+        f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>" for label, value in birth_facts(kept)
+    )
+    file = escape(link(record_url(experiment, device)))
+    every = escape(f"{link('measurements/').rstrip('/')}/#{experiment}")
+    return (
+        f'<dl class="tw-birth" id="{escape(birth_id(experiment, device))}">{members}'
+        f'<dt>record</dt><dd><a href="{file}" data-birth-file>{escape(experiment)}.json</a>, '
+        f'<a href="{every}">all its rows</a></dd></dl>'
+    )
+
+
+def spread_text(p20: float, median: float, p80: float) -> str:
+    """The spread of a time for a reader."""
+    return f"p20 {p20:,.4g} µs, median {median:,.4g} µs, p80 {p80:,.4g} µs"
+
+
+def born(text: str, target: str, spread: str = "", classes: str = "") -> str:
+    """A number, given as HTML, as a link to the list of where it was born.
+
+    Args:
+        text: what is shown.
+        target: the id of the list.
+        spread: the spread of the time behind it, in words.
+        classes: further classes.
+    """
+    named = f"tw-number {classes}".strip()
+    told = f' data-spread="{escape(spread)}"' if spread else ""
+    return f'<a class="{named}" href="#{escape(target)}" data-born="{escape(target)}"{told}>{text}</a>'

@@ -1,0 +1,185 @@
+"""Two devices: what was predicted of one from the records of the other, and what came of it.
+
+In: predictions and the archive. Out: fragments of HTML for the page of all measurements. The prediction is
+read from its file, which was written before the second device was recorded, and is never made anew here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.births import birth_id, born, spread_text
+from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
+from tilewise.measurements.record import Record, Row
+from tilewise.measurements.slugs import case_text
+from tilewise.models.devices import device
+from tilewise.models.scaling import CHANGES
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row on both devices."""
+
+    predicted: PredictedRow
+    """What was said beforehand."""
+    record: Record | None
+    """The second device's record of the same key; None where there is none yet."""
+    row: Row | None
+    """The row in it."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Recorded on the first over recorded on the second."""
+        return self.predicted.recorded_us / self.row.median if self.row and self.row.median else None
+
+    @property
+    def residual(self) -> float | None:
+        """Recorded over predicted, less one: above 0 it took longer than predicted."""
+        return self.row.median / self.predicted.predicted_us - 1 if self.row and self.row.median else None
+
+    def within(self, tolerance: float) -> bool | None:
+        """Whether the prediction held; None where nothing is recorded."""
+        return None if self.residual is None else abs(self.residual) <= tolerance
+
+    @property
+    def as_said(self) -> bool | None:
+        """Whether a row that was said to change changed, and one that was said to stay stayed."""
+        return None if self.ratio is None else (abs(self.ratio - 1) > CHANGES) == self.predicted.changes
+
+
+def predictions(archive: Archive) -> list[Prediction]:
+    """Every prediction of the project, by device.
+
+    Raises:
+        RecordError: one of them cannot be believed.
+    """
+    folder = archive.root / FOLDER
+    return [read_prediction(path, archive.shown(path)) for path in sorted(folder.glob("*.json"))]
+
+
+def compare(made: Prediction, archive: Archive) -> list[Compared]:
+    """Each predicted row beside the row that the second device's record has of the same key."""
+    records = {
+        record.experiment: record
+        for record in archive.records()
+        if (known := device(str(record.provenance["device"]))) is not None and known.name == made.device
+    }
+    found = []
+    for row in made.rows:
+        record = records.get(row.experiment)
+        if record is not None and record.key != row.key:
+            record = None
+        match = next(
+            (
+                one
+                for one in (record.rows if record else ())
+                if one.variant == row.variant and dict(one.case) == dict(row.case) and one.median
+            ),
+            None,
+        )
+        found.append(Compared(row, record, match))
+    return found
+
+
+def fragment(archive: Archive) -> str:
+    """A heading, a summary and a table for each prediction, as HTML without blank lines."""
+    parts = []
+    for made in predictions(archive):
+        rows = compare(made, archive)
+        parts += [f"<p>{escape(sentence)}</p>" for sentence in summary(made, rows)]
+        parts.append(_table(made, rows))
+    return "\n".join(parts) or "<p>Nothing is predicted of another device.</p>"
+
+
+def summary(made: Prediction, rows: Sequence[Compared]) -> Iterator[str]:
+    """What came of a prediction, in sentences whose numbers are counted here."""
+    changing = [one for one in rows if one.predicted.changes]
+    yield (
+        f"Predicted on {made.date} from the records on {made.recorded_on}: of {len(rows)} rows, "
+        f"{len(changing)} change by more than {CHANGES:.0%} on an {made.device}, whose maker states "
+        f"{made.memory_ratio:.2f} times the memory bandwidth and {made.chip_ratio:.2f} times the product of "
+        "SMs and clock."
+    )
+    recorded = [one for one in rows if one.row is not None]
+    if not recorded:
+        yield f"No {made.device} has been recorded since; the prediction waits for it."
+        return
+    held = [one for one in recorded if one.within(made.tolerance)]
+    said = [one for one in recorded if one.as_said]
+    yield (
+        f"Recorded since: {len(recorded)} of them. {len(held)} lie within {made.tolerance:.0%} of the "
+        f"predicted time, and of {len(said)} it was said rightly whether they change."
+    )
+    missed = [one for one in recorded if not one.within(made.tolerance)]
+    if missed:
+        worst = max(missed, key=lambda one: abs(one.residual or 0))
+        yield (
+            f"The largest miss: {worst.predicted.experiment}, {worst.predicted.variant} at "
+            f"{case_text(worst.predicted.case)}, {worst.residual:+.0%}."
+        )
+    if len(recorded) < len(rows):
+        yield f"{len(rows) - len(recorded)} rows have no record of the same key on an {made.device}."
+
+
+_WAITS = {"launch": "the launch", "memory": "the memory", "chip": "the chip"}
+
+
+def _table(made: Prediction, rows: Sequence[Compared]) -> str:
+    own = device(made.recorded_on)
+    first, second = own.name if own else made.recorded_on, made.device
+    heads = [
+        ("experiment", ""), ("variant", ""), ("size", ""), ("most of it", ""), (f"{first}, µs", "r"),
+        (f"{second} predicted, µs", "r"), (f"{second} recorded, µs", "r"), ("ratio predicted", "r"),
+        ("ratio recorded", "r"), ("recorded / predicted - 1, %", "r"), ("within the tolerance", ""),
+    ]  # fmt: skip
+    top = "".join(f'<th scope="col"{_right(side)}>{escape(head)}</th>' for head, side in heads)
+    body = [f"<tr>{''.join(_cells(made, one))}</tr>" for one in rows]
+    return "\n".join([
+        '<div class="tw-table tw-all-rows" tabindex="0" role="group" '
+        f'aria-label="{escape(first)} and {escape(second)}">',
+        f'<table class="tw-sortable" data-filters="0 10"><thead><tr>{top}</tr></thead>',
+        "<tbody>", *body, "</tbody></table></div>",
+    ])  # fmt: skip
+
+
+def _cells(made: Prediction, one: Compared) -> Iterator[str]:
+    told = one.predicted
+    yield f"<td>{escape(told.experiment)}</td><td>{escape(told.variant)}</td>"
+    yield f"<td>{escape(case_text(told.case))}</td><td>{_WAITS[told.waits_for]}</td>"
+    first = born(_us(told.recorded_us), birth_id(told.experiment, made.recorded_on))
+    yield _value(told.recorded_us, first, "measured") + _value(
+        told.predicted_us, _us(told.predicted_us), "predicted"
+    )
+    if one.row is None or one.record is None or one.row.median is None:
+        yield _empty() + _value(told.ratio, f"{told.ratio:.2f}", "predicted") + _empty() * 2
+        yield "<td>not recorded</td>"
+        return
+    birth = birth_id(told.experiment, one.record.provenance["device"])
+    spread = spread_text(one.row.p20 or 0, one.row.median, one.row.p80 or 0)
+    yield _value(one.row.median, born(_us(one.row.median), birth, spread), "measured")
+    yield _value(told.ratio, f"{told.ratio:.2f}", "predicted")
+    assert one.ratio is not None
+    assert one.residual is not None
+    yield _value(one.ratio, f"{one.ratio:.2f}", "measured")
+    yield _value(100 * one.residual, f"{100 * one.residual:+.1f}")
+    yield "<td>yes</td>" if one.within(made.tolerance) else '<td class="tw-off">no</td>'
+
+
+def _value(value: float, shown: str, mark: str = "") -> str:
+    role = f' data-mark="{mark}"' if mark else ""
+    return f'<td class="tw-right"{role} data-value="{value:.9g}">{shown}</td>'
+
+
+def _empty() -> str:
+    return '<td class="tw-right"></td>'
+
+
+def _us(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _right(side: str) -> str:
+    return ' class="tw-right"' if side else ' class="tw-left"'

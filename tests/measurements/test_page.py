@@ -1,0 +1,157 @@
+"""The page of all measurements: every row with its prediction, and another device beside the course's own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_output import row as shown_row
+
+from tilewise.measurements import comparison
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.output import Measurement
+from tilewise.measurements.page import FRAGMENTS, Lessons, fragment, lines, record_files
+from tilewise.measurements.prediction import known_device, predict, prediction_path, write_prediction
+from tilewise.measurements.record import Record, Row, write_record
+
+CEILINGS = {"memory_gb_per_s": 3260.0, "tflop_per_s": {"fp32": 64.0}, "launch_us": 3.2, "probes": {}}
+BORN = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "versions": {}, "ceilings": CEILINGS,
+        "sm_clock_mhz": 1980.0, "driver": "580.1"}  # fmt: skip
+BYTES = 3260e9 * 240e-6
+
+
+def row(variant: str, n: int, median: float, role: str = "variant", moved: float | None = BYTES) -> Row:
+    return Row(variant, role, {"n": n}, (median,), median - 1, median, median + 1, None, moved, None)
+
+
+ROWS = (
+    row("wide", 8, 260.0), row("serial", 8, 4000.0, moved=None), row("cupy.add", 8, 300.0, "library"),
+    Row("wide", "variant", {"n": 4}, (), None, None, None, {"global_load_sectors": 2.0,
+                                                           "global_store_sectors": 1.0}),
+)  # fmt: skip
+RECORD = Record("adding", "kernels/adding", "k" * 64, "fp32", BORN, ROWS)
+MADE = Measurement(
+    name="adding", lesson="kernels/adding", count_case={"n": 4}, counts=("sectors",),
+    rows=(shown_row("wide", simulated={"global_load_sectors": 2.0, "global_store_sectors": 1.0}),),
+    provenance=BORN, record="", stale="", notes=(), inputs=(),
+)  # fmt: skip
+LESSONS = Lessons(
+    {"kernels/adding": (MADE,)}, {"kernels/adding": "Adding"}, {"kernels/adding": "lessons/kernels/adding/"}
+)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """One record on an H100, and what was predicted from it for an H200."""
+    root = tmp_path / "lessons"
+    write_record(RECORD, root / "measurements" / "nvidia-h100-80gb-hbm3" / "adding.json")
+    made = predict(Archive(root), known_device("H200"), "2026-11-21")
+    write_prediction(made, prediction_path(root, known_device("H200")))
+    return Archive(root)
+
+
+def on_an_h200(archive: Archive, factor: float, key: str = RECORD.key) -> None:
+    """Record what the prediction says, times a factor."""
+    (made,) = comparison.predictions(archive)
+    told = {one.variant: one.predicted_us for one in made.rows}
+    rows = tuple(row(one.variant, 8, told[one.variant] * factor, one.role) for one in ROWS if one.median)
+    record = replace(RECORD, key=key, provenance=BORN | {"device": "NVIDIA H200"}, rows=rows)
+    write_record(record, archive.root / "measurements" / "nvidia-h200" / "adding.json")
+    vars(archive).pop("devices", None)
+
+
+def test_every_row_is_there_with_what_was_predicted_simulated_counted_and_measured(archive: Archive) -> None:
+    found = [
+        (one.variant, one.case["n"], one.predicted_us and round(one.predicted_us), one.simulated, one.counted,
+         one.row and one.row.median)
+        for one in lines(LESSONS, archive)
+    ]  # fmt: skip
+    assert found == [
+        ("wide", 8, 240, None, None, 260.0), ("serial", 8, None, None, None, 4000.0),
+        ("cupy.add", 8, 240, None, None, 300.0), ("wide", 4, None, 3.0, 3.0, None),
+    ]  # fmt: skip
+
+
+def test_the_table_leads_to_lesson_record_and_birth_and_can_be_sorted(archive: Archive) -> None:
+    html = fragment("all", LESSONS, archive)
+    assert '<a href="../lessons/kernels/adding/#adding">adding</a>' in html
+    assert '<a href="nvidia-h100-80gb-hbm3/adding.json" data-birth-file>JSON</a>' in html
+    born = "born-nvidia-h100-80gb-hbm3-adding"
+    assert f'data-born="{born}" data-spread="p20 259 µs, median 260 µs, p80 261 µs">260</a>' in html
+    assert 'data-value="92.3' in html, "240 predicted of 260 recorded, in percent"
+    assert html.count('<tr id="adding">') == 1
+    heads, first = re.search(r"<thead><tr>(.*)</tr>", html), re.search(r'<tr id="adding">(.*)</tr>', html)
+    assert heads and first and heads[1].count("<th ") == len(re.findall(r"<td", first[1])) == 15
+    births = fragment("births", LESSONS, archive)
+    assert f'<dl class="tw-birth" id="{born}">' in births
+    assert "<dt>SM clock</dt><dd>1980 MHz</dd>" in births
+    assert "\n\n" not in "".join(fragment(name, LESSONS, archive) for name in FRAGMENTS)
+
+
+def test_an_experiment_without_a_record_is_there_all_the_same(tmp_path: Path) -> None:
+    (only,) = lines(LESSONS, Archive(tmp_path))
+    assert (only.variant, only.simulated, only.row) == ("wide", 3.0, None)
+    assert "not recorded" in fragment("all", LESSONS, Archive(tmp_path))
+
+
+def test_a_stale_record_is_struck_through(archive: Archive) -> None:
+    stale = replace(LESSONS, measured={"kernels/adding": (replace(MADE, stale="It has changed."),)})
+    assert 'class="tw-number tw-stale"' in fragment("all", stale, archive)
+
+
+def test_before_the_other_device_is_recorded_the_prediction_stands_alone(archive: Archive) -> None:
+    html = fragment("comparison", LESSONS, archive)
+    assert "of 3 rows, 2 change by more than 5% on an H200" in html
+    assert "No H200 has been recorded since" in html
+    assert html.count("<td>not recorded</td>") == 3
+
+
+def test_a_recorded_row_stands_beside_its_prediction_with_the_residual(archive: Archive) -> None:
+    on_an_h200(archive, 1.05)
+    (made,) = comparison.predictions(archive)
+    found = comparison.compare(made, archive)
+    assert [one.residual for one in found] == pytest.approx([0.05] * 3)
+    assert [one.within(made.tolerance) for one in found] == [True] * 3
+    assert [one.as_said for one in found] == [True, True, True]
+    html = fragment("comparison", LESSONS, archive)
+    assert "Recorded since: 3 of them. 3 lie within 10% of the predicted time" in html
+    assert html.count(">+5.0</td>") == 3
+    assert 'data-born="born-nvidia-h200-adding"' in html
+
+
+def test_a_miss_is_named(archive: Archive) -> None:
+    on_an_h200(archive, 1.3)
+    html = fragment("comparison", LESSONS, archive)
+    assert "0 lie within 10% of the predicted time" in html
+    assert "The largest miss: adding, wide at n = 8, +30%." in html
+    assert html.count('<td class="tw-off">no</td>') == 3
+
+
+def test_a_record_of_something_else_is_not_compared(archive: Archive) -> None:
+    on_an_h200(archive, 1.0, key="f" * 64)
+    assert "No H200 has been recorded since" in fragment("comparison", LESSONS, archive)
+
+
+def test_every_device_of_the_table_is_there_with_its_source(archive: Archive) -> None:
+    html = fragment("devices", LESSONS, archive)
+    for name in (
+        "A100 SXM 80 GB",
+        "H100 SXM",
+        "H100 PCIe",
+        "H200",
+        "B200",
+        "RTX 4090",
+        "RTX 5090",
+        "T4",
+        "L4",
+    ):
+        assert f"<td>{name}</td>" in html
+    assert html.count("NVIDIA") >= 12
+
+
+def test_records_and_predictions_are_files_of_the_site(archive: Archive) -> None:
+    assert [name for name, _ in record_files(archive.root)] == [
+        "measurements/nvidia-h100-80gb-hbm3/adding.json", "measurements/predictions/h200.json",
+    ]  # fmt: skip
