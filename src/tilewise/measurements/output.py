@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar
 
+from tilewise.measurements.births import birth_facts, birth_id, birth_list, spread_text
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.slugs import case_text
 from tilewise.outputs import Cell, Column, Context, Output, Table
@@ -66,7 +67,8 @@ class Measurement(Output):
             builder.counted(name)
         mark = "stale" if self.stale else "measured"
         title = _recorded_title(self)
-        builder.times("recorded", lambda row: _median(row.get("recorded")), title, mark)
+        born = birth_id(self.name, self.provenance["device"]) if self.provenance else None
+        builder.times("recorded", lambda row: _median(row.get("recorded")), title, mark, born)
         if spreads:
             builder.spread("recorded")
         builder.plain(
@@ -97,13 +99,9 @@ class Measurement(Output):
             parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
         parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]
         if self.provenance is not None:
-            members = "".join(
-                f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in self._facts()
-            )
             summary = escape(f"Recorded on {self.provenance['device']}, {self.provenance['date']}")
-            parts.append(
-                f'<details class="tw-provenance"><summary>{summary}</summary><dl>{members}</dl></details>'
-            )
+            facts = birth_list(self.name, self.provenance, context.link)
+            parts.append(f'<details class="tw-provenance"><summary>{summary}</summary>{facts}</details>')
         return context.html_block("\n".join([*parts, "</div>"]))
 
     def _lines(self) -> list[str]:
@@ -121,30 +119,8 @@ class Measurement(Output):
 
     def _facts(self) -> list[tuple[str, str]]:
         """Where the recorded figures come from, for a reader."""
-        kept = self.provenance or {}
-        found = [("device", kept.get("device")), ("date", kept.get("date")), ("driver", kept.get("driver"))]
-        for name, label, unit in (
-            ("sm_clock_mhz", "SM clock", "MHz"),
-            ("memory_clock_mhz", "memory clock", "MHz"),
-            ("power_limit_w", "power limit", "W"),
-            ("temperature_c", "temperature", "°C"),
-        ):
-            if kept.get(name) is not None:
-                found.append((label, f"{kept[name]:.0f} {unit}"))
-        ceilings = kept.get("ceilings") or {}
-        if "memory_gb_per_s" in ceilings:
-            found.append(("fastest memory probe", f"{ceilings['memory_gb_per_s']:,.0f} GB/s"))
-        versions = kept.get("versions") or {}
-        names = {
-            "cuda_runtime": "CUDA",
-            "cupy": "CuPy",
-            "torch": "torch",
-            "cudnn": "cuDNN",
-            "triton": "Triton",
-        }
-        shown = ", ".join(f"{label} {versions[name]}" for name, label in names.items() if name in versions)
-        found += [("versions", shown or None), ("record", self.record)]
-        return [(label, str(value)) for label, value in found if value]
+        found = birth_facts(self.provenance or {})
+        return [*found, ("record", self.record)] if self.record else found
 
 
 def _median(times: Mapping[str, float] | None) -> float | None:
@@ -160,7 +136,7 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 def _spread(times: Mapping[str, float]) -> str:
-    return f"p20 {times['p20']:,.4g} µs, median {times['median']:,.4g} µs, p80 {times['p80']:,.4g} µs"
+    return spread_text(times["p20"], times["median"], times["p80"])
 
 
 def _bound_title(row: Mapping[str, Any]) -> str | None:
@@ -175,7 +151,7 @@ def _recorded_title(made: Measurement) -> Any:
     def title(row: Mapping[str, Any]) -> str | None:
         if not row.get("recorded"):
             return None
-        return f"{row['device']}, {row['date']}: {_spread(row['recorded'])}"
+        return _spread(row["recorded"])
 
     return title
 
@@ -214,7 +190,9 @@ class _Columns:
             lambda row: _rounded(100 * _distance(row[name]), 2) if row.get(name) else None,
         )
 
-    def times(self, what: str, value: Any, title: Any, mark: str = "predicted") -> None:
+    def times(
+        self, what: str, value: Any, title: Any, mark: str = "predicted", born: str | None = None
+    ) -> None:
         found = [entry for row in self._made.rows if (entry := value(row)) is not None]
         if not found:
             return
@@ -227,7 +205,9 @@ class _Columns:
 
         def cell(row: Mapping[str, Any]) -> Cell | None:
             entry = value(row)
-            return None if entry is None else Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark)
+            if entry is None:
+                return None
+            return Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark, born)
 
         self.plain(Column(what, unit, "right"), cell)
 

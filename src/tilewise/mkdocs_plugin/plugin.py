@@ -28,6 +28,7 @@ from mkdocs.structure.pages import Page
 
 from tilewise.errors import LessonError, raise_all
 from tilewise.frontend import FrontendError, build_assets, purge
+from tilewise.measurements.page import record_files
 from tilewise.mkdocs_plugin import navigation, policy, publishing
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings
 from tilewise.mkdocs_plugin.lessons import LAYOUT, Lessons, Shelf
@@ -157,6 +158,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             for name, content in page.files.items():
                 if files.get_file_from_path(name) is None:
                     files.append(File.generated(config, name, content=content))
+        for name, file in record_files(shelf.root):
+            files.append(File.generated(config, name, abs_src_path=str(file)))
         for asset in sorted(self._assets.rglob("*")):
             if asset.is_file():
                 inside = asset.relative_to(self._assets).as_posix()

@@ -11,7 +11,9 @@ What styles and scripts may rely on, besides what the outputs document:
   ``h2#terms.tw-terms``.
 - ``a.tw-term[title]``: the first use of a term; ``em#term-<slug>.tw-term-title`` in the summary of
   ``details.definition``; ``div.tw-glossary-entry#term-<slug>`` in the glossary.
-- ``span.tw-number[data-path][title]``: a quoted number and where it comes from; ``.tw-stale`` if outdated.
+- ``span.tw-number``: a quoted number. ``[title]`` where the page computed it; ``[data-source]``: who states
+  it, or what stands behind it in ``{from: ...}``. ``a.tw-number[data-born]``: a recorded one, with the id of the
+  ``dl.tw-birth`` that says where it was taken, and ``[data-spread]``; ``.tw-stale`` if outdated.
 - ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file.
 - ``div.highlight.tw-kernel[data-kernel]``: CUDA; its line numbers are the kernel's own. ``[data-region]`` on
   a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers;
@@ -30,6 +32,8 @@ from dataclasses import dataclass, replace
 
 from tilewise.course import Course
 from tilewise.lesson import Lesson
+from tilewise.measurements.births import birth_id, birth_list
+from tilewise.measurements.output import Measurement
 from tilewise.notebook import to_notebook
 from tilewise.outputs import Context, ExerciseOutput, Output
 from tilewise.page.code import code_cell, tab_set
@@ -86,6 +90,8 @@ def render(
     prose = prose_cells(lesson, course, where, numbers, old)
     parts = [front_matter(lesson), head(lesson, course, where)]
     parts += _body(lesson, run, prose, where, files)
+    if births := _births(lesson, run, [quoted.born for quoted in numbers.values()], where):
+        parts.append(births)
     if closing := terms(lesson, course, where):
         parts.append(closing)
     name = lesson.id.rsplit("/", 1)[-1]
@@ -94,6 +100,25 @@ def render(
         lesson, {mention: quoted.text for mention, quoted in numbers.items()}
     )
     return Page("\n\n".join(parts) + "\n", files)
+
+
+def _births(lesson: Lesson, run: LessonRun, quoted: Collection[str], layout: Layout) -> str:
+    """Folded at the end: where the numbers were taken that the prose quotes from records of other lessons."""
+    shown = {
+        birth_id(output.name, output.provenance["device"])
+        for outputs in run.outputs
+        for output in outputs
+        if isinstance(output, Measurement) and output.provenance
+    }
+    lists = [
+        birth_list(name, record, lambda path: layout.asset(lesson.id, path))
+        for name, record in run.records.items()
+        if (birth := birth_id(name, str(record.get("device")))) in quoted and birth not in shown
+    ]
+    if not lists:
+        return ""
+    summary = "<summary>Where quoted numbers were recorded</summary>"
+    return f'<details class="tw-provenance">{summary}{"".join(lists)}</details>'
 
 
 def _check_exercises(lesson: Lesson, run: LessonRun, course: Course) -> None:
@@ -128,9 +153,12 @@ def _body(
         files[path] = content
         return layout.asset(lesson.id, path)
 
+    def link(path: str) -> str:
+        return layout.asset(lesson.id, path)
+
     def shown(index: int, nested: bool) -> str:
         cell = lesson.cells[index]
-        context = Context(lesson.id, cell.first_line, add_file, unique, nested)
+        context = Context(lesson.id, cell.first_line, add_file, unique, nested, link)
         missing = run.skipped.get(index, ())
         outputs = [_plain(output) for output in run.outputs[index]]
         return code_cell(cell, outputs, run.kernels.get(index, {}), missing, context)

@@ -16,7 +16,8 @@ from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Lesson
 from tilewise.lesson.prose import Definition, Mention, masked_prose
-from tilewise.numbers import Quoted, quote
+from tilewise.measurements.births import born
+from tilewise.numbers import COMPUTED, Quoted, quote
 from tilewise.page.layout import Layout
 from tilewise.terms import Term, Use
 from tilewise.typed_numbers import sourced
@@ -151,8 +152,11 @@ def literal(text: str) -> str:
 def _number(quoted: Quoted, stale: Collection[str]) -> str:
     is_stale = quoted.path.split(".")[0] in stale
     mark = " tw-stale" if is_stale else ""
+    if quoted.born:
+        return born(literal(quoted.text), quoted.born, quoted.spread, mark.strip())
     source = f"{quoted.source}; no longer current" if is_stale else quoted.source
+    kind = "title" if quoted.source == COMPUTED else "data-source"
     return (
-        f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" title="{escape(source)}">'
+        f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" {kind}="{escape(source)}">'
         f"{literal(quoted.text)}</span>"
     )

@@ -2,6 +2,7 @@
 // In: Material's document$ (or one ready document without it). Out: behaviour that pages lack without it;
 // every part leaves a page that works when it does not run. Figures are left to figures/main.js.
 
+import { showBirths } from "./births.js";
 import { loadFigures } from "./figures.js";
 import { labelTabsForPrint } from "./tabs.js";
 import { copyFormulas } from "./formulas.js";
@@ -9,8 +10,9 @@ import { pairLines } from "./pairs.js";
 import { placeNotes } from "./sidenotes.js";
 import { revealTargets } from "./reveal.js";
 import { scrollableRegions } from "./regions.js";
+import { sortableTables } from "./tables.js";
 
-const parts = [copyFormulas, loadFigures, labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
+const parts = [showBirths, sortableTables, copyFormulas, loadFigures, labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
 
 /** Start every part on the page shown now, and stop what the page before had started. */
 let stop = new AbortController();
