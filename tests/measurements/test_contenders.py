@@ -1,0 +1,46 @@
+"""What contenders are given: variants that name the same input share it, others do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fake_gpu
+import numpy as np
+import pytest
+
+from tilewise.cases import case, normal, output
+from tilewise.measurements.contenders import checked_contenders
+from tilewise.measurements.experiment import Experiment
+
+PARAMETERS = tuple(
+    fake_gpu.Parameter(name, True, name != "end") for name in ("start", "way", "end")
+)  # the last is written
+
+
+def test_arrays_that_differ_in_their_middle_only_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = fake_gpu.FakeGpu()
+    fake_gpu.install(monkeypatch, gpu)
+    kernel = fake_gpu.FakeKernel(gpu, "", _copy, PARAMETERS)
+    flat = np.zeros(5000, np.int32)
+    bent = flat.copy()
+    bent[2500] = 1
+    assert str(flat) == str(bent)
+
+    def variant(way: Any) -> Any:
+        return lambda n: kernel.on(case(start=normal(n), way=way, end=output(n)))
+
+    variants = {"flat": variant(flat), "bent": variant(bent), "flat too": variant(flat.copy())}
+    experiment = Experiment(
+        "ways", variants, ({"n": 64},),
+        None, None, None, {}, None, 1e-5, "fp32", (), None, "lesson.py", 1, Path(), "part/lesson",
+    )  # fmt: skip
+    _, entries, _ = checked_contenders(experiment, {"n": 64})
+    arrays = {entry.label: entry.arrays for entry in entries}
+    assert [int(arrays[label]["way"].sum()) for label in ("flat", "bent", "flat too")] == [0, 1, 0]
+    assert arrays["flat"]["way"] is arrays["flat too"]["way"]
+    assert arrays["flat"]["start"] is arrays["bent"]["start"]
+
+
+def _copy(start: Any, way: Any, end: Any) -> None:
+    end[...] = start
