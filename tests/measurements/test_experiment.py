@@ -16,7 +16,7 @@ from tilewise.measurements.counting import Simulated
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Row, write_record
-from tilewise.measurements.report import assemble, compared, report
+from tilewise.measurements.report import assemble, report
 from tilewise.measurements.session import handled_by
 from tilewise.outputs import CollectingSink, installed, sink
 
@@ -200,17 +200,6 @@ def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(
     made = run()
     assert made.rows[0]["simulated"] is None
     assert "Nothing was simulated here: There is no clang." in made.notes
-
-
-def test_a_sentence_says_how_this_gpu_differs_from_the_recorded_one() -> None:
-    h100, h200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
-    assert compared(h100, None) == "Here: NVIDIA H100 80GB HBM3."
-    assert compared(h100, h100) == "Here: NVIDIA H100 80GB HBM3, the device of the record."
-    assert compared(h200, h100) == (
-        "Here: NVIDIA H200, which by its maker has 1.43 times the memory bandwidth and 1.00 times the fp32 "
-        "rate of NVIDIA H100 80GB HBM3."
-    )
-    assert compared("NVIDIA GeForce RTX 3060", h100).endswith("One of them is not in the device table.")
 
 
 def test_times_with_the_host_have_a_key_of_their_own_and_others_keep_theirs(

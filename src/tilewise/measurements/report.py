@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tilewise.gpu.device import device_name, gpu_here
 from tilewise.measurements.archive import Archive, ceilings_of, rates_of
 from tilewise.measurements.counting import Simulated, simulate
+from tilewise.measurements.here import Machine, agreement, difference
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, Row
 from tilewise.models.devices import device
@@ -38,10 +39,12 @@ def report(experiment: Experiment) -> Measurement:
     """
     simulated = simulate(experiment)
     archive = Archive(experiment.root)
-    timed, notes, name_here = _here(experiment)
-    record = archive.record(experiment.name, name_here)
-    if name_here is not None:
-        notes.insert(0, compared(name_here, record.provenance["device"] if record else None))
+    timed, notes, here = _here(experiment)
+    record = archive.record(experiment.name, here.name if here else None)
+    if here is not None:
+        notes.insert(0, difference(here, Machine.of(record.provenance) if record else None))
+        if record is not None and (agreed := agreement(timed, record.rows)):
+            notes.insert(1, agreed)
     stale = staleness(experiment, record)
     if stale and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(stale.why, stale.repair)
@@ -75,31 +78,17 @@ def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
     return None
 
 
-def compared(here: str, recorded: str | None) -> str:
-    """Why times here may differ from the recorded ones, one sentence from the device table."""
-    if recorded is None or recorded == here:
-        return f"Here: {here}{', the device of the record' if recorded else ''}."
-    own, other = device(here), device(recorded)
-    if own is None or other is None:
-        return f"Here: {here}; recorded on {recorded}. One of them is not in the device table."
-    memory = own.memory_gb_per_s / other.memory_gb_per_s
-    rate = own.peak_tflop_per_s() / other.peak_tflop_per_s()
-    return (
-        f"Here: {here}, which by its maker has {memory:.2f} times the memory bandwidth and {rate:.2f} times "
-        f"the fp32 rate of {recorded}."
-    )
-
-
-def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], str | None]:
-    """Times on this machine's GPU, what was odd, and its name; nothing where there is none."""
+def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], Machine | None]:
+    """Times on this machine's GPU, what was odd, and the GPU; nothing where there is none."""
     if not gpu_here():
         return (), [], None
+    from tilewise.gpu.device import properties
     from tilewise.measurements.bench import GLANCE, run_bench
 
     plan = replace(GLANCE, with_host=experiment.with_host)
     made = run_bench(experiment, plan, lambda line: print(line, file=sys.stderr, flush=True))
-    name = device_name()
-    return made.rows, list(made.notes), name
+    sms = properties().get("multiProcessorCount")
+    return made.rows, list(made.notes), Machine(device_name(), sms, made.state.sm_clock_mhz)
 
 
 def assemble(
