@@ -39,7 +39,7 @@ class Subject:
     """A kernel, a launch, and its truth."""
 
     name: str
-    """Unique, and the kernel's entry unless `entry` says otherwise."""
+    """Unique in the corpus."""
     source: str
     """Right as it stands."""
     make: Callable[[np.random.Generator], Arguments]
@@ -52,6 +52,10 @@ class Subject:
     """Threads of a block."""
     shared_bytes: int = 0
     """Dynamic shared memory."""
+    entry: str | None = None
+    """Which kernel of the source; the first where not given."""
+    options: tuple[str, ...] = ()
+    """For the compiler."""
 
     def run(self, source: str | None = None, without: str = "") -> tuple[Run, list[str]]:
         """Run a source, perhaps without the end of one array; the run, and the outputs that are wrong."""
@@ -64,7 +68,7 @@ class Subject:
         for name, truth in self.expected(before).items():
             got = given[name].reshape(-1)
             right = np.asarray(truth).reshape(-1)[: len(got)]
-            if not np.allclose(got, right, rtol=1e-4, atol=1e-5):
+            if not np.allclose(got, right, rtol=1e-4, atol=1e-5, equal_nan=True):
                 wrong.append(name)
         return run, wrong
 
@@ -75,6 +79,8 @@ class Subject:
             *given.values(),
             grid=self.grid,
             block=self.block,
+            name=self.entry,
+            options=self.options,
             shared_bytes=self.shared_bytes + more_shared_bytes,
             max_steps=400_000,
         )
