@@ -234,9 +234,9 @@ def _hardware(name: str, path: str, line: int) -> str:
     """A part of the comparison of the simulator with a GPU's counters."""
     from tilewise.hardware import page
 
-    if name in page.FRAGMENTS:
+    if name in page.FRAGMENTS or name in page.PLAIN:
         return page.fragment(name)
-    have = ", ".join(page.FRAGMENTS)
+    have = ", ".join([*page.FRAGMENTS, *page.PLAIN])
     raise LessonError(path, line, f'there is no "hardware.{name}".', f"There is {have}.")
 
 
