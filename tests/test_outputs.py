@@ -180,4 +180,4 @@ MARKED = "a\n// [load\nb\n// load]\n  // [sum\nc\n  # sum]\nd"
 
 def test_region_markers_stand_blank_or_go() -> None:
     assert without_markers(MARKED, 10) == ("a\n\nb\n\n\nc\n\nd", "load:12-12 sum:15-15", "11 13 14 16")
-    assert dropped_markers(MARKED) == ("a\nb\nc\nd", "load:2-2 sum:3-3")
+    assert dropped_markers(MARKED) == ("a\nb\nc\nd", "load:2-2 sum:3-3", "2 4 5 7")

@@ -15,7 +15,9 @@ import pytest
 from tilewise import page
 from tilewise.course import Course
 from tilewise.lesson import Lesson, parse
+from tilewise.outputs import Context
 from tilewise.page import Layout
+from tilewise.page.code import source
 from tilewise.run import Runner
 
 PAGES = sorted((Path(__file__).parent / "pages").glob("*.py"))
@@ -43,7 +45,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def html(text: str) -> str:
     """What a site generator makes of a page."""
     made = markdown.markdown(text, extensions=EXTENSIONS, extension_configs=OPTIONS)
-    return page.hide_marker_lines(made)
+    return page.tell_lines(page.hide_marker_lines(made))
 
 
 def text_of(fragment: str) -> str:
@@ -86,7 +88,7 @@ def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_ma
 def test_a_definition_carries_the_anchor_that_links_lead_to(pages: dict[str, page.Page]) -> None:
     shown = html(pages["prose"].markdown)
     anchor = '<em class="tw-term-title" id="term-block">Block</em>'
-    assert f'<details class="definition">\n<summary>{anchor}</summary>' in shown
+    assert re.search(rf'<details data-line="\d+" class="definition">\n<summary>{anchor}</summary>', shown)
 
 
 def test_formulas_code_and_fences_stay_as_written(pages: dict[str, page.Page]) -> None:
@@ -359,3 +361,25 @@ def test_nothing_that_a_lesson_shows_becomes_an_element_of_the_page(project: Any
     assert 'description: "&quot; onload=&quot;alert(1)"' in made
     assert shown.count("&lt;script&gt;") >= 9
     assert "*a* [b](c)" in text_of(shown).replace("&#42;", "*").replace("&#91;", "[").replace("&#93;", "]")
+
+
+def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages: dict[str, page.Page]) -> None:
+    for name in ("prose", "tabs"):
+        source = (Path(__file__).parent / "pages" / f"{name}.py").read_text().split("\n")
+        made = html(pages[name].markdown)
+        assert "<!-- line" not in made
+        blocks = re.findall(r'<(p|h2|ul|details|table)\b[^>]*data-line="(\d+)"[^>]*>(.*?)</\1>', made, re.S)
+        assert blocks
+        for tag, number, inside in blocks:
+            first = re.findall(r"[A-Za-z]{3,}", text_of(inside))[0]
+            at = int(number) - 1
+            assert first in " ".join(source[at : at + 4]), (tag, number, first)
+
+
+def test_code_without_its_marker_lines_says_which_are_gone() -> None:
+    text = "# ---\n# title: One\n# needs: []\n# ---\n\n# %%\nx = 1\n# [two\ny = 2\n# two]\nz = 3\n"
+    lesson = parse(text, "lessons/part/one.py", "part/one")
+    cell = lesson.cells[0]
+    context = Context("part/one", 6, lambda suffix, content: "", lambda wanted: wanted)
+    shown = source(cell, {}, context)
+    assert 'data-line="7" data-regions="two:2-2" data-dropped="2 4"' in shown

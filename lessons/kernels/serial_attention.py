@@ -89,26 +89,36 @@ import numpy as np
 
 def attention_serial(Q, K, V, S, P, O, scale):
     N, d = Q.shape
+    # [scores
     for i in range(N):
         for j in range(N):
             s = 0.0
             for k in range(d):
                 s += Q[i, k] * K[j, k]
             S[i, j] = s * scale
+    # scores]
     for i in range(N):
+        # [maximum
         m, z = -np.inf, 0.0
         for j in range(N):
             m = max(m, S[i, j])
+        # maximum]
+        # [sum
         for j in range(N):
             z += np.exp(S[i, j] - m)
+        # sum]
+        # [weights
         for j in range(N):
             P[i, j] = np.exp(S[i, j] - m) / z
+        # weights]
+    # [mean
     for i in range(N):
         for c in range(d):
             o = 0.0
             for j in range(N):
                 o += P[i, j] * V[j, c]
             O[i, c] = o
+    # mean]
 
 
 # %% tab="CUDA C"
@@ -120,24 +130,34 @@ void attention_serial(const float* Q, const float* K, const float* V,
                       float* S, float* P, float* O,
                       int N, int d, float scale) {
     if (blockIdx.x > 0 || threadIdx.x > 0) return;
+    // [scores
     for (int i = 0; i < N; ++i)
         for (int j = 0; j < N; ++j) {
             float s = 0.0f;
             for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];
             S[i * N + j] = s * scale;
         }
+    // scores]
     for (int i = 0; i < N; ++i) {
+        // [maximum
         float m = -INFINITY, z = 0.0f;
         for (int j = 0; j < N; ++j) m = fmaxf(m, S[i * N + j]);
+        // maximum]
+        // [sum
         for (int j = 0; j < N; ++j) z += expf(S[i * N + j] - m);
+        // sum]
+        // [weights
         for (int j = 0; j < N; ++j) P[i * N + j] = expf(S[i * N + j] - m) / z;
+        // weights]
     }
+    // [mean
     for (int i = 0; i < N; ++i)
         for (int c = 0; c < d; ++c) {
             float o = 0.0f;
             for (int j = 0; j < N; ++j) o += P[i * N + j] * V[j * d + c];
             O[i * d + c] = o;
         }
+    // mean]
 }
 """)
 
@@ -594,7 +614,7 @@ publish(
 # time. Make your own guess before you look.
 
 # %% fold="Code of the measurement"
-from tilewise import measure
+from tilewise import Guess, measure
 
 
 def torch_three_operations(arrays):
@@ -626,6 +646,18 @@ timed = measure(
     reference=reference,
     tolerance=1e-4,
     note="Kernel 1 is timed at small N only: its time grows with the square of N.",
+    guess=Guess(
+        "How many times as fast as one thread is Kernel 2 at N = 256?",
+        of="Kernel 2: three kernels",
+        over="Kernel 1: one thread",
+        at={"N": 256, "d": 128},
+        between=(1, 1_000_000),
+        models={
+            "chains of passes": passes(256, d)["one thread"] / chain_of_kernel_2(256, d),
+            "as many as threads in the largest launch": 256 * 256,
+        },
+        because="Passes do not all take equally long; the sections below take them apart.",
+    ),
 )
 
 # %% [markdown]

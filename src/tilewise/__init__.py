@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from tilewise.gpu.device import gpu_here
     from tilewise.gpu.kernel import Kernel
     from tilewise.gpu.tensor_map import tensor_map
-    from tilewise.measurements import measure
+    from tilewise.measurements import Guess, measure
     from tilewise.outputs import Table, exercise, publish, show
     from tilewise.pseudocode import lanes, parallel, tiles
     from tilewise.simulator import HazardError, Trace, expect_hazard
 
 _HOME = {
     "Figure": "tilewise.figures.figure",
+    "Guess": "tilewise.measurements",
     "HazardError": "tilewise.simulator",
     "Kernel": "tilewise.gpu.kernel",
     "LessonError": "tilewise.errors",
@@ -52,6 +53,7 @@ _HOME = {
 
 __all__ = [
     "Figure",
+    "Guess",
     "HazardError",
     "Kernel",
     "LessonError",

@@ -230,29 +230,57 @@ def test_print_opens_folds_and_shows_every_tab(page: Page, site: str) -> None:
     assert page.locator("article details[open]").count() == opened
 
 
-def test_lines_of_one_region_light_up_together(page: Page, site: str) -> None:
-    page.goto(site + FIRST)
-    page.wait_for_load_state("networkidle")
-    page.evaluate(
-        """() => {
-            const [one, other] = [...document.querySelectorAll("article .highlight")].filter(
-                (listing) => listing.offsetParent && listing.querySelectorAll("[id^=__span-]").length >= 3);
-            const numbers = (listing) => [...listing.querySelectorAll("[id^=__span-]")].map((line) =>
-                Number(line.id.split("-").pop()));
-            one.dataset.regions = `load:${numbers(one)[0]}-${numbers(one)[1]}`;
-            const [, second, third] = numbers(other);
-            other.dataset.regions = `load:${second}-${second} store:${third}-999`;
-            document$.next(document);
-        }"""
+def lit(page: Page) -> dict[str, list[str]]:
+    """The lines that are lit, by tab, shown or not."""
+    return page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll(".tabbed-set")][0]
+            .querySelectorAll(".tabbed-block").values().map((block) => [
+                block.dataset.tab,
+                [...block.querySelectorAll(".tw-paired")].map((line) => line.textContent.trim())
+                    .filter(Boolean),
+            ]))"""
     )
-    line = page.locator("[data-pair]:visible").first
+
+
+SOFTMAX = {
+    "Pseudocode": ["for j in range(N):", "z += np.exp(S[i, j] - m)"],
+    "CUDA C": ["for (int j = 0; j < N; ++j) z += expf(S[i * N + j] - m);"],
+}
+
+
+def test_lines_of_one_region_light_up_together_in_both_tabs(page: Page, site: str) -> None:
+    page.goto(site + SERIAL)
+    page.wait_for_load_state("networkidle")
+    line = page.locator(".tabbed-block:visible span[id^=__span]", has_text="z += np.exp").first
     line.scroll_into_view_if_needed()
     line.hover()
-    lit = page.locator(".tw-paired")
-    expect(lit).to_have_count(3)
-    assert all("load" in (each.get_attribute("data-pair") or "").split() for each in lit.all())
-    page.locator("article h2").first.hover()
-    expect(lit).to_have_count(0)
+    assert lit(page) == SOFTMAX
+    tab(page, "CUDA C").click()
+    assert lit(page) == SOFTMAX, "the lines do not stay lit when the tab is changed"
+    expect(page.locator(".tabbed-block:visible .tw-paired").first).to_be_visible()
+    page.keyboard.press("Escape")
+    assert lit(page) == {"Pseudocode": [], "CUDA C": []}
+
+
+def test_a_region_is_reached_by_key_and_enter_turns_to_its_lines_in_the_other_tab(
+    page: Page, site: str
+) -> None:
+    page.goto(site + SERIAL)
+    page.wait_for_load_state("networkidle")
+    first = page.locator(".tabbed-block:visible [data-regions] span[tabindex='0']")
+    assert first.count() == 5
+    first.nth(2).focus()
+    assert lit(page) == SOFTMAX
+    assert "CUDA C" in (first.nth(2).get_attribute("aria-description") or "")
+    page.keyboard.press("Enter")
+    assert chosen_tabs(page) == {"CUDA C"}
+    assert lit(page) == SOFTMAX
+    assert page.evaluate("document.activeElement.textContent.trim()").startswith(
+        "for (int j = 0; j < N; ++j) z +="
+    )
+    page.locator(".tw-turn").click()
+    assert chosen_tabs(page) == {"Pseudocode"}
+    assert lit(page) == SOFTMAX
 
 
 def test_a_line_of_text_has_65_to_75_characters(page: Page, site: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from tilewise.errors import LessonError
 from tilewise.lesson.header import parse_header
 from tilewise.lesson.model import Cell, Header, Lesson
+from tilewise.lesson.pairs import check_pairs
 from tilewise.lesson.percent import check_tabs, parse_cells
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -29,8 +30,8 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
         lesson_id: e.g. ``kernels/grids``.
 
     Raises:
-        LessonError: the header, a cell's options, the tabs or the code's syntax is wrong, or the file is
-        empty.
+        LessonError: the header, a cell's options, the tabs, their regions or the code's syntax is wrong, or
+            the file is empty.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -49,6 +50,7 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
         )
     lesson = Lesson(id=lesson_id, path=path, header=header, cells=cells, text=text)
     check_tabs(lesson)
+    check_pairs(lesson)
     return lesson
 
 

@@ -6,12 +6,14 @@ In: experiments of lessons. Out: tables, records, and values for prose. How thin
 
 from tilewise.measurements.archive import Archive, lookup, text_record
 from tilewise.measurements.experiment import Experiment, measure
+from tilewise.measurements.guess import Guess
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, RecordError, Row, TextRecord
 
 __all__ = [
     "Archive",
     "Experiment",
+    "Guess",
     "Measurement",
     "Record",
     "RecordError",

@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tilewise.errors import LessonError
 from tilewise.measurements import session
 from tilewise.measurements.archive import lesson_id, lesson_root
 from tilewise.measurements.counting import COUNTS
+from tilewise.measurements.guess import Guess, asked
 from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens
 from tilewise.measurements.output import Measurement
 
@@ -153,6 +154,7 @@ def measure(
     note: str | None = None,
     with_host: bool = False,
     fold: str = "",
+    guess: Guess | None = None,
 ) -> Measurement:
     """Predict, count and time variants of one piece of work, and show the table.
 
@@ -179,6 +181,7 @@ def measure(
         note: a sentence below the table.
         with_host: time with what the host takes to launch, from an idle GPU on; for launches as the subject.
         fold: a few words under which the page folds a long table, of which the lesson draws a figure.
+        guess: what the reader may guess on the page before the table is shown; no part of the key.
 
     Returns:
         What it shows, for figures and prose.
@@ -218,6 +221,8 @@ def measure(
     from tilewise.outputs import sink
 
     made = report(experiment)
+    if guess is not None:
+        made = replace(made, asked=asked(guess, experiment, made.rows))
     sink().add(made)
     return made
 

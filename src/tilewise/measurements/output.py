@@ -7,12 +7,13 @@ that is empty for all rows is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tilewise.measurements.births import birth_facts, birth_id, birth_list, spread_text
 from tilewise.measurements.counting import COUNTS, total
+from tilewise.measurements.guess import Asked
 from tilewise.measurements.slugs import case_text
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
@@ -48,6 +49,18 @@ class Measurement(Output):
     """Files whose change changes this output: the record, where it is or would be."""
     fold: str = ""
     """What the page folds the table under; empty: it stands open."""
+    asked: Asked | None = None
+    """What the reader may guess before the table is shown; None for nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON can hold them."""
+        return super().to_dict() | {"asked": self.asked.to_dict() if self.asked else None}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The measurement whose ``to_dict`` gave ``data``."""
+        made = super().from_dict({**data, "asked": None})
+        return replace(made, asked=Asked.from_dict(data["asked"])) if data.get("asked") else made
 
     @property
     def repair(self) -> str:
@@ -87,14 +100,17 @@ class Measurement(Output):
 
     def text(self) -> str:
         """The table and the sentences below it."""
-        return "\n".join([f"{self.name}", self.table(spreads=True).text(), *self._lines()])
+        question = [self.asked.text()] if self.asked else []
+        return "\n".join([*question, f"{self.name}", self.table(spreads=True).text(), *self._lines()])
 
     def markdown(self, context: Context) -> str:
         """The table, its notes and, folded, where the recorded figures come from."""
         table = self.table().html()
         if self.fold:
             table = f'<details class="tw-rows"><summary>{escape(self.fold)}</summary>\n{table}\n</details>'
-        parts = [f'<div class="tw-measurement" id="{escape(context.unique(self.name))}">', table]
+        name = context.unique(self.name)
+        panel = [self.asked.html(name)] if self.asked and not self.stale else []
+        parts = [f'<div class="tw-measurement" id="{escape(name)}">', *panel, table]
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
         parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]

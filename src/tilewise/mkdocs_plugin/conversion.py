@@ -24,7 +24,7 @@ from mkdocs.structure.toc import TableOfContents
 
 from tilewise.mkdocs_plugin.math import render_math
 from tilewise.mkdocs_plugin.replay import Ledger, Notes
-from tilewise.page.markers import hide_marker_lines
+from tilewise.page.markers import hide_marker_lines, tell_lines
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Conversions:
         try:
             Page.render(page, config, files)
             assert page.content is not None
-            page.content = hide_marker_lines(render_math(page.content))
+            page.content = tell_lines(hide_marker_lines(render_math(page.content)))
         finally:
             logger.removeHandler(listener)
             ledger.close(notes)

@@ -51,17 +51,20 @@ class KernelOutput(Output):
             return block
         return folded(f"{self.name}, {len(self.source.strip().splitlines())} lines", "kernel", block)
 
-    def fence(self, identity: str, variable: str = "") -> str:
+    def fence(self, identity: str, variable: str = "", line: int = 0) -> str:
         """The fence alone.
 
         Args:
             identity: the element's id.
             variable: the Python name that it is bound to, for the line above the code.
+            line: which line of the lesson's file its line 1 is; 0: unknown.
         """
         first, source = trimmed(self.source, self.first_line)
         shown, regions, markers = without_markers(source, first)
         first, shown = trimmed(shown, first)
         attributes = [f'.cuda .tw-kernel #{identity} linenums="{first}"', f'data-kernel="{self.name}"']
+        if line:
+            attributes.append(f'data-line="{line}"')
         if self.region:
             attributes.append(f'data-region="{self.region}"')
         if regions:
@@ -112,23 +115,27 @@ def without_markers(source: str, first_line: int = 1) -> tuple[str, str, str]:
     return "\n".join(lines).rstrip("\n"), " ".join(regions), " ".join(markers)
 
 
-def dropped_markers(source: str) -> tuple[str, str]:
-    """A source without the marker lines of its regions, and the regions in the lines that are left.
+def dropped_markers(source: str) -> tuple[str, str, str]:
+    """A source without the marker lines of its regions, the regions in what is left, and the markers.
 
-    For code that shows no line numbers; arguments and regions as for ``without_markers``.
+    For code that shows no line numbers; arguments and regions as for ``without_markers``, markers as lines of
+    the source, counted from 1.
     """
     lines: list[str] = []
+    markers: list[str] = []
     regions: list[str] = []
     opened: dict[str, int] = {}
-    for line in source.split("\n"):
+    for at, line in enumerate(source.split("\n"), start=1):
         marker = _MARKER.match(line)
         if marker is None:
             lines.append(line)
-        elif marker["opens"]:
+            continue
+        markers.append(str(at))
+        if marker["opens"]:
             opened[marker["opens"]] = len(lines) + 1
         elif marker["closes"] in opened:
             regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{len(lines)}")
-    return "\n".join(lines).rstrip("\n"), " ".join(regions)
+    return "\n".join(lines).rstrip("\n"), " ".join(regions), " ".join(markers)
 
 
 def folded(title: str, kind: str, body: str, opened: bool = False) -> str:

@@ -14,8 +14,12 @@ What styles and scripts may rely on, besides what the outputs document:
 - ``span.tw-number``: a quoted number. ``[title]`` where the page computed it; ``[data-source]``: who states
   it, or what stands behind it in ``{from: ...}``. ``a.tw-number[data-born]``: a recorded one, with the id of the
   ``dl.tw-birth`` that says where it was taken, and ``[data-spread]``; ``.tw-stale`` if outdated.
-- ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file.
-- ``div.highlight.tw-kernel[data-kernel]``: CUDA; its line numbers are the kernel's own. ``[data-region]`` on
+- ``[data-line]``, once ``tell_lines`` has been applied to the HTML: a block of prose, and the line of the
+  lesson's file that it begins on.
+- ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file;
+  ``[data-dropped="2 4"]``: which of its lines only marked a region and are not shown.
+- ``div.highlight.tw-kernel[data-kernel]``: CUDA; its line numbers are the kernel's own. ``[data-line]``:
+  which line of the lesson's file its line 1 is, where it is written there. ``[data-region]`` on
   a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers;
   ``[data-markers="2 4"]``: lines of a kernel that only marked a region; they stand blank until
   ``hide_marker_lines`` has been applied to the HTML.
@@ -40,11 +44,11 @@ from tilewise.page.code import code_cell, tab_set
 from tilewise.page.course_map import course_map
 from tilewise.page.frame import front_matter, glossary, head, minutes, terms
 from tilewise.page.layout import Layout
-from tilewise.page.markers import hide_marker_lines
+from tilewise.page.markers import hide_marker_lines, tell_lines
 from tilewise.page.prose import prose_cells, quoted_numbers, without_escapes
 from tilewise.run import LessonRun
 
-__all__ = ["Layout", "Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render"]
+__all__ = ["Layout", "Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render", "tell_lines"]
 
 FIGURES = "assets/figures"
 """The folder of the figures' data, relative to the site's root."""

@@ -77,7 +77,7 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
             continue
         first = _first_line(statement)
         parts += _python(lines, pending, first - 1, cell, is_cuda)
-        parts.append(_cuda(kernel[0], kernel[1], context))
+        parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
         pending = (statement.end_lineno or first) + 1
     parts += _python(lines, pending, len(lines), cell, is_cuda)
     return "\n\n".join(parts)
@@ -103,10 +103,10 @@ def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bo
     text = "\n".join(body).rstrip()
     if not text or (is_cuda and _only_imports(text)):
         return []
-    shown, regions = dropped_markers(text)
+    shown, regions, markers = dropped_markers(text)
     attributes = [".python .tw-code", f'data-line="{cell.source_line + first - 1}"']
     if regions:
-        attributes.append(f'data-regions="{regions}"')
+        attributes.append(f'data-regions="{regions}" data-dropped="{markers}"')
     if cell.title:
         attributes.append(f'title="{attribute(cell.title)}"')
     return [fence(shown, " ".join(attributes))]
@@ -158,8 +158,18 @@ def _defines(call: ast.Call) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def _cuda(variable: str, kernel: KernelOutput, context: Context) -> str:
-    block = kernel.fence(context.unique(f"kernel-{kernel.name}"), variable)
+def _literal_line(statement: ast.stmt, cell: Cell) -> int:
+    """Which line of the lesson's file line 1 of a kernel is; 0 where its text is not written there."""
+    assert isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+    literal = statement.value.args[0] if statement.value.args else None
+    if not (isinstance(literal, ast.Constant) and isinstance(literal.value, str)):
+        return 0
+    blank = len(literal.value) - len(literal.value.lstrip("\n"))
+    return cell.source_line + literal.lineno - 1 + blank
+
+
+def _cuda(variable: str, kernel: KernelOutput, context: Context, line: int) -> str:
+    block = kernel.fence(context.unique(f"kernel-{kernel.name}"), variable, line)
     if len(kernel.source.strip().splitlines()) <= LONGEST_OPEN:
         return block
     return folded(f"{variable}, {len(kernel.source.strip().splitlines())} lines of CUDA C", "kernel", block)

@@ -1,7 +1,8 @@
-"""Marker lines of regions taken out of a page's HTML, the numbers of the other lines as they were.
+"""What only the finished HTML can take: lines that mark a region taken out, blocks told their source line.
 
-In: HTML in which kernels carry ``data-markers``, the numbers of their marker lines, which stand blank. Out:
-the same without these lines. No highlighter can leave a number out, so this comes after Markdown.
+In: HTML in which kernels carry ``data-markers``, the numbers of their marker lines, which stand blank, and
+comments say which line of the lesson's file the next block begins on. Out: the same without these lines, and
+blocks with ``data-line``. No highlighter can leave a number out, no Markdown can number every kind of block.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 _KERNEL = re.compile(
     r'<div(?=[^>]*\bclass="[^"]*\btw-kernel\b)[^>]*\bdata-markers="(?P<markers>[\d ]+)"[^>]*>.*?</pre>', re.S
 )
+_MARKED = re.compile(r"<!-- line (\d+) -->\s*<([a-z]\w*)(?![^>]*\bdata-line=)")
+_MARK = re.compile(r"<!-- line \d+ -->\s*")
 _LINE = re.compile(
     r'<span id="__span-[^"]*"><span class="linenos" data-linenos="\s*(?P<number>\d+)\s*"></span>'
     r'\s*(?:<span class="\w+">\s*</span>\s*)*</span>'
@@ -29,6 +32,16 @@ def hide_marker_lines(html: str) -> str:
     if "data-markers" not in html:
         return html
     return _KERNEL.sub(lambda kernel: _without(kernel[0], set(kernel["markers"].split())), html)
+
+
+def line_mark(number: int) -> str:
+    """The comment before a block that begins on a line of the lesson's file, with the blank line after it."""
+    return f"<!-- line {number} -->\n\n"
+
+
+def tell_lines(html: str) -> str:
+    """Give each block that a ``line_mark`` stands before the line as ``data-line``; the comments go."""
+    return _MARK.sub("", _MARKED.sub(r'<\2 data-line="\1"', html))
 
 
 def _without(kernel: str, numbers: set[str]) -> str:

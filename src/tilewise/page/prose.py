@@ -14,17 +14,22 @@ from typing import Any
 
 from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
-from tilewise.lesson import Lesson
+from tilewise.lesson import Cell, Lesson
 from tilewise.lesson.prose import Definition, Mention, masked_prose
 from tilewise.measurements.births import born
 from tilewise.numbers import COMPUTED, Quoted, quote
 from tilewise.page.layout import Layout
+from tilewise.page.markers import line_mark
 from tilewise.terms import Term, Use
 from tilewise.typed_numbers import sourced
 
 Edit = tuple[int, int, str]
 _ESCAPED = re.compile(r"\\(?=[^\W\d_])")
 _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_NO_BLOCK = ("[^", "*[", ":", "</", "///")
+"""How lines begin that continue a block or leave nothing where they stand."""
+_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
 _TITLE_LINE = re.compile(r'(?P<head>\s*\?\?\?\+?\s+definition\s*)"[^"]*"')
 
 
@@ -51,6 +56,7 @@ def prose_cells(
         edits[mention.place.cell].append((mention.place.start, mention.place.end, _number(quoted, stale)))
     for index, masked in lesson.prose.masked:
         edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
+        edits[index] += _line_marks(lesson.cells[index])
         edits[index] += sourced(lesson.cells[index].source)
     return {index: edited(lesson.cells[index].source, changes) for index, changes in edits.items()}
 
@@ -102,6 +108,27 @@ def _term_link(use: Use, lesson: Lesson, layout: Layout) -> Edit:
     word = lesson.cells[use.cell].source[use.start : use.end]
     target = f"{layout.source_link(lesson.id, use.term.lesson_id)}#{use.term.anchor}"
     return (use.start, use.end, f'[{word}]({target} "{tooltip(use.term)}"){{ .tw-term }}')
+
+
+def _line_marks(cell: Cell) -> list[Edit]:
+    """Before each block that begins at the margin, which line of the lesson's file it begins on."""
+    marks: list[Edit] = []
+    at, fence = 0, ""
+    after_blank, in_list = True, False
+    for number, line in enumerate(cell.source.split("\n"), start=cell.source_line):
+        is_item = _ITEM.match(line) is not None
+        if after_blank and line.strip() and not line.startswith((" ", "\t")) and not fence:
+            if not (line.startswith(_NO_BLOCK) or (is_item and in_list)):
+                marks.append((at, at, line_mark(number)))
+            in_list = is_item
+        rail = _FENCE.match(line)
+        if rail and not fence:
+            fence = rail[1]
+        elif rail and line.strip() == fence:
+            fence = ""
+        after_blank = not line.strip()
+        at += len(line) + 1
+    return marks
 
 
 def _anchor(definition: Definition, lesson: Lesson) -> Edit:

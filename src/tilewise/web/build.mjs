@@ -1,6 +1,6 @@
 // Bundles the site's styles and scripts with esbuild.
 // In: --modules (the folder that holds node_modules), --theme (the generated colour variables), --out.
-// Out: tilewise.css, tilewise.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
+// Out: tilewise.css, tilewise.js, feedback.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
 // Which folders to use, and when to build at all, is left to tilewise/frontend.py.
 
 import { copyFileSync, mkdirSync } from "node:fs";
@@ -61,4 +61,11 @@ await Promise.all([
       define: { global: "globalThis" },
     }),
   ),
+  // A module, which site/suggest.js imports once somebody has something to say.
+  esbuild.build({
+    ...shared,
+    entryPoints: [join(here, "feedback", "dialog.js")],
+    outfile: join(given.out, "feedback.js"),
+    format: "esm",
+  }),
 ]).catch(() => process.exit(1));

@@ -2,17 +2,37 @@
 // In: Material's document$ (or one ready document without it). Out: behaviour that pages lack without it;
 // every part leaves a page that works when it does not run. Figures are left to figures/main.js.
 
+import { jumpWithin } from "./anchors.js";
 import { showBirths } from "./births.js";
 import { loadFigures } from "./figures.js";
 import { labelTabsForPrint } from "./tabs.js";
 import { copyFormulas } from "./formulas.js";
+import { askFirst } from "./guess.js";
 import { pairLines } from "./pairs.js";
+import { markProgress } from "./progress.js";
 import { placeNotes } from "./sidenotes.js";
 import { revealTargets } from "./reveal.js";
 import { scrollableRegions } from "./regions.js";
+import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
+import { noteTerms } from "./terms.js";
 
-const parts = [showBirths, sortableTables, copyFormulas, loadFigures, labelTabsForPrint, scrollableRegions, revealTargets, placeNotes, pairLines];
+const parts = [
+  showBirths,
+  sortableTables,
+  jumpWithin,
+  noteTerms,
+  copyFormulas,
+  loadFigures,
+  labelTabsForPrint,
+  askFirst,
+  scrollableRegions,
+  revealTargets,
+  placeNotes,
+  pairLines,
+  markProgress,
+  takeSuggestions,
+];
 
 /** Start every part on the page shown now, and stop what the page before had started. */
 let stop = new AbortController();

@@ -1,0 +1,161 @@
+"""A guess that the reader makes before a measured table: question, range, what models say, what was recorded.
+
+In: a ``Guess`` as a lesson writes it, without the answer, and the rows of its experiment. Out: an ``Asked``
+with the answer from the record, as HTML and as text. It is no part of an experiment's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a lesson asks before it shows a table; the answer is looked up in the record."""
+
+    question: str
+    """One sentence that ends with a question mark."""
+    of: str
+    """The variant, or library row, that is asked about."""
+    at: Mapping[str, Any]
+    """The case, as it stands in ``cases``."""
+    between: tuple[float, float]
+    """The ends of the slider, both above 0; it runs by factors, not by differences."""
+    over: str = ""
+    """Another row of the same case. The question is then how many times as fast ``of`` is as this one;
+    without it, how many microseconds ``of`` takes."""
+    models: Mapping[str, float] = field(default_factory=dict)
+    """By name, what models of the lesson answer; computed, in the unit of the answer."""
+    because: str = ""
+    """Why guesses miss, shown with the answer: a sentence or two without figures."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A guess with its answer."""
+
+    question: str
+    """The question."""
+    unit: str
+    """``×`` (times as fast) or `` µs``, as it follows a figure."""
+    answer: float
+    """What was recorded."""
+    low: float
+    """The slider's lower end."""
+    high: float
+    """The slider's upper end."""
+    models: tuple[tuple[str, float], ...]
+    """Names and answers of models."""
+    because: str
+    """Why guesses miss."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON can hold them."""
+        return asdict(self) | {"models": [list(pair) for pair in self.models]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What ``to_dict`` gave."""
+        return cls(**{**data, "models": tuple((str(name), float(value)) for name, value in data["models"])})
+
+    def text(self) -> str:
+        """What a terminal prints before the table."""
+        said = "; ".join(f"{name}: {_shown(value, self.unit)}" for name, value in self.models)
+        return f"Guess first: {self.question}" + (f" ({said})" if said else "")
+
+    def html(self, name: str) -> str:
+        """The panel above the table, for ``web/site/guess.js``; without script it is not shown.
+
+        The sentence that tells the miss stands there unseen from the start, so that it has its place.
+
+        Args:
+            name: the experiment's name, unique on the page.
+        """
+        title = f"guess-{escape(name)}"
+        facts = {
+            "guess": name,
+            "answer": repr(self.answer),
+            "low": repr(self.low),
+            "high": repr(self.high),
+            "unit": self.unit,
+            "because": self.because,
+        }
+        data = " ".join(f'data-{key}="{escape(value)}"' for key, value in facts.items())
+        buttons = "".join(
+            f'<button type="button" class="tw-act" data-value="{value!r}" aria-pressed="false" disabled>'
+            f"{escape(label)}: {escape(_shown(value, self.unit))}</button>"
+            for label, value in self.models
+        )
+        answer = _shown(self.answer, self.unit)
+        sample = escape(
+            f"Recorded: {answer}. Your guess: {answer}. The guess is 1.5 times too high. {self.because}"
+        )
+        models = f'<p class="tw-guess-models"><span>Models say</span> {buttons}</p>' if buttons else ""
+        return (
+            f'<div class="tw-guess" role="group" aria-labelledby="{title}" {data}>'
+            f'<p class="tw-guess-question" id="{title}">{escape(self.question)}</p>'
+            f'<p class="tw-guess-slider"><input type="range" min="0" max="200" value="100" disabled '
+            f'aria-labelledby="{title}"><output></output></p>'
+            f'<p class="tw-guess-scale" aria-hidden="true"><span>{escape(_shown(self.low, self.unit))}</span>'
+            '<span class="tw-guess-marks"></span>'
+            f"<span>{escape(_shown(self.high, self.unit))}</span></p>{models}"
+            '<div class="tw-guess-end"><p class="tw-guess-buttons">'
+            '<button type="button" class="tw-act tw-act-main" data-do="compare" disabled>'
+            "Compare with the recording</button> "
+            '<button type="button" class="tw-quiet" data-do="skip" disabled>'
+            "Show without guessing</button></p>"
+            f'<div class="tw-guess-told"><p class="tw-guess-verdict" role="status" tabindex="-1">{sample}</p>'
+            '<p class="tw-guess-score">One guess so far, off by a factor of 1.5. Clear my guesses</p></div>'
+            "</div></div>"
+        )
+
+
+def asked(guess: Guess, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> Asked | None:
+    """A guess with the recorded answer; None where nothing was recorded for it.
+
+    Raises:
+        LessonError: the guess names an unknown row or case, or its range leaves an answer out.
+    """
+    labels = [*experiment.variants, *experiment.library]
+    for label in filter(None, (guess.of, guess.over)):
+        if label not in labels:
+            raise experiment.error(f'the guess names "{label}".', f"Rows: {', '.join(labels)}.")
+    if dict(guess.at) not in [dict(case) for case in experiment.cases]:
+        raise experiment.error(f"the guess asks at {dict(guess.at)}.", "Give one of the cases.")
+    low, high = guess.between
+    if not 0 < low < high:
+        raise experiment.error(f"the guess runs from {low:g} to {high:g}.", "Give 0 < low < high.")
+    times = {
+        row["variant"]: row["recorded"]["median"]
+        for row in rows
+        if row["parameters"] == dict(guess.at) and row.get("recorded")
+    }
+    if any(label not in times for label in (guess.of, guess.over) if label):
+        return None
+    answer = times[guess.over] / times[guess.of] if guess.over else times[guess.of]
+    answers = {"the record": answer, **guess.models}
+    for name, value in answers.items():
+        if not low <= value <= high:
+            message = f"the guess runs from {low:g} to {high:g}, and {name} says {value:.4g}."
+            raise experiment.error(message, "Widen between=, with both ends well off the answer.")
+    return Asked(
+        " ".join(guess.question.split()),
+        "×" if guess.over else " µs",
+        float(answer),
+        float(low),
+        float(high),
+        tuple((name, float(value)) for name, value in guess.models.items()),
+        " ".join(guess.because.split()),
+    )
+
+
+def _shown(value: float, unit: str) -> str:
+    """Two figures, as the page's script says them."""
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}{unit}" if rounded >= 10 else f"{rounded:,g}{unit}"

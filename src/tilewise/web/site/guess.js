@@ -1,0 +1,112 @@
+// In: `.tw-guess` above a measured table, with the recorded answer. Out: the table stays covered until the reader
+// has guessed or asks to see it; then the miss is told. Guesses are kept in this browser, from click to click,
+// and can be cleared. Without script, and in print, the table is simply there.
+
+import { element } from "./dom.js";
+import { keep, recall } from "./stored.js";
+
+const KEPT = "guesses";
+const NEAR = 1.1;
+
+export function askFirst(article, signal) {
+  const all = [...article.querySelectorAll(".tw-guess")].map((panel) => guessPanel(panel, signal, () => refresh()));
+  const refresh = () => all.forEach((show) => show());
+  if (!all.length) return;
+  window.addEventListener("storage", refresh, { signal });
+  refresh();
+}
+
+/** A number as a reader says it: two figures, thousands apart. */
+export function said(value) {
+  const rounded = Number(value.toPrecision(2));
+  return rounded.toLocaleString("en", { maximumFractionDigits: 6 });
+}
+
+/** How far a guess is off, in words. */
+export function missed(guess, answer) {
+  const factor = guess > answer ? guess / answer : answer / guess;
+  if (factor < NEAR) return "That is within a tenth.";
+  const many = factor.toLocaleString("en", { maximumSignificantDigits: 2 });
+  return guess > answer ? `The guess is ${many} times too high.` : `The guess is ${many} times too low.`;
+}
+
+/** @returns {() => void} shows what is kept for this panel now */
+function guessPanel(panel, signal, changed) {
+  const { guess: name, unit } = panel.dataset;
+  const [answer, low, high] = ["answer", "low", "high"].map((each) => Number(panel.dataset[each]));
+  const slider = panel.querySelector("input");
+  const shown = panel.querySelector("output");
+  const models = [...panel.querySelectorAll("[data-value]")];
+  const [compare, skip] = ["compare", "skip"].map((what) => panel.querySelector(`[data-do=${what}]`));
+  const [verdict, marks, score] = ["verdict", "marks", "score"].map((part) => panel.querySelector(`.tw-guess-${part}`));
+  const share = (value) => Math.log(value / low) / Math.log(high / low);
+  const ofSlider = () => Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(2));
+  const withUnit = (value) => said(value) + unit;
+  let chosen = null;
+
+  const choose = (value, model) => {
+    chosen = { guess: value, model };
+    slider.value = Math.round(share(value) * slider.max);
+    slider.setAttribute("aria-valuetext", withUnit(value));
+    shown.textContent = withUnit(value);
+    for (const each of models) each.setAttribute("aria-pressed", String(each === model));
+    compare.disabled = false;
+  };
+  const mark = (value, text, kind) =>
+    element("span", { class: `tw-guess-mark tw-guess-${kind}`, style: `--at: ${share(value)}` }, text);
+  const show = () => {
+    const entry = recall(KEPT)?.[name];
+    const open = entry !== undefined;
+    panel.dataset.state = open ? "open" : "asked";
+    for (const each of [slider, ...models, skip]) each.disabled = open;
+    compare.disabled = open || !chosen;
+    if (!open) {
+      marks.replaceChildren();
+      if (!chosen) shown.textContent = "move the slider";
+      return;
+    }
+    const { guess } = entry;
+    const told = [element("strong", {}, `Recorded: ${withUnit(answer)}.`)];
+    if (guess !== null) told.push(` Your guess: ${withUnit(guess)}. ${missed(guess, answer)}`);
+    if (panel.dataset.because) told.push(` ${panel.dataset.because}`);
+    verdict.replaceChildren(...told);
+    marks.replaceChildren(mark(answer, "recorded", "answer"));
+    if (guess !== null) {
+      slider.value = Math.round(share(guess) * slider.max);
+      shown.textContent = withUnit(guess);
+      marks.append(mark(guess, "you", "yours"));
+    } else shown.textContent = "not guessed";
+    score.replaceChildren(...scoreOf(changed, () => (chosen = null)));
+  };
+
+  slider.addEventListener("input", () => choose(ofSlider(), null), { signal });
+  for (const model of models) {
+    model.addEventListener("click", () => choose(Number(model.dataset.value), model), { signal });
+  }
+  const settle = (guess) => {
+    keep(KEPT, { ...recall(KEPT), [name]: { guess, factor: guess && Math.max(guess / answer, answer / guess) } });
+    changed();
+    verdict.focus({ preventScroll: true });
+  };
+  compare.addEventListener("click", () => settle(chosen.guess), { signal });
+  skip.addEventListener("click", () => settle(null), { signal });
+  return show;
+}
+
+/** How the guesses so far have done, and the button that clears them. */
+function scoreOf(changed, forget) {
+  const factors = Object.values(recall(KEPT) ?? {})
+    .filter((entry) => entry.guess !== null)
+    .map((entry) => entry.factor)
+    .sort((a, b) => a - b);
+  const clear = element("button", { type: "button", class: "tw-quiet" }, "Clear my guesses");
+  clear.addEventListener("click", () => {
+    keep(KEPT, null);
+    forget();
+    changed();
+  });
+  if (!factors.length) return [clear];
+  const middle = factors[Math.floor(factors.length / 2)].toLocaleString("en", { maximumSignificantDigits: 2 });
+  const many = factors.length === 1 ? "One guess so far" : `${factors.length} guesses so far`;
+  return [`${many}, ${factors.length === 1 ? "" : "the middle one "}off by a factor of ${middle}. `, clear];
+}

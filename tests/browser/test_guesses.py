@@ -1,0 +1,131 @@
+"""Guess first: a measured table waits for the reader's guess, tells the miss, and is there elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+LESSONS = {
+    "lessons/kernels/first_kernel/": "vec_add",
+    "lessons/kernels/grids/": "mirror",
+    "lessons/kernels/serial_attention/": "attention_one_thread",
+}
+GRIDS = "lessons/kernels/grids/"
+
+
+def kept(page: Page) -> object:
+    return page.evaluate("JSON.parse(localStorage.getItem('tilewise:guesses'))")
+
+
+@pytest.mark.parametrize(("path", "name"), LESSONS.items())
+def test_each_lesson_asks_once_and_the_record_answers(page: Page, site: str, path: str, name: str) -> None:
+    page.goto(site + path)
+    panel = page.locator(".tw-guess")
+    expect(panel).to_have_count(1)
+    assert panel.get_attribute("data-guess") == name
+    answer, low, high = (
+        float(panel.get_attribute(f"data-{part}") or 0) for part in ("answer", "low", "high")
+    )
+    assert low < answer < high
+    middle = (low * high) ** 0.5
+    assert max(answer / middle, middle / answer) > 1.05, "the slider stands at the answer from the start"
+    assert len(panel.locator("[data-value]").all()) == 2
+
+
+def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(page: Page, site: str) -> None:
+    page.goto(site + GRIDS)
+    panel, table = page.locator(".tw-guess"), page.locator(".tw-measurement:has(.tw-guess) table")
+    expect(table).to_be_hidden()
+    compare = panel.get_by_role("button", name="Compare with the recording")
+    expect(compare).to_be_disabled()
+    slider = panel.get_by_role("slider")
+    slider.focus()
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    guess = panel.locator("output").inner_text()
+    assert slider.get_attribute("aria-valuetext") == guess
+    compare.press("Enter")
+    expect(table).to_be_visible()
+    answer = float(panel.get_attribute("data-answer") or 0)
+    factor = float(guess.removesuffix("×")) / answer
+    verdict = panel.locator(".tw-guess-verdict")
+    expect(verdict).to_be_focused()
+    told = verdict.inner_text()
+    assert told.startswith(
+        f"Recorded: {answer:.2g}×. Your guess: {guess}. The guess is {factor:.2g} times too high."
+    )
+    assert told.endswith(panel.get_attribute("data-because") or "-")
+
+
+def test_a_models_answer_may_be_picked(page: Page, site: str) -> None:
+    page.goto(site + GRIDS)
+    model = page.locator(".tw-guess [data-value]").last
+    model.click()
+    expect(model).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".tw-guess output")).to_have_text("1×")
+    page.locator(".tw-guess [data-do=compare]").click()
+    assert "times too low" in page.locator(".tw-guess-verdict").inner_text()
+
+
+def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
+    page.goto(site + GRIDS)
+    page.get_by_role("button", name="Show without guessing").click()
+    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    assert "Your guess" not in page.locator(".tw-guess-verdict").inner_text()
+    assert "off by" not in page.locator(".tw-guess-score").inner_text()
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_nothing_moves_when_the_table_appears(
+    open_context: Callable[..., BrowserContext], site: str, width: int
+) -> None:
+    page = open_context(viewport={"width": width, "height": 800}).new_page()
+    page.goto(site + GRIDS)
+    page.wait_for_load_state("networkidle")
+    page.locator(".tw-guess [data-value]").first.click()
+    page.wait_for_timeout(300)
+    top = (
+        "document.querySelector('.tw-measurement:has(.tw-guess) table').getBoundingClientRect().top + scrollY"
+    )
+    before = page.evaluate(top)
+    page.locator(".tw-guess [data-do=compare]").click()
+    page.wait_for_timeout(200)
+    assert abs(page.evaluate(top) - before) <= 24
+
+
+def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
+    page: Page, site: str
+) -> None:
+    page.goto(site + GRIDS)
+    page.locator(".tw-guess [data-value]").first.click()
+    assert kept(page) is None, "something was stored before the guess was compared"
+    page.locator(".tw-guess [data-do=compare]").click()
+    expect(page.locator(".tw-guess-score")).to_contain_text("One guess so far")
+    page.locator(".md-footer__link--next").click()
+    page.wait_for_url("**/serial_attention/")
+    page.locator(".tw-guess [data-value]").first.click()
+    page.locator(".tw-guess [data-do=compare]").click()
+    expect(page.locator(".tw-guess-score")).to_contain_text("2 guesses so far")
+    page.goto(site + GRIDS)
+    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    page.get_by_role("button", name="Clear my guesses").click()
+    assert kept(page) is None
+    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_hidden()
+
+
+def test_in_print_the_table_is_there_without_the_question(page: Page, site: str) -> None:
+    page.goto(site + GRIDS)
+    page.emulate_media(media="print")
+    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    expect(page.locator(".tw-guess")).to_be_hidden()
+
+
+def test_without_script_the_table_is_there_without_the_question(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(java_script_enabled=False).new_page()
+    page.goto(site + GRIDS)
+    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    expect(page.locator(".tw-guess")).to_be_hidden()

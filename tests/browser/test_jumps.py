@@ -1,0 +1,43 @@
+"""Jumps within a page leave it as the reader has set it, and the way back works."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from .conftest import Faults
+
+FIRST = "lessons/kernels/first_kernel/"
+
+
+def test_the_first_jump_within_a_page_neither_fetches_it_again_nor_closes_folds(
+    page: Page, site: str, faults: Faults
+) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    fold = page.locator("article details.definition").first
+    fold.locator("summary").click()
+    before = len(faults.requests)
+    page.locator(".md-sidebar--primary a[href$='#takeaways']").first.click()
+    page.wait_for_url("**/#takeaways")
+    expect(page.locator("#takeaways")).to_be_in_viewport()
+    page.wait_for_timeout(400)
+    page.go_back()
+    page.wait_for_timeout(400)
+    assert page.url == site + FIRST
+    assert page.evaluate("scrollY") < 1500
+    expect(fold).to_have_attribute("open", "")
+    assert faults.requests[before:] == []
+
+
+def test_after_a_jump_other_pages_still_open_at_once_and_back_returns(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    page.evaluate("window.stillHere = true")
+    page.locator(".md-sidebar--primary a[href$='#takeaways']").first.click()
+    page.locator(".md-footer__link--next").click()
+    page.wait_for_url("**/grids/")
+    expect(page.locator("article h1")).to_contain_text("Grids")
+    page.go_back()
+    page.wait_for_url("**/first_kernel/**")
+    expect(page.locator("article h1")).to_contain_text("first kernel")
+    assert page.evaluate("window.stillHere"), "the page was loaded anew"

@@ -1,0 +1,60 @@
+"""Progress through the course: marked by the reader, shown where lessons are listed, cleared by a click."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+GRIDS = "lessons/kernels/grids/"
+
+
+def kept(page: Page) -> object:
+    return page.evaluate("JSON.parse(localStorage.getItem('tilewise:read'))")
+
+
+def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page: Page, site: str) -> None:
+    page.goto(site + GRIDS)
+    button = page.locator(".tw-finish button")
+    assert kept(page) is None
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    assert list(kept(page) or {}) == ["kernels/grids"]
+    page.goto(site)
+    expect(page.locator(".tw-map-node.tw-done")).to_have_attribute(
+        "aria-label", "2. Grids with several axes, read"
+    )
+    expect(page.locator(".tw-lessons a.tw-done")).to_have_text("Grids with several axes (read)")
+    line = page.locator(".tw-progress")
+    expect(line).to_contain_text("1 of 3")
+    line.get_by_role("button", name="Clear my progress").click()
+    expect(line).to_have_count(0)
+    expect(page.locator(".tw-done")).to_have_count(0)
+    assert kept(page) is None
+
+
+def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page: Page, site: str) -> None:
+    page.goto(site + GRIDS)
+    button = page.locator(".tw-finish button")
+    button.click()
+    page.locator(".md-footer__link--next").click()
+    page.wait_for_url("**/serial_attention/")
+    expect(button).to_have_text("Mark this lesson as read")
+    expect(page.locator(".tw-map-node.tw-done")).to_have_count(1)
+    page.locator(".md-footer__link--prev").click()
+    page.wait_for_url(f"**/{GRIDS}")
+    expect(button).to_have_text("Read")
+    button.click()
+    assert kept(page) is None
+
+
+def test_only_lessons_can_be_marked(page: Page, site: str) -> None:
+    page.goto(site + "conventions/")
+    expect(page.locator(".tw-finish")).to_have_count(0)
+
+
+def test_previous_and_next_follow_the_reading_order(page: Page, site: str) -> None:
+    page.goto(site)
+    for name in ("first_kernel", "grids", "serial_attention"):
+        page.locator(".md-footer__link--next").click()
+        page.wait_for_url(f"**/{name}/")
+    page.locator(".md-footer__link--prev").click()
+    page.wait_for_url("**/grids/")

@@ -1,0 +1,288 @@
+"""Suggesting a change: from a selection or the box at a page's end, by hand and key, nothing unasked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from .conftest import Faults
+
+ROOT = Path(__file__).parent.parent.parent
+SERIAL = "lessons/kernels/serial_attention/"
+REPOSITORY = "https://forge.example/people/course"
+SELECT = """([element, from, to]) => {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    const words = element.firstChild;
+    if (to) { range.setStart(words, from); range.setEnd(words, to); }
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+}"""
+
+
+def select(page: Page, element: Locator, first: int = 0, last: int = 0) -> str:
+    element.scroll_into_view_if_needed()
+    page.evaluate(SELECT, [element.element_handle(), first, last])
+    return str(page.evaluate("getSelection().toString()"))
+
+
+def with_repository(page: Page, address: str = REPOSITORY) -> None:
+    page.evaluate("at => document.querySelector('.tw-feedback').dataset.repository = at", address)
+
+
+def sent(page: Page) -> dict[str, str]:
+    """What the link would send: title and text, and the address before them."""
+    link = urlsplit(page.locator("dialog a.tw-act-main").get_attribute("href") or "")
+    return {name: values[0] for name, values in parse_qs(link.query).items()} | {
+        "at": f"{link.scheme}://{link.netloc}{link.path}"
+    }
+
+
+def open_from_box(page: Page, text: str) -> Locator:
+    page.locator(".tw-feedback textarea").fill(text)
+    page.locator(".tw-feedback [data-do=open]").click()
+    dialog = page.locator("dialog.tw-dialog")
+    expect(dialog).to_be_visible()
+    return dialog
+
+
+def kept(page: Page) -> list[str]:
+    return list(page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('tilewise:'))"))
+
+
+def test_a_selection_offers_a_suggestion_that_names_page_heading_quote_file_and_line(
+    page: Page, site: str
+) -> None:
+    page.goto(site + SERIAL)
+    paragraph = page.locator("article > p", has_text="Two bounds first")
+    quote = select(page, paragraph, 0, 17)
+    page.locator(".tw-suggest").click()
+    expect(page.locator(".tw-dialog-quote")).to_have_text(quote)
+    expect(page.locator("dialog textarea")).to_be_focused()
+    page.locator("dialog textarea").fill("Say which bounds.")
+    preview = page.locator(".tw-dialog-preview").inner_text()
+    lines = (ROOT / "lessons/kernels/serial_attention.py").read_text().splitlines()
+    line = 1 + next(at for at, text in enumerate(lines) if "Two bounds first" in text)
+    assert preview.split("\n") == [
+        "Attention on one thread: Say which bounds.",
+        "",
+        "- Page: Attention on one thread, “Predict, then measure”",
+        f"- Address: {site}{SERIAL}#predict-then-measure",
+        f"- Source: lessons/kernels/serial_attention.py, line {line}",
+        "",
+        "```text",
+        "Two bounds first.",
+        "```",
+        "",
+        "Say which bounds.",
+    ]
+
+
+@pytest.mark.parametrize("tab", ["Pseudocode", "CUDA C"])
+def test_a_line_of_code_is_told_by_its_line_in_the_lesson(page: Page, site: str, tab: str) -> None:
+    page.goto(site + SERIAL)
+    page.locator(".tabbed-labels > label", has_text=re.compile(f"^{tab}$")).first.click()
+    words = "P[i, j] * V[j, c]" if tab == "Pseudocode" else "P[i * N + j] * V[j * d + c];"
+    row = page.locator(".tabbed-block:visible span[id^=__span]", has_text=words).first
+    select(page, row)
+    page.locator(".tw-suggest").click()
+    page.locator("dialog textarea").fill("x")
+    lines = (ROOT / "lessons/kernels/serial_attention.py").read_text().splitlines()
+    line = 1 + next(at for at, text in enumerate(lines) if words in text)
+    assert f"serial_attention.py, line {line}\n" in page.locator(".tw-dialog-preview").inner_text()
+
+
+def test_a_selected_formula_is_quoted_as_tex(page: Page, site: str) -> None:
+    page.goto(site + SERIAL)
+    select(page, page.locator("article > p", has_text="Three nests, one for each formula"))
+    page.locator(".tw-suggest").click()
+    quote = page.locator(".tw-dialog-quote").text_content() or ""
+    assert "counts the columns of $V$. K[j, k] reads row j of $K$, which" in quote
+
+
+def test_everything_goes_by_keyboard_and_the_focus_comes_back(page: Page, site: str) -> None:
+    page.goto(site + SERIAL)
+    quote = select(page, page.locator("article > p", has_text="Two bounds first"), 0, 17)
+    expect(page.locator(".tw-suggest")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.locator(".tw-suggest")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog textarea")).to_be_focused()
+    page.keyboard.type("Which?")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        outside = "!document.activeElement.closest('dialog') && document.activeElement !== document.body"
+        assert not page.evaluate(outside), "the focus leaves the dialog"
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    assert page.evaluate("getSelection().toString()") == quote
+    expect(page.locator(".tw-feedback textarea")).to_have_value("Which?")
+    page.locator(".tw-feedback [data-do=open]").press("Enter")
+    expect(page.locator("dialog textarea")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".tw-feedback [data-do=open]")).to_be_focused()
+
+
+def test_escape_and_a_lost_selection_put_the_button_away(page: Page, site: str) -> None:
+    page.goto(site + SERIAL)
+    button = page.locator(".tw-suggest")
+    paragraph = page.locator("article > p", has_text="Two bounds first")
+    select(page, paragraph)
+    expect(button).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(button).to_be_hidden()
+    select(page, paragraph, 0, 5)
+    expect(button).to_be_visible()
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(button).to_be_hidden()
+
+
+def test_a_finger_finds_the_button_on_a_phone(open_context: Callable[..., BrowserContext], site: str) -> None:
+    page = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
+    page.goto(site + SERIAL)
+    select(page, page.locator("article > p", has_text="Two bounds first"), 0, 17)
+    page.locator(".tw-suggest").tap()
+    dialog = page.locator("dialog.tw-dialog")
+    expect(dialog).to_be_visible()
+    box = dialog.bounding_box()
+    assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_hostile_text_stays_text_on_the_page_and_in_the_issue(page: Page, site: str) -> None:
+    page.goto(site + SERIAL)
+    evil = '<img src=x onerror="window.owned = 1">```\n````<script>window.owned = 1</script>\n&amp;\ud800'
+    page.evaluate(
+        """text => {
+            const paragraph = document.createElement("p");
+            paragraph.id = "evil";
+            paragraph.textContent = text;
+            document.querySelector("article h2").after(paragraph);
+        }""",
+        evil,
+    )
+    with_repository(page)
+    select(page, page.locator("#evil"))
+    page.locator(".tw-suggest").click()
+    page.locator("dialog textarea").fill("<svg onload='window.owned = 2'>&title=no#x")
+    assert page.evaluate("window.owned") is None
+    assert page.locator("dialog :is(img, script, svg)").count() == 0
+    what = sent(page)
+    assert set(what) == {"title", "body", "at"}
+    assert what["body"].endswith("<svg onload='window.owned = 2'>&title=no#x")
+    fenced = re.search(r"^(`+)text\n(.*?)\n\1$", what["body"], re.S | re.M)
+    assert fenced and len(fenced[1]) == 5 and "<script>" in fenced[2] and "�" in fenced[2]
+
+
+def test_the_link_opens_a_prefilled_issue_and_nothing_is_sent_before(
+    page: Page, site: str, faults: Faults
+) -> None:
+    page.goto(site + SERIAL)
+    page.wait_for_load_state("networkidle")
+    with_repository(page)
+    before = len(faults.requests)
+    dialog = open_from_box(page, "Tables & figures: 100 % ü")
+    what = sent(page)
+    assert what["at"] == f"{REPOSITORY}/issues/new"
+    assert what["title"] == "Attention on one thread: Tables & figures: 100 % ü"
+    assert what["body"].endswith("\n\nTables & figures: 100 % ü")
+    assert dialog.locator("a.tw-act-main").get_attribute("rel") == "noopener noreferrer"
+    assert [url.removeprefix(site) for url in faults.requests[before:]] == ["assets/tilewise/feedback.js"]
+    assert kept(page) == []
+
+
+def test_a_gitlab_gets_its_own_form_and_no_repository_gets_none(page: Page, site: str) -> None:
+    page.goto(site + SERIAL)
+    with_repository(page, "https://gitlab.example/group/course.git/")
+    open_from_box(page, "x")
+    what = sent(page)
+    assert what["at"] == "https://gitlab.example/group/course/-/issues/new"
+    assert set(what) == {"issue[title]", "issue[description]", "at"}
+    page.keyboard.press("Escape")
+    with_repository(page, "javascript:alert(1)")
+    dialog = open_from_box(page, "x")
+    expect(dialog.locator("a.tw-act-main")).to_be_hidden()
+    expect(dialog.get_by_role("button", name="Copy the text")).to_be_enabled()
+
+
+def test_a_text_too_long_for_a_link_is_cut_there_and_copied_whole(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    context = open_context(permissions=["clipboard-read", "clipboard-write"])
+    context.route("https://forge.example/**", lambda route: route.fulfill(body="taken"))
+    page = context.new_page()
+    page.goto(site + SERIAL)
+    with_repository(page)
+    text = "Ä long story 🙂 " * 2000
+    dialog = open_from_box(page, text)
+    link = dialog.locator("a.tw-act-main")
+    address = link.get_attribute("href") or ""
+    assert 6500 < len(address) <= 7500
+    assert "copied to the clipboard" in sent(page)["body"]
+    assert "too long for a link" in dialog.locator(".tw-feedback-note").inner_text()
+    with page.expect_popup() as popup:
+        link.click()
+    assert popup.value.url.startswith(f"{REPOSITORY}/issues/new?title=")
+    assert page.evaluate("navigator.clipboard.readText()").endswith(text.strip())
+
+
+def test_copying_takes_what_the_preview_shows(open_context: Callable[..., BrowserContext], site: str) -> None:
+    page = open_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
+    page.goto(site + "conventions/")
+    dialog = open_from_box(page, "One word.")
+    dialog.get_by_role("button", name="Copy the text").click()
+    expect(dialog.locator(".tw-feedback-note")).to_have_text("Copied.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == dialog.locator(".tw-dialog-preview").text_content()
+    assert "- Source: docs/conventions.md" in copied
+
+
+def test_a_draft_survives_a_reload_once_the_reader_keeps_it_and_is_forgotten_on_request(
+    page: Page, site: str
+) -> None:
+    page.goto(site + SERIAL)
+    quote = select(page, page.locator("article > p", has_text="Two bounds first"), 0, 17)
+    page.locator(".tw-suggest").click()
+    page.locator("dialog textarea").fill("Half a thought")
+    assert kept(page) == [], "something was stored without a click"
+    page.locator("dialog").get_by_role("button", name="Keep a draft").click()
+    page.locator("dialog textarea").fill("Half a thought, and more")
+    page.reload()
+    box = page.locator(".tw-feedback textarea")
+    expect(box).to_have_value("Half a thought, and more")
+    page.locator(".tw-feedback [data-do=open]").click()
+    expect(page.locator(".tw-dialog-quote")).to_have_text(quote)
+    page.keyboard.press("Escape")
+    page.locator(".tw-feedback").get_by_role("button", name="Forget the draft").click()
+    assert kept(page) == []
+
+
+def test_words_that_are_not_kept_are_not_lost_without_a_question(page: Page, site: str) -> None:
+    page.goto(site + SERIAL)
+    page.locator(".tw-feedback textarea").click()
+    page.keyboard.type("Not kept")
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    page.evaluate("location.reload()")
+    page.wait_for_timeout(500)
+    assert asked == ["beforeunload"]
+    expect(page.locator(".tw-feedback textarea")).to_have_value("Not kept")
+    page.locator(".md-footer__link--prev").click()
+    page.wait_for_url("**/grids/")
+    expect(page.locator(".tw-feedback textarea")).to_have_value("")
+    page.go_back()
+    page.wait_for_url(f"**/{SERIAL}**")
+    expect(page.locator(".tw-feedback textarea")).to_have_value("Not kept")
+
+
+def test_without_script_there_is_no_box_that_does_nothing(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(java_script_enabled=False).new_page()
+    page.goto(site + SERIAL)
+    assert not page.locator(".tw-feedback textarea").is_visible()

@@ -1,0 +1,108 @@
+"""A guess before a table: the answer is looked up, never given, and the key does not notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_output import MADE, row
+
+from tilewise.errors import LessonError
+from tilewise.measurements.experiment import Experiment
+from tilewise.measurements.guess import Asked, Guess, asked
+from tilewise.outputs import Context, decode, encode
+
+GUESS = Guess(
+    "How many times as fast\n  is wide?", of="wide", over="plain", at={"n": 1000}, between=(1, 100),
+    models={"four words at once": 4.0}, because="Each load moves more <bytes>.",
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    "adding", {"plain": lambda n: None, "wide": lambda n: None}, ({"n": 1000}, {"n": 2000}), None, None, None,
+    {"cuBLAS": lambda arrays: None}, None, 1e-5, "fp32", ("sectors",), None, "lessons/kernels/adding.py", 7,
+    Path("lessons"), "kernels/adding",
+)  # fmt: skip
+ROWS: tuple[dict[str, Any], ...] = (
+    row("plain"),
+    row("wide", recorded={"median": 2.5, "p20": 2.0, "p80": 3.0}),
+    row("wide", parameters={"n": 2000}, recorded={"median": 1.0, "p20": 1.0, "p80": 1.0}),
+)
+ASKED = Asked(
+    "How many times as fast is wide?", "×", 4.0, 1.0, 100.0, (("four words at once", 4.0),),
+    "Each load moves more <bytes>.",
+)  # fmt: skip
+
+
+def html(made: Asked) -> str:
+    context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
+    return replace(MADE, asked=made).markdown(context)
+
+
+def test_the_answer_is_a_ratio_of_recorded_times_or_a_recorded_time() -> None:
+    assert asked(GUESS, EXPERIMENT, ROWS) == ASKED
+    alone = asked(replace(GUESS, over="", models={}), EXPERIMENT, ROWS)
+    assert alone is not None
+    assert (alone.answer, alone.unit) == (2.5, " µs")
+
+
+def test_nothing_is_asked_where_nothing_was_recorded() -> None:
+    assert asked(GUESS, EXPERIMENT, [*ROWS[:1], row("wide", recorded=None)]) is None
+    stale = replace(MADE, asked=ASKED, stale="old.")
+    context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
+    assert "tw-guess" not in stale.markdown(context)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"of": "wider"}, 'the guess names "wider". Rows: plain, wide, cuBLAS.'),
+        ({"over": "none"}, 'the guess names "none". Rows: plain, wide, cuBLAS.'),
+        ({"at": {"n": 5}}, "the guess asks at {'n': 5}. Give one of the cases."),
+        ({"between": (0, 10)}, "the guess runs from 0 to 10. Give 0 < low < high."),
+        ({"between": (5, 10)}, "the guess runs from 5 to 10, and the record says 4. Widen between=,"),
+        ({"models": {"all": 200.0}}, "the guess runs from 1 to 100, and all says 200. Widen between=,"),
+    ],
+)
+def test_a_guess_that_cannot_be_asked_is_an_error_at_the_lessons_line(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(LessonError) as caught:
+        asked(replace(GUESS, **changes), EXPERIMENT, ROWS)
+    assert str(caught.value).startswith(f'lessons/kernels/adding.py:7: measure("adding"): {said}')
+
+
+def test_the_panel_stands_before_the_table_with_the_answer_and_escapes_its_texts() -> None:
+    made = html(ASKED)
+    assert made.index("tw-guess") < made.index("<table")
+    assert 'data-answer="4.0" data-low="1.0" data-high="100.0" data-unit="×"' in made
+    assert "&lt;bytes&gt;" in made and "<bytes>" not in made
+    assert "four words at once: 4×" in made
+
+
+def test_it_travels_between_processes_and_is_printed_before_the_table() -> None:
+    made = replace(MADE, asked=ASKED)
+    assert decode(encode(made)) == made
+    assert decode(encode(MADE)) == MADE
+    assert made.text().startswith(
+        "Guess first: How many times as fast is wide? (four words at once: 4×)\nadding\n"
+    )
+
+
+def test_the_key_of_an_experiment_knows_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tilewise.measurements.experiment as module
+
+    taken: list[Experiment] = []
+
+    def keep(made: Experiment) -> Callable[..., Any] | None:
+        taken.append(made)
+        return None
+
+    monkeypatch.setattr(module.session, "handler", lambda: keep)
+    for guess in (None, GUESS):
+        module.measure(
+            "adding", {"plain": lambda n: None, "wide": lambda n: None}, [{"n": 1000}], guess=guess
+        )
+    assert taken[0].__dict__.keys() == taken[1].__dict__.keys()
+    assert "guess" not in taken[0].__dict__
