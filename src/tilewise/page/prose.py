@@ -56,8 +56,8 @@ def prose_cells(
         edits[mention.place.cell].append((mention.place.start, mention.place.end, _number(quoted, stale)))
     for index, masked in lesson.prose.masked:
         edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
-        edits[index] += _line_marks(lesson.cells[index])
         edits[index] += sourced(lesson.cells[index].source)
+        edits[index] += _line_marks(lesson.cells[index])
     return {index: edited(lesson.cells[index].source, changes) for index, changes in edits.items()}
 
 
