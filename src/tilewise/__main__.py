@@ -42,7 +42,9 @@ def parser() -> argparse.ArgumentParser:
     )
     doctor = commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
     doctor.add_argument("--probe", action="store_true", help="also measure what its GPU reaches at best")
-    trace = commands.add_parser("trace", help="simulate a kernel of any CUDA file")
+    trace = commands.add_parser(
+        "trace", help="simulate a kernel of any CUDA file, and write its stepped page"
+    )
     trace.add_argument("file", metavar="FILE", help='CUDA C with an extern "C" __global__ function')
     trace.add_argument("--grid", required=True, metavar="X[,Y[,Z]]", help="blocks")
     trace.add_argument("--block", required=True, metavar="X[,Y[,Z]]", help="threads a block")
@@ -51,15 +53,18 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="x=f32[1024] (random), y=out f32[32,32] (poisoned), n=1000; one for each parameter",
+        help="x=f32[1024] (random), y=out:f32[32,32] (poisoned), z=zeros:i32[8], k=arange:f64[9], n=1000; "
+        "one for each parameter",
     )
     trace.add_argument("--kernel", metavar="NAME", help="which kernel, where the file has several")
     trace.add_argument(
-        "--shared-bytes", type=int, default=0, metavar="N", help="dynamic shared memory a block"
+        "--shared-bytes", "--shared", type=int, default=0, metavar="N", help="dynamic shared memory"
     )
     trace.add_argument(
         "--define", action="append", default=[], metavar="NAME=VALUE", help="a #define before it"
     )
+    trace.add_argument("--out", metavar="FILE.html", help="where the page goes (FILE.trace.html, here)")
+    trace.add_argument("--no-page", action="store_true", help="print counts and hazards only")
     child = commands.add_parser("count-child", help="(used by record --counters)")
     child.add_argument("lesson")
     child.add_argument("--manifest", required=True)
@@ -109,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 name=given.kernel,
                 shared_bytes=given.shared_bytes,
                 defines=given.define,
+                out=given.out,
+                show_page=not given.no_page,
             )
         from tilewise.commands.doctor import doctor
 

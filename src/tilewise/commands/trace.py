@@ -1,33 +1,29 @@
-"""``tilewise trace``: simulate a kernel of any CUDA file and say what it does to memory, line by line.
+"""``tilewise trace``: simulate a kernel of any CUDA file, and write what it does to memory as a page.
 
-In: a file, a launch, and arguments as ``name=f32[1024]``. Out: counts by source line and hazards on stdout.
-Arrays are random, the same in every run; an array after ``out`` is poisoned, so that unwritten elements show.
+In: a file, a launch, and arguments as ``name=f32[1024]``. Out: counts by source line and hazards on stdout,
+and one HTML file that opens without a server. How arguments are read, and what the page holds, is left to
+``trace_arguments`` and ``trace_page``.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tilewise.cases import Case, Recipe, case, integers, normal, output
+import tilewise
+from tilewise.commands.trace_arguments import case_of
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
-    from tilewise.gpu.kernel import Kernel
+    from tilewise.figures import Figure
+    from tilewise.gpu.launch import Launch
+    from tilewise.simulator import Trace
 
-TYPES = {
-    "f16": "float16", "f32": "float32", "f64": "float64",
-    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-}  # fmt: skip
-"""Element types as arguments spell them, and as NumPy does."""
-
-_ARRAY = re.compile(r"(?P<out>out\s+|out:)?(?P<type>[a-z]\d+)\[(?P<shape>[\d,\s]+)\]")
+MOST_ACCESSES = 200_000
+"""Accesses of a run that are traced whole; of a larger one its first block is, or its first warp."""
 
 
 def trace(
@@ -39,90 +35,176 @@ def trace(
     name: str | None = None,
     shared_bytes: int = 0,
     defines: Sequence[str] = (),
+    out: str | None = None,
+    show_page: bool = True,
 ) -> int:
-    """Simulate a launch and print what it counted and which hazards it met.
+    """Simulate a launch, print what it counted and which hazards it met, and write its page.
 
     Args:
         file: a file of CUDA C.
-        arguments: one for each parameter: ``x=f32[1024]``, ``y=out f32[32,32]``, ``n=1000``, ``scale=0.5``.
+        arguments: one for each parameter: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``, ``scale=0.5``.
         grid: blocks, e.g. ``4`` or ``4,2``.
         block: threads a block, likewise.
         name: the kernel, where the file has several.
         shared_bytes: dynamic shared memory a block.
         defines: ``NAME=VALUE`` for each ``#define`` to put before the file.
+        out: where the page goes; by default beside the caller, named after the file.
+        show_page: whether to write it at all.
 
     Returns:
         0 where no hazard was met, else 1.
 
     Raises:
-        LessonError: the file is missing or does not compile, or an argument cannot be read.
+        LessonError: the file is missing or does not compile, an argument or the launch does not fit, or the
+            page cannot be written.
     """
     path = Path(file)
     if not path.is_file():
         raise LessonError(file, 0, "there is no such file.")
-    from tilewise.gpu.kernel import Kernel
-
-    text = path.read_text(encoding="utf-8")
-    kernel = Kernel(text, name=name, defines=_defines(file, defines))
-    kernel.origin = (file, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))
-    inputs = _inputs(file, kernel, arguments)
-    launch = kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
-    run = launch.simulate(hazards="collect")
+    target = Path(out) if out else Path(f"{path.stem}.trace.html")
+    if show_page and not target.parent.is_dir():
+        raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
+    launch = _launch(file, path, arguments, grid, block, name, shared_bytes, _defines(file, defines))
+    try:
+        run = launch.simulate(hazards="collect")
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise _as_error(file, error) from None
+    except LessonError as error:
+        if not hasattr(error, "run"):
+            raise
+        run = error.run  # it ran into something that cannot be passed over; what it counted so far stands
     print(run.text())
     for hazard in run.hazards:
         print(hazard, file=sys.stderr)
+    if show_page:
+        facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
+        _write_page(target, run, launch, facts, explicit=out is not None)
     return 1 if run.hazards else 0
 
 
+def _launch(
+    file: str,
+    path: Path,
+    arguments: Sequence[str],
+    grid: str,
+    block: str,
+    name: str | None,
+    shared_bytes: int,
+    defines: dict[str, str],
+) -> Launch:
+    from tilewise.gpu.kernel import Kernel
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise LessonError(file, 0, "the file is no UTF-8 text.", "Give CUDA C source.") from None
+    if not text.strip():
+        raise LessonError(file, 0, "the file is empty.")
+    try:
+        kernel = Kernel(text, name=name, defines=defines)
+        kernel.origin = (file, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))
+        inputs = case_of(file, kernel, arguments)
+        return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
+    except (ValueError, TypeError) as error:
+        raise _as_error(file, error) from None
+
+
+def _as_error(file: str, error: Exception) -> LessonError:
+    return error if isinstance(error, LessonError) else LessonError(file, 0, str(error))
+
+
+def _write_page(target: Path, run: Any, launch: Launch, facts: str, explicit: bool) -> None:
+    """Write the page; where it was not asked for by name, a machine that cannot is told so and goes on."""
+    from tilewise.commands.trace_page import page
+    from tilewise.frontend import FrontendError, build_assets
+
+    try:
+        assets = build_assets(_cache_root())
+    except FrontendError as error:
+        said = f"the page was not written: {error}"
+        if explicit:
+            raise LessonError(str(target), 0, said) from None
+        print(said, file=sys.stderr)
+        return
+    figure, note = _figure(run, launch)
+    try:
+        target.write_text(page(run, figure, facts, note, assets), encoding="utf-8")
+    except OSError as error:
+        raise LessonError(str(target), 0, f"the page cannot be written: {error.strerror}.") from None
+    print(f"wrote {target}: open it in a browser")
+
+
+def _figure(run: Any, launch: Launch) -> tuple[Figure | None, str]:
+    """The stepped figure of as much of the run as one figure holds, and a sentence on what it leaves out."""
+    from tilewise.figures import stepped
+
+    said = ""
+    for traced, note in _narrower(run):
+        try:
+            again = launch.simulate(hazards="collect", trace=traced)
+        except LessonError as error:
+            if not hasattr(error, "run"):
+                raise
+            again = error.run
+        try:
+            figure = stepped(
+                again,
+                launch=launch,
+                title=f"{run.title}, step by step",
+                caption=(
+                    "Warps that do the same stand in one step; what barriers order stays in order. "
+                    "Hardware may order the rest otherwise."
+                ),
+            )
+        except ValueError as error:
+            said = str(error)
+            continue
+        return figure, note
+    return None, f"No figure was made: {said}"
+
+
+def _narrower(run: Any) -> Iterator[tuple[Trace, str]]:
+    """What to trace: everything, and then less and less."""
+    from tilewise.simulator import Trace
+
+    counts = run.counts
+    parts = (
+        counts.global_load, counts.global_store, counts.global_atomic,
+        counts.shared_load, counts.shared_store, counts.shared_atomic,
+    )  # fmt: skip
+    accesses = sum(part.lane_accesses for part in parts)
+    blocks = run.grid[0] * run.grid[1] * run.grid[2]
+    if accesses <= MOST_ACCESSES:
+        yield Trace(), ""
+    if blocks > 1 and accesses // blocks <= MOST_ACCESSES:
+        yield Trace(blocks=[0]), f"The figure shows block 0 of {blocks:,}; the table counts all."
+    for most in (5000, 1000, 300):
+        yield (
+            Trace(blocks=[0], warps=[0], max_steps=most),
+            f"The figure shows the first {most:,} instructions of warp 0 of block 0; the table counts all.",
+        )
+
+
+def _cache_root() -> Path:
+    """Where built styles and scripts are kept: in a checkout of tilewise itself, else at home."""
+    checkout = Path(tilewise.__file__).resolve().parents[2]
+    return checkout if (checkout / "mkdocs.yml").is_file() else Path.home()
+
+
 def _defines(file: str, texts: Sequence[str]) -> dict[str, str]:
+    made = {}
     for text in texts:
-        if "=" not in text:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise LessonError(file, 0, f'"{text}" is no definition.', "Write NAME=VALUE.")
-    return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
+        made[name] = value
+    return made
 
 
 def _shape(file: str, what: str, text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        return tuple(int(part) for part in re.split(r"[,x]", text))
     except ValueError:
         raise LessonError(
             file, 0, f'"{text}" is no {what}.', f"Write --{what} 4 or --{what} 4,2,1."
         ) from None
-
-
-def _inputs(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
-    given = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
-    wanted = [parameter.name for parameter in kernel.parameters]
-    if missing := [name for name in wanted if name not in given]:
-        example = f"--arg {missing[0]}=f32[1024]"
-        raise LessonError(file, 0, f"{kernel.name} takes {', '.join(wanted)}; there is no {missing[0]}.",
-                          f"Add {example}.")  # fmt: skip
-    if unknown := [name for name in given if name not in wanted]:
-        raise LessonError(
-            file, 0, f"{kernel.name} has no parameter {unknown[0]}.", f"It takes {', '.join(wanted)}."
-        )
-    values: dict[str, Any] = {name: _value(file, name, value) for name, value in given.items()}
-    return case(**values)
-
-
-def _value(file: str, name: str, text: str) -> Recipe | int | float:
-    if match := _ARRAY.fullmatch(text):
-        shape = tuple(int(part) for part in match["shape"].split(",") if part.strip())
-        if match["type"] not in TYPES:
-            raise LessonError(
-                file, 0, f'{name}: there is no type "{match["type"]}".', f"Known: {', '.join(TYPES)}."
-            )
-        dtype = np.dtype(TYPES[match["type"]])
-        if match["out"]:
-            return output(*shape, dtype=dtype)
-        if dtype.kind == "f":
-            return normal(*shape, dtype=dtype)
-        return integers(*shape, low=0, high=100, dtype=dtype)
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    raise LessonError(
-        file, 0, f'{name}: "{text}" is neither a number nor an array.', "Write 5, 0.5 or f32[1024]."
-    )

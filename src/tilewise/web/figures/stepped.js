@@ -250,7 +250,9 @@ export function stepped(body, figure, memory) {
       const value = known.watched[number].get(k);
       return value === undefined ? [] : [`${variable} = ${value}`];
     });
-    const does = deeds.length ? deeds.join(", ") : moment.barrier ? "waits at the barrier" : "does nothing in this step";
+    const sets = moment.watches.some((watch) => watch.threads?.includes(k));
+    const idle = moment.barrier ? "waits at the barrier" : sets ? `executes line ${moment.line}` : "does nothing in this step";
+    const does = deeds.join(", ") || idle;
     return `${name}: ${does}.${values.length ? ` It has ${values.join(", ")}.` : ""}`;
   }
 

@@ -1,0 +1,61 @@
+"""The page that ``tilewise trace`` writes, opened from a folder without a server or a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tilewise.__main__ import main
+
+SOURCE = """\
+extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // watch: i
+    if (i < n) y[i] = x[i] * by;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def written(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a launch that reaches past the end."""
+    folder = tmp_path_factory.mktemp("trace")
+    (folder / "scale.cu").write_text(SOURCE, encoding="utf-8")
+    page = folder / "scale.html"
+    given = ("x=f32[100]", "y=out:f32[100]", "n=101", "by=0.5")
+    parts = [part for one in given for part in ("--arg", one)]
+    command = ["trace", str(folder / "scale.cu"), "--grid", "4", "--block", "32", "--out", str(page), *parts]
+    assert main(command) == 1
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 360])
+def test_it_opens_from_a_folder_and_asks_nobody(
+    open_context: Callable[..., BrowserContext], written: Path, width: int, scheme: str
+) -> None:
+    faults: list[str] = []
+    page = open_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: faults.append(request.url) if request.url[:4] == "http" else None)
+    page.goto(f"{written.as_uri()}?steps=step3-thread100-2d#steps")
+    figure = page.locator("#steps")
+    expect(figure).to_have_attribute("data-state", "drawn")
+    expect(figure.locator(".tw-player output")).to_have_text("3 of 3")
+    expect(figure.locator(".tw-line[aria-current=step].tw-wrong")).to_have_attribute("data-line", "3")
+    expect(figure.locator(".tw-marks .tw-outside")).to_have_count(1)
+    expect(figure.locator(".tw-step-mine")).to_contain_text("reaches outside, to y[100]")
+    expect(page.locator(".tw-found")).to_contain_text("thread 4 of block 3 reads x[100]")
+    expect(page.locator(".tw-bad-line")).to_contain_text("if (i < n) y[i] = x[i] * by;")
+    figure.get_by_role("button", name="previous step").click()
+    expect(figure.locator(".tw-player output")).to_have_text("2 of 3")
+    figure.locator(".tw-choice label", has_text="3-D").click()
+    figure.locator(".tw-space canvas").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert (
+        page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
+    )
+    assert faults == []
