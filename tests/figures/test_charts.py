@@ -149,6 +149,12 @@ def test_a_heat_map_keeps_one_scale_over_all_steps() -> None:
     assert figure.steps[0] == "temperature cold: S = 0.00 1.00 2.00 / 3.00 4.00 5.00"
 
 
+def test_a_heat_map_may_leave_its_key_to_the_caption() -> None:
+    shades = {"lanes": [[0, 1], [0.5, 0]]}
+    with_key, without = (heat_map(shades, x="step", y="lane", key=key, **WORDS) for key in (True, False))
+    assert [one.spec["data"][0]["showscale"] for one in (with_key, without)] == [True, False]
+
+
 def test_heat_maps_stand_below_each_other_on_a_narrow_screen() -> None:
     figure = heat_map({"S": Z[0], "P": Z[1]}, x="j", y={"S": "i", "P": "i"}, **WORDS)
     wide, narrow = figure.spec["layout"], figure.spec["layout"]["meta"]["narrow"]["layout"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewise.figures.bar_charts import bars
     from tilewise.figures.block_grids import block_grid
     from tilewise.figures.figure import Figure
+    from tilewise.figures.floor_plans import Part, Stop, floor_plan
     from tilewise.figures.heat_maps import heat_map
     from tilewise.figures.line_charts import Mark, Series, line_chart
     from tilewise.figures.loop_nests import Loop, Stage, loop_nest
@@ -28,12 +29,15 @@ _HOME = {
     "Figure": "tilewise.figures.figure",
     "Loop": "tilewise.figures.loop_nests",
     "Mark": "tilewise.figures.line_charts",
+    "Part": "tilewise.figures.floor_plans",
     "Series": "tilewise.figures.line_charts",
     "Span": "tilewise.figures.timelines",
     "Stage": "tilewise.figures.loop_nests",
     "State": "tilewise.figures.states",
+    "Stop": "tilewise.figures.floor_plans",
     "bars": "tilewise.figures.bar_charts",
     "block_grid": "tilewise.figures.block_grids",
+    "floor_plan": "tilewise.figures.floor_plans",
     "heat_map": "tilewise.figures.heat_maps",
     "line_chart": "tilewise.figures.line_charts",
     "loop_nest": "tilewise.figures.loop_nests",
@@ -47,12 +51,15 @@ __all__ = [
     "Figure",
     "Loop",
     "Mark",
+    "Part",
     "Series",
     "Span",
     "Stage",
     "State",
+    "Stop",
     "bars",
     "block_grid",
+    "floor_plan",
     "heat_map",
     "line_chart",
     "loop_nest",

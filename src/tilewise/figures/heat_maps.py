@@ -33,6 +33,7 @@ def heat_map(
     ranges: Mapping[str, Range] | None = None,
     role: str = "global",
     form: str = ".2f",
+    key: bool = True,
     height: int = 400,
     alt: str | None = None,
 ) -> Figure:
@@ -50,6 +51,7 @@ def heat_map(
         ranges: ends of a map's scale by name; by default its smallest and largest value over all steps.
         role: the role whose colour is the high end; the ground is the low end.
         form: how a value is written.
+        key: whether a bar beside each map says which value a colour has; without it the caption must.
         height: height in px on a wide screen.
         alt: the text alternative; by default made from names, sizes and ranges.
 
@@ -73,7 +75,7 @@ def heat_map(
         low, high = (ranges or {}).get(name, (float(np.nanmin(stack)), float(np.nanmax(stack))))
         suffix = "" if at == 0 else str(at + 1)
         columns, rows = (side if isinstance(side, str) else side[name] for side in (x, y))
-        data.append(_map(name, stack[start], (low, high), suffix, role, form, wide[at]))
+        data.append(_map(name, stack[start], (low, high), suffix, role, form, wide[at]) | {"showscale": key})
         layout[f"xaxis{suffix}"] = _side(columns, stack.shape[2]) | {
             "domain": wide[at][0],
             "anchor": f"y{suffix}",

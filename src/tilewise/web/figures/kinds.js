@@ -3,6 +3,7 @@
 
 import { blockGrid } from "./block_grid.js";
 import { chart } from "./chart.js";
+import { floorPlan } from "./floor_plan.js";
 import { loopNest } from "./loop_nest.js";
 import { memoryMap } from "./memory_map.js";
 import { ribbon } from "./ribbon.js";
@@ -11,7 +12,15 @@ import { timeline } from "./timeline.js";
 const home = document.currentScript instanceof HTMLScriptElement ? document.currentScript.src : "";
 
 /** @type {Record<string, import("./main.js").Draw>} */
-const HERE = { block_grid: blockGrid, chart, loop_nest: loopNest, memory_map: memoryMap, ribbon, timeline };
+const HERE = {
+  block_grid: blockGrid,
+  chart,
+  floor_plan: floorPlan,
+  loop_nest: loopNest,
+  memory_map: memoryMap,
+  ribbon,
+  timeline,
+};
 
 /** @type {Promise<import("./main.js").Draw>|null} */
 let loading = null;
