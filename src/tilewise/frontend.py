@@ -83,12 +83,9 @@ def purge(root: Path, css: str, words: Collection[str]) -> str:
     kept = cache / f"purged-{mark}.css"
     if kept.is_file():
         return kept.read_text(encoding="utf-8")
-    cache.mkdir(parents=True, exist_ok=True)
-    with _only_one(cache / "lock"):
-        node = find_node()
-        packages = _packages(node, cache)
+    node = find_node()
     said = _call(
-        [node.node, script, "--modules", packages],
+        [node.node, script, "--modules", packages(WEB, root)],
         node,
         WEB,
         "PurgeCSS could not read the theme's styles.",
@@ -98,6 +95,22 @@ def purge(root: Path, css: str, words: Collection[str]) -> str:
     fresh.write_text(said, encoding="utf-8")
     fresh.replace(kept)
     return said
+
+
+def packages(source: Path, root: Path) -> Path:
+    """Return a folder whose ``node_modules`` holds what ``source/package-lock.json`` says; fetched when absent.
+
+    Args:
+        source: a folder with ``package.json``, ``package-lock.json`` and ``.npmrc``.
+        root: the project's folder, as for ``build_assets``.
+
+    Raises:
+        FrontendError: no Node was found, or the packages could not be fetched.
+    """
+    cache = _cache(root)
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_one(cache / "lock"):
+        return _packages(find_node(), cache, source)
 
 
 def inputs_hash(web: Path, colours: str) -> str:
@@ -168,22 +181,21 @@ def _npm_beside(node: Path) -> Path | None:
     return None
 
 
-def _packages(node: Node, cache: Path) -> Path:
-    """Return a folder whose ``node_modules`` is what the lock file says; fetch it when absent."""
-    lock = (WEB / "package-lock.json").read_bytes()
+def _packages(node: Node, cache: Path, source: Path = WEB) -> Path:
+    lock = (source / "package-lock.json").read_bytes()
     folder = cache / f"packages-{hashlib.sha256(lock).hexdigest()[:16]}"
     if folder.is_dir():
         return folder
     with tempfile.TemporaryDirectory(prefix="packages-", dir=cache) as name:
         fresh = Path(name) / "web"
         fresh.mkdir()
-        for source in ("package.json", "package-lock.json", ".npmrc"):
-            shutil.copy(WEB / source, fresh)
+        for part in ("package.json", "package-lock.json", ".npmrc"):
+            shutil.copy(source / part, fresh)
         _call(
             [node.node, node.npm, "ci", "--ignore-scripts", "--no-progress", "--loglevel=error"],
             node,
             fresh,
-            "npm could not fetch the packages of src/tilewise/web/package-lock.json. They are fetched once; "
+            f"npm could not fetch the packages of {source.name}/package-lock.json. They are fetched once; "
             "check the connection (or npm's proxy settings) and run the command again.",
         )
         fresh.rename(folder)

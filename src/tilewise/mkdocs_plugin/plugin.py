@@ -14,7 +14,6 @@ from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
-from urllib.parse import urlsplit
 
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
@@ -27,9 +26,9 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 from tilewise.errors import LessonError, raise_all
-from tilewise.frontend import FrontendError, build_assets, purge
+from tilewise.frontend import FrontendError, build_assets
 from tilewise.measurements.page import record_files
-from tilewise.mkdocs_plugin import navigation, policy, publishing
+from tilewise.mkdocs_plugin import navigation, publication
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings
 from tilewise.mkdocs_plugin.lessons import LAYOUT, Lessons, Shelf
 from tilewise.mkdocs_plugin.math import UnreadableFormula
@@ -158,6 +157,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             for name, content in page.files.items():
                 if files.get_file_from_path(name) is None:
                     files.append(File.generated(config, name, content=content))
+        for licence in publication.licence_files(config, self._root):
+            files.append(licence)
         for name, file in record_files(shelf.root):
             files.append(File.generated(config, name, abs_src_path=str(file)))
         for asset in sorted(self._assets.rglob("*")):
@@ -196,6 +197,11 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         except LessonError as error:
             self._fail(error)
 
+    def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+        """Describe pages whose authors did not."""
+        publication.describe(page, html)
+        return html
+
     def on_nav(self, nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:
         """Remember the navigation, whose titles are known once all pages are read."""
         self._nav = nav
@@ -207,6 +213,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         assert self._templates is not None
         assert self._nav is not None
         self._env = env
+        publication.prepare(env, published=not self._serving)
         shared = (
             self._config_mark,
             config.site_url,
@@ -261,22 +268,12 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     def _finish(self, config: MkDocsConfig) -> None:
         """Make the built site fit to be published."""
         assert self._env is not None
-        environment = self._env
         try:
-            found = publishing.finish(
-                Path(config.site_dir),
-                f"{ASSETS}/tilewise.css",
-                lambda base: policy.theme_scripts(environment, config, base),
-                urlsplit(config.site_url or "/").path,
-                partial(purge, self._root),
-            )
+            faults = publication.publish(config, self._files, self._env, self._root, ASSETS, self._assets)
         except FrontendError as error:
             raise PluginError(str(error)) from None
-        for page, script in found.strangers:
-            log.warning(
-                f"{page} holds a script that the site's policy keeps from running: {script.strip()[:60]!r}. "
-                "Put it into a file under src/tilewise/web."
-            )
+        for fault in faults:
+            log.warning(fault)
 
     def _open(self, root: Path) -> None:
         cache = Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise")

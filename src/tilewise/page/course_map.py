@@ -192,11 +192,11 @@ def _node(course: Course, name: str, place: tuple[float, float], href: str, kind
     current = ' aria-current="page"' if kind == "tw-map-here" else ""
     x, y = place
     if form is _SMALL:
-        inside = f'<circle cx="{x + _DOT:g}" cy="{y + _DOT:g}" r="{_DOT - 1}"/>'
+        inside = f'<title>{label}</title><circle cx="{x + _DOT:g}" cy="{y + _DOT:g}" r="{_DOT - 1}"/>'
     else:
         lines = _wrapped(title)
         first = y + form.depth / 2 - (len(lines) - 1) * 8 + 4.5
-        spans = "".join(
+        spans = " ".join(
             f'<tspan x="{x + form.breadth / 2:g}" y="{first + at * 16:g}">{escape(line, quote=False)}</tspan>'
             for at, line in enumerate(lines)
         )
@@ -206,8 +206,8 @@ def _node(course: Course, name: str, place: tuple[float, float], href: str, kind
         )
     target = escape(href)
     return (
-        f'<g role="listitem"><a class="{classes}" xlink:href="{target}" aria-label="{label}"'
-        f"{current}><title>{label}</title>{inside}</a></g>"
+        f'<g role="listitem"><a role="link" class="{classes}" xlink:href="{target}" aria-label="{label}"'
+        f"{current}>{inside}</a></g>"
     )
 
 

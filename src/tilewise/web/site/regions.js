@@ -1,7 +1,7 @@
 // In: tables and code blocks that may be wider than the screen. Out: those that do scroll can be reached and
 // scrolled by keyboard, and say what they are; those that do not stay out of the tab order.
 
-const SCROLLS = ".tw-table, .md-typeset__scrollwrap, .highlight pre > code";
+const SCROLLS = ".tw-table, .tw-hazard-source, .md-typeset__scrollwrap, pre > code";
 
 export function scrollableRegions(article, signal) {
   const boxes = article.querySelectorAll(SCROLLS);

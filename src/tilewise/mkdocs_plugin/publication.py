@@ -1,0 +1,89 @@
+"""What a site has only once it is published: previews for links, licences, and the last step of its build.
+
+In: MkDocs's configuration, files and pages. Out: more files beside them, and a finished site. The work on
+pages is done by ``publishing``, the pictures by ``cards``; ``mkdocs serve`` leaves all of it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jinja2 import Environment
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from tilewise.frontend import purge
+from tilewise.mkdocs_plugin import policy, publishing
+from tilewise.mkdocs_plugin.cards import card, card_path
+from tilewise.mkdocs_plugin.descriptions import first_words
+
+LICENCES = {"LICENSE": "licences/code.txt", "LICENSE-docs": "licences/text.txt"}
+"""The project's licences by file, and where the site has them."""
+
+
+def licence_files(config: MkDocsConfig, root: Path) -> Iterator[File]:
+    """The project's licences as files of the site."""
+    for name, inside in LICENCES.items():
+        if (root / name).is_file():
+            yield File.generated(config, inside, abs_src_path=str(root / name))
+
+
+def describe(page: Page, html: str) -> None:
+    """Give a page the description that its author left out: its first words."""
+    if not page.meta.get("description") and (words := first_words(html)):
+        page.meta["description"] = words
+
+
+def prepare(environment: Environment, published: bool) -> None:
+    """Tell templates where pictures of pages lie, and whether there will be any."""
+    environment.filters["card_path"] = card_path
+    environment.globals["cards"] = published
+
+
+def publish(
+    config: MkDocsConfig, files: Files, environment: Environment, root: Path, assets: str, built: Path
+) -> list[str]:
+    """Draw the pictures of a built site's pages and finish the site.
+
+    Args:
+        config: MkDocs's configuration.
+        files: the site's files, with their pages.
+        environment: the theme's templates.
+        root: the project's folder.
+        assets: the folder of our styles and scripts in the site.
+        built: the same folder where it was built, with ``fonts``.
+
+    Returns:
+        What is wrong with the site, one sentence each.
+
+    Raises:
+        FrontendError: styles could not be thinned.
+    """
+    site = Path(config.site_dir)
+    for file in files.documentation_pages():
+        if file.page is not None and (site / file.dest_uri).is_file():
+            picture = site / card_path(file.page.url)
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            picture.write_bytes(_card(file.page, config, built / "fonts"))
+    found = publishing.finish(
+        site,
+        f"{assets}/tilewise.css",
+        lambda base: policy.theme_scripts(environment, config, base),
+        urlsplit(config.site_url or "/").path,
+        partial(purge, root),
+    )
+    return [
+        f"{page} holds a script that the site's policy keeps from running: {script.strip()[:60]!r}. "
+        "Put it into a file under src/tilewise/web."
+        for page, script in found.strangers
+    ]
+
+
+def _card(page: Page, config: MkDocsConfig, fonts: Path) -> bytes:
+    title = config.site_name if page.is_homepage else str(page.meta.get("title") or page.title)
+    about = str(page.meta.get("description") or config.site_description or "")
+    return card(title, about, config.site_name, fonts)

@@ -1,0 +1,101 @@
+"""axe-core finds nothing serious: every page, both themes, two widths, figures drawn and folds open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page
+
+from tilewise.frontend import packages
+
+from .conftest import ROOT
+from .test_csp import addresses
+from .test_pages import LESSONS, read_through
+
+SIZES = [(1440, 900), (360, 740)]
+SCHEMES = ["default", "slate"]
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core's own script; npm fetches it the first time."""
+    folder = packages(ROOT / "tests" / "browser" / "audits", ROOT)
+    return (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+
+
+def faults(page: Page, axe: str) -> list[str]:
+    """What axe calls serious or critical, one line for each element."""
+    page.evaluate(axe)
+    results: list[dict[str, Any]] = page.evaluate(
+        "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
+    )
+    return [
+        f"{found['id']}: {node['html'][:200]} {node['failureSummary'].splitlines()[-1].strip()[:160]}"
+        for found in results
+        if found["impact"] in ("serious", "critical")
+        for node in found["nodes"]
+    ]
+
+
+def everything_shown(page: Page) -> None:
+    """Read to the end, wait for the figures, open every fold."""
+    read_through(page)
+    for figure in page.locator(".tw-figure[data-figure]").all():
+        figure.scroll_into_view_if_needed()
+        page.wait_for_function("figure => figure.dataset.state === 'drawn'", arg=figure.element_handle())
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+
+
+def in_every_look(page: Page, axe: str) -> dict[str, list[str]]:
+    """What axe finds, by width and theme."""
+    found = {}
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        for scheme in SCHEMES:
+            page.evaluate("name => document.body.setAttribute('data-md-color-scheme', name)", scheme)
+            page.wait_for_timeout(400)
+            found[f"{width} {scheme}"] = faults(page, axe)
+    return {look: lines for look, lines in found.items() if lines}
+
+
+def test_no_page_has_a_serious_fault_in_either_theme_at_either_width(
+    open_context: Callable[..., BrowserContext], built: Path, site: str, axe: str
+) -> None:
+    context = open_context(reduced_motion="reduce")
+    found = {}
+    for address in addresses(built):
+        page = context.new_page()
+        page.goto(site + address)
+        everything_shown(page)
+        if looks := in_every_look(page, axe):
+            found[address] = looks
+        page.close()
+    assert found == {}
+
+
+def test_open_search_and_open_drawer_have_no_serious_fault(
+    open_context: Callable[..., BrowserContext], site: str, axe: str
+) -> None:
+    page = open_context(reduced_motion="reduce").new_page()
+    page.goto(site + LESSONS[0])
+    page.keyboard.press("/")
+    page.keyboard.type("thread", delay=20)
+    page.locator(".md-search-result__item").first.wait_for()
+    assert faults(page, axe) == []
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.locator("label[for=__drawer].md-header__button").click()
+    page.wait_for_timeout(500)
+    assert faults(page, axe) == []
+
+
+def test_a_fault_is_found_where_there_is_one(
+    open_context: Callable[..., BrowserContext], site: str, axe: str
+) -> None:
+    page = open_context().new_page()
+    page.goto(site + "conventions/")
+    page.evaluate("document.querySelector('article').append(Object.assign(new Image(), {src: 'x.png'}))")
+    assert any(line.startswith("image-alt") for line in faults(page, axe))
