@@ -48,6 +48,7 @@ measure(
     library={"cuBLAS": lambda n: lambda arrays: lambda: shared_state.library(arrays),
              "absent": lambda arrays: __import__("no_such_package")},
     reference=lambda a, b: a + b,
+    within=100,
 )
 '''  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from tilewise.__main__ import main
 from tilewise.measurements import archive, hardware
+from tilewise.measurements.record import read_record, write_record
 
 
 def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
@@ -191,3 +193,30 @@ def test_a_stale_record_is_an_error_where_the_build_is_strict(
     monkeypatch.setenv("TILEWISE_STALE", "error")
     assert main(["table", "kernels/adding"]) == 1
     assert "has no record yet" in capsys.readouterr().err
+
+
+def test_check_asks_why_a_prediction_missed(
+    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "kernels/adding"]) == 0
+    capsys.readouterr()
+    assert main(["check"]) == 0, capsys.readouterr().err
+    project.lesson.write_text(project.text.replace("    within=100,\n", ""), encoding="utf-8")
+    assert main(["check"]) == 1
+    said = capsys.readouterr().err
+    assert 'lessons/kernels/adding.py:28: measure("adding"): "one float" took' in said
+    assert "Say why, and where: reasons=" in said
+
+
+def test_check_lists_what_is_stale_on_another_device_too(
+    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "kernels/adding"]) == 0
+    project.gpu.name = "NVIDIA H200"
+    assert main(["record", "kernels/adding"]) == 0
+    path = project.root / "measurements" / "nvidia-h200" / "adding.json"
+    write_record(replace(read_record(path), key="f" * 64), path)
+    capsys.readouterr()
+    assert main(["check"]) == 1
+    assert "tilewise record kernels/adding (NVIDIA H200)" in capsys.readouterr().err
+    assert main(["check", "--allow-stale"]) == 0

@@ -24,8 +24,8 @@ H100 = Machine("NVIDIA H100 80GB HBM3", 132, 1980.0)
             Machine("NVIDIA H200", 132, 1980.0),
             H100,
             "Here: NVIDIA H200, which by its maker has 1.43 times the memory bandwidth of NVIDIA H100 80GB "
-            "HBM3, as many SMs, 132, at the same clock, 1,980 MHz: rows that wait for device memory should be "
-            "faster here, the others alike.",
+            "HBM3, as many SMs, 132, at the same clock, 1,980 MHz: rows that wait for device memory should "
+            "be faster here, the others alike.",
         ),
         (
             Machine("Tesla T4", 40, 1590.0),

@@ -16,6 +16,7 @@ from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.counting import Simulated
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
+from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.measurements.record import read_record, read_text_record
 from tilewise.measurements.report import assemble, staleness
 from tilewise.measurements.session import handled_by
@@ -126,9 +127,31 @@ def _stale_experiments(lesson: LessonFile, archive: Archive, faults: list[str]) 
         stale = staleness(experiment, record)
         if stale:
             found.append(f"{experiment.path}:{experiment.line}: {stale}")
-        return assemble(experiment, Simulated({}), record, stale, (), ())
+        made = assemble(experiment, Simulated({}), record, stale, (), ())
+        if not stale:
+            unexplained = reason_faults(made, lesson.headings(), experiment.path, experiment.line)
+            faults.extend(str(fault) for fault in unexplained)
+        found.extend(_stale_elsewhere(experiment, archive))
+        return made
 
     if lesson.experiments():
         with on_the_simulator(), handled_by(handle):
             faults += [f"{failure.place}: {failure.message}" for failure in play(lesson)]
+    return found
+
+
+def _stale_elsewhere(experiment: Experiment, archive: Archive) -> list[str]:
+    """Stale records of devices that the course does not show."""
+    found = []
+    for name in archive.devices[1:]:
+        path = archive.path(experiment.name, name)
+        try:
+            record = read_record(path, archive.shown(path)) if path.is_file() else None
+        except LessonError:
+            continue  # said by record_faults
+        if record is not None and record.key != experiment.key and path != archive.find(experiment.name):
+            found.append(
+                f"{experiment.path}:{experiment.line}: {staleness(experiment, record)} "
+                f"({record.provenance['device']})"
+            )
     return found

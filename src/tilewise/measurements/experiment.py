@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tilewise.measurements.counting import COUNTS
 from tilewise.measurements.guess import Guess, asked
 from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.reasons import EVERY, WITHIN
 
 Parameters = Mapping[str, Any]
 
@@ -67,6 +68,11 @@ class Experiment:
     """Whether what the host takes to launch is in the times."""
     fold: str = ""
     """What the page folds the table under; empty: it stands open."""
+
+    within: float = WITHIN
+    """How many times as long as its bound a recorded variant may take without a reason."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """By variant, the heading of the lesson under which it says why the prediction missed."""
 
     def error(self, message: str, repair: str = "") -> LessonError:
         """A fault of this experiment, at the lesson's line."""
@@ -152,6 +158,8 @@ def measure(
     arithmetic: str = "fp32",
     counts: Sequence[str] = ("sectors",),
     note: str | None = None,
+    within: float = WITHIN,
+    reasons: Mapping[str, str] | None = None,
     with_host: bool = False,
     fold: str = "",
     guess: Guess | None = None,
@@ -179,6 +187,9 @@ def measure(
         arithmetic: the units that do ``flop``: ``fp32``, ``bf16_matrix``, ... as in the device table.
         counts: which counts the table shows: ``sectors``, ``requests``, ``wavefronts``, ``instructions``.
         note: a sentence below the table.
+        within: how many times as long as its bound, or as short, a recorded variant may take before the
+            lesson has to say why.
+        reasons: by variant (``*``: every one), the heading of the lesson under which it says why.
         with_host: time with what the host takes to launch, from an idle GPU on; for launches as the subject.
         fold: a few words under which the page folds a long table, of which the lesson draws a figure.
         guess: what the reader may guess on the page before the table is shown; no part of the key.
@@ -213,6 +224,8 @@ def measure(
         lesson_id(file, root),
         with_host,
         fold,
+        within,
+        dict(reasons or {}),
     )
     _validate(experiment)
     if (handler := session.handler()) is not None:
@@ -245,5 +258,10 @@ def _validate(experiment: Experiment) -> None:
         raise experiment.error(f'"{both[0]}" is a variant and a library.', "Give one of them another label.")
     if unknown := sorted(set(experiment.counts) - set(COUNTS)):
         raise experiment.error(f'there is no count "{unknown[0]}".', f"Known: {', '.join(COUNTS)}.")
+    if unknown := sorted(set(experiment.reasons) - {*experiment.variants, EVERY}):
+        known = ", ".join([*experiment.variants, EVERY])
+        raise experiment.error(f'the reason for "{unknown[0]}" is of no variant.', f"Known: {known}.")
+    if experiment.within <= 1:
+        raise experiment.error(f"within={experiment.within:g} would forbid any miss.", "It is above 1.")
     if experiment.reference is None and len(experiment.variants) + len(experiment.library) < 2:
         raise experiment.error("nothing says whether the answer is right.", "Give reference=.")

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Self
 from tilewise.measurements.births import birth_facts, birth_id, birth_list, spread_text
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.guess import Asked
-from tilewise.measurements.slugs import case_text
+from tilewise.measurements.reasons import EVERY
+from tilewise.measurements.slugs import case_text, heading_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
 _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
@@ -49,6 +50,10 @@ class Measurement(Output):
     """Files whose change changes this output: the record, where it is or would be."""
     fold: str = ""
     """What the page folds the table under; empty: it stands open."""
+    within: float = 2.0
+    """How many times as long as its bound a variant may take without a reason."""
+    reasons: tuple[tuple[str, str], ...] = ()
+    """Variant (``*``: every one) and the heading of the lesson under which it says why it took so long."""
     asked: Asked | None = None
     """What the reader may guess before the table is shown; None for nothing."""
 
@@ -113,12 +118,22 @@ class Measurement(Output):
         parts = [f'<div class="tw-measurement" id="{escape(name)}">', *panel, table]
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
-        parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]
+        notes = [escape(note) for note in self.notes] + self._reasons()
+        parts += [f'<p class="tw-measurement-note">{note}</p>' for note in notes]
         if self.provenance is not None:
             summary = escape(f"Recorded on {self.provenance['device']}, {self.provenance['date']}")
             facts = birth_list(self.name, self.provenance, context.link)
             parts.append(f'<details class="tw-provenance"><summary>{summary}</summary>{facts}</details>')
         return context.html_block("\n".join([*parts, "</div>"]))
+
+    def _reasons(self) -> list[str]:
+        """Where the lesson says why rows missed their bound, as HTML."""
+        found = []
+        for variant, heading in self.reasons:
+            whose = "every variant" if variant == EVERY else escape(variant)
+            link = f'<a href="#{escape(heading_slug(heading))}">{escape(heading)}</a>'
+            found.append(f"Why {whose} is more than {self.within:g} times from its bound: {link}.")
+        return found
 
     def _lines(self) -> list[str]:
         lines = [self.stale] if self.stale else []

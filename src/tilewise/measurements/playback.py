@@ -12,6 +12,7 @@ import ast
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ class LessonFile:
     """The lessons' folder."""
     cells: tuple[Cell, ...]
     """All its cells."""
+
+    def headings(self) -> tuple[str, ...]:
+        """The words of its headings."""
+        lines = [line for cell in self.cells if cell.kind == "markdown" for line in cell.source.split("\n")]
+        return tuple(line.lstrip("#").strip() for line in lines if re.match(r"#{1,6} ", line))
 
     def experiments(self) -> tuple[str, ...]:
         """The names that it gives to ``measure``, as far as they stand there in quotes."""

@@ -143,6 +143,8 @@ def assemble(
         tuple(sentences),
         (str(path),) if path else (str(archive.folder),),
         experiment.fold,
+        experiment.within,
+        tuple(experiment.reasons.items()),
     )
 
 

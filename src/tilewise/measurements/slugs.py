@@ -34,6 +34,11 @@ def case_text(case: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {_shown(value)}" for name, value in case.items())
 
 
+def heading_slug(heading: str) -> str:
+    """The anchor of a lesson's heading on its page, as the site spells it."""
+    return re.sub(r"[\s_-]+", "-", re.sub(r"[^\w\- ]+", "", heading).strip()).lower()
+
+
 def _number(value: Any) -> str:
     return (
         str(value).replace("-", "minus ").replace(".", "_") if isinstance(value, int | float) else str(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
@@ -20,6 +20,8 @@ from tilewise.lesson import Lesson, read
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.reasons import faults as reason_faults
+from tilewise.outputs.kinds import NOT_CURRENT, Text
 from tilewise.page import Layout, Page, course_map, glossary, render
 from tilewise.run import LessonRun, Runner
 
@@ -44,6 +46,8 @@ class Shelf:
     """What each lesson measures, by its id, in reading order."""
     root: Path
     """The lessons' folder."""
+    warnings: tuple[LessonError, ...]
+    """What does not stop a build, and fails a strict one: stale records, misses without a reason."""
 
     def fill(self, markdown: str, path: str, text: str) -> str:
         """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
@@ -171,7 +175,13 @@ class Lessons:
             for lesson in course.lessons
             if not lesson.header.draft
         }  # fmt: skip
-        return Shelf(course, pages, executed, measured, self.root / LAYOUT.folder)
+        warnings = tuple(
+            fault
+            for lesson in course.lessons
+            if not lesson.header.draft
+            for fault in measured_faults(lesson, runs[lesson.id])
+        )
+        return Shelf(course, pages, executed, measured, self.root / LAYOUT.folder, warnings)
 
     def close(self) -> None:
         """Stop what runs lessons."""
@@ -228,6 +238,22 @@ class Lessons:
             for lesson, result in zip(lessons, results, strict=True)
             if isinstance(result, LessonRun)
         }
+
+
+def measured_faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
+    """Stale records of a lesson, and rows that missed their bound without a reason, each with its line."""
+    headings = [mention.text for mention in lesson.prose.headings]
+    for cell, outputs in zip(lesson.cells, run.outputs, strict=True):
+        for output in outputs:
+            if isinstance(output, Measurement):
+                if output.stale:
+                    yield LessonError(lesson.path, cell.first_line, output.stale)
+                else:
+                    yield from reason_faults(output, headings, lesson.path, cell.first_line)
+            elif isinstance(output, Text) and output.source == NOT_CURRENT:
+                message = f'the recorded output "{cell.record}" is missing or stale.'
+                repair = f"Record it on a GPU: tilewise record {lesson.id}"
+                yield LessonError(lesson.path, cell.first_line, message, repair)
 
 
 def _hardware(name: str, path: str, line: int) -> str:

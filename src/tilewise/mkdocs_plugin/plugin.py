@@ -146,6 +146,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     @event_priority(100)
     def _on_files_first(self, files: Files, *, config: MkDocsConfig) -> Files:
         shelf = self._loaded()
+        for fault in shelf.warnings:
+            log.warning(str(fault))
         for path, page in shelf.pages.items():
             draft = shelf.course.lesson(_id(path)).header.draft
             level = InclusionLevel.DRAFT if draft else InclusionLevel.UNDEFINED

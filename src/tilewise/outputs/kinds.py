@@ -17,6 +17,8 @@ from tilewise.outputs.table import Table, number
 if TYPE_CHECKING:
     from tilewise.figures import Figure
 
+NOT_CURRENT = "not current"
+"""The source of a recorded text that is missing or was printed by other code."""
 _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
 

@@ -27,6 +27,7 @@ from tilewise.errors import LessonError
 from tilewise.gpu.launches import encode as encode_launches
 from tilewise.gpu.launches import noting
 from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
+from tilewise.outputs.kinds import NOT_CURRENT
 from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
@@ -250,7 +251,7 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
         message = f'the output "{cell.record}" {what}.'
         raise LessonError(job.path, cell.line, message, f"Run {repair} on a machine with a GPU.")
     content = f"This output {what}; {repair} on a machine with a GPU makes it."
-    return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source="not current")
+    return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source=NOT_CURRENT)
 
 
 def run_job(job: Job, descriptor: int, imports: Imports | None = None) -> None:
