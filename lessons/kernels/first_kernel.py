@@ -419,6 +419,7 @@ added = measure(
     library={"cupy.add": cupy_add, "torch.add": torch_add},
     reference=lambda a, b: {"c": a.astype(np.float64) + b.astype(np.float64)},
     tolerance=1e-6,
+    reasons={"blocks of 32": "Predict, then measure"},
     guess=Guess(
         "How many times as fast are blocks of 256 as blocks of 32, on the longest array?",
         of="blocks of 256",

@@ -328,6 +328,7 @@ measure(
     library={"cupy, reversed view": cupy_mirror, "torch.flip": torch_mirror},
     reference=lambda picture: {"mirrored": picture[:, ::-1]},
     tolerance=0.0,
+    reasons=dict.fromkeys(["8 x 32", "4 x 64", "1 x 256"], "Measure"),
     guess=Guess(
         "How many times as fast do rows of 256 mirror the large picture as columns do?",
         of="256 x 1",

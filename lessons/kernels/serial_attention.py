@@ -645,6 +645,7 @@ timed = measure(
     library={"torch, three operations": torch_three_operations},
     reference=reference,
     tolerance=1e-4,
+    reasons={"*": "What the prediction left out"},
     note="Kernel 1 is timed at small N only: its time grows with the square of N.",
     guess=Guess(
         "How many times as fast as one thread is Kernel 2 at N = 256?",
@@ -676,6 +677,7 @@ large = measure(
     library={"torch, three operations": torch_three_operations},
     reference=reference,
     tolerance=1e-4,
+    reasons={"*": "What the prediction left out"},
 )
 
 # %% [markdown]
