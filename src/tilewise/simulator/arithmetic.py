@@ -326,7 +326,9 @@ class Arithmetic(Operands):
 
     def _op_bfi(self) -> None:
         target, *sources = self._operands()
-        a, b, c, e = (self._value(part, "b32") for part in sources)
+        kind = self.instruction.opcode[-1]
+        kinds = (kind, kind, "b32", "b32")
+        a, b, c, e = (self._value(part, one) for part, one in zip(sources, kinds, strict=True))
         self._emit(
             f"bfi_{8 * type_bytes(self.instruction.opcode[-1])}", d0=self._slot(target), a=a, b=b, c=c, e=e
         )

@@ -37,9 +37,10 @@ class AsynchronousFindings:
         raise NotImplementedError
 
     def _at(self, row: Any) -> str:
-        """Line and text of the other side."""
+        """Line and text of the other side; assembly says little and is long."""
         other = self.program.lines[int(row["other_line"])]
-        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
+        text = self.lines[other - 1].strip() if 0 < other <= len(self.lines) else ""
+        quoted = f" (`{text}`)" if text and not text.startswith("asm") else ""
         return f"at line {other}{quoted}"
 
     def _object(self, address: int) -> str:

@@ -37,12 +37,15 @@ class Describer(AsynchronousFindings):
         line = self.program.lines[row["line"]] if self.program.lines else 0
         kind = KINDS[int(row["kind"])]
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        caller = int(row["caller"])
         return Hazard(
             kind,
             line,
             getattr(self, f"_{kind.replace(' ', '_').replace('-', '_')}")(row),
             int(row["count"]),
             text,
+            caller,
+            self.lines[caller - 1] if 0 < caller <= len(self.lines) else "",
         )
 
     def _who(self, row: Any) -> str:

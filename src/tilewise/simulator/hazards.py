@@ -51,6 +51,10 @@ class Hazard:
     """How often the run saw it (until it stopped)."""
     source_line: str = ""
     """The line's text, as written."""
+    caller: int = 0
+    """Where the line is in a function that was inlined: the line that called it; else 0."""
+    caller_line: str = ""
+    """That line's text."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -65,6 +69,8 @@ class HazardError(LessonError):
 
     def __init__(self, path: str, line: int, hazard: Hazard, run: Run) -> None:
         code = f", in `{hazard.source_line.strip()}`" if hazard.source_line else ""
+        if hazard.caller:
+            code += f", called at line {hazard.caller}, `{hazard.caller_line.strip()}`"
         super().__init__(path, line, f"{hazard.kind}: {hazard.message}{code}.", repair_of(hazard.kind))
         self.hazard = hazard
         self.run = run
@@ -112,7 +118,8 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
         kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``,
             ``steps``, ``trap``, ``read-only``, ``undelivered``, ``assert``, ``mbarrier``, ``deadlock``,
             ``overwritten``, ``proxy``, ``accumulator``, ``cluster`` or ``tensor map``.
-        line_with: part of the source line at which it must happen.
+        line_with: part of the source line at which it must happen, or of the line that calls the function
+            which has that line.
 
     Returns:
         The hazard.
@@ -124,13 +131,13 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
     if kind not in KINDS.values():
         raise ValueError(f'there is no hazard "{kind}"; there are {", ".join(KINDS.values())}')
     found = _provoke(launch, kind)
-    hazard = next((one for one in found if _plain(line_with) in _plain(one.source_line)), None)
+    hazard = next((one for one in found if _at(one, line_with)), None)
     hazard = hazard or next(iter(found), None)
     if hazard is None:
         raise ExpectationError(f"expected the hazard {kind}, and nothing happened")
     if hazard.kind != kind:
         raise ExpectationError(f"expected the hazard {kind}, and this happened: {hazard}, line {hazard.line}")
-    if line_with and _plain(line_with) not in _plain(hazard.source_line):
+    if not _at(hazard, line_with):
         raise ExpectationError(
             f"the hazard {kind} happened at line {hazard.line}, `{hazard.source_line.strip()}`, "
             f"not at `{line_with}`"
@@ -139,6 +146,12 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
 
     show(HazardOutput(hazard.kind, hazard.message, hazard.source_line, hazard.line))
     return hazard
+
+
+def _at(hazard: Hazard, line_with: str) -> bool:
+    """Whether a hazard happened at a line with a text."""
+    wanted = _plain(line_with)
+    return wanted in _plain(hazard.source_line) or wanted in _plain(hazard.caller_line)
 
 
 def _plain(text: str) -> str:

@@ -94,6 +94,8 @@ HAZARD = np.dtype(
             "count",
             "other_block",
             "agent",
+            "caller",
+            "pad",
         ]
     ]
     + [("address", np.uint64), ("index", np.int64)]

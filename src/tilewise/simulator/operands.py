@@ -65,7 +65,7 @@ class Operands:
         if op not in self.op:
             raise self._unknown()
         instruction = self.instruction
-        row = {"op": self.op[op], "line": self._line(), "pred": NO_SLOT}
+        row = {"op": self.op[op], "line": self._line(), "caller": instruction.caller, "pred": NO_SLOT}
         row.update(dict.fromkeys(["d0", "d1", "d2", "d3", "a", "b", "c", "e"], NO_SLOT))
         if instruction.predicate:
             row["pred"] = self._slot(instruction.predicate)

@@ -46,7 +46,7 @@ INSTRUCTION = np.dtype(
             "e",
             "target",
             "pad",
-            "pad2",
+            "caller",
         ]
     ]
     + [("imm", np.int64)]

@@ -53,6 +53,8 @@ class Instruction:
     """Line in the user's source, 0 where the compiler gives none."""
     text: str
     """The instruction as printed, for messages."""
+    caller: int = 0
+    """Line that the function was called from which has this instruction, where that was inlined; else 0."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def type_bytes(name: str) -> int:
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_CALLED = re.compile(r"(\.loc\s+\d+\s+\d+\s+\d+)[ \t]*//[^\n]*@\[ kernel\.cu:(\d+):\d+[ \]]+(?=\n)")
+"""Where clang says in a comment which line of the kernel called the function that a line is in."""
 _LOC = re.compile(
     r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:,\s*function_name\s+\S+,\s*inlined_at\s+(\d+)\s+(\d+)\s+\d+)?"
 )
@@ -129,7 +133,8 @@ def parse(text: str, source_file: int = 1) -> Ptx:
     Raises:
         PtxError: a directive or a type that is not known.
     """
-    body = _COMMENT.sub("", text)
+    body = _CALLED.sub(rf"\1, function_name $f, inlined_at {source_file} \2 0", text)
+    body = _COMMENT.sub("", body)
     functions: dict[str, Function] = {}
     externs: set[str] = set()
     variables: list[Variable] = []
@@ -267,7 +272,7 @@ class _Body:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.targets: dict[str, tuple[str, ...]] = {}
-        self.line = 0
+        self.line, self.caller = 0, 0
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
 
@@ -299,14 +304,19 @@ class _Body:
             elif kind == "label":
                 self.labels[self._local(piece)] = len(self.instructions)
             elif kind == "open":
-                self.scopes.append({})
-                self.scope_count += 1
+                self._open(text[position : _closing(text, position - 1)])
             elif kind == "close":
                 self.scopes.pop()
             elif kind == "statement":
                 self._statement(piece.rstrip(";").strip())
         if text[position:].strip():
             raise PtxError(f"cannot read: {text[position:].strip()[:80]}")
+
+    def _open(self, inside: str) -> None:
+        """Begin a scope: its labels are its own, and may be jumped to before they stand."""
+        self.scope_count += 1
+        names = re.findall(r"(?:^|[;{}\n])\s*([A-Za-z_$][\w$]*)\s*:(?!:)", inside)
+        self.scopes.append({name: f"{name}.{self.scope_count}" for name in names})
 
     def _loc(self, piece: str) -> None:
         match = _LOC.match(piece)
@@ -315,8 +325,9 @@ class _Body:
         number, line, outer_file, outer_line = match.groups()
         if int(number) == self.source_file and int(line):
             self.line = int(line)
+            self.caller = int(outer_line) if outer_file and int(outer_file) == self.source_file else 0
         elif outer_file and int(outer_file) == self.source_file and int(outer_line):
-            self.line = int(outer_line)
+            self.line, self.caller = int(outer_line), 0
 
     def _local(self, name: str) -> str:
         for scope in reversed(self.scopes):
@@ -381,6 +392,7 @@ class _Body:
                 negated,
                 self.line,
                 " ".join(piece.split()),
+                self.caller,
             )
         )
 

@@ -151,7 +151,7 @@ static void visit(Block *B, Block *T, const Ins *in, int w, int lane, u64 offset
         }
     }
     T->remote[B->first + w] = W->vc[w];
-    T->remote_line[B->first + w] = in->line;
+    T->remote_at[B->first + w] = in;
 }
 
 // The bytes of shared memory at an address that may be another block's of the cluster; null after a hazard.

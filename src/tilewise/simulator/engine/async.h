@@ -1,7 +1,7 @@
 // Bulk copies: cp.async.bulk between global memory, shared memory and the shared memory of another block of
 // the cluster.
 //
-// A copy into shared memory reads its source when it begins and lands when somebody first has to wait for an
+// A copy into shared memory reads its source when it begins and lands when somebody first has to wait for its
 // mbarrier; until its mbarrier's phase is over, and from then on for those who did not wait for that, an
 // access to its bytes is a hazard. A copy out of shared memory is carried out when it begins; its bytes may
 // not be written until its thread has waited for its group.
@@ -15,8 +15,9 @@ typedef struct Flight {
     Ins where;
 } Flight;
 typedef struct Bulk {
-    int w, lane, group, line;
+    int w, lane, group;
     u32 number;
+    const Ins *where;
 } Bulk;
 
 static u64 swizzled(u64 address, int span) {
@@ -137,10 +138,16 @@ static void land(Flight *f) {
     transact(f->from, T, &f->where, f->w, f->lane, o, -f->size);
 }
 
-// Lands whatever is under way, in the order in which it began.
-static void land_all(Cluster *C) {
-    for (s32 i = 0; i < C->n_flights; i++) land(&C->flights[i]);
-    C->n_flights = 0;
+// Lands what is under way to an mbarrier, or with none to any, in the order in which it began.
+static void land_all(Cluster *C, const Object *o) {
+    const s32 flying = C->n_flights;
+    s32 left = 0;
+    for (s32 i = 0; i < flying; i++) {
+        Flight *f = &C->flights[i];
+        if (o && &f->to->objects[f->object] != o) C->flights[left++] = *f;
+        else land(f);
+    }
+    C->n_flights = left;
 }
 
 static void end_flights(Cluster *C) {
@@ -163,7 +170,7 @@ static void begin_bulk(Block *B, const Ins *in, int w, int l, u64 address, s64 s
         B->bulk = grown;
         B->bulk_room = room;
     }
-    B->bulk[B->n_bulk++] = (Bulk){w, l, W->bulk_committed[l], in->line, W->bulk_begun};
+    B->bulk[B->n_bulk++] = (Bulk){w, l, W->bulk_committed[l], W->bulk_begun, in};
 }
 
 // Lanes wait for their copies out of shared memory, all but those of the newest in->imm groups.

@@ -1,8 +1,8 @@
 // mbarriers: objects in shared memory that count arrivals and bytes of asynchronous copies, phase by phase.
 //
 // A phase is over when no arrival and no byte is missing. What those who arrived knew goes to those who wait
-// (unless either says .relaxed). A thread that waits for a phase under way sleeps; copies land when somebody
-// first has to wait.
+// (unless either says .relaxed). A thread that waits for a phase under way sleeps; its copies land when
+// somebody first has to wait for it.
 
 enum {
     MB_PLAIN = -1,
@@ -14,7 +14,7 @@ enum {
     MB_UNORDERED
 }; // what is wrong: Hazard.buffer
 
-static void land_all(Cluster *C);
+static void land_all(Cluster *C, const Object *o);
 
 static Hazard *object_hazard(Block *B, const Ins *in, int w, int l, int wrong, u64 address, s64 index,
                              int other_line) {
@@ -244,7 +244,7 @@ static u32 wait_objects(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             REG(in->d[0])[l] = 1;
             continue;
         }
-        if (!phase_over(o, in, asked)) land_all(B->cluster);
+        if (!phase_over(o, in, asked)) land_all(B->cluster, o);
         if (B->stop) return 0;
         const int over = phase_over(o, in, asked);
         if (!over && W->poll[l] != 2) {

@@ -6,9 +6,9 @@ static int begin_agents(Block *B) {
     B->objects = calloc(MAX_OBJECTS, sizeof(Object));
     B->readers = calloc((size_t)B->n_shadow, sizeof(Readers));
     B->remote = calloc((size_t)(B->cluster->size * B->agents), 4);
-    B->remote_line = calloc((size_t)(B->cluster->size * B->agents), 4);
+    B->remote_at = calloc((size_t)(B->cluster->size * B->agents), sizeof(Ins *));
     B->scratch = calloc((size_t)B->clocks, 4);
-    return B->objects && B->readers && B->remote && B->remote_line && B->scratch;
+    return B->objects && B->readers && B->remote && B->remote_at && B->scratch;
 }
 
 static void clear_agents(Block *B) {
@@ -34,7 +34,7 @@ static void end_agents(Block *B) {
     free(B->objects);
     free(B->readers);
     free(B->remote);
-    free(B->remote_line);
+    free(B->remote_at);
     free(B->scratch);
     free(B->bulk);
 }
@@ -113,38 +113,51 @@ static void name_missing(Cluster *C, Hazard *h) {
         }
 }
 
-// Nobody can go on: names the first thread that sleeps, those at mbarriers before the others.
-static int deadlock(Cluster *C) {
-    for (int what = ON_OBJECT; what <= ON_GROUP; what++)
-        for (int rank = 0; rank < C->size; rank++)
-            for (int w = 0; w < C->blocks[rank].n_warps; w++) {
-                Block *B = &C->blocks[rank];
-                Warp *W = &B->warps[w];
-                for (int l = 0; l < 32; l++)
-                    if (W->state[l] == LANE_BLOCKED && W->blocked_on[l] == what) {
-                        Hazard *h = hazard(B, &C->L->code[W->pc[l]], w, l, H_DEADLOCK);
-                        if (h) {
-                            h->buffer = what;
-                            h->size = 8;
-                            if (what == ON_OBJECT) {
-                                const Object *o = &B->objects[W->object[l]];
-                                h->address = o->address;
-                                h->other_warp = o->pending;
-                                h->index = o->transactions;
-                                h->other_line = o->line;
-                                h->other_block = (s32)o->phase;
-                            } else if (what == ON_CLUSTER) name_missing(C, h);
-                            else
-                                for (int k = w & ~3; k < (w & ~3) + 4; k++) {
-                                    const Warp *other = &B->warps[k];
-                                    if (other->state[0] != LANE_BLOCKED || other->blocked_on[0] != ON_GROUP ||
-                                        other->pc[0] != W->pc[l])
-                                        h->other_warp = k;
-                                }
-                        }
-                        return STOPPED;
-                    }
+// What a lane that sleeps waits for.
+static void describe_sleeper(Block *B, int w, int l, Hazard *h) {
+    const Warp *W = &B->warps[w];
+    h->buffer = W->blocked_on[l];
+    h->size = 8;
+    if (W->blocked_on[l] == ON_OBJECT) {
+        const Object *o = &B->objects[W->object[l]];
+        h->address = o->address;
+        h->other_warp = o->pending;
+        h->index = o->transactions;
+        h->other_line = o->line;
+        h->other_block = (s32)o->phase;
+    } else if (W->blocked_on[l] == ON_CLUSTER) name_missing(B->cluster, h);
+    else
+        for (int k = w & ~3; k < (w & ~3) + 4; k++) {
+            const Warp *other = &B->warps[k];
+            if (other->state[0] != LANE_BLOCKED || other->blocked_on[0] != ON_GROUP ||
+                other->pc[0] != W->pc[l])
+                h->other_warp = k;
+        }
+}
+
+// Names the first lane that sleeps for a reason; with `bytes`, at an mbarrier that lacks nothing but bytes.
+static int name_sleeper(Cluster *C, int what, int bytes) {
+    for (int rank = 0; rank < C->size; rank++)
+        for (int w = 0; w < C->blocks[rank].n_warps; w++) {
+            Block *B = &C->blocks[rank];
+            Warp *W = &B->warps[w];
+            for (int l = 0; l < 32; l++) {
+                if (W->state[l] != LANE_BLOCKED || W->blocked_on[l] != what) continue;
+                if (bytes && (B->objects[W->object[l]].pending || !B->objects[W->object[l]].transactions))
+                    continue;
+                Hazard *h = hazard(B, &C->L->code[W->pc[l]], w, l, H_DEADLOCK);
+                if (h) describe_sleeper(B, w, l, h);
+                return 1;
             }
+        }
+    return 0;
+}
+
+// Nobody can go on: names a thread that sleeps. Where bytes are missing, that is why; others wait for their
+// readers.
+static int deadlock(Cluster *C) {
+    if (name_sleeper(C, ON_OBJECT, 1) || name_sleeper(C, ON_OBJECT, 0)) return STOPPED;
+    if (name_sleeper(C, ON_CLUSTER, 0) || name_sleeper(C, ON_GROUP, 0)) return STOPPED;
     for (int rank = 0; rank < C->size; rank++)
         if (parked(&C->blocks[rank])) {
             stuck(&C->blocks[rank]);
@@ -153,17 +166,15 @@ static int deadlock(Cluster *C) {
     return STOPPED;
 }
 
-static void left_over(Block *B, int w, int l, int kind, int line, u64 address, int warp, int block) {
-    Ins where = {0};
-    where.line = line;
-    Hazard *h = hazard(B, &where, w, l, kind);
+static void left_over(Block *B, int w, int l, int kind, const Ins *where, u64 address, int warp, int block) {
+    Hazard *h = hazard(B, where, w, l, kind);
     if (h) {
         h->address = address;
         h->size = 0;
         h->other_warp = warp;
         h->other_block = block;
         h->index = 3;
-        h->other_line = line;
+        h->other_line = where->line;
     }
 }
 
@@ -174,10 +185,10 @@ static void finish_block(Block *B) {
     for (s32 i = 0; i < C->n_flights && !B->stop; i++) {
         const Flight *f = &C->flights[i];
         if (f->to == B)
-            left_over(f->from, f->w, f->lane, H_PENDING, f->where.line, f->target, f->w, (s32)B->block);
+            left_over(f->from, f->w, f->lane, H_PENDING, &f->where, f->target, f->w, (s32)B->block);
     }
     if (B->n_bulk && !B->stop)
-        left_over(B, B->bulk->w, B->bulk->lane, H_OVERWRITE, B->bulk->line, 0, B->bulk->w, (s32)B->block);
+        left_over(B, B->bulk->w, B->bulk->lane, H_OVERWRITE, B->bulk->where, 0, B->bulk->w, (s32)B->block);
     for (int agent = 0; agent < C->size * B->agents && !B->stop; agent++) {
         u32 known = 0;
         if (!B->remote[agent]) continue;
@@ -185,7 +196,7 @@ static void finish_block(Block *B) {
             if (B->warps[w].clock[agent] > known) known = B->warps[w].clock[agent];
         if (known >= B->remote[agent]) continue;
         Block *other = &C->blocks[agent / B->agents];
-        left_over(other, warp_of(B, agent), 0, H_CLUSTER, B->remote_line[agent], 0, warp_of(B, agent),
+        left_over(other, warp_of(B, agent), 0, H_CLUSTER, B->remote_at[agent], 0, warp_of(B, agent),
                   (s32)B->block);
         if (other->stop) B->stop = other->stop;
     }
@@ -232,7 +243,7 @@ static int run_cluster(Cluster *C) {
         if (!live) return 0;
         moved += meet(C);
         if (moved || C->L->steps != steps) continue;
-        if (C->n_flights) land_all(C);
+        if (C->n_flights) land_all(C, 0);
         else if (!let_poll(C)) return deadlock(C);
         if ((stop = stopped(C))) return stop;
     }

@@ -26,7 +26,7 @@ enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED
 enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };  // the last three of them also say why a Block stops
 
 typedef struct {
-    s32 op, sub, type, type2, flags, pred, line, d[4], a, b, c, e, target, pad;
+    s32 op, sub, type, type2, flags, pred, line, d[4], a, b, c, e, target, pad, caller;  // caller: the source line that called the function with this instruction, 0 if none
     s64 imm;
 } Ins;
 
@@ -54,7 +54,7 @@ typedef struct {
 } Count;
 
 typedef struct {
-    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, agent;
+    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, agent, caller, pad;
     u64 address; s64 index;
 } Hazard;
 
@@ -139,7 +139,7 @@ typedef struct {
 typedef struct Block {
     Launch *L;
     struct Cluster *cluster; s32 rank, agents, first, clocks;  // agents of a block; its first; words of a clock
-    u32 *clock_store, *scratch, *remote; s32 *remote_line;  // remote: when each agent of other blocks touched this one's shared memory last
+    u32 *clock_store, *scratch, *remote; const Ins **remote_at;  // remote: when each agent of other blocks touched this one's shared memory last
     Object *objects; s32 n_objects; Readers *readers;
     struct Bulk *bulk; s32 n_bulk, bulk_room;     // bulk copies out of shared memory that nobody has waited for
     s32 quick, finished; // quick: shared memory is followed in words of 4 bytes and by warps alone
@@ -219,7 +219,7 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     Hazard *h = &L->hazards[L->n_hazards++];
     memset(h, 0, sizeof *h);
     h->kind = kind; h->line = in->line; h->block = (s32)B->block; h->warp = warp; h->lane = lane;
-    h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1;
+    h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1; h->caller = in->caller;
     return h;
 }
 

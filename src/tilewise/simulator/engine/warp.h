@@ -121,6 +121,12 @@ static void run_warp(Block *B, int w) {
             case OP_bfe_u32: { ABC32; D32; LANES(u32 p = b[l] & 255; u32 n = c[l] & 255; u32 v = p > 31 ? 0 : a[l] >> p; d[l] = n > 31 ? v : v & ((1u << n) - 1)); break; }
             case OP_bfe_s32: { ABC32; D32; LANES(u32 p = b[l] & 255; u32 n = c[l] & 255; if (p > 31) p = 31; if (n > 32 - p) n = 32 - p; d[l] = n == 0 ? 0 : (u32)((s32)(a[l] << (32 - p - n)) >> (32 - n))); break; }
             case OP_bfi_32: { ABC32; const u32 *e = REG(in->e); D32; LANES(u32 p = c[l] & 255; u32 n = e[l] & 255; u32 m = n > 31 ? FULL : (1u << n) - 1; m = p > 31 ? 0 : m << p; d[l] = (b[l] & ~m) | (p > 31 ? 0 : a[l] << p & m)); break; }
+            case OP_bfe_u64: { A64; const u32 *b = REG(in->b), *c = REG(in->c); D64;
+                LANES(u32 p = b[l] & 255; u32 n = c[l] & 255; u64 v = p > 63 ? 0 : a[l] >> p; d[l] = n > 63 ? v : v & ((1ull << n) - 1)); break; }
+            case OP_bfe_s64: { A64; const u32 *b = REG(in->b), *c = REG(in->c); D64;
+                LANES(u32 p = b[l] & 255; u32 n = c[l] & 255; if (p > 63) p = 63; if (n > 64 - p) n = 64 - p; d[l] = n == 0 ? 0 : (u64)((s64)(a[l] << (64 - p - n)) >> (64 - n))); break; }
+            case OP_bfi_64: { AB64; const u32 *c = REG(in->c), *e = REG(in->e); D64;
+                LANES(u32 p = c[l] & 255; u32 n = e[l] & 255; u64 m = n > 63 ? ~0ull : (1ull << n) - 1; m = p > 63 ? 0 : m << p; d[l] = (b[l] & ~m) | (p > 63 ? 0 : a[l] << p & m)); break; }
             case OP_dp4a: { ABC32; D32; LANES(s32 r = (s32)c[l]; for (int k = 0; k < 4; k++) { s32 x = in->type == T_s32 ? (s8)(a[l] >> 8 * k) : (u8)(a[l] >> 8 * k); s32 y = in->type2 == T_s32 ? (s8)(b[l] >> 8 * k) : (u8)(b[l] >> 8 * k); r += x * y; } d[l] = (u32)r); break; }
             case OP_setp_s32: { AB32; D32; COMPARE(s32, GET_S32); break; } case OP_setp_u32: { AB32; D32; COMPARE(u32, GET_U32); break; }
             case OP_setp_s16: { AB32; D32; COMPARE(s16, GET_S16); break; } case OP_setp_u16: { AB32; D32; COMPARE(u16, GET_U16); break; }
