@@ -13,7 +13,6 @@ from tilewise.outputs import (
     Column,
     ErrorOutput,
     HazardOutput,
-    RunOutput,
 )
 
 print("printed before")
@@ -32,7 +31,6 @@ table
 show(CheckOutput("out", 1000, 1.5e-7, 1e-6))
 show(AgreeOutput("add", "vec_add", ("n = 1", "n = 257"), ("c",), 0.0, 0.0))
 show(HazardOutput("race", "two warps write tile[0] between barriers", "tile[0] = i;", 4))
-show(RunOutput("vec_add on 4 blocks of 256", Table(["count", "value"], [["global requests", 96]])))
 show(ErrorOutput("Refused", "a block of 2,048 threads\nis too large"))
 
 # %%

@@ -261,6 +261,34 @@ def test_the_table_adds_up() -> None:
     run = simulate(VEC_ADD, *np.zeros((3, 64), np.float32), np.int32(64), grid=2)
     assert sum(line.issued for line in run.lines.values()) == run.counts.issued
     assert "c[i] = a[i] + b[i]" in run.text()
+    shown = run.as_output()
+    assert [one.line for one in shown.lines] == [line for line in run.lines if line]
+    at = {(one.group, one.name): number for number, one in enumerate(shown.columns)}
+    cells = next(one for one in shown.lines if one.line == 3).cells
+    assert cells[at["global loads", "requests"]].text == 4 == run.lines[3].global_load.requests
+    assert cells[at["global loads", "sectors"]].text == 16
+    assert ("shared loads", "requests") not in at and ("control", "barriers") not in at
+    assert shown.total.cells[0].text == run.counts.issued
+    assert [row[0].text for row in run.table().rows] == [one.line for one in shown.lines] + [""]
+
+
+def test_the_table_marks_sectors_of_which_little_is_used_and_conflicts() -> None:
+    source = on_threads(
+        "__shared__ float s[32 * 33];\ns[i * 32] = x[i * 8];\ns[i * 33 + 1] = x[i];\n"
+        "__syncthreads(); y[i] = s[i * 32] + s[i * 33 + 1];",
+        "const float* x, float* y",
+    )
+    shown = simulate(source, np.zeros(256, np.float32), np.zeros(32, np.float32)).as_output()
+    at = {(one.group, one.name): number for number, one in enumerate(shown.columns)}
+    cells = {one.line: one.cells for one in shown.lines}
+    sectors, passes = at["global loads", "sectors"], at["shared stores", "wavefronts"]
+    assert [cells[line][sectors].mark for line in (4, 5)] == ["waste", None]
+    assert cells[4][sectors].title == "128 bytes asked for, 1,024 moved"
+    assert [cells[line][passes].mark for line in (4, 5)] == ["waste", None]
+    assert cells[4][passes].title == "1 would do without bank conflicts"
+    assert shown.marked and "32*" in shown.text() and "* Marked" in shown.text()
+    lanes = at["instructions", "lanes"]
+    assert cells[4][lanes].text == "32"
 
 
 WATCHED = """\

@@ -31,9 +31,9 @@ from tilewise.outputs.kinds import (
     ErrorOutput,
     FigureOutput,
     HazardOutput,
-    RunOutput,
     Text,
 )
+from tilewise.outputs.run import RunColumn, RunLine, RunOutput
 from tilewise.outputs.table import Cell, Column, Table
 
 __all__ = [
@@ -52,6 +52,8 @@ __all__ = [
     "KernelOutput",
     "Output",
     "PrintingSink",
+    "RunColumn",
+    "RunLine",
     "RunOutput",
     "Sink",
     "Table",

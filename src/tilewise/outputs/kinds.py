@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tilewise.outputs.base import Context, Output
-from tilewise.outputs.table import Table, number
+from tilewise.outputs.table import number
 
 if TYPE_CHECKING:
     from tilewise.figures import Figure
@@ -163,37 +163,6 @@ class AgreeOutput(Output):
         tolerance = f"rtol {self.rtol:g}" + (f", atol {self.atol:g}" if self.atol else "")
         error = "all equal" if self.largest_error == 0 else f"largest error {self.largest_error:.2g}"
         return f"{error} ({tolerance}; {self.backend})"
-
-
-@dataclass(frozen=True)
-class RunOutput(Output):
-    """What the simulator counted in one launch."""
-
-    kind: ClassVar[str] = "run"
-    title: str
-    """The launch in a few words, e.g. ``copy<<<(4), (256)>>>``."""
-    table: Table
-    """Its counts."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Title and table."""
-        return {"title": self.title, "table": self.table.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> RunOutput:
-        """The output whose ``to_dict`` gave ``data``."""
-        return cls(data["title"], Table.from_dict(data["table"]))
-
-    def text(self) -> str:
-        """Title and table."""
-        return f"run: {self.title}\n{self.table.text()}"
-
-    def markdown(self, context: Context) -> str:
-        """The table, under its title."""
-        return context.html_block(
-            f'<div class="tw-run"><div class="tw-run-title">{escape(self.title, quote=False)}</div>\n'
-            f"{self.table.html()}\n</div>"
-        )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from .trace import WATCH, Accesses, Trace, Watched
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewise.outputs import Table
+    from tilewise.outputs import RunOutput, Table
 
 MAX_STEPS = 80_000_000
 """Warp instructions after which a launch counts as endless: some ten seconds of this machine."""
@@ -69,38 +69,19 @@ class Run:
         """The launch in a few words."""
         return f"{self.kernel}<<<{_shape(self.grid)}, {_shape(self.block)}>>>"
 
+    def as_output(self) -> RunOutput:
+        """What ``show(run)`` shows: the counts by source line, and in all."""
+        from .table import table
+
+        return table(self)
+
     def table(self) -> Table:
         """The counts by source line, and in all; only the columns in which something was counted."""
-        from tilewise.outputs import Column, Table
-
-        getters: list[tuple[str, str, Any]] = [
-            ("issued", "warp instructions", lambda c: c.issued),
-            ("load requests", "", lambda c: c.global_load.requests),
-            ("load sectors", "32 B", lambda c: c.global_load.sectors),
-            ("store requests", "", lambda c: c.global_store.requests),
-            ("store sectors", "32 B", lambda c: c.global_store.sectors),
-            ("atomic requests", "", lambda c: c.global_atomic.requests),
-            ("shared loads", "wavefronts", lambda c: c.shared_load.wavefronts),
-            ("shared stores", "wavefronts", lambda c: c.shared_store.wavefronts),
-            ("barriers", "", lambda c: c.barriers),
-            ("divergent", "branches", lambda c: c.divergent_branches),
-        ]
-        used = [getter for getter in getters if getter[2](self.counts)]
-        text = self.source.splitlines()
-        rows: list[list[Any]] = []
-        for line, counts in sorted(self.lines.items()):
-            if line and any(getter[2](counts) for getter in used):
-                rows.append(
-                    [line, text[line - 1].strip() if line <= len(text) else "", *(g[2](counts) for g in used)]
-                )
-        rows.append(["", "in all", *(getter[2](self.counts) for getter in used)])
-        return Table(
-            [Column("line"), Column("source"), *(Column(name, unit) for name, unit, _ in used)], rows
-        )
+        return self.as_output().table()
 
     def text(self) -> str:
         """The table as a terminal shows it."""
-        return f"{self.title}\n{self.table().text()}"
+        return self.as_output().text()
 
     def __str__(self) -> str:
         return self.text()
