@@ -181,6 +181,28 @@ hd = {"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 
 publish(hd=hd)
 
 # %% [markdown]
+# A small case, step by step: a picture of 6 by 5 under 2 by 2 blocks of 4 by 4 threads. Pick a
+# thread and move the slider: it reads as far from the right edge as it writes from the left, in
+# one row. Threads past an edge have returned at the guard and take no part in either step. The
+# device may run the blocks in any order; the figure lets all of them step at once.
+
+# %% fold="Code of the figure"
+from tilewise import Trace
+from tilewise.figures import stepped
+
+six_by_five = MIRROR.on(mirroring(6, 5, (4, 4)))
+show(
+    stepped(
+        six_by_five.simulate(trace=Trace()),
+        launch=six_by_five,
+        extent=(6, 5),
+        axes=("x", "y"),
+        title="Each thread reads in its own row, from the opposite column",
+        caption="A picture of 6 by 5 is mirrored by 2 by 2 blocks of 4 by 4 threads: first all read, then all write. Threads outside the picture are hatched, in 3-D hollow.",
+    )
+)
+
+# %% [markdown]
 # That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are
 # {{ hd.high }}, the last of them with {{ hd.idle_rows }} rows past the bottom edge:
 # {{ hd.blocks | , }} blocks. Here the test on y turns threads away and the one on x has nothing
@@ -273,7 +295,6 @@ publish(pieces={"ratio": column / row, "share": row / column})
 # the time go up by the same factor?
 
 # %% fold="Code of the figure"
-from tilewise import Trace
 from tilewise.figures import memory_map
 
 picture = mirroring(32, 32, (1, 32))

@@ -399,7 +399,7 @@ void scores(const float* Q, const float* K, float* S,
     int i = blockIdx.y * blockDim.y + threadIdx.y;  // New: for i
     if (i >= N || j >= N) return;
     float s = 0.0f;
-    for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];
+    for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];  // watch: s
     S[i * N + j] = s * scale;
 }
 """)
@@ -418,6 +418,31 @@ show(
         body="s += Q[i][k] * K[j][k]",
         title="Two loops fold into the grid, the third stays in the thread",
         caption="The loop nest of the scores at N = 6, d = 4: independent loops become axes, the contraction over k remains.",
+    )
+)
+
+# %% [markdown]
+# The next figure runs that kernel on the same small sizes, in two blocks of 8 by 4 threads. Step
+# through the four passes: the threads of a row of $S$ share one number of $Q$, and each reads its
+# own number of $K$, a whole row away from its neighbour's.[^watch] Then each writes its entry.
+# Which of the two reads will cost more when rows are long?
+#
+# [^watch]: The comment `// watch: s` asks the simulator to note what `s` holds behind that line,
+#     here after the loop. For a compiler it is a comment like any other.
+
+# %% fold="Code of the figure"
+from tilewise import Trace
+from tilewise.figures import stepped
+
+six = case(Q=normal(6, 4), K=normal(6, 4), S=output(6, 6), N=6, d=4, scale=0.5, grid=(1, 2), block=(8, 4))
+show(
+    stepped(
+        SCORES.on(six).simulate(trace=Trace()),
+        launch=SCORES.on(six),
+        extent=(6, 6),
+        axes=("j", "i"),
+        title="Each thread walks one row of Q and one row of K, and writes one score",
+        caption="The scores at N = 6, d = 4, step by step: the line that runs, the threads that act, and the elements they touch. Hatched threads have no entry of S; hatched elements come along in a piece of 32 bytes.",
     )
 )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewise.figures.accesses import Buffer, element_text, ranges
-from tilewise.figures.moments import Floats, Moment, Touch, Watch
+from tilewise.figures.moments import Floats, Ints, Moment, Touch, Watch
 from tilewise.figures.values import number
 
 
@@ -37,12 +37,20 @@ def _touch(touch: Touch, buffer: Buffer) -> str:
     if touch.threads is None:
         return f"{touch.kind} {where}{cost}"
     several = len(np.unique(touch.threads)) > 1
-    who = f"{'threads' if several else 'thread'} {ranges(touch.threads)}"
+    who = _who(touch.threads)
     if touch.kind == "outside":
         return (
             f"{who} {'reach' if several else 'reaches'} outside {buffer.name}, to [{ranges(touch.elements)}]"
         )
     return f"{who} {touch.kind if several else touch.kind + 's'} {where}{cost}"
+
+
+def _who(threads: Ints) -> str:
+    """The threads by number where they are one or two ranges, else how many there are."""
+    numbers = np.unique(threads)
+    if int((np.diff(numbers) != 1).sum()) > 1:
+        return f"{len(numbers):,} threads"
+    return f"{'threads' if len(numbers) > 1 else 'thread'} {ranges(numbers)}"
 
 
 def _cost(touch: Touch) -> str:
@@ -59,7 +67,7 @@ def _watch(watch: Watch, name: str, alone: bool) -> str:
     said = f"{name} {_held(watch.values)}"
     if not alone or watch.threads is None:
         return said
-    return f"{said} in {'threads' if len(watch.threads) > 1 else 'thread'} {ranges(watch.threads)}"
+    return f"{said} in {_who(watch.threads)}"
 
 
 def _held(values: Floats) -> str:

@@ -61,7 +61,9 @@ function blockNames({ grid, block, count }, single) {
   const blocks = Math.ceil(count / each);
   if (blocks > 48) return [];
   const labelled = single ? blocks : Math.min(blocks, grid[0] * grid[1]);
-  return Array.from({ length: labelled }, (_, b) => {
+  const apart = single ? 1 : Math.ceil(0.13 * grid[0]); // names of narrow blocks would lie on each other
+  const named = Array.from({ length: labelled }, (_, b) => b).filter((b) => (b % grid[0]) % apart === 0);
+  return named.map((b) => {
     const who = threadAt(b * each, grid, block);
     const at = place(who, single);
     if (single) return { at: [-2.5, 0, at[2]], text: String(b) };
