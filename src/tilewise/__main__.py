@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     ahead = commands.add_parser("predict", help="say what the records ought to be on another device")
     ahead.add_argument("--device", required=True, metavar="NAME", help="as the device table names it: H200")
     ahead.add_argument("--out", metavar="FILE", help="write there instead of lessons/predictions")
+    ahead.add_argument("--add", action="store_true", help="add the experiments that a prediction lacks")
     ahead.add_argument("--force", action="store_true", help="replace a prediction that is there")
     check = commands.add_parser("check", help="lint the lessons and their records")
     check.add_argument(
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "predict":
             from tilewise.commands.predict import write
 
-            return write(given.device, given.out, given.force)
+            return write(given.device, given.out, given.force, given.add)
         if given.command == "check":
             from tilewise.commands.check import check
 

@@ -58,8 +58,8 @@ def test_rows_agree_where_their_spreads_overlap() -> None:
         "All 1 rows here agree with the recorded ones within their spreads."
     )
     assert agreement([row("plain", 10.9, 11.5, 12.0), row("wide", 7.9, 8.0, 8.1)], recorded) == (
-        "1 of 2 rows here agree with the recorded ones within their spreads; the farthest is wide at n = 8, "
-        "+60.0% in time."
+        "1 of 2 rows here agree with the recorded ones within their spreads, 0 within 5%; the farthest is "
+        "wide at n = 8, +60.0% in time."
     )
     assert agreement([row("plain", 9, 10, 11), row("wide", 1.9, 2.0, 2.1)], recorded).endswith(
         "-60.0% in time."

@@ -55,6 +55,23 @@ def test_the_command_writes_one_file_and_keeps_it(root: Path, capsys: pytest.Cap
     assert path.read_bytes() == before
 
 
+def test_what_a_prediction_lacks_is_added_and_what_it_says_stays(root: Path) -> None:
+    main(["predict", "--device", "H200"])
+    path = prediction_path(root, known_device("H200"))
+    before = read_prediction(path)
+    folder = root / "measurements" / "nvidia-h100-80gb-hbm3"
+    for name in ("adding", "later"):
+        record = Record(name, "kernels/adding", "k" * 64, "fp32", BORN, (row("wide", 520.0, None),))
+        write_record(record, folder / f"{name}.json")
+    assert main(["predict", "--device", "H200", "--add"]) == 0
+    after = read_prediction(path)
+    assert after.rows[: len(before.rows)] == before.rows
+    assert [(one.experiment, one.recorded_us, one.date) for one in after.rows[len(before.rows) :]] == [
+        ("later", 520.0, after.rows[-1].date)
+    ]
+    assert after.rows[-1].date
+
+
 def test_an_unknown_device_and_an_empty_archive_are_said(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,9 @@ from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
 
+NEAR = 0.05
+"""A difference that a restart, or another GPU of the same kind, can make."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -102,8 +105,10 @@ def agreement(timed: Sequence[Row], recorded: Sequence[Row]) -> str | None:
     def ratio(pair: tuple[Row, Row]) -> float:
         return (pair[0].median or 0.0) / (pair[1].median or 1.0)
 
+    near = [pair for pair in pairs if abs(ratio(pair) - 1) <= NEAR]
     far = max(pairs, key=lambda pair: max(ratio(pair), 1 / ratio(pair)))
     return (
-        f"{len(alike)} of {len(pairs)} rows here agree with the recorded ones within their spreads; the "
-        f"farthest is {far[0].variant} at {case_text(far[0].case)}, {ratio(far) - 1:+.1%} in time."
+        f"{len(alike)} of {len(pairs)} rows here agree with the recorded ones within their spreads, "
+        f"{len(near)} within {NEAR:.0%}; the farthest is {far[0].variant} at {case_text(far[0].case)}, "
+        f"{ratio(far) - 1:+.1%} in time."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ class PredictedRow:
     """The largest of the three: ``launch``, ``memory`` or ``chip``."""
     changes: bool
     """Whether the row is said to change."""
+    date: str = ""
+    """The day on which it was added; empty for the day of the whole prediction."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """The prediction as JSON holds it, checksum included."""
         body = {"schema": SCHEMA, "kind": "prediction", **asdict(self)}
-        body["rows"] = list(body["rows"])
+        body["rows"] = [
+            {name: value for name, value in row.items() if name != "date" or value} for row in body["rows"]
+        ]
         body["checksum"] = checksum(body)
         return body
 
@@ -134,6 +138,16 @@ def predict(archive: Archive, wanted: Device, day: str, recorded_on: str | None 
         _short(wanted.sms * wanted.boost_mhz / (own.sms * own.boost_mhz)),
         rows,
     )
+
+
+def extended(made: Prediction, now: Prediction) -> Prediction:
+    """A prediction with the experiments that it lacks, taken from one that was made later.
+
+    Rows that it has stay as they were said, whatever was recorded since.
+    """
+    known = {row.experiment for row in made.rows}
+    added = tuple(replace(row, date=now.date) for row in now.rows if row.experiment not in known)
+    return replace(made, rows=(*made.rows, *added))
 
 
 def _rows(record: Record, own: Device, wanted: Device) -> Iterator[PredictedRow]:

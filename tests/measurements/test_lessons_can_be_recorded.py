@@ -1,0 +1,35 @@
+"""Every experiment of the course is reached where there is a GPU and no compiler for the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewise.gpu.kernel import Kernel
+from tilewise.measurements.counting import Simulated
+from tilewise.measurements.playback import find_lesson, play, project_lessons
+from tilewise.measurements.report import assemble
+from tilewise.measurements.session import handled_by
+from tilewise.simulator.toolchain import ToolchainError
+
+ROOT = Path(__file__).parents[2] / "lessons"
+
+
+@pytest.mark.parametrize("name", project_lessons(ROOT))
+def test_no_experiment_waits_for_the_simulator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise ToolchainError("there is no clang here")
+
+    monkeypatch.setattr(Kernel, "simulate", missing)
+    monkeypatch.setattr(Kernel, "__call__", missing)
+    reached = []
+
+    def handle(experiment):
+        reached.append(experiment.name)
+        return assemble(experiment, Simulated({}), None, None, (), ())
+
+    lesson = find_lesson(name, ROOT)
+    with handled_by(handle):
+        play(lesson)
+    assert sorted(reached) == sorted(lesson.experiments())
