@@ -6,6 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tilewise.installation import Package
 from tilewise.lesson import parse
 from tilewise.notebook import to_notebook
 
@@ -62,3 +63,46 @@ def test_a_notebook_runs_and_prints_the_pages_tables() -> None:
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     printed = "".join(output.text for output in notebook.cells[2].outputs if output.output_type == "stream")
     assert printed == "threads\n-------\n     32\nOne warp.\n"
+
+
+PACKAGE = Package("https://host.example/owner/name", "v1.2.0")
+
+
+def test_the_first_cell_installs_the_package_at_its_revision() -> None:
+    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a"), package=PACKAGE).decode(), as_version=4)
+    nbformat.validate(notebook)
+    first = notebook.cells[0]
+    assert first.cell_type == "code"
+    assert "git clone --quiet --filter=blob:none https://host.example/owner/name tilewise" in first.source
+    assert "git -C tilewise checkout --quiet v1.2.0" in first.source
+    assert "%pip install" in first.source and "[cuda12,simulator]" in first.source
+    plain = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
+    assert [cell.source for cell in notebook.cells[1:]] == [cell.source for cell in plain.cells]
+
+
+@pytest.mark.parametrize(
+    ("repository", "revision"),
+    [
+        ("https://host.example/a; rm -rf ~", "v1"),
+        ("git@host.example:owner/name", "v1"),
+        ("https://host.example/a", "--upload-pack=x"),
+        ("https://host.example/a", "v1; true"),
+    ],
+)
+def test_a_repository_or_revision_that_a_shell_could_misread_is_refused(
+    repository: str, revision: str
+) -> None:
+    with pytest.raises(ValueError, match="is no"):
+        Package(repository, revision)
+
+
+@pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
+def test_where_tilewise_is_installed_the_first_cell_leaves_it_alone() -> None:
+    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a"), package=PACKAGE).decode(), as_version=4)
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    assert notebook.cells[0].outputs == []
+
+
+def test_a_notebook_says_which_gpu_it_needs() -> None:
+    made = to_notebook(parse(TEXT, "a.py", "a"), hardware="The notebook runs on a hosted T4.")
+    assert nbformat.reads(made.decode(), 4).cells[0].source.endswith("The notebook runs on a hosted T4.")

@@ -1,7 +1,7 @@
 """A lesson as a notebook: the same cells, for Jupyter and VS Code, the same bytes every time.
 
-In: a parsed lesson and the numbers that it quotes. Out: an ``.ipynb`` without outputs. Prose keeps its
-Markdown, save what only the site's Markdown understands: definitions become quotations, escapes of terms go.
+In: a parsed lesson, the numbers that it quotes, and where its package comes from. Out: an ``.ipynb`` without
+outputs. Prose keeps its Markdown, save what only the site's understands: definitions become quotations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from tilewise.installation import Package
 from tilewise.lesson import Cell, Lesson
 from tilewise.lesson.prose import Definition, Mention
 from tilewise.page.prose import edited, literal
@@ -20,14 +21,24 @@ from tilewise.typed_numbers import spelt_out
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
-def to_notebook(lesson: Lesson, quoted: Mapping[Mention, str] = MappingProxyType({})) -> bytes:
+def to_notebook(
+    lesson: Lesson,
+    quoted: Mapping[Mention, str] = MappingProxyType({}),
+    package: Package | None = None,
+    hardware: str = "",
+) -> bytes:
     """The lesson as a notebook, format 4.5, the same bytes every time.
 
     Args:
         lesson: the lesson.
         quoted: the text of each number that its prose quotes; one that is missing stays as written.
+        package: what its first cell installs; without it the notebook needs tilewise to be installed.
+        hardware: a sentence on the GPU that it needs.
     """
-    cells = [_cell("markdown", _opening(lesson), lesson, 0, {})]
+    cells = []
+    if package is not None:
+        cells.append(_cell("code", package.installation(), lesson, -1, {"tags": ["installation"]}))
+    cells.append(_cell("markdown", _opening(lesson, hardware), lesson, 0, {}))
     for index, cell in enumerate(lesson.cells):
         source = _plain(lesson, index, quoted) if cell.kind == "markdown" else cell.source
         cells.append(_cell(cell.kind, source, lesson, index + 1, _metadata(cell)))
@@ -44,9 +55,9 @@ def to_notebook(lesson: Lesson, quoted: Mapping[Mention, str] = MappingProxyType
     return (json.dumps(notebook, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _opening(lesson: Lesson) -> str:
+def _opening(lesson: Lesson, hardware: str) -> str:
     header = lesson.header
-    return "\n\n".join(part for part in (f"# {header.title}", header.summary) if part)
+    return "\n\n".join(part for part in (f"# {header.title}", header.summary, hardware) if part)
 
 
 def _metadata(cell: Cell) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from tilewise.gpu.capability import needed
 from tilewise.gpu.cupy_backend import compile_message
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
@@ -82,9 +83,11 @@ def available() -> str | None:
 
 
 def architectures(kernel: Kernel) -> tuple[str, ...]:
-    """Where a kernel is compiled: the one that its `-arch=` names, else all."""
-    own = architecture(kernel.options)
-    return (own,) if own else ARCHITECTURES
+    """Where a kernel is compiled: the one that its `-arch=` names, else all that have its instructions."""
+    if own := architecture(kernel.options):
+        return (own,)
+    major, minor = needed(kernel.source)
+    return tuple(name for name in ARCHITECTURES if int(name.removeprefix("sm_")) >= 10 * major + minor)
 
 
 def flags(kernel: Kernel, target: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
+from tilewise.installation import Package
 from tilewise.lesson import Lesson, read
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
@@ -122,6 +123,7 @@ class Lessons:
 
     def __init__(self, root: Path, cache: Path, warm: bool, time_limit_s: float = 120) -> None:
         self.root = root
+        self.package: Package | None = None
         self._runner = Runner(root, cache, time_limit_s=time_limit_s, warm=warm)
         self._parsed: dict[Path, tuple[tuple[int, int], Lesson]] = {}
         self._rendered: dict[str, tuple[str, Page]] = {}
@@ -155,11 +157,12 @@ class Lessons:
         for lesson in course.lessons:
             run = runs[lesson.id]
             stale = sorted(run.stale)
-            key = _hash(shared, lesson.path, lesson.text, run.digest, repr(stale))
+            key = _hash(shared, lesson.path, lesson.text, run.digest, repr(stale), repr(self.package))
             kept = self._rendered.get(lesson.id)
             if kept is None or kept[0] != key:
                 try:
-                    kept = (key, render(lesson, run, course, stale=stale, layout=LAYOUT))
+                    page = render(lesson, run, course, stale=stale, layout=LAYOUT, package=self.package)
+                    kept = (key, page)
                 except LessonError as error:
                     errors += error.errors
                     continue

@@ -116,6 +116,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._config_mark = self._mark(config)
         self._templates.use_for(config.theme, (self._config_mark, self._tree(Path(overrides), "*")))
         order = navigation.reading_order(config.nav)
+        self._lessons.package = publication.package(config, root)
         try:
             self._shelf = self._lessons.load(
                 order,

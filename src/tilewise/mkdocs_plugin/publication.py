@@ -6,6 +6,7 @@ pages is done by ``publishing``, the pictures by ``cards``; ``mkdocs serve`` lea
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,12 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tilewise.frontend import purge
+from tilewise.installation import Package
 from tilewise.mkdocs_plugin import policy, publishing
 from tilewise.mkdocs_plugin.cards import card, card_path
 from tilewise.mkdocs_plugin.descriptions import first_words
@@ -30,6 +33,29 @@ def licence_files(config: MkDocsConfig, root: Path) -> Iterator[File]:
     for name, inside in LICENCES.items():
         if (root / name).is_file():
             yield File.generated(config, inside, abs_src_path=str(root / name))
+
+
+def package(config: MkDocsConfig, root: Path) -> Package | None:
+    """What notebooks install: the configured repository at the tag, else the commit, that is checked out.
+
+    Raises:
+        PluginError: a repository is configured, and its address or the revision cannot be used.
+    """
+    if not config.repo_url:
+        return None
+    for command in (["describe", "--tags", "--exact-match"], ["rev-parse", "HEAD"]):
+        done = subprocess.run(
+            ["git", "-C", str(root), *command], capture_output=True, text=True, check=False, timeout=30
+        )
+        if done.returncode == 0 and done.stdout.strip():
+            try:
+                return Package(config.repo_url.rstrip("/"), done.stdout.strip())
+            except ValueError as error:
+                raise PluginError(f"repo_url: {error}") from None
+    raise PluginError(
+        f"repo_url is {config.repo_url}, but {root} is no git checkout, so notebooks cannot name a revision "
+        f"to install. Build from a checkout, or leave REPO_URL unset. git said: {done.stderr.strip()}"
+    )
 
 
 def describe(page: Page, html: str) -> None:

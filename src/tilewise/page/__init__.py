@@ -35,6 +35,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tilewise.course import Course
+from tilewise.installation import Package
 from tilewise.lesson import Lesson
 from tilewise.measurements.births import birth_id, birth_list
 from tilewise.measurements.output import Measurement
@@ -42,7 +43,7 @@ from tilewise.notebook import to_notebook
 from tilewise.outputs import Context, ExerciseOutput, Output
 from tilewise.page.code import code_cell, tab_set
 from tilewise.page.course_map import course_map
-from tilewise.page.frame import front_matter, glossary, head, minutes, terms
+from tilewise.page.frame import front_matter, glossary, hardware, head, minutes, terms
 from tilewise.page.layout import Layout
 from tilewise.page.markers import hide_marker_lines, tell_lines
 from tilewise.page.prose import prose_cells, quoted_numbers, without_escapes
@@ -71,6 +72,7 @@ def render(
     *,
     stale: Collection[str] = (),
     layout: Layout | None = None,
+    package: Package | None = None,
 ) -> Page:
     """Render a lesson.
 
@@ -81,6 +83,7 @@ def render(
         stale: experiments whose records are no longer current, besides those that the run's own tables name;
             numbers from them are marked.
         layout: where lessons are on the site.
+        package: what the lesson's notebook installs first.
 
     Raises:
         LessonError: prose quotes a number that is not known or does not fit its format, or an exercise uses a
@@ -92,7 +95,8 @@ def render(
     numbers = quoted_numbers(lesson, run.published, run.records)
     _check_exercises(lesson, run, course)
     prose = prose_cells(lesson, course, where, numbers, old)
-    parts = [front_matter(lesson), head(lesson, course, where)]
+    runs_on = hardware(run)
+    parts = [front_matter(lesson), head(lesson, course, where, runs_on)]
     parts += _body(lesson, run, prose, where, files)
     if births := _births(lesson, run, [quoted.born for quoted in numbers.values()], where):
         parts.append(births)
@@ -101,7 +105,7 @@ def render(
     name = lesson.id.rsplit("/", 1)[-1]
     files[where.beside(lesson.id, f"{name}.py")] = lesson.text.encode()
     files[where.beside(lesson.id, f"{name}.ipynb")] = to_notebook(
-        lesson, {mention: quoted.text for mention, quoted in numbers.items()}
+        lesson, {mention: quoted.text for mention, quoted in numbers.items()}, package, runs_on
     )
     return Page("\n\n".join(parts) + "\n", files)
 

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from html import escape
 
 from tilewise.course import Course
+from tilewise.gpu.capability import HOSTED, named, needed
 from tilewise.lesson import Lesson
 from tilewise.outputs.kernel import folded
 from tilewise.page.course_map import course_map
 from tilewise.page.layout import Layout
 from tilewise.page.prose import Edit, edited, rewritten_link, tooltip
+from tilewise.run import LessonRun
 from tilewise.terms import Term
 
 _WORDS_A_MINUTE = 170
@@ -34,7 +36,22 @@ def front_matter(lesson: Lesson) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-def head(lesson: Lesson, course: Course, layout: Layout) -> str:
+def hardware(run: LessonRun) -> str:
+    """Which GPU a lesson's notebook needs, in a sentence; empty where it launches no kernel."""
+    kernels = [kernel for found in run.kernels.values() for kernel in found.values()]
+    if not kernels:
+        return ""
+    most = max(needed(kernel.source, kernel.options) for kernel in kernels)
+    if most <= HOSTED:
+        return "The notebook runs on a hosted T4, and without a GPU on the simulator."
+    own = ", ".join(sorted({one.name for one in kernels if needed(one.source, one.options) > HOSTED}))
+    return (
+        f"On a GPU the notebook needs {named(most)} for {own}: more than a hosted T4 has. "
+        "Without a GPU it runs on the simulator."
+    )
+
+
+def head(lesson: Lesson, course: Course, layout: Layout, runs_on: str = "") -> str:
     """Title, question, what the lesson needs and unlocks, how long it takes, how to run it, downloads."""
     name = lesson.id.rsplit("/", 1)[-1]
     facts = []
@@ -60,8 +77,10 @@ def head(lesson: Lesson, course: Course, layout: Layout) -> str:
     downloads = " ".join(
         f'<a href="{name}{suffix}" download>{name}{suffix}</a>' for suffix in (".py", ".ipynb")
     )
+    hosted = f' <span class="tw-hosted">{escape(runs_on, quote=False)}</span>' if runs_on else ""
     lines.append(
-        f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. Download {downloads}</p>'
+        f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. '
+        f"Download {downloads}{hosted}</p>"
     )
     if len(course.lessons) > 1:
         lines.append(course_map(course, lesson.id, layout))
