@@ -1,8 +1,15 @@
-// In: a page and a draft. Out: a modal dialog with the quote, a box and a preview of exactly what would be sent.
-// What leaves the page leaves it by the reader's click: a link to a new issue, or the clipboard.
+// In: a page and a draft. Out: a modal dialog with the quote, a box and a preview of exactly what would be
+// sent. What leaves the page leaves it by the reader's click: a link to a new issue, or the clipboard.
 
 import { element } from "../site/dom.js";
 import { issue, message } from "./message.js";
+
+const SAID = {
+  usual: "Nothing is stored or sent until you press a button.",
+  kept: "This draft is kept in this browser until you forget it. Nothing has been sent.",
+  cut: "This is too long for a link. The issue opens with its beginning; the whole text is copied to paste.",
+  byHand: "The browser does not let pages copy. The preview is selected: copy it by hand.",
+};
 
 /**
  * @param {{page: {title: string, address: string, source: string, repository: string},
@@ -52,10 +59,10 @@ export function openDialog({ page, draft, change, toggleKept, back }) {
     keepButton.textContent = draft.kept ? "Forget the draft" : "Keep a draft in this browser";
     keepButton.setAttribute("aria-pressed", String(draft.kept));
     note.textContent = made?.cut
-      ? "This is too long for a link. The issue opens with its beginning, and the whole text is copied for you to paste."
+      ? SAID.cut
       : draft.kept
-        ? "This draft is kept in this browser until you forget it. Nothing has been sent."
-        : "Nothing is stored or sent until you press a button.";
+        ? SAID.kept
+        : SAID.usual;
     return made;
   };
   const copyAll = async () => {
@@ -85,7 +92,7 @@ export function openDialog({ page, draft, change, toggleKept, back }) {
   copy.addEventListener("click", async () => {
     const done = await copyAll();
     change({ sent: done });
-    note.textContent = done ? "Copied." : "The browser does not let pages copy. The preview is selected: copy it by hand.";
+    note.textContent = done ? "Copied." : SAID.byHand;
   });
   send.addEventListener("click", async () => {
     if (issue(page, draft)?.cut) await copyAll();

@@ -1,5 +1,5 @@
-// In: a page, a place in it, the reader's words. Out: the text of a suggestion and the address of a new issue with
-// that text filled in, cut to what servers take. Pure: nothing is shown, stored or sent here.
+// In: a page, a place in it, the reader's words. Out: the text of a suggestion and the address of a new
+// issue with that text filled in, cut to what servers take. Pure: nothing is shown, stored or sent here.
 
 const LONGEST_ADDRESS = 7500;
 const LONGEST_QUOTE = 1200;
@@ -11,8 +11,9 @@ export function message(page, draft, longestQuote = Infinity) {
   const { place } = draft;
   const words = whole(draft.text).trim();
   const start = words.split("\n", 1)[0];
+  const heading = place.heading && place.heading !== page.title ? `, “${whole(place.heading)}”` : "";
   const facts = [
-    `Page: ${whole(page.title)}${place.heading && place.heading !== page.title ? `, “${whole(place.heading)}”` : ""}`,
+    `Page: ${whole(page.title)}${heading}`,
     `Address: ${page.address}${place.anchor ? `#${place.anchor}` : ""}`,
     `Source: ${page.source}${place.line ? `, line ${place.line}` : ""}`,
   ];
@@ -20,14 +21,16 @@ export function message(page, draft, longestQuote = Infinity) {
   const parts = [facts.map((fact) => `- ${fact}`).join("\n")];
   if (quote) parts.push(fenced(quote));
   if (words) parts.push(words);
-  return { title: shortened(`${whole(page.title)}: ${start || "a suggestion"}`, 90), body: parts.join("\n\n") };
+  const title = shortened(`${whole(page.title)}: ${start || "a suggestion"}`, 90);
+  return { title, body: parts.join("\n\n") };
 }
 
 /** @returns {{href: string, cut: boolean} | null} null where no repository can be written to by an address */
 export function issue(page, draft) {
   const form = formOf(page.repository);
   if (!form) return null;
-  const at = ({ title, body }) => `${form.address}?${form.title}=${encode(title)}&${form.body}=${encode(body)}`;
+  const at = ({ title, body }) =>
+    `${form.address}?${form.title}=${encode(title)}&${form.body}=${encode(body)}`;
   const full = at(message(page, draft));
   if (full.length <= LONGEST_ADDRESS) return { href: full, cut: false };
   const words = [...whole(draft.text)];

@@ -1,6 +1,7 @@
 // Draws every figure of the page when it comes near, and lets go of it when the page changes.
 // In: `<figure class="tw-figure" data-figure="...json">`. Out: a drawing in its body. Each kind draws itself.
 
+import { fetched } from "./data.js";
 import { element } from "./dom.js";
 import { drawingOf } from "./kinds.js";
 import { asked, keep, linkTo } from "./links.js";
@@ -15,8 +16,6 @@ import { recall, remember } from "./state.js";
 
 /** @type {Map<Element, View|null>} */
 const views = new Map();
-/** @type {Map<string, Promise<any>>} */
-const files = new Map();
 
 const near = new IntersectionObserver(
   (entries) => {
@@ -53,22 +52,6 @@ function scan() {
   }
 }
 
-function fetched(url) {
-  const [page, part] = url.split("#");
-  if (part && page === document.baseURI.split("#")[0]) {
-    return Promise.resolve().then(() => JSON.parse(document.getElementById(part).textContent));
-  }
-  if (!files.has(url)) {
-    const file = fetch(url).then((answer) => {
-      if (!answer.ok) throw new Error(`The figure's data could not be fetched (${answer.status}).`);
-      return answer.json();
-    });
-    file.catch(() => files.delete(url));
-    files.set(url, file);
-  }
-  return files.get(url);
-}
-
 /** @param {HTMLElement} place */
 async function mount(place) {
   const body = /** @type {HTMLElement} */ (place.querySelector(".tw-figure-body"));
@@ -95,7 +78,9 @@ async function mount(place) {
     sizes.observe(body);
   } catch (error) {
     place.dataset.state = "failed";
-    body.replaceChildren(element("p", { class: "tw-figure-note", role: "status" }, error.message));
+    const again = element("button", { type: "button", class: "tw-quiet" }, "Try again");
+    again.addEventListener("click", () => mount(place));
+    body.replaceChildren(element("p", { class: "tw-figure-note", role: "status" }, `${error.message} `, again));
   }
 }
 

@@ -1,22 +1,24 @@
-// In: links to a place on the page that is shown. Out: the browser's own jump. Material's instant navigation
-// takes the first address that it is told of for a new page, fetches the page again and closes what the reader
-// had opened; a jump within the page, and the way back from one, are therefore kept from it.
+// In: links to a place on the page that is shown. Out: the browser's own jump, with the page as the reader
+// has set it. Material's instant navigation takes the first address it is told of for that of a new page,
+// fetches the page again and closes what the reader had opened. So it is told of this page's own address
+// beforehand, while nothing can be fetched, and clicks that stay on the page are kept from it.
+
+const { prototype } = XMLHttpRequest;
+const { send } = prototype;
+prototype.send = () => undefined;
+window.dispatchEvent(new PopStateEvent("popstate"));
+prototype.send = send;
 
 let shown = location.pathname;
 
-window.addEventListener(
-  "popstate",
-  (event) => {
-    if (location.pathname !== shown) return;
-    event.stopImmediatePropagation();
-    if (history.scrollRestoration === "auto") return;
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (event.state && Number.isFinite(event.state.y)) window.scrollTo({ top: event.state.y, behavior: "instant" });
-    else if (target) target.scrollIntoView();
-    else window.scrollTo({ top: 0, behavior: "instant" });
-  },
-  { capture: true },
-);
+// The way back within the page: Material leaves it alone until it has brought in a page itself.
+window.addEventListener("popstate", (event) => {
+  if (location.pathname !== shown) return;
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const top = event.state?.y;
+  if (target && !Number.isFinite(top)) target.scrollIntoView();
+  else window.scrollTo({ top: top ?? 0, behavior: "instant" });
+});
 
 export function jumpWithin(article, signal) {
   shown = location.pathname;
@@ -25,7 +27,7 @@ export function jumpWithin(article, signal) {
       "click",
       (event) => {
         const link = event.target.closest?.("a[href*='#']");
-        if (!link || link.target || event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey) return;
+        if (!link || link.target || event.ctrlKey || event.metaKey || event.shiftKey) return;
         if (link.host === location.host && link.pathname === location.pathname) event.stopPropagation();
       },
       { signal },

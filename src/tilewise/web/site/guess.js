@@ -1,6 +1,6 @@
-// In: `.tw-guess` above a measured table, with the recorded answer. Out: the table stays covered until the reader
-// has guessed or asks to see it; then the miss is told. Guesses are kept in this browser, from click to click,
-// and can be cleared. Without script, and in print, the table is simply there.
+// In: `.tw-guess` above a measured table, with the recorded answer. Out: the table stays covered until the
+// reader has guessed or asks to see it; then the miss is told. Guesses are kept in this browser, from click
+// to click, and can be cleared. Without script, and in print, the table is simply there.
 
 import { element } from "./dom.js";
 import { keep, recall } from "./stored.js";
@@ -9,7 +9,8 @@ const KEPT = "guesses";
 const NEAR = 1.1;
 
 export function askFirst(article, signal) {
-  const all = [...article.querySelectorAll(".tw-guess")].map((panel) => guessPanel(panel, signal, () => refresh()));
+  const panels = [...article.querySelectorAll(".tw-guess")];
+  const all = panels.map((panel) => guessPanel(panel, signal, () => refresh()));
   const refresh = () => all.forEach((show) => show());
   if (!all.length) return;
   window.addEventListener("storage", refresh, { signal });
@@ -38,7 +39,8 @@ function guessPanel(panel, signal, changed) {
   const shown = panel.querySelector("output");
   const models = [...panel.querySelectorAll("[data-value]")];
   const [compare, skip] = ["compare", "skip"].map((what) => panel.querySelector(`[data-do=${what}]`));
-  const [verdict, marks, score] = ["verdict", "marks", "score"].map((part) => panel.querySelector(`.tw-guess-${part}`));
+  const part = (which) => panel.querySelector(`.tw-guess-${which}`);
+  const [verdict, marks, score] = ["verdict", "marks", "score"].map(part);
   const share = (value) => Math.log(value / low) / Math.log(high / low);
   const ofSlider = () => Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(2));
   const withUnit = (value) => said(value) + unit;
@@ -84,7 +86,8 @@ function guessPanel(panel, signal, changed) {
     model.addEventListener("click", () => choose(Number(model.dataset.value), model), { signal });
   }
   const settle = (guess) => {
-    keep(KEPT, { ...recall(KEPT), [name]: { guess, factor: guess && Math.max(guess / answer, answer / guess) } });
+    const factor = guess && Math.max(guess / answer, answer / guess);
+    keep(KEPT, { ...recall(KEPT), [name]: { guess, factor } });
     changed();
     verdict.focus({ preventScroll: true });
   };
@@ -106,7 +109,7 @@ function scoreOf(changed, forget) {
     changed();
   });
   if (!factors.length) return [clear];
-  const middle = factors[Math.floor(factors.length / 2)].toLocaleString("en", { maximumSignificantDigits: 2 });
+  const middle = Number(factors[Math.floor(factors.length / 2)].toPrecision(2)).toLocaleString("en");
   const many = factors.length === 1 ? "One guess so far" : `${factors.length} guesses so far`;
   return [`${many}, ${factors.length === 1 ? "" : "the middle one "}off by a factor of ${middle}. `, clear];
 }

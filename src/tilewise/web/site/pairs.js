@@ -1,6 +1,7 @@
-// In: listings with data-regions, "name:first-last" by line number, as page.py writes them. Out: pointing at a line
-// of a region, or reaching it by keyboard, lights up the lines of that name in the pseudocode and in the kernel
-// beside it. They stay lit, so that the other tab shows them; Enter, or the button there, turns to them.
+// In: listings with data-regions, "name:first-last" by line number, as page.py writes them. Out: pointing
+// at a line of a region, or reaching it by keyboard, lights up the lines of that name in the pseudocode and
+// in the kernel beside it. They stay lit, so that the other tab shows them; Enter, or the button there,
+// turns to them.
 
 import { element } from "./dom.js";
 import { showTabOf } from "./tabs.js";
@@ -45,15 +46,16 @@ function pairSet(set, regions, signal) {
     if (region?.name === lit && region?.tab === shown?.tab) return;
     lit = region?.name ?? "";
     shown = region ?? null;
-    for (const each of regions) {
-      for (const line of each.lines) line.classList.toggle("tw-paired", regions.some((one) => one.name === lit && one.lines.includes(line)));
-    }
+    const chosen = new Set(regions.filter((each) => each.name === lit).flatMap((each) => each.lines));
+    const all = regions.flatMap((each) => each.lines);
+    for (const line of all) line.classList.toggle("tw-paired", chosen.has(line));
     const partner = region && other(region);
     turn.hidden = !partner;
     if (!partner) return;
     turn.textContent = `Same lines in ${nameOf(partner.tab)}`;
     region.listing.append(turn);
-    turn.style.top = `${region.lines[0].getBoundingClientRect().top - region.listing.getBoundingClientRect().top}px`;
+    const [line, box] = [region.lines[0], region.listing].map((each) => each.getBoundingClientRect());
+    turn.style.top = `${line.top - box.top}px`;
   };
   const follow = (region) => {
     const partner = region && other(region);
@@ -67,7 +69,8 @@ function pairSet(set, regions, signal) {
   for (const region of regions) {
     const [first] = region.lines;
     first.tabIndex = 0;
-    first.setAttribute("aria-description", `${region.name}; Enter shows the same lines in ${nameOf(other(region).tab)}`);
+    const there = nameOf(other(region).tab);
+    first.setAttribute("aria-description", `${region.name}; Enter shows the same lines in ${there}`);
   }
   turn.addEventListener("click", () => follow(shown));
   const listen = (kind, handle) => set.addEventListener(kind, handle, { signal });
@@ -76,14 +79,16 @@ function pairSet(set, regions, signal) {
     const region = at(event.target);
     if (region) light(region);
   });
-  listen("pointerdown", (event) => event.target !== turn && event.target.closest("[data-regions]") && light(at(event.target)));
+  listen("pointerdown", (event) => {
+    if (event.target !== turn && event.target.closest("[data-regions]")) light(at(event.target));
+  });
   listen("focusin", (event) => {
     const region = at(event.target);
     if (region) light(region);
   });
   listen("keydown", (event) => {
     if (event.key === "Escape") light(null);
-    else if (event.key === "Enter" && event.target.matches("[data-regions] span[tabindex]")) follow(at(event.target));
+    else if (event.key === "Enter" && event.target.matches(".highlight [tabindex]")) follow(at(event.target));
   });
   set.addEventListener("change", () => {
     const now = regions.find((region) => region.name === lit && region.tab.offsetParent);

@@ -37,7 +37,8 @@ export function textOf(range) {
   if (!formulas.length) return String(getSelection()).replaceAll("¶", "");
   const texts = document.createTreeWalker(copied, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
-    if (!texts.currentNode.parentElement?.closest("pre")) texts.currentNode.data = texts.currentNode.data.replace(/\s+/g, " ");
+    const text = texts.currentNode;
+    if (!text.parentElement?.closest("pre")) text.data = text.data.replace(/\s+/g, " ");
   }
   for (const block of copied.querySelectorAll("p, li, h2, h3, h4, tr")) block.append("\n");
   return copied.textContent;
@@ -57,9 +58,8 @@ function lineOf(article, node) {
 function before(article, selector, node) {
   let found = null;
   for (const each of article.querySelectorAll(selector)) {
-    const order = each.compareDocumentPosition(node);
-    if (each === node || order & Node.DOCUMENT_POSITION_CONTAINED_BY || order & Node.DOCUMENT_POSITION_FOLLOWING) found = each;
-    else break;
+    if (each !== node && !(each.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_FOLLOWING)) break;
+    found = each;
   }
   return found;
 }

@@ -1,5 +1,5 @@
-// In: a name. Out: what this browser keeps under it for the course, as JSON; null where it keeps nothing or may
-// not. Nothing is kept but after a click of the reader's: each caller says which.
+// In: a name. Out: what this browser keeps under it for the course, as JSON; null where it keeps nothing or
+// may not. Nothing is kept but after a click of the reader's: each caller says which.
 
 const PREFIX = "tilewise:";
 

@@ -1,13 +1,14 @@
-// In: a selection in the article, the box at the page's end. Out: a draft of a suggestion and, once somebody asks
-// for it, the dialog of feedback/dialog.js, fetched then. A draft lives in this window's memory and, if the
-// reader says so, in this browser; where it goes to is the dialog's affair.
+// In: a selection in the article, the box at the page's end. Out: a draft of a suggestion and, once
+// somebody asks for it, the dialog of feedback/dialog.js, fetched then. A draft lives in this window's
+// memory and, if the reader says so, in this browser; where it goes to is the dialog's affair.
 
 import { element } from "./dom.js";
-import { placeOf } from "./place.js";
+import { placeOf, wordsOf } from "./place.js";
 import { keep, recall } from "./stored.js";
 
 const home = document.currentScript?.src ?? document.baseURI;
 const WAIT_MS = 200;
+const KEPT = "This draft is kept in this browser until you forget it. Nothing has been sent.";
 const NOWHERE = { quote: "", heading: "", anchor: "", line: 0 };
 /** Drafts of this window, by page. */
 const drafts = new Map();
@@ -44,7 +45,7 @@ export function takeSuggestions(article, signal) {
     if (draft.kept && !keep(name, { text: draft.text, place: draft.place })) draft.kept = false;
     keepButton.setAttribute("aria-pressed", String(draft.kept));
     keepButton.textContent = draft.kept ? "Forget the draft" : "Keep a draft in this browser";
-    note.textContent = draft.kept ? "This draft is kept in this browser until you forget it. Nothing has been sent." : usual;
+    note.textContent = draft.kept ? KEPT : usual;
     if (draft.text.trim() && !draft.kept && !draft.sent) window.addEventListener("beforeunload", guard);
     else window.removeEventListener("beforeunload", guard);
   };
@@ -60,14 +61,14 @@ export function takeSuggestions(article, signal) {
     try {
       const { openDialog } = await import(new URL("feedback.js", home).href);
       const page = {
-        title: document.querySelector(".md-content__inner h1")?.firstChild?.textContent.trim() ?? document.title,
+        title: wordsOf(article.querySelector("h1") ?? document.head.querySelector("title")),
         address: location.origin + location.pathname,
-        source: section.dataset.source,
+        source: section.dataset.file,
         repository: section.dataset.repository ?? "",
       };
       openDialog({ page, draft, change, toggleKept, back });
     } catch {
-      note.textContent = "The dialog could not be fetched. Look at the connection, reload the page and try again.";
+      note.textContent = "The dialog could not be fetched. Check the connection and try again.";
     }
   };
   box.addEventListener("input", () => change({ text: box.value }), { signal });
@@ -84,7 +85,8 @@ export function takeSuggestions(article, signal) {
 
 /** A button near what is selected; Tab leads to it, Escape puts it away. */
 function offerAtSelection(article, section, signal, take) {
-  const button = element("button", { type: "button", class: "tw-act tw-suggest", hidden: true }, "Suggest a change");
+  const button = element("button", { type: "button", class: "tw-act tw-suggest", hidden: true });
+  button.textContent = "Suggest a change";
   button.setAttribute("aria-label", "Suggest a change to the selected text");
   document.body.append(button);
   let range = null;
@@ -98,8 +100,9 @@ function offerAtSelection(article, section, signal, take) {
     if (document.activeElement === button || document.querySelector("dialog[open]")) return;
     const selection = getSelection();
     const chosen = selection.rangeCount && !selection.isCollapsed ? selection.getRangeAt(0) : null;
-    const inside = chosen && article.contains(chosen.commonAncestorContainer);
-    if (!inside || section.contains(chosen.commonAncestorContainer) || !String(selection).trim()) return hide();
+    const around = chosen?.commonAncestorContainer;
+    const isText = article.contains(around ?? null) && !section.contains(around);
+    if (!isText || !String(selection).trim()) return hide();
     range = chosen.cloneRange();
     const boxes = [...chosen.getClientRects()];
     const end = boxes.at(-1) ?? chosen.getBoundingClientRect();

@@ -1,5 +1,5 @@
-// In: links to terms with what they mean as a title. Out: the same in a note of our own: on hover, on focus and on
-// a first tap. It can be pointed at, and Escape puts it away.
+// In: links to terms with what they mean as a title. Out: the same in a note of our own: on hover, on focus
+// and on a first tap. It can be pointed at, and Escape puts it away.
 
 import { element } from "./dom.js";
 
@@ -45,7 +45,8 @@ export function noteTerms(article, signal) {
     const mark = event.target.closest?.(".tw-noted");
     return texts.has(mark) ? mark : null;
   };
-  const listen = (target, kind, handle, options = {}) => target.addEventListener(kind, handle, { signal, ...options });
+  const listen = (target, kind, handle, options = {}) =>
+    target.addEventListener(kind, handle, { signal, ...options });
 
   listen(document, "pointerover", (event) => {
     const mark = at(event);
