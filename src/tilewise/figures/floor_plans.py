@@ -102,7 +102,7 @@ def floor_plan(
         caption=caption,
         alt=alt or _alt(parts, levels),
         height=CONTROLS + _tall(wide, deep, WIDE),
-        narrow_height=CONTROLS + 90 + max(_tall(wide, deep, NARROW), 240),
+        narrow_height=CONTROLS + 60 + max(_tall(wide, deep, NARROW), 200),
         kind="floor_plan",
         spec={
             "extent": [wide, deep],

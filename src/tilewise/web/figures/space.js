@@ -35,7 +35,7 @@ const WIRE = [0, 1, 2, 3, 0, 4, 5, 1, 5, 6, 2, 6, 7, 3, 7, 4];
  * @typedef {{at: number[], size: number, colour: string, hollow?: boolean}} Cube
  * @typedef {{at: number[], text: string}} Name
  * @typedef {{cubes: Cube[], pin?: {at: number[], colour: string}, marked: {cube: Cube, colour: string, width: number}[], names: Name[],
- *   axes: string[], ink: string, wire: string, family: string}} Scene
+ *   axes: string[], ink: string, wire: string, family: string, near?: number}} Scene
  */
 
 /**
@@ -155,7 +155,7 @@ function needle(cubes, { at: [x, y, z], colour }) {
 }
 
 /** @param {Scene} scene */
-function layout({ cubes, names, axes, ink, family }, width, height) {
+function layout({ cubes, names, axes, ink, family, near = 1 }, width, height) {
   const low = width > 3.5 * height; // a strip: look from the front and from near
   const axis = (name, range, reversed) => ({
     title: { text: name, font: { size: 13, color: ink, family } },
@@ -175,7 +175,7 @@ function layout({ cubes, names, axes, ink, family }, width, height) {
   ends[2][0] -= 2; // the needle and the blocks' names stand above
   const spread = ends.map(([first, last]) => last - first);
   const sides = spread.map((side) => side / Math.max(...spread));
-  const away = 0.85 * Math.hypot(...sides) * Math.max(1, (0.8 * height) / width) * (low ? 0.55 : 1);
+  const away = 0.85 * Math.hypot(...sides) * Math.max(1, (0.8 * height) / width) * (low ? 0.55 : near);
   return {
     width,
     height,
