@@ -131,7 +131,7 @@ export function floorPlan(body, figure, memory) {
       ink: colour("ink"),
       wire: colour("waste"),
       family: getComputedStyle(body).fontFamily,
-      near: 0.72, // a plan is flat: nothing stands in the way of a closer look
+      near: stage.clientWidth < 420 ? 0.95 : 0.72, // a plan is flat: nothing hides what is behind
     };
     colour.done();
     cubes.draw(scene, stage.clientWidth, stage.clientHeight).catch((error) => {
