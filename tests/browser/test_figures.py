@@ -299,6 +299,19 @@ def test_step_buttons_and_slider_move_the_same_step(open_page: Callable[..., Pag
     expect(grid.locator(".tw-stepper output")).to_have_text("2 of 96")
 
 
+@pytest.mark.parametrize("width", [1440, 360])
+@pytest.mark.parametrize("name", ["grid", "large"])
+def test_little_room_is_left_empty_around_the_threads(
+    open_page: Callable[..., Page], width: int, name: str
+) -> None:
+    grid = drawn(open_page(width), name)
+    stage, threads = (grid.locator(part).bounding_box() for part in (".tw-stage", ".tw-flat svg"))
+    assert stage and threads
+    above, below = threads["y"] - stage["y"], stage["y"] + stage["height"] - threads["y"] - threads["height"]
+    assert below < 45
+    assert abs(above - below) < 2 or below < 0  # in the middle, or larger than its room
+
+
 def test_sliders_change_the_launch(open_page: Callable[..., Page]) -> None:
     grid = drawn(open_page(), "grid")
     set_slider(grid, "gridDim.x", 2)

@@ -23,8 +23,8 @@ def test_the_block_grid_of_a_small_launch() -> None:
         "caption": "What it shows.",
         "alt": "A grid of 2 blocks, each of 2 by 2 threads: 2 blocks, 8 threads, 1 warp in each block. "
         "The problem has 3 by 2 cells: 6 threads work, 2 are idle.",
-        "height": 560,
-        "narrow_height": 800,
+        "height": 452,
+        "narrow_height": 748,
         "spec": {
             "grid": [2, 1, 1],
             "block": [2, 2, 1],

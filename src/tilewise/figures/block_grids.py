@@ -15,6 +15,7 @@ import numpy as np
 from tilewise.figures.accesses import Steps, shapes_of, source_of, steps_of
 from tilewise.figures.dims import MAX_BLOCK_THREADS, WARP, Dims, dims, launch_of, threads, total, works
 from tilewise.figures.figure import Figure
+from tilewise.figures.flat_room import flat_height
 
 MAX_THREADS = 4096
 """Threads that are drawn; of a larger launch the first ones are, and the figure says so."""
@@ -90,8 +91,12 @@ def block_grid(
         title=title,
         caption=caption,
         alt=alt or launch_text(grid_dims, block_dims, problem),
-        height=560 if steps is None else _height(steps, grid_dims, block_dims),
-        narrow_height=800 if steps is None else _height(steps, grid_dims, block_dims) + 270,
+        height=_explorer_height(grid_dims, block_dims)
+        if steps is None
+        else _height(steps, grid_dims, block_dims),
+        narrow_height=_explorer_height(grid_dims, block_dims, narrow=True)
+        if steps is None
+        else _height(steps, grid_dims, block_dims) + 270,
         kind="block_grid",
         spec=spec,
         steps=_block_texts(grid_dims, block_dims, problem, names) if steps is None else steps.texts(),
@@ -147,6 +152,16 @@ def _ends(grid: Dims, block: Dims, most: Mapping[str, int | Sequence[int]]) -> d
         wanted = dims(most[name], f"most[{name!r}]") if name in most else usual[name]
         ends[name] = [max(pair) for pair in zip(wanted, start, strict=True)]
     return ends
+
+
+def _explorer_height(grid: Dims, block: Dims, narrow: bool = False) -> int:
+    """Return room for the launch that stands first, at least what the view in space needs, and for the rest.
+
+    The sliders change the launch but not the room: larger launches get smaller cells.
+    """
+    width, least, most, rest = (320, 240, 292, 508) if narrow else (452, 280, 388, 172)
+    count = min(total(grid) * total(block), MAX_THREADS)
+    return rest + max(least, flat_height(grid, block, width, most, count))
 
 
 def _height(steps: Steps, grid: Dims, block: Dims) -> int:

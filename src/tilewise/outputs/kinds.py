@@ -6,6 +6,7 @@ of their own; measurements are an output of ``tilewise.measurements``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 NOT_CURRENT = "not current"
 """The source of a recorded text that is missing or was printed by other code."""
+_SMALL = re.compile(r"\d[\d.]*e-\d+")
 _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
 
@@ -106,7 +108,7 @@ class CheckOutput(Output):
         """A ``div.tw-check``."""
         return context.html_block(
             f'<div class="tw-check" data-kind="check">{_TICK} '
-            f"<strong>Checked</strong> {escape(self._sentence(), quote=False)}</div>"
+            f"<strong>Checked</strong> {_unbroken(self._sentence())}</div>"
         )
 
     def _sentence(self) -> str:
@@ -153,7 +155,7 @@ class AgreeOutput(Output):
             f'<div class="tw-check" data-kind="agree">{_TICK} '
             f"<strong>Pseudocode and CUDA agree</strong> on {escape(', '.join(self.arrays), quote=False)} in "
             f'<span title="{escape("; ".join(self.cases))}">{self._cases()}</span>, '
-            f"{escape(self._result(), quote=False)}</div>"
+            f"{_unbroken(self._result())}</div>"
         )
 
     def _cases(self) -> str:
@@ -216,6 +218,11 @@ class ErrorOutput(Output):
             f'<div class="tw-error"><strong>{escape(self.title, quote=False)}.</strong> '
             f"<pre>{escape(self.message, quote=False)}</pre></div>"
         )
+
+
+def _unbroken(text: str) -> str:
+    """Text as HTML in which no line ends at the hyphen of a number such as ``1.7e-05``."""
+    return _SMALL.sub(r'<span class="tw-unbroken">\g<0></span>', escape(text, quote=False))
 
 
 def fence(text: str, attributes: str) -> str:
