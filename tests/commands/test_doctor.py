@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import fake_gpu
 import pytest
 
 from tilewise.__main__ import main
@@ -34,3 +37,28 @@ def test_a_broken_tool_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(doctor, "find_ncu", lambda: "/no/such/ncu")
     found = {finding.name: finding.found for finding in doctor.findings()}
     assert found["Nsight Compute"] is None
+
+
+def test_probing_prints_what_the_gpu_reaches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_gpu.install(monkeypatch, fake_gpu.FakeGpu())
+    assert main(["doctor", "--probe"]) == 0
+    said = capsys.readouterr().out
+    found = json.loads(said[said.index("{") :])
+    assert found["device"] == "NVIDIA H100 80GB HBM3"
+    assert set(found["probes"]) == {
+        "copy_gb_per_s", "read_gb_per_s", "write_gb_per_s", "fp32_tflop_per_s", "fp16_matrix_tflop_per_s",
+        "bf16_matrix_tflop_per_s",
+    }  # fmt: skip
+    assert found["memory_gb_per_s"] == max(
+        value for name, value in found["probes"].items() if "gb_per" in name
+    )
+
+
+def test_probing_without_a_gpu_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tilewise.commands.doctor.gpu_fault", lambda: "CuPy is not installed.")
+    assert main(["doctor", "--probe"]) == 1
+    assert "There is no GPU to probe. CuPy is not installed." in capsys.readouterr().err

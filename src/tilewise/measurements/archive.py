@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,8 @@ class Archive:
         for name in self.devices if device is None else (device_slug(device),):
             for path in sorted((self.folder / name).glob("*.json")):
                 if not path.name.endswith(TEXT_ENDING):
-                    yield read_record(path, self.shown(path))
+                    stat = path.stat()
+                    yield _kept(path, self.shown(path), stat.st_mtime_ns, stat.st_size)
 
     def text_record(
         self, lesson: str, name: str, cell_source: str | None = None, device: str | None = None
@@ -194,6 +195,12 @@ class Archive:
         """
         record = self.record(experiment, device)
         return values_of(record) if record else None
+
+
+@lru_cache(maxsize=1024)
+def _kept(path: Path, shown: str, changed_ns: int, size: int) -> Record:
+    """A record, read again only when its file has changed: a site that is served asks for all of them."""
+    return read_record(path, shown)
 
 
 def _listed(folder: Path) -> list[str]:

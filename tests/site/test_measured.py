@@ -1,0 +1,126 @@
+"""What the site says of measurements: typed numbers, stale records and missing reasons, with their line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from sites import Serving
+
+from tilewise.measurements.record import Record, Row, write_record
+
+LESSON = "lessons/part_1/lesson_02.py"
+MEASURE = '''
+
+# %%
+from tilewise import Kernel, case, measure, normal, output
+
+TWICE = Kernel(r"""
+extern "C" __global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+""")
+measure(
+    "twice",
+    variants={"plain": lambda n: TWICE.on(case(x=normal(n), y=output(n), n=n, grid=1, block=64))},
+    cases=[{"n": 64}],
+    count_case={"n": 64},
+    bytes=lambda n: 8 * n,
+    reference=lambda x: 2 * x,
+)
+'''
+PAGE = "# All\n\n{{ measurements.all }}\n\n{{ measurements.births }}\n\n{{ measurements.comparison }}\n"
+CEILINGS = {"memory_gb_per_s": 3260.0, "tflop_per_s": {"fp32": 64.0}, "launch_us": 3.0, "probes": {}}
+BORN = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "versions": {}, "ceilings": CEILINGS}
+
+
+def append(project: Path, path: str, text: str) -> int:
+    """Add to a file; the number of lines that it had."""
+    file = project / path
+    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    file.write_text(before + text, encoding="utf-8")
+    return before.rstrip("\n").count("\n") + 1
+
+
+def test_a_page_that_types_a_number_fails_with_its_line(serving: Serving) -> None:
+    (serving.project / "docs" / "speed.md").write_text("# Speed\n\nIt takes 3 ms.\n", encoding="utf-8")
+    built = serving.build()
+    assert built.failure
+    said = 'docs/speed.md:3: "3 ms" is a number about performance, typed by hand.'
+    assert any(said in line for line in built.warnings)
+
+
+def test_a_page_that_names_a_source_shows_it(serving: Serving) -> None:
+    page = serving.project / "docs" / "speed.md"
+    page.write_text("# Speed\n\nIt moves 3 TB/s{from: its data sheet}.\n", encoding="utf-8")
+    built = serving.build()
+    assert not built.failure
+    html = built.files["speed/index.html"].decode()
+    assert '<span class="tw-number tw-typed" data-source="its data sheet">3 TB/s</span>' in html
+
+
+def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict_builds_count(
+    serving: Serving,
+) -> None:
+    project = serving.project
+    lines = append(project, LESSON, MEASURE)
+    (project / "docs" / "measurements.md").write_text(PAGE, encoding="utf-8")
+    built = serving.build()
+    told = [line for line in built.warnings if "twice" in line]
+    assert len(told) == 1
+    assert (
+        "/lesson_02.py:" in told[0]
+        and "twice has no record yet. Record it on a GPU: tilewise record" in told[0]
+    )
+    assert int(told[0].split(".py:")[1].split(":")[0]) > lines
+    assert "not recorded" in built.files["measurements/index.html"].decode()
+
+    row = Row("plain", "variant", {"n": 64}, (90.0,), 89.0, 90.0, 91.0, None, 512, None)
+    path = project / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3" / "twice.json"
+    write_record(Record("twice", "part_1/lesson_02", "0" * 64, "fp32", BORN, (row,)), path)
+    built = serving.build()
+    assert any("The record of twice from 2026-11-21 is stale" in line for line in built.warnings)
+    assert 'class="tw-number tw-stale"' in built.files["measurements/index.html"].decode()
+
+    key = key_of(project)
+    write_record(Record("twice", "part_1/lesson_02", key, "fp32", BORN, (row,)), path)
+    built = serving.build()
+    (told,) = [line for line in built.warnings if "twice" in line]
+    assert '"plain" took 30 times as long as its bound' in told
+    published = json.loads(built.files["measurements/nvidia-h100-80gb-hbm3/twice.json"])
+    assert published["rows"][0]["median"] == 90.0
+    lesson = built.files["lessons/part_1/lesson_02/index.html"].decode()
+    assert 'data-born="born-nvidia-h100-80gb-hbm3-twice"' in lesson
+    assert 'href="../../../measurements/nvidia-h100-80gb-hbm3/twice.json"' in lesson
+
+    file = project / LESSON
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        text.replace("    reference=lambda", "    within=50,\n    reference=lambda"), encoding="utf-8"
+    )
+    assert [line for line in serving.build().warnings if "twice" in line] == []
+
+
+def key_of(project: Path) -> str:
+    """The key of the experiment, by running its lesson."""
+    from tilewise.measurements.counting import Simulated
+    from tilewise.measurements.playback import find_lesson, on_the_simulator, play
+    from tilewise.measurements.report import assemble
+    from tilewise.measurements.session import handled_by
+
+    keys = []
+
+    def handle(experiment):
+        keys.append(experiment.key)
+        return assemble(experiment, Simulated({}), None, None, (), ())
+
+    before = Path.cwd()
+    os.chdir(project)
+    try:
+        with on_the_simulator(), handled_by(handle):
+            play(find_lesson("part_1/lesson_02", project / "lessons"))
+    finally:
+        os.chdir(before)
+    return keys[0]
