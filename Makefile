@@ -13,12 +13,13 @@ OTHER_CLANG := 0.15.2
 export NO_MKDOCS_2_WARNING := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve site test check format frameworks other-clang constraints clean
+.PHONY: help serve site publish test check format frameworks other-clang constraints clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve       set up what is missing, then serve the site with live reload"
 	@echo "make site        set up what is missing, then build the site into site/"
+	@echo "make publish     build site/ strictly, as the Pages workflow does; SITE_URL and REPO_URL say for where"
 	@echo "make test        set up what is missing, then run every test that needs no GPU"
 	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
 	@echo "make format      format the code and repair what the linter can"
@@ -59,6 +60,9 @@ serve: $(READY)
 
 site: $(READY)
 	$(BIN)/mkdocs build
+
+publish: $(READY)
+	$(BIN)/mkdocs build --strict
 
 test: $(READY) $(OTHER_READY)
 	$(BIN)/python -m pytest

@@ -31,7 +31,7 @@ class Package:
         """A cell that installs the package at this revision, with the records, unless it is installed."""
         return "\n".join(
             [
-                f"# tilewise {self.revision[:12]}: the package, the records of its tables, CuPy, the simulator.",
+                f"# tilewise {self.revision[:12]}: package, records, CuPy and the simulator.",
                 "from importlib.util import find_spec",
                 "",
                 'if find_spec("tilewise") is None:',

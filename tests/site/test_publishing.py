@@ -1,0 +1,192 @@
+"""What a published site has and ``mkdocs serve`` leaves out: policy, one stylesheet, previews, licences."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+from sites import Serving, link_assets
+
+from tilewise.mkdocs_plugin.cards import SIZE, card_path
+from tilewise.mkdocs_plugin.descriptions import LONGEST, first_words
+from tilewise.mkdocs_plugin.policy import content_security_policy, inline_scripts, with_policy
+from tilewise.mkdocs_plugin.publishing import finish
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = "https://course.example/kernels/"
+
+
+def publish(project: Path, site: Path, web_cache: Path, cache: Path, **environment: str) -> str:
+    """Build a project to be published; what was said."""
+    link_assets(web_cache, cache)
+    config = project / "mkdocs.yml"
+    text = re.sub(
+        r"site_url: .*", "site_url: !ENV SITE_URL\nrepo_url: !ENV [REPO_URL, '']", config.read_text()
+    )
+    config.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TILEWISE_CACHE": str(cache), "SITE_URL": SITE, **environment},
+    )
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+@pytest.fixture
+def published(project: Path, tmp_path: Path, web_cache: Path) -> Path:
+    """A small site, built to be published below a folder of its host."""
+    (project / "LICENSE").write_text("Code: so.\n", encoding="utf-8")
+    assert publish(project, tmp_path / "site", web_cache, tmp_path / "cache") == ""
+    return tmp_path / "site"
+
+
+def pages(site: Path) -> dict[str, str]:
+    return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+
+
+def test_every_page_is_described_addressed_and_pictured(published: Path) -> None:
+    for name, text in pages(published).items():
+        if name == "404.html":
+            assert '<meta name="robots" content="noindex">' in text
+            continue
+        inside = name.removesuffix("index.html")
+        assert f'<link rel="canonical" href="{SITE}{inside}">' in text
+        assert f'<meta property="og:url" content="{SITE}{inside}">' in text
+        assert '<html lang="en"' in text
+        assert text.count('<meta name="description" content="') == 1
+        (picture,) = re.findall(r'<meta property="og:image" content="([^"]+)">', text)
+        assert picture == SITE + card_path(inside)
+        with Image.open(published / card_path(inside)) as drawn:
+            assert drawn.size == SIZE
+            assert drawn.getcolors(256) and len(drawn.getcolors(256)) > 8, "nothing is written on it"
+    sitemap = ET.parse(published / "sitemap.xml").getroot()
+    listed = {str(entry.text) for entry in sitemap.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")}
+    made = {SITE + name.removesuffix("index.html") for name in pages(published) if name != "404.html"}
+    assert listed == made
+
+
+def test_a_page_has_one_stylesheet_that_keeps_what_the_page_uses(published: Path) -> None:
+    for name, text in pages(published).items():
+        (sheet,) = re.findall(r'<link rel="stylesheet" href="([^"]+)">', text)
+        start = published if sheet.startswith("/") else (published / name).parent
+        styles = (start / sheet.removeprefix("/kernels/")).read_text(encoding="utf-8")
+        for used in (
+            ".md-header",
+            ".md-typeset",
+            ".md-search-result__item",
+            ".tw-",
+            "data-md-color-scheme=slate",
+        ):
+            assert used in styles, used
+        assert ".md-consent__form" not in styles, "rules that nothing meets are left in"
+    fonts = re.findall(r"url\(['\"]?([^)'\"]+\.woff2)", styles)
+    assert fonts
+    assert all((published / "assets/tilewise" / font).is_file() for font in fonts), fonts
+
+
+def test_scripts_wait_and_listings_are_lean(published: Path) -> None:
+    for text in pages(published).values():
+        assert not re.search(r"<script src", text)
+        assert not re.search(r'<span class="[nw]">', text)
+
+
+def test_the_404_page_works_from_any_depth(published: Path) -> None:
+    addresses = re.findall(r'(?:href|src)="([^"#]+)"', pages(published)["404.html"])
+    assert addresses
+    assert all(address.startswith(("/kernels/", "https://", "data:")) for address in addresses), addresses
+
+
+def test_the_licences_are_published(published: Path) -> None:
+    assert (published / "licences/code.txt").read_text() == "Code: so.\n"
+
+
+def test_serving_leaves_pages_as_they_are(serving: Serving) -> None:
+    text = serving.build().files["index.html"].decode()
+    assert "Content-Security-Policy" not in text
+    assert text.count('<link rel="stylesheet"') > 1
+    assert "og:image" not in text and "og:title" in text
+
+
+def test_notebooks_name_the_revision_that_is_checked_out(
+    project: Path, tmp_path: Path, web_cache: Path
+) -> None:
+    repository = "https://host.example/owner/name"
+    said = publish(project, tmp_path / "site", web_cache, tmp_path / "cache", REPO_URL=repository)
+    assert "is no git checkout" in said
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "One"], ["tag", "v1"]):
+        subprocess.run([*git, *command], cwd=project, check=True)
+    assert publish(project, tmp_path / "site", web_cache, tmp_path / "cache", REPO_URL=repository) == ""
+    notebook = next((tmp_path / "site").rglob("*.ipynb")).read_text(encoding="utf-8")
+    assert f"git clone --quiet --filter=blob:none {repository} tilewise" in notebook
+    assert "checkout --quiet v1" in notebook
+    assert "api.github" not in "".join(pages(tmp_path / "site").values())
+
+
+def test_a_script_that_is_not_the_themes_fails_a_strict_build(
+    project: Path, tmp_path: Path, web_cache: Path
+) -> None:
+    with (project / "docs" / "index.md").open("a", encoding="utf-8") as page:
+        page.write("\n<script>alert(1)</script>\n")
+    said = publish(project, tmp_path / "site", web_cache, tmp_path / "cache")
+    assert "index.html holds a script that the site's policy keeps from running: 'alert(1)'" in said
+
+
+def test_the_policy_lists_what_it_is_given_and_nothing_else() -> None:
+    policy = content_security_policy({"var a=1"})
+    assert "script-src 'self' 'sha256-" in policy
+    assert policy.count("sha256-") == 2
+    assert with_policy('<head><meta charset="utf-8"><title>', policy).startswith(
+        '<head><meta charset="utf-8">'
+    )
+
+
+def test_only_scripts_that_run_count_as_inline() -> None:
+    data = '<script type="application/json">{}</script>'
+    page = f'<script src="a.js"></script><script>x</script>{data}<!--<script>-->'
+    assert inline_scripts(page) == ["x"]
+
+
+def test_pages_whose_stylesheets_differ_keep_them(tmp_path: Path) -> None:
+    (tmp_path / "a.css").write_text("a{}")
+    for name, link in (("one.html", '<link rel="stylesheet" href="a.css">'), ("two.html", "")):
+        (tmp_path / name).write_text(f"<head>{link}</head>")
+    finish(tmp_path, "a.css", lambda _: set(), "/", lambda css, _: css)
+    assert 'href="a.css"' in (tmp_path / "one.html").read_text()
+
+
+def test_first_words_end_with_a_sentence_and_hold_no_markup() -> None:
+    html = (
+        '<h1>T</h1><p>Short.</p><p>A <b>warp</b> has 32 lanes<sup id="1">1</sup> &amp; "one" counter. '
+        + "More. " * 60
+    )
+    assert first_words(html + "</p>").startswith("A warp has 32 lanes &amp; &quot;one&quot; counter. More.")
+    assert len(first_words(html + "</p>")) <= LONGEST + 20
+    assert first_words("<p>Short.</p>") == ""
+
+
+def test_the_workflow_builds_as_make_does_with_least_rights() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    build, deploy = workflow["jobs"]["build"], workflow["jobs"]["deploy"]
+    assert "permissions" not in build
+    assert deploy["permissions"] == {"pages": "write", "id-token": "write"}
+    uses = [step["uses"] for job in (build, deploy) for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", one) for one in uses), uses
+    runs = [step["run"] for step in build["steps"] if "run" in step]
+    assert runs == ["make publish"]
+    (step,) = [step for step in build["steps"] if "run" in step]
+    assert set(step["env"]) == {"SITE_URL", "REPO_URL"}
+    assert "publish: $(READY)\n\t$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
+        encoding="utf-8"
+    )
