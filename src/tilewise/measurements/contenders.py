@@ -144,7 +144,7 @@ def _restorer(pairs: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
 def _identity(name: str, value: Any) -> str:
     """Text that only equal inputs share; an array's own text leaves out what lies between its ends."""
     if isinstance(value, np.ndarray):
-        return f"{name} {hashlib.sha256(np.ascontiguousarray(value)).hexdigest()}"
+        return f"{name} {hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()}"
     return f"{name} {value!s}"
 
 
