@@ -43,7 +43,7 @@ def test_a_build_has_all_outputs_and_four_small_fonts(assets: Path) -> None:
     assert all((assets / name).stat().st_size > 1000 for name in OUTPUTS)
     fonts = sorted(path.name for path in (assets / "fonts").iterdir())
     assert fonts == ["code.woff2", "text-bold.woff2", "text-italic.woff2", "text.woff2"]
-    assert sum(path.stat().st_size for path in (assets / "fonts").iterdir()) < 80_000
+    assert sum(path.stat().st_size for path in (assets / "fonts").iterdir()) < 60_000
 
 
 def test_what_every_page_loads_stays_small(assets: Path) -> None:

@@ -1,9 +1,9 @@
-// Bundles the site's styles and scripts with esbuild.
+// Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
 // In: --modules (the folder that holds node_modules), --theme (the generated colour variables), --out.
 // Out: tilewise.css, tilewise.js, feedback.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
 // Which folders to use, and when to build at all, is left to tilewise/frontend.py.
 
-import { copyFileSync, mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,7 +14,9 @@ const { values: given } = parseArgs({
 });
 const here = dirname(fileURLToPath(import.meta.url));
 const modules = join(given.modules, "node_modules");
-const esbuild = createRequire(join(given.modules, "package.json"))("esbuild");
+const required = createRequire(join(given.modules, "package.json"));
+const esbuild = required("esbuild");
+const subsetFont = required("subset-font");
 
 const FONTS = {
   "text.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-400-normal.woff2",
@@ -22,6 +24,10 @@ const FONTS = {
   "text-bold.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-600-normal.woff2",
   "code.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2",
 };
+
+const ASCII = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join("");
+/** What the fonts hold; a browser takes any other letter from the reader's own fonts. */
+const LETTERS = `${ASCII}\u00a0“”‘’–—…·•×÷−±°µ√≤≥≈≠∞→←↩✓²³½§¶†‡äéöüß`;
 
 const shared = {
   bundle: true,
@@ -40,11 +46,13 @@ const scripts = {
 };
 
 mkdirSync(join(given.out, "fonts"), { recursive: true });
-for (const [name, source] of Object.entries(FONTS)) {
-  copyFileSync(join(modules, source), join(given.out, "fonts", name));
-}
+const cut = async ([name, source]) => {
+  const font = await subsetFont(readFileSync(join(modules, source)), LETTERS, { targetFormat: "woff2" });
+  writeFileSync(join(given.out, "fonts", name), font);
+};
 
 await Promise.all([
+  ...Object.entries(FONTS).map(cut),
   esbuild.build({
     ...shared,
     entryPoints: [join(here, "styles", "main.css")],
@@ -68,4 +76,7 @@ await Promise.all([
     outfile: join(given.out, "feedback.js"),
     format: "esm",
   }),
-]).catch(() => process.exit(1));
+]).catch((error) => {
+  if (!error.errors) console.error(error); // esbuild has said what it found
+  process.exit(1);
+});
