@@ -19,11 +19,13 @@ typedef unsigned long long u64;
 DEVICE unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 DEVICE void init(u64* bar, int count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at(bar)), "r"(count) : "memory"); }
-DEVICE void inval(u64* bar) { asm volatile("mbarrier.inval.shared::cta.b64 [%0];" :: "r"(at(bar)) : "memory"); }
+DEVICE void inval(u64* bar) { asm volatile("mbarrier.inval.shared::cta.b64 [%0];"
+        :: "r"(at(bar)) : "memory"); }
 DEVICE void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEVICE void expect(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(bar)), "r"(bytes) : "memory"); }
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+        :: "r"(at(bar)), "r"(bytes) : "memory"); }
 DEVICE void arrive(u64* bar) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(bar)) : "memory"); }
 DEVICE void arrive_at(unsigned bar) {
@@ -49,19 +51,23 @@ DEVICE void store_2d(const TensorMap* map, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
         :: "l"(map), "r"(at(from)), "r"(x), "r"(y) : "memory"); }
 DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-template <int N> DEVICE void bulk_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(N) : "memory"); }
+template <int N> DEVICE void bulk_wait() { asm volatile("cp.async.bulk.wait_group.read %0;"
+        :: "n"(N) : "memory"); }
 DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 DEVICE unsigned rank() { unsigned r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
 DEVICE unsigned mapa(const void* p, unsigned rank) {
-    unsigned r; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(at(p)), "r"(rank)); return r; }
+    unsigned r; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(at(p)), "r"(rank));
+    return r; }
 DEVICE int remote(unsigned address) {
     int r; asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(r) : "r"(address) : "memory"); return r; }
 DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory"); }
+template <int N> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;"
+        :: "n"(N) : "memory"); }
 DEVICE u64 descriptor(const void* p, int lead, int stride, int swizzle) {
-    return (u64)((at(p) & 0x3ffff) >> 4) | (u64)(lead >> 4) << 16 | (u64)(stride >> 4) << 32 | (u64)swizzle << 62; }
+    return (u64)((at(p) & 0x3ffff) >> 4) | (u64)(lead >> 4) << 16
+        | (u64)(stride >> 4) << 32 | (u64)swizzle << 62; }
 """
 """Device functions; `SOURCE = DEVICE + kernel` keeps a kernel's first line after this many lines."""
 

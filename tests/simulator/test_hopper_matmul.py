@@ -1,4 +1,4 @@
-"""A product of matrices by TMA, mbarriers and wgmma: right, counted, accepted by NVRTC; planted bugs are named."""
+"""A product of matrices by TMA, mbarriers and wgmma: right, counted, accepted by NVRTC; bugs are named."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ BUGS = [
         "wait(&full[s], t / STAGES & 1);",
         "wait(&full[s], (t / STAGES & 1) ^ 1);",
         "undelivered",
-        "descriptor(b + s",
+        MULTIPLY,
     ),
     ("                wait(&empty[s], (t / STAGES & 1) ^ 1);\n", "", "mbarrier", "expect(&full[s]"),
     (

@@ -150,6 +150,7 @@ static void visit(Block *B, Block *T, const Ins *in, int w, int lane, u64 offset
             h->other_block = (s32)T->block;
         }
     }
+    if (B->landing) return;
     T->remote[B->first + w] = W->vc[w];
     T->remote_at[B->first + w] = in;
 }

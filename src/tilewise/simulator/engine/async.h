@@ -218,6 +218,7 @@ static void deliver(Block *B, Warp *W, int w, const Ins *in, int l, u64 target, 
             h->other_block = (s32)(target >> RANK_SHIFT) - 1;
         }
     }
+    B->landing = 1;
     for (u32 rest = blocks; rest && !B->stop; rest &= rest - 1) {
         const int rank = __builtin_ctz(rest);
         Block *T = &B->cluster->blocks[rank], *beside = 0;
@@ -239,6 +240,7 @@ static void deliver(Block *B, Warp *W, int w, const Ins *in, int l, u64 target, 
         memcpy(copy, data, (size_t)size);
         take_off(B, T, in, w, l, to, copy, size, swizzle, o);
     }
+    B->landing = 0;
     free(data);
 }
 
@@ -258,7 +260,9 @@ static void read_across(Block *B, const Warp *W, int w, const Ins *in, int l, u6
     const Launch *L = B->L;
     Block *T = B;
     u64 at = source;
+    B->landing = 1;
     Object *o = object_at(B, in, w, l, REG64(in->d[0])[l] + (u64)(s64)in->target, &T);
+    B->landing = 0;
     Block *S = owner_of(B, &at);
     if (!o || !S || B->stop) return;
     const Doer by = {object_agent(T, (int)(o - T->objects)), 1, 0, o->phase + 1, W->clock};

@@ -142,7 +142,7 @@ typedef struct Block {
     u32 *clock_store, *scratch, *remote; const Ins **remote_at;  // remote: when each agent of other blocks touched this one's shared memory last
     Object *objects; s32 n_objects; Readers *readers;
     struct Bulk *bulk; s32 n_bulk, bulk_room;     // bulk copies out of shared memory that nobody has waited for
-    s32 quick, finished; // quick: shared memory is followed in words of 4 bytes and by warps alone
+    s32 quick, finished, landing; // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in words of 4 bytes and by warps alone
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
     u8 *local;

@@ -263,7 +263,7 @@ static void run_warp(Block *B, int w) {
             case OP_tensor: copy_tensor(B, W, w, in, mask); break;
             case OP_bulk_commit: EACH(W->bulk_committed[l]++) break;
             case OP_bulk_wait: finish_bulk(B, W, w, in, mask); break;
-            case OP_mapa_32: { A32; const u32 *b = REG(in->b); D32; LANES(d[l] = (u32)((a[l] & WITHIN) | (u64)(b[l] + 1) << RANK_SHIFT)); break; }
+            case OP_mapa_32: { A64; const u32 *b = REG(in->b); D32; LANES(d[l] = (u32)((a[l] & WITHIN) | (u64)(b[l] + 1) << RANK_SHIFT)); break; }
             case OP_mapa_64: { A64; const u32 *b = REG(in->b); D64; LANES(d[l] = (a[l] & ~(0xffull << RANK_SHIFT)) | (u64)(b[l] + 1) << RANK_SHIFT); break; }
             case OP_getctarank: { A64; D32; LANES(const u32 rank = (u32)(a[l] >> RANK_SHIFT & 0xff); d[l] = rank ? rank - 1 : (u32)B->rank); break; }
             case OP_elect: { GATHER if (!mask) break; const u32 named = REG(in->e)[__builtin_ctz(mask)]; const int leader = __builtin_ctz(named ? named : mask);

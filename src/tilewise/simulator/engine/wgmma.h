@@ -229,8 +229,12 @@ static void multiply_groups(Block *B, int w, const Ins *in, s32 pc) {
         B->stop = NO_MEMORY;
         return;
     }
-    memset(B->scratch, 0, (size_t)B->clocks * 4);
-    for (int part = 0; part < 4; part++) join(B->scratch, B->warps[first + part].clock, B->clocks);
+    for (s32 at = 0; at < B->clocks; at++) {  // each warp has to know of a write, not only one of them
+        u32 known = B->warps[first].clock[at];
+        for (int part = 1; part < 4; part++)
+            if (B->warps[first + part].clock[at] < known) known = B->warps[first + part].clock[at];
+        B->scratch[at] = known;
+    }
     const Doer by = {group_agent(B, w), 1, 0, (u32)B->warps[w].wgmma->committed + 1, B->scratch};
     {
         const Warp *W = &B->warps[w];

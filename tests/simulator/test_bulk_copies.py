@@ -1,0 +1,306 @@
+"""Bulk and tensor copies: what arrives where, what is counted, and what goes wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.simulator.hopper import DEVICE, OPTIONS, bf16, line_of
+from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.tensor_map import tensor_map
+from tilewise.simulator import HazardError, Trace
+
+MAP = "const __grid_constant__ TensorMap"
+SET_UP = "if (i == 0) { init(&bar, 1); fence_init(); }\n__syncthreads();\n"
+
+
+def kernel(parameters: str, body: str, shared: str = "") -> Kernel:
+    return Kernel(
+        f'{DEVICE}extern "C" __global__ void kernel({parameters}) {{\n'
+        f"__shared__ __align__(8) u64 bar; {shared}\nint i = threadIdx.x;\n{body}\n}}\n",
+        options=OPTIONS,
+    )
+
+
+def fails(made: Kernel, *arguments: Any, kind: str, line_with: str, match: str = ".", **launch: Any) -> None:
+    with pytest.raises(HazardError, match=match) as caught:
+        made.simulate(*arguments, **{"grid": 1, "block": 32} | launch)
+    hazard = caught.value.hazard
+    assert hazard.kind == kind, str(caught.value)
+    assert (hazard.caller or hazard.line) == line_of(made.source, line_with), str(caught.value)
+
+
+THERE_AND_BACK = SET_UP + (
+    "if (i == 0) { expect(&bar, 256);\nload(s, x + 4, 256, &bar); }\nwait(&bar, 0);\n"
+    "t[i] = 2 * s[i]; t[i + 32] = 2 * s[i + 32];\nfence_async();\n__syncthreads();\n"
+    "if (i == 0) {\nstore(y + 8, t, 256);\nbulk_commit();\nbulk_wait<0>(); }"
+)
+SHARED = "__shared__ __align__(16) int s[64], t[64];"
+
+
+def there_and_back(body: str = THERE_AND_BACK, shared: str = SHARED) -> Kernel:
+    return kernel("const int* x, int* y", body, shared)
+
+
+def test_bulk_copies_there_and_back() -> None:
+    x, y = np.arange(80, dtype=np.int32), np.full(80, -1, np.int32)
+    counts = there_and_back().simulate(x, y, grid=1, block=32).counts
+    assert y.tolist() == [-1] * 8 + (2 * x[4:68]).tolist() + [-1] * 8
+    assert (counts.bulk_load.requests, counts.bulk_load.useful_bytes, counts.bulk_load.sectors) == (1, 256, 9)
+    assert (counts.bulk_store.requests, counts.bulk_store.useful_bytes, counts.bulk_store.sectors) == (
+        1,
+        256,
+        8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "kind", "line_with"),
+    [
+        ("wait(&bar, 0);\n", "", "undelivered", "t[i] = 2 * s[i]"),
+        ("wait(&bar, 0);\n", "if (i == 0) wait(&bar, 0);\n", None, ""),
+        ("fence_async();\n", "", "proxy", "store(y + 8"),
+        ("fence_init();", "", "proxy", "load(s, x + 4"),
+        ("expect(&bar, 256)", "expect(&bar, 240)", "deadlock", "wait(&bar, 0)"),
+        ("expect(&bar, 256)", "expect(&bar, 272)", "deadlock", "wait(&bar, 0)"),
+        ("load(s, x + 4", "load(s, x + 5", "misaligned", "load(s, x + 5"),
+        ("load(s, x + 4", "load(s + 1, x + 4", "misaligned", "load(s + 1"),
+        ("load(s, x + 4, 256", "load(s, x + 4, 252", "misaligned", "load(s, x + 4"),
+        ("load(s, x + 4", "load(s + 4, x + 4", "out of bounds", "load(s + 4"),
+        ("load(s, x + 4", "load(s, x + 20", "out of bounds", "load(s, x + 20"),
+        ("store(y + 8", "store(y + 20", "out of bounds", "store(y + 20"),
+        ("bulk_wait<0>(); }", "}", "overwritten", "store(y + 8"),
+        ("bulk_commit();\n", "", "overwritten", "store(y + 8"),
+        ("bulk_wait<0>(); }", "t[0] = 1;\nbulk_wait<0>(); }", "overwritten", "t[0] = 1;"),
+        ("bulk_wait<0>(); }", "bulk_wait<0>(); }\nt[i] = 1;", None, ""),
+        ("bulk_wait<0>(); }", "bulk_wait<0>(); }\nif (i > 31)\nt[0] = 1;", None, ""),
+        ("__syncthreads();\nif (i == 0) {\nstore", "if (i == 0) {\nstore", None, ""),
+    ],
+)
+def test_planted_bugs_in_bulk_copies(find: str, put: str, kind: str | None, line_with: str) -> None:
+    assert THERE_AND_BACK.count(find) == 1
+    made = there_and_back(THERE_AND_BACK.replace(find, put))
+    x, y = np.arange(80, dtype=np.int32), np.full(80, -1, np.int32)
+    if kind is None:  # within one warp, lanes run in step: these are not found
+        made.simulate(x, y, grid=1, block=32)
+    else:
+        fails(made, x, y, kind=kind, line_with=line_with)
+
+
+def test_another_warp_must_wait_too() -> None:
+    x, y = np.arange(80, dtype=np.int32), np.full(80, -1, np.int32)
+    body = SET_UP + "if (i == 0) { expect(&bar, 256); load(s, x, 256, &bar); }\nwait(&bar, 0);\ny[i] = s[i];"
+    there_and_back(body).simulate(x, y, grid=1, block=64)
+    assert np.array_equal(y[:64], x[:64])
+    late = body.replace("wait(&bar, 0);", "if (i < 32) wait(&bar, 0);")
+    fails(there_and_back(late), x, y, kind="undelivered", line_with="y[i] = s[i]", block=64)
+    told = late.replace("y[i] = s[i]", "__syncthreads();\ny[i] = s[i]")
+    there_and_back(told).simulate(x, y, grid=1, block=64)
+
+
+def test_a_block_may_not_end_before_its_copies() -> None:
+    x, y = np.arange(80, dtype=np.int32), np.full(80, -1, np.int32)
+    body = SET_UP + "if (i == 0) { expect(&bar, 256);\nload(s, x, 256, &bar); }"
+    fails(
+        there_and_back(body),
+        x,
+        y,
+        kind="undelivered",
+        line_with="load(s, x, 256",
+        match="ends without waiting",
+    )
+
+
+def test_a_bulk_reduction_adds() -> None:
+    add = (
+        "if (i == 0) { float f = 0; s[0] = 0; }\nt[i] = i; t[i + 32] = 1;\nfence_async();\n__syncthreads();\n"
+        'if (i == 0) { asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 "\n'
+        '"[%0], [%1], %2;"\n'
+        ':: "l"(y), "r"(at(t)), "r"(256) : "memory"); bulk_commit(); bulk_wait<0>(); }'
+    )
+    x, y = np.zeros(1, np.int32), np.arange(64, dtype=np.int32)
+    there_and_back(add).simulate(x, y, grid=1, block=32)
+    assert y.tolist() == [2 * one for one in range(32)] + [one + 1 for one in range(32, 64)]
+
+
+BOX = SET_UP + (
+    "if (i == 0) { expect(&bar, BYTES);\nload_2d(s, &A, x, y, &bar); }\nwait(&bar, 0);\n"
+    "for (int k = i; k < BYTES / 4; k += 32) out[k] = ((unsigned*)s)[k];"
+)
+
+
+def box_of(
+    array: Any, box: tuple[int, int], x: int, y: int, swizzle: int = 0, **more: Any
+) -> tuple[Any, Any]:
+    """The bytes of a box in shared memory, and the run."""
+    made = tensor_map(array, box=box, swizzle=swizzle, **more)
+    size = made.box_bytes
+    body = BOX.replace("BYTES", str(size))
+    one = kernel(f"{MAP} A, int x, int y, unsigned* out", body, f"__shared__ __align__(1024) char s[{size}];")
+    out = np.zeros(size // 4, np.uint32)
+    run = one.simulate(made, x, y, out, grid=1, block=32)
+    return out.view(np.uint8), run
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (8, 3), (20, 9), (-4, -2), (100, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_boxes_are_dense_and_zero_outside(x: int, y: int, dtype: str) -> None:
+    a = np.random.default_rng(1).integers(1, 100, (12, 32)).astype(dtype)
+    got, run = box_of(a, (4, 16), x, y)
+    whole = np.zeros((200, 300), dtype)
+    whole[100:112, 100:132] = a
+    expected = whole[100 + y : 104 + y, 100 + x : 116 + x]
+    assert np.array_equal(got.view(dtype).reshape(4, 16), expected)
+    inside = max(0, min(32, x + 16) - max(x, 0)) * max(0, min(12, y + 4) - max(y, 0))
+    assert run.counts.bulk_load.useful_bytes == inside * a.itemsize
+    assert run.counts.bulk_load.shared_bytes == 64 * a.itemsize
+
+
+@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
+def test_swizzles_move_pieces_of_16_bytes(swizzle: int) -> None:
+    row = swizzle or 128
+    a = np.arange(16 * row, dtype=np.uint8).reshape(16, row) % 251
+    got, _ = box_of(a, (16, row), 0, 0, swizzle)
+    expected = np.zeros_like(got)
+    for at in range(0, a.size, 16):
+        address = at
+        if swizzle:
+            address ^= ((at >> 7) & (swizzle // 16 - 1)) << 4
+        expected[address : address + 16] = a.reshape(-1)[at : at + 16]
+    assert np.array_equal(got, expected)
+
+
+def test_part_of_longer_rows_counts_as_inside() -> None:
+    a = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
+    got, _ = box_of(a, (8, 32), 0, 0, shape=(7, 29))
+    expected = a.copy()
+    expected[7:], expected[:, 29:] = 0, 0
+    assert np.array_equal(got.view(np.float32).reshape(8, 32), expected)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4, 5])
+def test_other_numbers_of_axes(rank: int) -> None:
+    shape, box, corner = (3, 4, 5, 6, 16)[-rank:], (2, 2, 3, 2, 8)[-rank:], (1, 3, -1, 4, 4)[-rank:]
+    a = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape) + 1
+    made = tensor_map(a, box=box)
+    coordinates = ", ".join(str(one) for one in corner[::-1])
+    numbers = ", ".join(f"%{3 + at}" for at in range(rank))
+    given = ", ".join(f'"r"({one})' for one in corner[::-1])
+    body = SET_UP + (
+        f"if (i == 0) {{ expect(&bar, {made.box_bytes}); // at {coordinates}\n"
+        f'asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes '
+        f'[%0], [%1, {{{numbers}}}], [%2];" :: "r"(at(s)), "l"(&A), "r"(at(&bar)), {given} : "memory"); }}\n'
+        f"wait(&bar, 0);\nfor (int k = i; k < {made.box_bytes // 4}; k += 32) out[k] = s[k];"
+    )
+    shared = f"__shared__ __align__(128) float s[{made.box_bytes // 4}];"
+    out = np.zeros(made.box_bytes // 4, np.float32)
+    kernel(f"{MAP} A, float* out", body, shared).simulate(made, out, grid=1, block=32)
+    padded = np.pad(a, 8)
+    expected = padded[tuple(slice(8 + at, 8 + at + many) for at, many in zip(corner, box, strict=True))]
+    assert np.array_equal(out.reshape(box), expected)
+
+
+STORE = (
+    "for (int k = i; k < 8 * 16; k += 32) s[k] = k;\nfence_async();\n__syncthreads();\n"
+    "if (i == 0) {\nstore_2d(&A, s, x, y); bulk_commit(); bulk_wait<0>(); }"
+)
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (8, 4), (24, 10), (-8, -3), (64, 0)])
+def test_boxes_are_clipped_when_stored(x: int, y: int) -> None:
+    a = np.full((12, 32), -1, np.float32)
+    made = kernel(f"{MAP} A, int x, int y", STORE, "__shared__ __align__(128) float s[128];")
+    counts = made.simulate(tensor_map(a, box=(8, 16)), x, y, grid=1, block=32).counts
+    whole = np.full((200, 300), -1, np.float32)
+    whole[100 + y : 108 + y, 100 + x : 116 + x] = np.arange(128).reshape(8, 16)
+    assert np.array_equal(a, whole[100:112, 100:132])
+    assert counts.bulk_store.useful_bytes == 4 * int((a != -1).sum())
+
+
+def test_tensor_reductions_add_in_the_map_s_type() -> None:
+    reduce = STORE.replace(
+        "store_2d(&A, s, x, y);",
+        'asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "\n'
+        '"[%0, {%2, %3}], [%1];"\n'
+        ':: "l"(&A), "r"(at(s)), "r"(x), "r"(y) : "memory");',
+    )
+    a = np.ones((12, 32), np.float32)
+    made = kernel(f"{MAP} A, int x, int y", reduce, "__shared__ __align__(128) float s[128];")
+    made.simulate(tensor_map(a, box=(8, 16)), 8, 2, grid=(2,), block=32)
+    expected = np.ones((12, 32), np.float32)
+    expected[2:10, 8:24] += 2 * np.arange(128).reshape(8, 16)
+    assert np.array_equal(a, expected)
+
+
+def test_two_blocks_that_store_one_box_race() -> None:
+    made = kernel(
+        f"{MAP} A, int x, int y",
+        STORE.replace("= k;", "= k + blockIdx.x;"),
+        "__shared__ __align__(128) float s[128];",
+    )
+    fails(
+        made,
+        tensor_map(np.zeros((8, 16), np.float32), box=(8, 16)),
+        0,
+        0,
+        kind="race",
+        line_with="store_2d(&A",
+        grid=2,
+    )
+
+
+def test_bad_maps_are_named() -> None:
+    body = SET_UP + "if (i == 0) { expect(&bar, 512);\nload_2d(s, &A, 0, 0, &bar); }\nwait(&bar, 0);"
+    shared = "__shared__ __align__(128) float s[128];"
+    a = np.zeros((8, 16), np.float32)
+    good = tensor_map(a, box=(8, 16))
+    kernel(f"{MAP} A", body, shared).simulate(good, grid=1, block=32)
+    fails(
+        kernel(
+            "TensorMap A",
+            body.replace("&A", "&mine").replace(
+                "if (i", "TensorMap mine = A; mine.opaque[15] = i;\nif (i", 1
+            ),
+            shared,
+        ),
+        good,
+        kind="tensor map",
+        line_with="load_2d(s, &mine",
+        match="__grid_constant__",
+    )
+    fails(
+        kernel(f"{MAP} A", body, shared),
+        np.zeros(1, [("opaque", "u8", 16)]),
+        kind="tensor map",
+        line_with="load_2d(s",
+    )
+    flat = tensor_map(a.reshape(-1), box=(128,))
+    fails(
+        kernel(f"{MAP} A", body, shared),
+        flat,
+        kind="tensor map",
+        line_with="load_2d(s",
+        match="2 coordinates .* 1 axes",
+    )
+    fails(
+        kernel(f"{MAP} A", body.replace("load_2d(s,", "load_2d(s + 4,"), shared),
+        good,
+        kind="misaligned",
+        line_with="load_2d(s + 4",
+    )
+
+
+def test_a_trace_shows_both_sides_of_a_copy() -> None:
+    a = bf16(np.arange(64.0).reshape(8, 8))
+    made = tensor_map(a, box=(8, 8))
+    body = SET_UP + "if (i == 0) { expect(&bar, 128);\nload_2d(s, &A, 0, 0, &bar); }\nwait(&bar, 0);\n"
+    one = kernel(f"{MAP} A", body, "__shared__ __align__(128) float s[32];")
+    accesses = one.simulate(made, grid=1, block=32, trace=Trace()).accesses
+    reads = accesses.where((accesses.space == 0) & (accesses.kind == 0))
+    writes = accesses.where((accesses.space == 1) & (accesses.kind == 1))
+    assert reads.index.tolist() == list(range(64))
+    assert writes.index.tolist() == list(range(32))
+    assert reads.value.tolist() == a.reshape(-1).astype(float).tolist()
+    assert writes.step.min() > reads.step.max()

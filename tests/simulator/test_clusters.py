@@ -1,0 +1,237 @@
+"""Clusters: who is in which, shared memory of other blocks, barriers, multicast, and what goes wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simulator.hopper import DEVICE, OPTIONS, line_of
+from tilewise.gpu import compile_gate
+from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.kernel_source import KernelError
+from tilewise.gpu.tensor_map import tensor_map
+from tilewise.simulator import HazardError
+
+
+def kernel(parameters: str, body: str, dims: str = "4") -> Kernel:
+    source = (
+        f'{DEVICE}extern "C" __global__ void __cluster_dims__({dims}) kernel({parameters}) {{\n'
+        f"int i = threadIdx.x;\n{body}\n}}\n"
+    )
+    return Kernel(source, options=OPTIONS)
+
+
+SYNC = "cluster_arrive(); cluster_wait();\n"
+
+
+def test_the_special_registers() -> None:
+    names = [
+        *(f"cluster_ctaid.{axis}" for axis in "xyz"),
+        *(f"cluster_nctaid.{axis}" for axis in "xyz"),
+        *(f"clusterid.{axis}" for axis in "xyz"),
+        *(f"nclusterid.{axis}" for axis in "xyz"),
+        "cluster_ctarank",
+        "cluster_nctarank",
+    ]
+    reads = "\n".join(
+        f'{{ unsigned r; asm volatile("mov.u32 %0, %%{name};" : "=r"(r)); mine[{at}] = r; }}'
+        for at, name in enumerate(names)
+    )
+    body = f"int* mine = y + 14 * ((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x);\n{reads}"
+    y = np.zeros((2, 4, 6, 14), np.int32)
+    kernel("int* y", body, "3, 2, 1").simulate(y.reshape(-1), grid=(6, 4, 2), block=1)
+    for z, row, x in np.ndindex(2, 4, 6):
+        expected = [x % 3, row % 2, 0, 3, 2, 1, x // 3, row // 2, z, 2, 2, 2, x % 3 + 3 * (row % 2), 6]
+        assert y[z, row, x].tolist() == expected
+
+
+RING = (
+    "__shared__ int s[32];\ns[i] = 100 * rank() + i;\n" + SYNC + "int other = (rank() + 1) % 4;\n"
+    "y[32 * blockIdx.x + i] = remote(mapa(&s[31 - i], other));\n" + SYNC.strip()
+)
+
+
+def test_blocks_read_each_other_s_shared_memory() -> None:
+    y = np.zeros(8 * 32, np.int32)
+    kernel("int* y", RING).simulate(y, grid=8, block=32)
+    expected = [100 * ((block + 1) % 4) + 31 - i for block in range(8) for i in range(32)]
+    assert y.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind", "line_with"),
+    [
+        ("", SYNC.strip(), ("cluster", "uninitialised"), "remote(mapa"),
+        (SYNC, "", ("cluster",), "remote(mapa"),
+        ("__syncthreads();\n", SYNC.strip(), ("cluster", "uninitialised"), "remote(mapa"),
+        ("cluster_arrive();\n", "cluster_wait();", ("cluster", "uninitialised"), "remote(mapa"),
+        ("cluster_wait();\n", "", ("cluster",), "cluster_wait();"),
+        ("cluster_arrive(); cluster_arrive(); cluster_wait();\n", "", ("cluster",), "cluster_arrive();"),
+        ("if (rank() != 2) cluster_arrive();\ncluster_wait();\n", "", ("cluster",), "cluster_wait();"),
+        (
+            'asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); cluster_wait();\n',
+            SYNC.strip(),
+            ("race", "cluster"),
+            "remote(mapa",
+        ),
+    ],
+)
+def test_missing_barriers_of_a_cluster(
+    first: str, second: str, kind: tuple[str, ...], line_with: str
+) -> None:
+    body = RING[: -len(SYNC.strip())].replace(SYNC, first) + second
+    made = kernel("int* y", body)
+    with pytest.raises(HazardError) as caught:
+        made.simulate(np.zeros(4 * 32, np.int32), grid=4, block=32)
+    hazard = caught.value.hazard
+    assert hazard.kind in kind, str(caught.value)
+    assert (hazard.caller or hazard.line) == line_of(made.source, line_with), str(caught.value)
+
+
+def test_a_thread_that_never_arrives_is_named() -> None:
+    made = kernel(
+        "int* y",
+        "__shared__ int s[32]; s[i] = i;\nif (rank() == 2 && i == 5) __syncthreads();\nelse {\n" + SYNC + "}",
+    )
+    with pytest.raises(HazardError, match=r"thread 5 of block 2 never arrives") as caught:
+        made.simulate(np.zeros(4 * 32, np.int32), grid=4, block=32)
+    assert caught.value.hazard.kind == "deadlock"
+
+
+def test_threads_that_have_exited_need_not_arrive() -> None:
+    y = np.zeros(4, np.int32)
+    kernel("int* y", "if (i >= rank()) return;\n" + SYNC + "if (i == 0) y[rank()] = 1;").simulate(
+        y, grid=4, block=32
+    )
+    assert y.tolist() == [0, 1, 1, 1]
+
+
+def test_a_race_between_blocks_of_a_cluster() -> None:
+    body = (
+        "__shared__ int s[32];\ns[i] = 0;\n" + SYNC + "int address = mapa(&s[i], 0);\n"
+        'asm volatile("st.shared::cluster.s32 [%0], %1;" :: "r"(address), "r"(i) : "memory");\n'
+        + SYNC
+        + "y[i] = s[i];"
+    )
+    with pytest.raises(HazardError, match=r"of block") as caught:
+        kernel("int* y", body, "2").simulate(np.zeros(32, np.int32), grid=2, block=32)
+    assert caught.value.hazard.kind == "race"
+    one = body.replace("int address", "if (rank() == 1) {\nint address").replace(
+        '"memory");\n', '"memory"); }\n'
+    )
+    y = np.zeros(32, np.int32)
+    kernel("int* y", one.replace("y[i] = s[i]", "if (rank() == 0) y[i] = s[i]"), "2").simulate(
+        y, grid=2, block=32
+    )
+    assert y.tolist() == list(range(32))
+
+
+def test_atomics_on_another_block_s_memory() -> None:
+    body = (
+        "__shared__ int s;\nif (i == 0) s = 0;\n" + SYNC + "int address = mapa(&s, 0), old;\n"
+        'asm volatile("atom.add.shared::cluster.s32 %0, [%1], %2;"\n'
+        ': "=r"(old) : "r"(address), "r"(1) : "memory");\n' + SYNC + "if (rank() == 0 && i == 0) y[0] = s;"
+    )
+    y = np.zeros(1, np.int32)
+    kernel("int* y", body).simulate(y, grid=4, block=64)
+    assert y[0] == 256
+
+
+def test_a_rank_that_is_not_there_and_memory_beyond_a_variable() -> None:
+    with pytest.raises(HazardError, match="names block 7 of its cluster, which has no such block"):
+        kernel("int* y", RING.replace("other)", "other + 7 - other)")).simulate(
+            np.zeros(128, np.int32), grid=4, block=32
+        )
+    with pytest.raises(HazardError, match=r"reads s\[\d+\]; s has 32 elements"):
+        kernel("int* y", RING.replace("&s[31 - i]", "&s[32 + i]")).simulate(
+            np.zeros(128, np.int32), grid=4, block=32
+        )
+
+
+def test_a_grid_must_be_whole_clusters() -> None:
+    with pytest.raises(KernelError, match="whole number of clusters"):
+        kernel("int* y", RING).simulate(np.zeros(192, np.int32), grid=6, block=32)
+
+
+PIPE = (
+    "__shared__ __align__(1024) float s[512]; __shared__ __align__(8) u64 full, empty;\n"
+    "if (i == 0) { init(&full, 1); init(&empty, 2); fence_init(); }\n" + SYNC + "float total = 0;\n"
+    "for (int t = 0; t < 4; ++t) {\n"
+    "if (i == 0) { wait(&empty, (t & 1) ^ 1); expect(&full, 2048);\n"
+    "load_2d_to(s + 256 * rank(), &A, 0, 16 * t + 8 * rank(), &full, 3); }\n"
+    "wait(&full, t & 1);\n"
+    "for (int k = i; k < 512; k += 32) total += s[k];\n__syncwarp();\n"
+    "if (i < 2)\narrive_at(mapa(&empty, i)); }\n"
+    "y[32 * blockIdx.x + i] = total;\n" + SYNC
+)
+
+
+def pipe(body: str = PIPE) -> tuple[Kernel, np.ndarray, np.ndarray]:
+    a = np.random.default_rng(3).integers(0, 50, (64, 32)).astype(np.float32)
+    y = np.zeros(64, np.float32)
+    made = kernel("const __grid_constant__ TensorMap A, float* y", body, "2")
+    made.simulate(tensor_map(a, box=(8, 32)), y, grid=2, block=32)
+    return made, a, y
+
+
+def test_multicast_gives_each_block_all_halves() -> None:
+    _, a, y = pipe()
+    expected = a.reshape(4, 16, 32).sum(axis=(0, 1))
+    assert np.array_equal(y.reshape(2, 32), np.stack([expected, expected]))
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "kinds", "line_with"),
+    [
+        (
+            "if (i < 2)\narrive_at(mapa(&empty, i));",
+            "if (i == 0)\narrive_at(mapa(&empty, rank()));",
+            ("deadlock",),
+            "wait(&empty",
+        ),
+        ("init(&empty, 2)", "init(&empty, 1)", ("overwritten", "race", "undelivered", "mbarrier"), ""),
+        ("wait(&full, t & 1);\n", "", ("undelivered",), "total += s[k]"),
+        ("&full, 3);", "&full, 1 << rank());", ("deadlock",), "wait(&full"),
+        ("total;\n" + SYNC, "total;\n", ("cluster",), "arrive_at(mapa"),
+        ("fence_init(); }\n" + SYNC, "fence_init(); }\n__syncthreads();\n", ("cluster",), "load_2d_to(s"),
+        (" fence_init(); }", " }", ("proxy",), "load_2d_to(s"),
+        ("expect(&full, 2048)", "expect(&full, 1024)", ("uninitialised",), "total += s[k]"),
+    ],
+)
+def test_planted_bugs_in_a_cluster_s_pipeline(
+    find: str, put: str, kinds: tuple[str, ...], line_with: str
+) -> None:
+    assert PIPE.count(find) == 1
+    body = PIPE.replace(find, put)
+    with pytest.raises(HazardError) as caught:
+        pipe(body)
+    hazard = caught.value.hazard
+    assert hazard.kind in kinds, str(caught.value)
+    if line_with:
+        source = kernel("const __grid_constant__ TensorMap A, float* y", body, "2").source
+        assert (hazard.caller or hazard.line) == line_of(source, line_with), str(caught.value)
+
+
+def test_a_copy_from_block_to_block() -> None:
+    body = (
+        "__shared__ __align__(16) int s[32], t[32]; __shared__ __align__(8) u64 bar;\n"
+        "if (i == 0) { init(&bar, 1); expect(&bar, 128); fence_init(); }\n"
+        "s[i] = 100 * rank() + i; fence_async();\n"
+        + SYNC
+        + "if (i == 0) { unsigned to = mapa(t, rank() ^ 1), tell = mapa(&bar, rank() ^ 1);\n"
+        'asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "\n'
+        '"[%0], [%1], %2, [%3];"\n'
+        ':: "r"(to), "r"(at(s)), "r"(128), "r"(tell) : "memory"); }\n'
+        "wait(&bar, 0);\ny[32 * rank() + i] = t[i];\n" + SYNC
+    )
+    y = np.zeros(64, np.int32)
+    run = kernel("int* y", body, "2").simulate(y, grid=2, block=32)
+    assert y.tolist() == [100 + i for i in range(32)] + list(range(32))
+    assert (run.counts.bulk_load.useful_bytes, run.counts.bulk_load.shared_bytes) == (0, 256)
+
+
+@pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
+def test_nvrtc_accepts_the_same_texts() -> None:
+    parameters = "const __grid_constant__ TensorMap A, float* y"
+    for made in (kernel("int* y", RING), kernel(parameters, PIPE, "2")):
+        assert compile_gate.compile_kernel(made)[0].architecture == "sm_90a"
