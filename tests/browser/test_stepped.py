@@ -156,7 +156,7 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
     go(tree, 2)
     assert line(tree) == "5"
     expect(tree.locator(".tw-marks .tw-read")).to_have_count(100)
-    reads = tree.locator(".tw-array", has_text="x (100), global: 13 sectors")
+    reads = tree.locator(".tw-array", has_text="x (100), 13 sectors")
     expect(reads.locator(".tw-element.tw-read")).to_have_count(100)
     expect(said).to_contain_text("read x[0 to 99] in 13 sectors")
 
@@ -240,7 +240,7 @@ def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> N
 
 def test_what_a_sector_brings_along_is_hatched(open_page: Callable[..., Page]) -> None:
     flat = drawn(open_page(), "flat")
-    reads = flat.locator(".tw-array", has_text="A (8 × 8), global: 4 sectors")
+    reads = flat.locator(".tw-array", has_text="A (8 × 8), 4 sectors")
     expect(reads.locator(".tw-element.tw-read")).to_have_count(16)
     expect(reads.locator("svg .tw-fetched")).to_have_count(16)
     go(flat, 2)
@@ -471,6 +471,21 @@ def test_the_controls_stay_in_view_while_the_figure_is(open_page: Callable[..., 
     for part in (".tw-code", ".tw-stage", ".tw-memory-box"):
         tree.locator(part).evaluate("(part) => part.scrollIntoView({ block: 'start' })")
         expect(tree.locator(".tw-player")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_no_step_moves_what_stands_below(open_page: Callable[..., Page], width: int) -> None:
+    page = open_page(width)
+    places = (
+        "(figure) => [...figure.querySelectorAll('.tw-array, .tw-code, .tw-watch, .tw-player')]"
+        ".map((one) => [one.offsetLeft, one.offsetTop])"
+    )
+    for name in ("tree", "flat", "banks"):
+        figure = drawn(page, name)
+        first = figure.evaluate(places)
+        for step in range(2, int(at(figure).inner_text().split()[-1]) + 1):
+            go(figure, step)
+            assert figure.evaluate(places) == first, f"{name}, step {step}"
 
 
 @pytest.mark.parametrize("width", [1440, 360])

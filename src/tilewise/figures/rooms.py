@@ -21,6 +21,7 @@ TOOLBAR, LAUNCH, TRANSPORT = 34, 24, 44
 HEAD, VALUE = 22, 24
 VALUE_WIDTH, SMALLEST, LARGEST, ROW = 38, 6, 20, 32
 BANKS_HEIGHT = 44
+CHARACTER_HEAD, HEAD_ROOM = 7, 19
 MOST_ROWS = 24
 
 
@@ -104,7 +105,7 @@ def arrays_height(arrays: Sequence[Mapping[str, Any]], width: int, largest: int)
     for array in arrays:
         columns, wide, tall = laid_out(array, width, largest)
         rows = min(MOST_ROWS, -(-int(np.prod(array["shape"])) // columns))
-        box = max(columns * wide, 7 * (len(array["name"]) + 19))
+        box = max(columns * wide, CHARACTER_HEAD * (len(array["name"]) + HEAD_ROOM))
         if left and left + 24 + box > width:
             whole, left, line = whole + line + GAP, 0, 0
         left += box + (24 if left else 0)

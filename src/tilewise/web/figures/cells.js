@@ -10,14 +10,17 @@ const VALUE_HEIGHT = 24;
 const [SMALLEST, ROW] = [6, 32];
 const MOST_ROWS = 24;
 const SECTOR = 32;
+const [CHARACTER, HEAD_ROOM] = [7, 19];
 
 /** @param {any} spec @param {{onThread: (k: number) => void}} options */
 export function cellPanel(spec, { onThread }) {
   const root = element("div", { class: "tw-arrays tw-memory" });
-  const boxes = spec.arrays.map(() => {
+  const boxes = spec.arrays.map((array) => {
     const head = element("p", { class: "tw-array-name" });
     const body = element("div", { class: "tw-array-cells" });
-    root.append(element("div", { class: "tw-array" }, head, body));
+    const box = element("div", { class: "tw-array" }, head, body);
+    box.style.minWidth = `${CHARACTER * (array.name.length + HEAD_ROOM)}px`; // so that no step moves the next array
+    root.append(box);
     return { head, body, hatch: uniqueId("hatch") };
   });
   root.addEventListener("click", (event) => {
@@ -36,7 +39,7 @@ export function cellPanel(spec, { onThread }) {
       boxes.forEach(({ head, body, hatch }, number) => {
         const array = spec.arrays[number];
         const now = touched(moment, number, here);
-        head.textContent = `${array.name} (${array.shape.map(grouped).join(" × ")})${where(array, block, spec)}${cost(moment, number)}`;
+        head.textContent = `${array.name} (${array.shape.map(grouped).join(" × ")})${cost(moment, number) || where(array, block, spec)}`;
         body.innerHTML = drawing({ array, hatch, now, known, number, selected, room });
       });
     },
@@ -70,7 +73,7 @@ function where(array, block, spec) {
 
 function cost(moment, number) {
   const sectors = moment.touches.reduce((all, touch) => all + (touch.array === number ? touch.sectors : 0), 0);
-  return sectors ? `: ${grouped(sectors)} ${sectors === 1 ? "sector" : "sectors"}` : "";
+  return sectors ? `, ${grouped(sectors)} ${sectors === 1 ? "sector" : "sectors"}` : "";
 }
 
 function touched(moment, number, here) {
