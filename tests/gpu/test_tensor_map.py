@@ -1,0 +1,229 @@
+"""Tensor maps on the host: what is refused, what reaches driver and simulator, and cases with maps."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise.cases import case, normal, output
+from tilewise.gpu import cupy_backend, tensor_map
+from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.kernel_source import KernelError
+from tilewise.gpu.tensor_map import TensorMap
+from tilewise.gpu.tensor_map import tensor_map as make
+
+A = np.zeros((64, 32), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((A, (8,)), r"the array has 2 axes and the box 1\. Give one extent an axis"),
+        ((A, (8, 300)), r"box=\(8, 300\) is not possible"),
+        ((A, (0, 8)), "is not possible"),
+        ((A, (1,) * 6), "Give 1 to 5 extents"),
+        ((A, (8, 6)), r"a row of the box has 24 bytes, no multiple of 16"),
+        ((A, (8, 32), 100), r"swizzle=100 is not possible"),
+        ((A, (8, 16), 128), r"has 64 bytes and swizzle=128\. Make the last extent 32"),
+        ((A, (8, 32), 0, (65, 32)), r"does not lie within the array's \(64, 32\)"),
+        ((A, (8, 32), 0, None, "bfloat16"), "cannot be taken as bfloat16"),
+        ((A, (8, 32), 0, None, None, 100), "l2_promotion=100 is not possible"),
+        ((A.astype(np.complex64), (8, 32)), "cannot be taken as complex64"),
+        ((np.zeros((64, 33), np.float32), (8, 32)), r"rows of the array are 132 bytes apart.*longer rows"),
+        ((A.T, (8, 32)), "not C-contiguous"),
+        (([1, 2], (8,)), "list is no array"),
+    ],
+)
+def test_what_the_copy_unit_cannot_do_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        make(*arguments)
+
+
+def test_it_says_what_it_is() -> None:
+    assert str(make(A, (8, 32), 128)) == "tensor_map(<array (64, 32)>, box=(8, 32), swizzle=128)"
+    named = make("A", (8, 32), shape=(7, 7), dtype="bfloat16", l2_promotion=256)
+    assert repr(named) == (
+        "tensor_map('A', box=(8, 32), swizzle=0, shape=(7, 7), dtype='bfloat16', l2_promotion=256)"
+    )
+    assert make(A, (8, 32)).box_bytes == 1024
+
+
+class Driver:
+    """Keeps what the driver is asked, and fills the map with a pattern."""
+
+    def __init__(self, status: int = 0) -> None:
+        self.status = status
+        self.seen: tuple[Any, ...] = ()
+
+    def cuTensorMapEncodeTiled(self, to: Any, *rest: Any) -> int:  # noqa: N802
+        ctypes.memset(to, 7, 128)
+        self.seen = (to.value, *(list(one) if hasattr(one, "_length_") else one.value for one in rest))
+        return self.status
+
+
+def test_what_reaches_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    monkeypatch.setattr(tensor_map, "_driver", lambda: driver)
+    array = np.zeros((4, 64, 72), np.uint16)
+    encoded = make(array, (2, 16, 64), 128, (4, 60, 70), "bfloat16", 256).encoded(0x7F0000)
+    at, kind, rank, pointer, extents, strides, box, steps, interleave, swizzle, promotion, fill = driver.seen
+    assert (kind, rank, pointer, interleave, swizzle, promotion, fill) == (9, 3, 0x7F0000, 0, 3, 3, 0)
+    assert (extents, strides, box, steps) == ([70, 60, 4], [144, 9216], [64, 16, 2], [1, 1, 1])
+    assert at % 128 == 0
+    assert at == encoded.ctypes.data
+    assert (encoded.size, encoded.dtype.itemsize, encoded.dtype.names) == (1, 128, ("opaque",))
+    assert encoded.tobytes() == b"\7" * 128
+
+
+def test_the_driver_s_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_map, "_driver", lambda: Driver(1))
+    with pytest.raises(KernelError, match="failed with CUDA error 1"):
+        make(A, (8, 32)).encoded(16)
+
+
+def test_a_missing_driver_is_told() -> None:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        with pytest.raises(KernelError, match="driver is not there"):
+            make(A, (8, 32)).encoded(16)
+    else:
+        pytest.skip("NVIDIA's driver is installed.")
+
+
+SOURCE = r"""
+struct __align__(128) TensorMap { unsigned long long opaque[16]; };
+extern "C" __global__ void twice(const __grid_constant__ TensorMap X, const __grid_constant__ TensorMap Y) {
+    __shared__ __align__(128) float s[8 * 16];
+    __shared__ __align__(8) unsigned long long bar;
+    unsigned at = (unsigned)__cvta_generic_to_shared(s), b = (unsigned)__cvta_generic_to_shared(&bar);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;\n"
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" :: "r"(b) : "memory");
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {%3, %4}], [%2];" :: "r"(at), "l"(&X), "r"(b), "r"(blockIdx.x * 16),
+            "r"(blockIdx.y * 8) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n"
+        "@!p bra again;\n}" :: "r"(b) : "memory");
+    for (int i = threadIdx.x; i < 128; i += 32) s[i] = 2 * s[i];
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];\n"
+            "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;"
+            :: "l"(&Y), "r"(at), "r"(blockIdx.x * 16), "r"(blockIdx.y * 8) : "memory");
+    }
+}
+"""
+TWICE = Kernel(SOURCE, options=("-std=c++17", "-arch=sm_90a"))
+
+
+def given(**more: Any) -> Any:
+    maps = {"X": make("x", (8, 16)), "Y": make("y", (8, 16))}
+    return case(**{"x": normal(21, 36), "y": output(21, 36), "grid": (3, 3), "block": 32} | maps | more)
+
+
+def test_a_case_names_the_arrays_of_its_maps() -> None:
+    values = TWICE.on(given()).run()
+    assert np.array_equal(values["y"], 2 * values["x"])
+    assert isinstance(values["X"], TensorMap)
+
+
+def test_a_launch_s_fingerprint_counts_map_and_array() -> None:
+    first = TWICE.on(given()).fingerprint()
+    assert TWICE.on(given()).fingerprint() == first
+    assert TWICE.on(given(x=normal(21, 36, seed=5))).fingerprint() != first
+    assert TWICE.on(given(X=make("x", (8, 16), l2_promotion=64))).fingerprint() != first
+
+
+def test_a_map_of_an_array_that_the_case_lacks() -> None:
+    with pytest.raises(KernelError, match='the case has no "z"'):
+        TWICE.on(given(X=make("z", (8, 16)))).run()
+
+
+def test_a_case_takes_no_map_of_an_array_itself() -> None:
+    with pytest.raises(TypeError, match="tensor_map of a named array"):
+        given(X=make(A, (8, 16)))
+
+
+def test_maps_go_where_maps_are_declared_only() -> None:
+    x = np.zeros((8, 16), np.float32)
+    with pytest.raises(KernelError, match='"X" names the array "x", as in a case'):
+        TWICE(make("x", (8, 16)), make(x, (8, 16)), grid=1, block=32)
+    plain = Kernel('extern "C" __global__ void plain(float* x, int n) {}')
+    with pytest.raises(KernelError, match=r'"x" is tensor_map.*not a tensor map'):
+        plain(make(x, (8, 16)), 1, grid=1, block=32)
+    small = Kernel('struct S { int a; };\nextern "C" __global__ void small(S x) {}')
+    with pytest.raises(KernelError, match="takes 4 bytes, aligned to 4"):
+        small.simulate(make(x, (8, 16)), grid=1, block=32)
+
+
+def test_read_only_arrays_are_not_written() -> None:
+    x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
+    y.flags.writeable = False
+    with pytest.raises(Exception, match=r"writes Y.*read-only"):
+        TWICE.simulate(make(x, (8, 16)), make(y, (8, 16)), grid=1, block=32)
+
+
+class Memory:
+    """A GPU's array, as far as the backend looks."""
+
+    def __init__(self, host: Any) -> None:
+        self.host = np.array(host)
+        self.data = type("Pointer", (), {"ptr": 0x1000 * (1 + self.host.size)})()
+
+    def get(self, out: Any) -> None:
+        out[...] = self.host + 1
+
+
+def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, launched = Driver(), []
+    monkeypatch.setattr(tensor_map, "_driver", lambda: driver)
+    fault = type("Fault", (Exception,), {})
+    made: list[Any] = []
+
+    def asarray(host: Any) -> Any:
+        made.append(Memory(host))
+        return made[-1]
+
+    errors = type(
+        "Errors", (), {"CompileException": fault, "CUDARuntimeError": fault, "CUDADriverError": fault}
+    )
+    attributes: list[Any] = []
+    cuda = type(
+        "Cuda",
+        (),
+        {
+            "compiler": errors,
+            "runtime": errors,
+            "driver": type(
+                "D", (errors,), {"funcSetAttribute": staticmethod(lambda *given: attributes.append(given))}
+            ),
+        },
+    )
+    fake = type("Cupy", (), {"asarray": staticmethod(asarray), "cuda": cuda})
+    monkeypatch.setattr(cupy_backend.importlib, "import_module", lambda _: fake)
+
+    class Function:
+        kernel = type("Handle", (), {"ptr": 42})()
+
+        def __call__(self, *given: Any, **more: Any) -> None:
+            launched.append((given, more))
+
+    x, y = np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32)
+    maps = [make(x, (8, 16)), make(y, (8, 16))]
+    cupy_backend.launch(
+        Function(), TWICE.parameters, maps, kernel="twice", origin=TWICE.origin, grid=(16, 1, 1),
+        block=(32, 1, 1), shared_bytes=0, cluster=(16, 1, 1),
+    )  # fmt: skip
+    ((_, _, passed),) = (given for given, _ in launched)
+    assert [one.dtype.itemsize for one in passed] == [128, 128]
+    assert driver.seen[3] == made[1].data.ptr
+    assert len(made) == 2
+    assert x.view(np.uint8).min() == y.view(np.uint8).min() == 1
+    assert attributes == [(42, 14, 1)]
