@@ -59,7 +59,8 @@ def test_a_reason_has_to_stand_under_a_heading_of_the_lesson() -> None:
 
 def test_the_page_leads_to_the_reason() -> None:
     context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
-    html = made(("plain", 0.1), reasons=(("plain", "What it left out"),)).markdown(context)
+    reasons = (("plain", "What it left out"), ("wide", "What it left out"))
+    html = made(("plain", 0.1), reasons=reasons).markdown(context)
     assert (
         'Why plain is more than 2 times from its bound: <a href="#what-it-left-out">What it left out</a>.'
         in html

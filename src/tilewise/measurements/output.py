@@ -118,8 +118,8 @@ class Measurement(Output):
         parts = [f'<div class="tw-measurement" id="{escape(name)}">', *panel, table]
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
-        notes = [escape(note) for note in self.notes] + self._reasons()
-        parts += [f'<p class="tw-measurement-note">{note}</p>' for note in notes]
+        parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]
+        parts += self._reasons()
         if self.provenance is not None:
             summary = escape(f"Recorded on {self.provenance['device']}, {self.provenance['date']}")
             facts = birth_list(self.name, self.provenance, context.link)
@@ -127,13 +127,16 @@ class Measurement(Output):
         return context.html_block("\n".join([*parts, "</div>"]))
 
     def _reasons(self) -> list[str]:
-        """Where the lesson says why rows missed their bound, as HTML."""
-        found = []
+        """Where the lesson says why rows missed their bound, as HTML, a paragraph a heading."""
+        headings: dict[str, list[str]] = {}
         for variant, heading in self.reasons:
-            whose = "every variant" if variant == EVERY else escape(variant)
-            link = f'<a href="#{escape(heading_slug(heading))}">{escape(heading)}</a>'
-            found.append(f"Why {whose} is more than {self.within:g} times from its bound: {link}.")
-        return found
+            headings.setdefault(heading, []).append("every variant" if variant == EVERY else variant)
+        return [
+            f'<p class="tw-measurement-note tw-reasons">More than {self.within:g} times from the bound: '
+            f"{escape(', '.join(variants))}. Why: "
+            f'<a href="#{escape(heading_slug(heading))}">{escape(heading)}</a>.</p>'
+            for heading, variants in headings.items()
+        ]
 
     def _lines(self) -> list[str]:
         lines = [self.stale] if self.stale else []
