@@ -62,9 +62,8 @@ def test_the_page_leads_to_the_reason() -> None:
     reasons = (("plain", "What it left out"), ("wide", "What it left out"))
     html = made(("plain", 0.1), reasons=reasons).markdown(context)
     assert (
-        'Why plain is more than 2 times from its bound: <a href="#what-it-left-out">What it left out</a>.'
-        in html
-    )
+        'More than 2 times from the bound: plain, wide. Why: <a href="#what-it-left-out">What it left out</a>.'
+    ) in html
 
 
 @pytest.mark.parametrize(
