@@ -18,10 +18,13 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from tilewise.figures import (
     Figure,
     Loop,
+    Part,
     Series,
     Stage,
+    Stop,
     bars,
     block_grid,
+    floor_plan,
     heat_map,
     line_chart,
     loop_nest,
@@ -96,6 +99,17 @@ def figures() -> dict[str, Figure]:
             stage,
             body="s += a",
             title="Loops",
+            caption="c",
+        ),
+        "plan": floor_plan(
+            [
+                *(Part(f"SM {n}", "processor", (n % 4, n // 4)) for n in range(8)),
+                Part("stack", "memory", (5, 0), (2, 2), 3, "16 GB"),
+            ],
+            [Stop("4 KB", ("SM 3",), "One SM holds it."), Stop("1 GB", ("memory",), "Memory holds it.")],
+            levels={"processor": "block", "memory": "global"},
+            step_name="working set",
+            title="Plan",
             caption="c",
         ),
         "timeline": timeline(
@@ -423,6 +437,23 @@ def test_loops_fold_in_both_views(open_page: Callable[..., Page]) -> None:
     switch(loops, "3-D")
     wait_for_cubes(loops)
     expect(loops.locator(".tw-stepper output")).to_have_text("3 of 3")
+
+
+def test_a_floor_plan_lights_what_its_stop_names_in_both_views(open_page: Callable[..., Page]) -> None:
+    plan = drawn(open_page(), "plan")
+    assert plan.locator(".tw-plan-lit title").all_text_contents() == ["SM 3"]
+    expect(plan.locator(".tw-readout")).to_have_text("One SM holds it.")
+    plan.get_by_role("button", name="next working set").click()
+    assert plan.locator(".tw-plan-lit title").all_text_contents() == ["stack"]
+    expect(plan.locator(".tw-stepper output")).to_have_text("1 GB")
+    expect(plan.locator(".tw-plan-label-lit")).to_have_text("16 GB")
+    before = plan.bounding_box()
+    switch(plan, "3-D")
+    wait_for_cubes(plan)
+    after = plan.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert before["height"] == after["height"]
 
 
 def test_the_timeline_says_who_is_busy(open_page: Callable[..., Page]) -> None:
