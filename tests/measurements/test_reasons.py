@@ -61,9 +61,8 @@ def test_the_page_leads_to_the_reason() -> None:
     context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
     reasons = (("plain", "What it left out"), ("wide", "What it left out"))
     html = made(("plain", 0.1), reasons=reasons).markdown(context)
-    assert (
-        'More than 2 times from the bound: plain, wide. Why: <a href="#what-it-left-out">What it left out</a>.'
-    ) in html
+    assert "More than 2 times from the bound: plain, wide. Why: " in html
+    assert '<a href="#what-it-left-out">What it left out</a>.' in html
 
 
 @pytest.mark.parametrize(
