@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewise.figures.bar_charts import bars
     from tilewise.figures.block_grids import block_grid
+    from tilewise.figures.calculators import Answer, Meter, Plot, Slider, calculator
     from tilewise.figures.figure import Figure
     from tilewise.figures.floor_plans import Part, Stop, floor_plan
     from tilewise.figures.heat_maps import heat_map
@@ -26,17 +27,22 @@ if TYPE_CHECKING:
 
 # Modules are named otherwise than what they hold: an imported module takes its name in the package.
 _HOME = {
+    "Answer": "tilewise.figures.calculators",
     "Figure": "tilewise.figures.figure",
     "Loop": "tilewise.figures.loop_nests",
     "Mark": "tilewise.figures.line_charts",
+    "Meter": "tilewise.figures.calculators",
+    "Plot": "tilewise.figures.calculators",
     "Part": "tilewise.figures.floor_plans",
     "Series": "tilewise.figures.line_charts",
+    "Slider": "tilewise.figures.calculators",
     "Span": "tilewise.figures.timelines",
     "Stage": "tilewise.figures.loop_nests",
     "State": "tilewise.figures.states",
     "Stop": "tilewise.figures.floor_plans",
     "bars": "tilewise.figures.bar_charts",
     "block_grid": "tilewise.figures.block_grids",
+    "calculator": "tilewise.figures.calculators",
     "floor_plan": "tilewise.figures.floor_plans",
     "heat_map": "tilewise.figures.heat_maps",
     "line_chart": "tilewise.figures.line_charts",
@@ -48,17 +54,22 @@ _HOME = {
 }
 
 __all__ = [
+    "Answer",
     "Figure",
     "Loop",
     "Mark",
+    "Meter",
+    "Plot",
     "Part",
     "Series",
+    "Slider",
     "Span",
     "Stage",
     "State",
     "Stop",
     "bars",
     "block_grid",
+    "calculator",
     "floor_plan",
     "heat_map",
     "line_chart",

@@ -178,6 +178,26 @@ def _stepped(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
+def _calculator(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The bars where the sliders start, each as a share of its full length, with its value as text."""
+    at = 0
+    for one in spec["sliders"]:
+        at = at * len(one["said"]) + one["start"]
+    meters = spec["meters"][::-1]
+    layout = base_layout(120 + 36 * len(meters))
+    layout["xaxis"] = axis("share of the full bar", ends=(0.0, 1.0))
+    layout["margin"] = {**layout["margin"], "l": 180}
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [one["label"] for one in meters],
+        "x": [one["share"][at] for one in meters],
+        "text": [one["texts"][one["text"][at]] for one in meters],
+        "marker": {"color": [theme.token(one["role"]) for one in meters]},
+    }
+    return {"data": [bars], "layout": layout}
+
+
 def _floor_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Every part as a rectangle in its level's colour, with its name in the hover text."""
     roles = {level["name"]: level["role"] for level in spec["levels"]}
@@ -197,6 +217,7 @@ def _floor_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 _VIEWS = {
     "chart": _chart,
+    "calculator": _calculator,
     "block_grid": _block_grid,
     "floor_plan": _floor_plan,
     "ribbon": _ribbon,

@@ -2,6 +2,7 @@
 // In: the name of a kind. Out: a promise of the function that draws it, or of nothing where no one does.
 
 import { blockGrid } from "./block_grid.js";
+import { calculator } from "./calculator.js";
 import { chart } from "./chart.js";
 import { floorPlan } from "./floor_plan.js";
 import { loopNest } from "./loop_nest.js";
@@ -14,6 +15,7 @@ const home = document.currentScript instanceof HTMLScriptElement ? document.curr
 /** @type {Record<string, import("./main.js").Draw>} */
 const HERE = {
   block_grid: blockGrid,
+  calculator,
   chart,
   floor_plan: floorPlan,
   loop_nest: loopNest,
