@@ -12,8 +12,8 @@ What styles and scripts may rely on, besides what the outputs document:
 - ``a.tw-term[title]``: the first use of a term; ``em#term-<slug>.tw-term-title`` in the summary of
   ``details.definition``; ``div.tw-glossary-entry#term-<slug>`` in the glossary.
 - ``span.tw-number``: a quoted number. ``[title]`` where the page computed it; ``[data-source]``: who states
-  it, or what stands behind it in ``{from: ...}``. ``a.tw-number[data-born]``: a recorded one, with the id of the
-  ``dl.tw-birth`` that says where it was taken, and ``[data-spread]``; ``.tw-stale`` if outdated.
+  it, or what stands behind it in ``{from: ...}``. ``a.tw-number[data-born]``: a recorded one, with the id of
+  the ``dl.tw-birth`` that says where it was taken, and ``[data-spread]``; ``.tw-stale`` if outdated.
 - ``[data-line]``, once ``tell_lines`` has been applied to the HTML: a block of prose, and the line of the
   lesson's file that it begins on.
 - ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file;
