@@ -36,9 +36,21 @@ def test_after_a_jump_other_pages_still_open_at_once_and_back_returns(page: Page
     page.evaluate("window.stillHere = true")
     page.locator(".md-sidebar--primary a[href$='#takeaways']").first.click()
     page.locator(".md-footer__link--next").click()
-    page.wait_for_url("**/grids/")
+    page.wait_for_url("**/grids/**")
     expect(page.locator("article h1")).to_contain_text("Grids")
     page.go_back()
     page.wait_for_url("**/first_kernel/**")
     expect(page.locator("article h1")).to_contain_text("first kernel")
     assert page.evaluate("window.stillHere"), "the page was loaded anew"
+
+
+def test_the_next_page_has_an_address_of_its_own_without_a_heading_of_the_page_before(
+    page: Page, site: str
+) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    page.locator(".md-footer__link--next").click()
+    expect(page.locator("article h1")).to_contain_text("Grids")
+    page.wait_for_timeout(1200)
+    assert page.evaluate("scrollY") == 0
+    assert page.url == f"{site}lessons/kernels/grids/"

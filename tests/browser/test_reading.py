@@ -38,7 +38,7 @@ def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -
     tab(page, "CUDA C").click()
     assert chosen_tabs(page) == {"CUDA C"}
     page.locator(".md-footer__link--next").click()
-    page.wait_for_url(site + GRIDS)
+    page.wait_for_url(f"{site}{GRIDS}**")
     page.wait_for_function("() => document.querySelector('article h1').innerText.startsWith('Grids')")
     expect(page.locator(".tabbed-set").first).to_be_attached()
     page.wait_for_timeout(300)

@@ -274,7 +274,7 @@ def test_words_that_are_not_kept_are_not_lost_without_a_question(page: Page, sit
     assert asked == ["beforeunload"]
     expect(page.locator(".tw-feedback textarea")).to_have_value("Not kept")
     page.locator(".md-footer__link--prev").click()
-    page.wait_for_url("**/grids/")
+    page.wait_for_url("**/grids/**")
     expect(page.locator(".tw-feedback textarea")).to_have_value("")
     page.go_back()
     page.wait_for_url(f"**/{SERIAL}**")
