@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,15 +133,21 @@ BOX = SET_UP + (
 
 
 def box_of(
-    array: Any, box: tuple[int, int], x: int, y: int, swizzle: int = 0, **more: Any
+    array: Any,
+    box: tuple[int, int],
+    x: int,
+    y: int,
+    swizzle: int = 0,
+    launch: Callable[..., Any] = Kernel.simulate,
+    **more: Any,
 ) -> tuple[Any, Any]:
-    """The bytes of a box in shared memory, and the run."""
+    """The bytes of a box in shared memory, and the run; `launch` may be a GPU's."""
     made = tensor_map(array, box=box, swizzle=swizzle, **more)
     size = made.box_bytes
     body = BOX.replace("BYTES", str(size))
     one = kernel(f"{MAP} A, int x, int y, unsigned* out", body, f"__shared__ __align__(1024) char s[{size}];")
     out = np.zeros(size // 4, np.uint32)
-    run = one.simulate(made, x, y, out, grid=1, block=32)
+    run = launch(one, made, x, y, out, grid=1, block=32)
     return out.view(np.uint8), run
 
 

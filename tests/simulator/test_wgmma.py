@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,9 @@ def multiply(
     start: np.ndarray | None = None,
     scale: int = 1,
     signs: tuple[int, int] = (1, 1),
+    launch: Callable[..., Any] = Kernel.simulate,
 ) -> np.ndarray:
-    """A (64 x K) times the transpose of B (N x K) plus `start`, in float32."""
+    """A (64 x K) times the transpose of B (N x K) plus `start`, in float32; `launch` may be a GPU's."""
     n, k = b.shape
     turn_a, swizzle_a, turn_b, swizzle_b = layouts
     immediates = f"{signs[0]}, {signs[1]}, {int(turn_a)}, {int(turn_b)}"
@@ -106,8 +108,8 @@ def multiply(
     c = np.zeros((64, n), np.float32) if start is None else start
     held = np.ascontiguousarray(c[row, column])
     made = kernel_of(n, kind, k, "f32", immediates if kind != "tf32" else f"{signs[0]}, {signs[1]}")
-    made.simulate(
-        first.view(np.uint32), second.view(np.uint32), held.reshape(-1),
+    launch(
+        made, first.view(np.uint32), second.view(np.uint32), held.reshape(-1),
         a_lead, a_stride, SWIZZLE_NUMBER[swizzle_a], b_lead, b_stride, SWIZZLE_NUMBER[swizzle_b], scale,
         grid=1, block=128, shared_bytes=128 * 1024,
     )  # fmt: skip
