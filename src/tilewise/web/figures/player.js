@@ -26,6 +26,7 @@ export function player({ label, count, value, onStep, onPlaying }) {
     max: most,
     step: 1,
     "data-control": "step",
+    "aria-label": label,
     "aria-keyshortcuts": "ArrowLeft ArrowRight Home End Space",
   });
   const output = element("output", { for: id, class: "tw-value" });
