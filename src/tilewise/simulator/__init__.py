@@ -15,20 +15,31 @@ Hazards that stop a run, or are collected:
   acquire and release accesses count as atomics, and a store of the value that is there already is none. A
   fence, then an atomic, and an atomic on the other side order what is before and after ("last block", locks);
   which word the atomics are on is not looked at.
-- `undelivered`: an access to shared memory that a `cp.async` fills and that its thread has not waited for.
+- `undelivered`: an access to shared memory that a `cp.async` fills and that its thread has not waited for; or
+  that a bulk or tensor copy fills, by a thread that has not seen the end of its mbarrier's phase nor heard of
+  it from others.
+- `overwritten`: a write to shared memory that a bulk store or a wgmma may still read; a block that ends
+  before its bulk stores have been waited for.
+- `mbarrier`, `deadlock`: its misuse, and waits that nobody can end, of mbarriers, clusters and warpgroups.
+- `proxy`: what a thread wrote is read by a copy or a wgmma, or an mbarrier told by a copy, with no fence.
+- `accumulator`: results of a wgmma touched before its wait, or a wgmma with no fence since they were touched.
+- `cluster`: shared memory of a block that need not have begun, or may have ended; its barrier misused.
+- `tensor map`: none, or not where the copy unit can read it.
 - `assert`, `trap`, `steps`: the kernel's own checks, and the limit on warp instructions.
 
 Not found: races between lanes of one warp in different instructions (a missing `__syncwarp` where lanes run
 in lockstep), races in global arrays of more than 8 million words, a write to what a copy under way still
-reads, a wrong scope or order of a fence or an atomic.
+reads in global memory, a read there before a bulk store has arrived, a wrong scope or order of a fence or an
+atomic, a fence missing before a copy writes over what threads read, registers of A changed under a wgmma.
 
-`mma.sync` adds exact products in double and rounds once; a GPU truncates as it adds, so last bits may differ.
+`mma.sync` and `wgmma` add exact products in double and round once; a GPU truncates as it adds, so last bits
+may differ.
 `cp.async` counts as a load from global memory and a store to shared memory where it is issued. `printf`
 writes in the order of blocks and warps, at most a megabyte. With `--use_fast_math` the
 single-precision functions become their `__` forms.
 """
 
-from tilewise.simulator.counts import Counts, GlobalCounts, SharedCounts
+from tilewise.simulator.counts import BulkCounts, Counts, GlobalCounts, SharedCounts
 from tilewise.simulator.frontend import CompileError, Entry, Module, compile_kernel
 from tilewise.simulator.hazards import ExpectationError, Hazard, HazardError, expect_hazard
 from tilewise.simulator.run import MAX_STEPS, Run, launch
@@ -38,6 +49,7 @@ from tilewise.simulator.trace import Accesses, Trace, Watched
 __all__ = [
     "MAX_STEPS",
     "Accesses",
+    "BulkCounts",
     "CompileError",
     "Counts",
     "Entry",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tilewise.outputs.run import RunColumn, RunLine, RunOutput
 from tilewise.outputs.table import Cell
 
-from .counts import Counts, GlobalCounts, SharedCounts
+from .counts import BulkCounts, Counts, GlobalCounts, SharedCounts
 
 if TYPE_CHECKING:
     from .run import Run
@@ -80,6 +80,14 @@ def _shared(group: str, get: Callable[[Counts], SharedCounts]) -> list[_Column]:
     ]
 
 
+def _bulk(group: str, get: Callable[[Counts], BulkCounts]) -> list[_Column]:
+    sectors = "Pieces of 32 bytes of global memory, row by row of each box."
+    return [
+        _plain(group, "bytes", "Bytes of shared memory.", lambda counts: get(counts).shared_bytes),
+        _plain(group, "sectors", sectors, lambda counts: get(counts).sectors),
+    ]
+
+
 _COLUMNS = [
     _plain(
         "instructions", "issued", "Instructions of PTX that warps executed.", lambda counts: counts.issued
@@ -101,7 +109,16 @@ _COLUMNS = [
         "Instructions of a warp that go to a thread's own memory.",
         lambda counts: counts.local_requests,
     ),
+    *_bulk("bulk copies in", lambda counts: counts.bulk_load),
+    *_bulk("bulk copies out", lambda counts: counts.bulk_store),
+    _plain("warpgroups", "wgmma", "Products of matrices by a warpgroup.", lambda counts: counts.wgmma),
     _plain("control", "barriers", "Arrivals of warps at a barrier.", lambda counts: counts.barriers),
+    _plain(
+        "control",
+        "mbarriers",
+        "Instructions of a warp on mbarriers; one that waits counts once.",
+        lambda counts: counts.mbarriers,
+    ),
     _plain(
         "control",
         "divergent",
