@@ -100,7 +100,8 @@ def test_lanes_that_want_one_word_share_it() -> None:
 )
 def test_wide_shared_accesses_go_by_parts_of_a_warp(ctype: str, words: int, wavefronts: int) -> None:
     source = on_threads(
-        f"__shared__ {ctype} s[32]; s[i] = x[i];\ny[i] = s[31 - i];", f"const {ctype}* x, {ctype}* y"
+        f"__shared__ {ctype} s[32]; s[i] = x[i]; __syncwarp();\ny[i] = s[31 - i];",
+        f"const {ctype}* x, {ctype}* y",
     )
     x, y = np.arange(32 * words, dtype=np.float32), np.zeros(32 * words, np.float32)
     if ctype == "double":

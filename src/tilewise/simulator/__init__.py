@@ -27,10 +27,16 @@ Hazards that stop a run, or are collected:
 - `tensor map`: none, or not where the copy unit can read it.
 - `assert`, `trap`, `steps`: the kernel's own checks, and the limit on warp instructions.
 
-Not found: races between lanes of one warp in different instructions (a missing `__syncwarp` where lanes run
-in lockstep), races in global arrays of more than 8 million words, a write to what a copy under way still
-reads in global memory, a read there before a bulk store has arrived, a wrong scope or order of a fence or an
-atomic, a fence missing before a copy writes over what threads read, registers of A changed under a wgmma.
+A `race` is also met by two lanes of one warp, in different instructions, on one word of shared memory, with
+nothing in between that lanes do together: lockstep hides a missing `__syncwarp`, a GPU need not. Shuffles,
+votes, atomics, fences and volatile accesses count as such things here, though CUDA promises order by
+`__syncwarp` and barriers alone, so that no right kernel is accused.
+
+Not found: races between lanes of one warp through global memory, through what `cp.async` brought, or in
+kernels with mbarriers or clusters; races in global arrays of more than 8 million words, a write to what a
+copy under way still reads in global memory, a read there before a bulk store has arrived, a wrong scope or
+order of a fence or an atomic, a fence missing before a copy writes over what threads read, registers of A
+changed under a wgmma.
 
 `mma.sync` and `wgmma` add exact products in double and round once; a GPU truncates as it adds, so last bits
 may differ.

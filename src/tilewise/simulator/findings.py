@@ -110,9 +110,21 @@ class Describer(AsynchronousFindings):
     def _race(self, row: Any) -> str:
         if row["buffer"] >= 0:
             return self._global_race(row)
+        if row["other_lane"]:
+            return self._lanes_race(row)
         return (
             f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
             f"which {self._other(row)} touched {self._at(row)} with no barrier in between"
+        )
+
+    def _lanes_race(self, row: Any) -> str:
+        other = self.program.lines[int(row["other_line"])]
+        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
+        thread = 32 * int(row["other_warp"]) + int(row["other_lane"]) - 1
+        return (
+            f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
+            f"which {self._thread(thread)} of its warp touched at line {other}{quoted} with no __syncwarp in "
+            "between"
         )
 
     def _global_race(self, row: Any) -> str:

@@ -95,7 +95,7 @@ HAZARD = np.dtype(
             "other_block",
             "agent",
             "caller",
-            "pad",
+            "other_lane",
         ]
     ]
     + [("address", np.uint64), ("index", np.int64)]

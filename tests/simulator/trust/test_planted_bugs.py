@@ -23,9 +23,6 @@ from .operators import OPERATORS, Mutant, mutants
 
 SUBJECTS = OWN
 SAME = "every thread that writes writes the same value"
-SAME_WARP = (
-    "lanes of one warp run in lockstep here, so what they owe each other between barriers is not found"
-)
 NO_EFFECT_HERE = "at these sizes the condition decides nothing"
 OVERWRITTEN = "the second warp writes the other half of the array, which is filled again before it is read"
 TAIL = "an arrival that nobody waits for at the end of a kernel is not found"
@@ -45,9 +42,6 @@ SURVIVORS: dict[tuple[str, str], str] = {
         "thread 63 reads x[64], which is aligned"
     ),
     ("compact", "array too small: kept of the launch"): "the last place stays free with this input",
-    ("warp_tile", "drop a __syncwarp: __syncwarp(); in `__syncwarp();`"): SAME_WARP,
-    ("warp_tile", "drop a __syncwarp: __syncwarp(); in `__syncwarp();` (2)"): SAME_WARP,
-    ("warp_tile", "drop a __syncwarp: __syncwarp(); in `__syncwarp();` (3)"): SAME_WARP,
     (
         "pipeline",
         'drop a guard: if (k + 2 < tiles) in `if (k + 2 < tiles) asm volatile("bar.arrive %0, 64;" '
@@ -85,7 +79,7 @@ SURVIVORS: dict[tuple[str, str], str] = {
 }
 """Planted bugs that neither a hazard nor the output shows, and why."""
 
-MAY_BE_FOUND = frozenset((SAME_WARP, TAIL))
+MAY_BE_FOUND = frozenset((TAIL,))
 """Reasons that are gaps of the simulator; where it learns to see them, the entry may go."""
 
 MOVED = "clang moves the loads of `total` into the branch behind them and drops their line"

@@ -134,4 +134,4 @@ static u32 meet_cluster(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     return asleep;
 }
 
-#define GATHER if (mask && !gathered(B, W, w, in, pc, mask)) { for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1; jumped = 1; break; }
+#define GATHER if (mask && !gathered(B, W, w, in, pc, mask)) { for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1; jumped = 1; break; } W->epoch++;

@@ -54,7 +54,7 @@ typedef struct {
 } Count;
 
 typedef struct {
-    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, agent, caller, pad;
+    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, agent, caller, other_lane;  // other_lane: from 1, 0 where it is no matter of lanes
     u64 address; s64 index;
 } Hazard;
 
@@ -133,6 +133,7 @@ typedef struct {
     u8 poll[32];         // of a lane at test_wait: it waits for others to go on, or may go on itself, with "not yet"
     s32 registers;       // as setmaxnreg left them, 0 before
     struct Wgmma *wgmma; // null until the first
+    u32 epoch, stored;   // how often its lanes did something together; when it last stored to shared memory
 } Warp;
 #define MAX_DEPTH 64
 
@@ -145,6 +146,8 @@ typedef struct Block {
     s32 quick, finished, landing; // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in words of 4 bytes and by warps alone
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
+    struct Lanes *lanes; // of each word of shared memory, as n_shadow
+    struct LoadLog *loads;  // one a warp
     u8 *local;
     Copies *copies;      // one a warp
     s64 block; s32 block_x, block_y, block_z;

@@ -8,6 +8,7 @@
 #include "counting.h"
 #include "ordering.h"
 #include "agents.h"
+#include "lane_order.h"
 #include "memory.h"
 #include "functions.h"
 #include "copies.h"
@@ -43,8 +44,10 @@ static int begin_room(Block *B, Cluster *C, int rank) {
     B->shared = calloc((size_t)L->shared_bytes + 16, 1);
     B->n_shadow = L->shared_bytes / L->shared_grain + 16;
     B->shadow = calloc((size_t)B->n_shadow, sizeof(Shadow));
+    B->lanes = calloc((size_t)B->n_shadow, sizeof(Lanes));
+    B->loads = calloc((size_t)B->n_warps, sizeof(LoadLog));
     B->local = L->local_bytes ? calloc((size_t)B->n_warps * 32, (size_t)L->local_bytes) : 0;
-    if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->shadow || (L->local_bytes && !B->local)) return 0;
+    if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->shadow || !B->lanes || !B->loads || (L->local_bytes && !B->local)) return 0;
     if (!B->clock_store || !B->came_vc || (L->agents && !begin_agents(B))) return 0;
     memset(B->files, 0xc5, registers);
     return 1;
@@ -75,6 +78,7 @@ static void begin_block(Block *B) {
     memset(B->clock_store, 0, (size_t)B->n_warps * (size_t)B->clocks * 4);
     memset(B->shared, 0xc5, (size_t)L->shared_bytes);
     if (L->shared_bytes) memset(B->shadow, 0, (size_t)B->n_shadow * sizeof(Shadow));
+    if (L->shared_bytes) memset(B->lanes, 0, (size_t)B->n_shadow * sizeof(Lanes));
     if (B->local) memset(B->local, 0xc5, (size_t)B->n_warps * 32 * (size_t)L->local_bytes);
     if (L->agents) clear_agents(B);
     for (int w = 0; w < B->n_warps; w++) {
@@ -84,8 +88,8 @@ static void begin_block(Block *B) {
         W->clock = B->clock_store + (s64)w * B->clocks; W->vc = W->clock + B->first;
         int lanes = B->threads - w * 32; W->present = lanes >= 32 ? FULL : (1u << lanes) - 1;
         for (int l = 0; l < 32; l++) { W->pc[l] = L->entry; if (!(W->present >> l & 1)) W->state[l] = LANE_EXITED; }
-        W->vc[w] = 1;
-        B->copies[w].count = 0;
+        W->vc[w] = 1; W->epoch = 1;
+        B->copies[w].count = 0; B->loads[w].count = 0; B->loads[w].epoch = 0;
     }
 }
 
@@ -131,7 +135,7 @@ static void end_block(Block *B) {
     for (int w = 0; B->copies && w < B->n_warps; w++) free(B->copies[w].list);
     if (B->L && B->L->agents) end_agents(B);
     free(B->copies); free(B->files); free(B->warps); free(B->stacks); free(B->clock_store); free(B->came_vc);
-    free(B->shared); free(B->shadow); free(B->local);
+    free(B->shared); free(B->shadow); free(B->lanes); free(B->loads); free(B->local);
 }
 
 void tw_end(Launch *L) {

@@ -130,6 +130,8 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         if (bad) return 0;
         u64 last = ~0ull;
         EACH({ u64 a = address[l]; if (kind == KIND_LOAD && a == last) continue; last = a; order_word(B, in, W, w, l, a, kind); if (B->stop) return 1; })
+        order_lane_words(B, W, in, w, mask, kind, address, data);
+        if (B->stop) return 1;
         at = B->shared;
     } else {
         u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
@@ -154,6 +156,15 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
     return 1;
 }
 
+// Whether a lane's store writes what is there already.
+static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const u8 *p) {
+    for (int v = 0; v < in->sub; v++) {
+        const u64 bits = in->c == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
+        if (memcmp(p + v * in->type2, &bits, (size_t)in->type2)) return 0;
+    }
+    return 1;
+}
+
 static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind) {
     Launch *L = B->L;
     int size = in->type2, vector = in->sub, whole = size * vector;
@@ -161,7 +172,7 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     u64 address[32]; u32 global = 0, shared = 0, local = 0;
     Count *c = &L->counts[in->line];
     EACH(address[l] = base[l] + (u64)in->imm)
-    if (in->flags & SYNC) synchronise(B, in, kind);
+    if (in->flags & SYNC) { synchronise(B, in, kind); W->epoch++; }
     if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED && move_words(B, W, w, in, mask, kind, address)) {
         if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind); else count_global(c, address, mask, 4, kind);
         return;
@@ -171,7 +182,8 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
         u8 *p = resolve(B, in, w, l, address[l], whole, in->type, kind, &space, &buffer, &index);
         if (!p && B->stop) return;
         if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type == SPACE_GENERIC) address[l] -= SHARED_BASE;
-            if (p) { order_shared(B, in, w, l, address[l], whole, kind); if (B->stop) return; } }
+            if (p) { order_shared(B, in, w, l, address[l], whole, kind); if (B->stop) return; }
+            if (p) { order_lanes(B, in, w, l, address[l], whole, kind, kind == KIND_STORE && changes_nothing(L, W, in, l, p)); if (B->stop) return; } }
         else if (space == SPACE_LOCAL) local |= 1u << l; else if (space == SPACE_GLOBAL) global |= 1u << l;
         const int watched = space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words;
         if (p && watched && kind == KIND_LOAD) order_global(B, in, w, l, buffer, index, whole, kind, 0);
@@ -237,7 +249,8 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         u8 *p = resolve(B, in, w, l, address[l], size, in->type, KIND_ATOMIC, &space, &buffer, &index);
         if (!p && B->stop) return;
         if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type == SPACE_GENERIC) address[l] -= SHARED_BASE;
-            if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC); if (B->stop) return; } }
+            if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC); if (B->stop) return; }
+            if (p) { order_lanes(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; } }
         else if (space == SPACE_GLOBAL) global |= 1u << l;
         u64 x = size == 8 ? REG64(in->b)[l] : REG(in->b)[l], y = in->sub == A_cas ? (size == 8 ? REG64(in->c)[l] : REG(in->c)[l]) : 0;
         if (p && space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words) order_global(B, in, w, l, buffer, index, size, KIND_ATOMIC, 0);
@@ -247,6 +260,7 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         if (in->d[0] != NO_SLOT) { if (size == 8) REG64(in->d[0])[l] = old; else REG(in->d[0])[l] = (u32)old; }
         if (L->tracing) trace_access(B, in, w, l, space, KIND_ATOMIC, size, buffer, address[l], index, now);
     })
+    W->epoch++;  // a lock may be what it is for
     Count *c = &L->counts[in->line];
     if (global) count_global(c, address, global, size, KIND_ATOMIC);
     if (shared) count_shared(c, address, shared, size, KIND_ATOMIC);

@@ -192,6 +192,7 @@ static void run_warp(Block *B, int w) {
                 if (mask != FULL) { hazard(B, in, w, __builtin_ctz(mask), H_SHUFFLE); if (B->stop) return; }
                 if (in->op == OP_mma) multiply_matrices(W, L, in);
                 else move_matrices(B, W, w, in, in->op == OP_ldmatrix ? KIND_LOAD : KIND_STORE);
+                W->epoch++;
                 break; }
             case OP_cp_async: begin_copies(B, W, w, in, mask); break;
             case OP_cp_commit: EACH(W->committed[l]++) break;
@@ -208,12 +209,14 @@ static void run_warp(Block *B, int w) {
             case OP_redux: { GATHER A32; D32; u32 r = 0; int first = 1; EACH({ u32 v = a[l]; if (first) { r = v; first = 0; } else switch ((enum atomic)in->sub) { case A_add: r += v; break; case A_and: r &= v; break; case A_or: r |= v; break; case A_xor: r ^= v; break;
                 case A_min: r = in->type == T_s32 ? ((s32)v < (s32)r ? v : r) : v < r ? v : r; break; case A_max: r = in->type == T_s32 ? ((s32)v > (s32)r ? v : r) : v > r ? v : r; break; default: break; } }) EACH(d[l] = r) break; }
             case OP_bar: {
+                W->epoch++;
                 L->counts[in->line].barriers++;
                 EACH({ W->state[l] = LANE_PARKED; W->bar_id[l] = (s32)REG(in->a)[l]; W->bar_count[l] = in->b == NO_SLOT ? B->threads : (s32)REG(in->b)[l]; W->bar_pc[l] = pc; W->bar_line[l] = in->line; W->pc[l] = pc + 1; })
                 u32 rest = group & ~mask;
                 for (; rest; rest &= rest - 1) W->pc[__builtin_ctz(rest)] = pc + 1;
                 jumped = 1; break; }
             case OP_bar_arrive: {
+                W->epoch++;
                 if (mask) { int id = (int)REG(in->a)[__builtin_ctz(mask)] & 15; B->came[id] += __builtin_popcount(mask); L->counts[in->line].barriers++;
                     join(B->came_vc + (s64)id * B->clocks, W->clock, B->clocks);
                     W->vc[w]++; }
@@ -248,7 +251,7 @@ static void run_warp(Block *B, int w) {
                 break; }
             case OP_print: { A64; const u64 *b = REG64(in->b); D32; EACH({ d[l] = print(B, in, w, l, a[l], b[l]); if (B->stop) return; }) break; }
             case OP_assert: if (mask) { const int l = __builtin_ctz(mask); Hazard *h = hazard(B, in, w, l, H_ASSERT); if (h) h->address = REG64(in->a)[l]; B->stop = 1; return; } break;
-            case OP_fence: if (mask) B->fenced = 1; break;
+            case OP_fence: if (mask) { B->fenced = 1; W->epoch++; } break;
             case OP_fence_proxy: if (mask) fence_proxy(B, w); break;
             case OP_mbarrier: use_objects(B, W, w, in, mask); break;
             case OP_mbarrier_wait: {

@@ -1,0 +1,93 @@
+// Races between lanes of one warp through shared memory. Lanes run in lockstep here and need not on a GPU: what one
+// writes another may read only behind something that lanes do together. Each warp counts these as epochs; two
+// accesses to a word in one epoch, of different lanes and instructions, one of them a store, are a race.
+//
+// To be sure of never alarming wrongly, more begins an epoch than CUDA promises: __syncwarp and barriers, but also
+// shuffles, votes and matrix instructions, atomics, fences and volatile accesses, whichever lanes take part. Not
+// races: a store of the value that is there already, a lane's own value read back that others stored too, and stores
+// of one instruction. Copies and kernels with mbarriers or clusters are not looked at.
+
+typedef struct Lanes {
+    u32 wrote, writers, read, readers;  // epoch and warp of the last store, the lanes of it; likewise of loads
+    u64 step;
+    s32 write_line, read_line;
+    u8 write_atomic, read_atomic;
+} Lanes;
+
+// Loads of a warp in its epoch while it has stored nothing there: kept aside, since nearly all of them are followed
+// by no store before the epoch ends, and then do not matter.
+#define LOADS 512
+typedef struct LoadLog {
+    u32 epoch; s32 count;
+    struct { const Ins *in; u32 mask, address[32]; } list[LOADS];
+} LoadLog;
+
+static void lanes_race(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind, int other, s32 line) {
+    Hazard *h = hazard(B, in, w, lane, H_RACE);
+    if (!h) return;
+    h->address = offset; h->size = size; h->index = (s64)offset; h->write = kind != KIND_LOAD;
+    h->other_line = line; h->other_warp = w; h->other_lane = other + 1;
+}
+
+static void settle_loads(Block *B, int w);
+
+// An access of one lane to bytes of shared memory; `idle` is a store that changes nothing.
+static inline void order_lanes(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind, int idle) {
+    Warp *W = &B->warps[w];
+    const int shift = __builtin_ctz((u32)B->L->shared_grain), atomic = kind == KIND_ATOMIC;
+    const u32 now = W->epoch << 5 | (u32)w, me = 1u << lane;
+    if (B->L->agents || (in->flags & SYNC)) return;
+    if (kind != KIND_LOAD && !idle && W->stored != W->epoch) { W->stored = W->epoch; settle_loads(B, w); }
+    for (u64 at = offset >> shift; at <= (offset + (u64)size - 1) >> shift; at++) {
+        Lanes *s = &B->lanes[at];
+        if (idle) { if (s->wrote == now) s->writers |= me; continue; }
+        const int together = s->step == W->issued && kind == KIND_STORE;
+        if (s->wrote == now && !(s->writers & me) && !together && !(atomic && s->write_atomic)) {
+            lanes_race(B, in, w, lane, offset, size, kind, __builtin_ctz(s->writers), s->write_line);
+            if (B->stop) return;
+        }
+        if (kind != KIND_LOAD) {
+            const u32 others = s->read == now ? s->readers & ~me : 0;
+            if (others && !(atomic && s->read_atomic)) {
+                lanes_race(B, in, w, lane, offset, size, kind, __builtin_ctz(others), s->read_line);
+                if (B->stop) return;
+            }
+            s->write_atomic = (u8)(atomic && (s->wrote != now || s->write_atomic));
+            s->writers = s->wrote == now && together ? s->writers | me : me;
+            s->wrote = now; s->step = W->issued; s->write_line = in->line;
+        }
+        if (kind != KIND_STORE) {
+            if (s->read != now) { s->read = now; s->readers = 0; s->read_atomic = 1; }
+            s->readers |= me; s->read_line = in->line; s->read_atomic &= (u8)atomic;
+        }
+    }
+}
+
+// Brings the loads that were kept aside into the history, before the first store of the epoch.
+static void settle_loads(Block *B, int w) {
+    LoadLog *log = &B->loads[w];
+    if (log->epoch == B->warps[w].epoch)
+        for (int k = 0; k < log->count; k++)
+            for (u32 r = log->list[k].mask; r; r &= r - 1) {
+                const int l = __builtin_ctz(r);
+                order_lanes(B, log->list[k].in, w, l, log->list[k].address[l], 4, KIND_LOAD, 0);
+            }
+    log->count = 0;
+}
+
+// The accesses of a warp's lanes to words of 4 bytes; `data` is what a store writes.
+static void order_lane_words(Block *B, Warp *W, const Ins *in, int w, u32 mask, int kind, const u64 *address, const u32 *data) {
+    LoadLog *log = &B->loads[w];
+    if (kind == KIND_LOAD && W->stored != W->epoch) {
+        if (log->epoch != W->epoch) { log->epoch = W->epoch; log->count = 0; }
+        if (log->count == LOADS) settle_loads(B, w);
+        log->list[log->count].in = in; log->list[log->count].mask = mask;
+        for (int l = 0; l < 32; l++) log->list[log->count].address[l] = (u32)address[l];
+        log->count++;
+        return;
+    }
+    for (u32 r = mask; r && !B->stop; r &= r - 1) {
+        const int l = __builtin_ctz(r);
+        order_lanes(B, in, w, l, address[l], 4, kind, kind == KIND_STORE && !memcmp(B->shared + address[l], &data[l], 4));
+    }
+}
