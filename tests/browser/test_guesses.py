@@ -117,6 +117,7 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
 
 def test_in_print_the_table_is_there_without_the_question(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
+    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_hidden()
     page.emulate_media(media="print")
     expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
     expect(page.locator(".tw-guess")).to_be_hidden()
