@@ -24,6 +24,7 @@ help:
 	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
 	@echo "make format      format the code and repair what the linter can"
 	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
+	@echo "make other-clang  add a second clang, whose PTX the tests compare; make test does it by itself"
 	@echo "make clean       remove .cache and site; .venv stays"
 
 $(READY): pyproject.toml constraints.txt
