@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tilewise.cases import case, normal, output
-from tilewise.gpu import cupy_backend, tensor_map
+from tilewise.gpu import cupy_backend, launches, tensor_map
+from tilewise.gpu.comparison import CheckError, agree
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.tensor_map import TensorMap
 from tilewise.gpu.tensor_map import tensor_map as make
+from tilewise.outputs import CollectingSink, installed
+from tilewise.pseudocode import parallel
 
 A = np.zeros((64, 32), np.float32)
 
@@ -51,6 +56,10 @@ def test_it_says_what_it_is() -> None:
     assert make(A, (8, 32)).box_bytes == 1024
 
 
+def _plain(value: Any) -> Any:
+    return list(value) if hasattr(value, "_length_") else getattr(value, "value", value)
+
+
 class Driver:
     """Keeps what the driver is asked, and fills the map with a pattern."""
 
@@ -60,7 +69,7 @@ class Driver:
 
     def cuTensorMapEncodeTiled(self, to: Any, *rest: Any) -> int:  # noqa: N802
         ctypes.memset(to, 7, 128)
-        self.seen = (to.value, *(list(one) if hasattr(one, "_length_") else one.value for one in rest))
+        self.seen = (to.value, *(_plain(one) for one in rest))
         return self.status
 
 
@@ -227,3 +236,66 @@ def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(monkeypatch: pyt
     assert len(made) == 2
     assert x.view(np.uint8).min() == y.view(np.uint8).min() == 1
     assert attributes == [(42, 14, 1)]
+
+
+def test_agree_compares_the_outputs_that_maps_name() -> None:
+    def twice(x: Any, y: Any) -> None:
+        for row in parallel(x.shape[0]):
+            for column in range(x.shape[1]):
+                y[row, column] = 2 * x[row, column]
+
+    def thrice(x: Any, y: Any) -> None:
+        for row in parallel(x.shape[0]):
+            y[row] = 3 * x[row]
+
+    cases = [given(x=normal(n, 36), y=output(n, 36), grid=(3, -(-n // 8))) for n in (21, 13)]
+    sink = CollectingSink()
+    with installed(sink):
+        agree(twice, TWICE, cases)
+        with pytest.raises(CheckError, match=r"differ in case 1 .*: y\["):
+            agree(thrice, TWICE, cases)
+    assert "y" in str(sink.outputs[0])
+
+
+def test_a_lesson_s_launches_with_maps_are_noted_and_read_back() -> None:
+    x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
+    with launches.noting() as notes:
+        TWICE.on(given()).simulate()
+        TWICE.simulate(make(x, (8, 16)), make(y, (8, 16)), grid=1, block=32)
+    (noted,) = notes.kernels()
+    data = json.loads(json.dumps(launches.encode(noted)))
+    back = launches.decode(data, "lessons/matmul/hopper.py")
+    assert [one.fingerprint() for one in back.launches] == [one.fingerprint() for one in noted.launches]
+    values = back.launches[0].run()
+    assert np.array_equal(values["y"], 2 * values["x"])
+
+
+def test_a_script_of_its_own_encodes_its_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = TWICE.standalone(given())
+    driver, seen = Driver(), []
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: driver)
+
+    class Fake:
+        @staticmethod
+        def asarray(array: Any) -> Any:
+            return Memory(array)
+
+        @staticmethod
+        def asnumpy(array: Any) -> Any:
+            return array.host
+
+        class RawModule:
+            def __init__(self, code: str, options: Any) -> None:
+                assert "__grid_constant__" in code
+
+            def get_function(self, name: str) -> Any:
+                return lambda grid, block, arguments: seen.append((name, grid, block, arguments))
+
+    monkeypatch.setitem(sys.modules, "cupy", Fake)
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(compile(script, "twice.py", "exec"), names)
+    assert list(names["results"]()) == ["y"]
+    ((name, grid, block, passed),) = seen
+    assert (name, grid, block) == ("twice", (3, 3, 1), (32, 1, 1))
+    assert [one.tobytes() for one in passed] == [b"\7" * 128] * 2
+    assert driver.seen[4:8] == ([36, 21], [144, 0], [16, 8], [1, 1])

@@ -23,6 +23,7 @@ from tilewise.gpu.cupy_backend import to_host
 from tilewise.gpu.difference import difference, index_text, tolerance_text
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.sizes import does_not_divide, sizes
+from tilewise.gpu.tensor_map import TensorMap
 from tilewise.pseudocode import shuffle_seed
 from tilewise.pseudocode_source import check_no_flat_index, place_of
 
@@ -120,7 +121,7 @@ def agree(
             pseudocode.__name__,
             kernel.name,
             tuple(sizes(kernel, case) for case in cases),
-            written_names(kernel),
+            written_names(kernel, cases[0]),
             largest,
             float(rtol),
             float(atol),
@@ -139,7 +140,7 @@ def check_pair(pseudocode: Pseudocode, kernel: Kernel, cases: Sequence[Case]) ->
     title = f'agree({pseudocode.__name__}, kernel "{kernel.name}")'
     check_no_flat_index(pseudocode)
     takes = inspect.signature(pseudocode).parameters
-    for name in written_names(kernel):
+    for name in written_names(kernel, cases[0]) if cases else ():
         if name not in takes:
             raise LessonError(
                 path,
@@ -160,9 +161,9 @@ def check_pair(pseudocode: Pseudocode, kernel: Kernel, cases: Sequence[Case]) ->
 
 def kernel_results(kernel: Kernel, cases: Sequence[Case]) -> list[dict[str, Array]]:
     """What the kernel leaves in the arrays it may write, for each case."""
-    names = written_names(kernel)
     results = []
     for case in cases:
+        names = written_names(kernel, case)
         values = kernel.on(case).run()
         results.append({name: values[name] for name in names})
     return results
@@ -186,7 +187,7 @@ def compare(
         LessonError: the pseudocode returns a value or never writes an array.
     """
     path, line = place_of(pseudocode)
-    names = written_names(kernel)
+    names = written_names(kernel, cases[0])
     unwritten = set(names)
     largest = 0.0
     for number, (case, result) in enumerate(zip(cases, results, strict=True), start=1):
@@ -250,9 +251,12 @@ def run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int
     return values
 
 
-def written_names(kernel: Kernel) -> tuple[str, ...]:
-    """Names of the arrays that a kernel may write: its pointers that are not const."""
-    return tuple(one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
+def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
+    """Names of the arrays that a kernel may write: its pointers that are not const, outputs with maps."""
+    plain = tuple(one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
+    maps = [case.values[one.name] for one in kernel.parameters]
+    mapped = (value.name for value in maps if isinstance(value, TensorMap))
+    return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
 
 
 @contextlib.contextmanager

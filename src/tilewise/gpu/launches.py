@@ -19,6 +19,7 @@ import numpy as np
 
 from tilewise.cases import Array, Dim3, Recipe, Scalar
 from tilewise.cases import case as a_case
+from tilewise.gpu.tensor_map import TensorMap, tensor_map
 
 if TYPE_CHECKING:
     from tilewise.gpu.kernel import Kernel
@@ -64,7 +65,8 @@ class Notebook:
     def wants(self, kernel: Kernel, values: Sequence[Any]) -> bool:
         """Whether arguments that no case made should be copied: only where no better launch is noted."""
         self.made(kernel)
-        small = sum(one.nbytes for one in values if isinstance(one, np.ndarray)) <= LARGEST_BYTES
+        arrays = [one.source if isinstance(one, TensorMap) else one for one in values]
+        small = sum(one.nbytes for one in arrays if isinstance(one, np.ndarray)) <= LARGEST_BYTES
         known = self._pages[kernel.fingerprint()].launches
         return small and sum(rank[0] for rank, _ in known) < AT_MOST and all(rank[0] for rank, _ in known)
 
@@ -150,7 +152,7 @@ def encode(noted: Noted) -> dict[str, Any]:
                 "grid": list(one.grid),
                 "block": list(one.block),
                 "shared_bytes": one.shared_bytes,
-                "values": {each.name: _value(one.case.values[each.name]) for each in one.kernel.parameters},
+                "values": {name: _value(value) for name, value in one.taken.items()},
             }
             for one in noted.launches
         ],
@@ -177,7 +179,9 @@ def decode(data: Mapping[str, Any], path: str) -> Noted:
     return Noted(kernel, launches)
 
 
-def _value(value: Recipe | Array | Scalar) -> dict[str, Any]:
+def _value(value: Recipe | Array | Scalar | TensorMap) -> dict[str, Any]:
+    if isinstance(value, TensorMap):
+        return {"map": [value.name, value.box, value.swizzle, value.shape, value.kind, value.promotion]}
     if isinstance(value, Recipe):
         return {
             "kind": value.kind,
@@ -194,7 +198,9 @@ def _value(value: Recipe | Array | Scalar) -> dict[str, Any]:
     return {"plain": value}
 
 
-def _read(data: Mapping[str, Any]) -> Recipe | Array | Scalar:
+def _read(data: Mapping[str, Any]) -> Recipe | Array | Scalar | TensorMap:
+    if "map" in data:
+        return tensor_map(*data["map"])
     if "plain" in data:
         plain: Scalar = data["plain"]
         return plain
@@ -209,4 +215,8 @@ def _read(data: Mapping[str, Any]) -> Recipe | Array | Scalar:
 def copied(kernel: Kernel, values: Sequence[Any], grid: Dim3, block: Dim3, shared_bytes: int) -> Launch:
     """A launch of what arguments hold now, before it writes to them."""
     named = dict(zip((one.name for one in kernel.parameters), values, strict=True))
+    for name, value in list(named.items()):
+        if isinstance(value, TensorMap):
+            named[f"array of {name}"] = value.source
+            named[name] = value.named(f"array of {name}")
     return kernel.on(a_case(grid, block, shared_bytes, **named))

@@ -23,8 +23,7 @@ def does_not_divide(launch: Launch) -> bool:
     """
     arrays: set[int] = set()
     numbers: set[int] = set()
-    for one in launch.kernel.parameters:
-        value = launch.case.values[one.name]
+    for value in launch.taken.values():
         if isinstance(value, Recipe | np.ndarray):
             arrays |= {*value.shape, int(value.size)}
         elif isinstance(value, int | np.integer) and not isinstance(value, bool):
@@ -43,8 +42,7 @@ def does_not_divide(launch: Launch) -> bool:
 def sizes(kernel: Kernel, case: Case) -> str:
     """A case in a few words: `A 65 x 7, out 65`."""
     parts = []
-    for one in kernel.parameters:
-        value = case.values[one.name]
+    for name, value in kernel.on(case).taken.items():
         if isinstance(value, Recipe | np.ndarray):
-            parts.append(f"{one.name} {shape_text(value.shape)}")
+            parts.append(f"{name} {shape_text(value.shape)}")
     return ", ".join(parts)

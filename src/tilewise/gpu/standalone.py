@@ -8,21 +8,53 @@ from __future__ import annotations
 
 import keyword
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewise.cases import POISON_BYTE, Array, Recipe, Scalar
 from tilewise.gpu.arguments import Parameter, check_arguments
-from tilewise.gpu.cupy_backend import DYNAMIC_DEFAULT_BYTES, own_text
+from tilewise.gpu.cupy_backend import (
+    DYNAMIC_DEFAULT_BYTES,
+    NON_PORTABLE_CLUSTERS,
+    PORTABLE_CLUSTER,
+    own_text,
+)
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.launch import Launch
 from tilewise.gpu.options import carveout, for_compiler
+from tilewise.gpu.tensor_map import TensorMap
 
 ARRAY_LIMIT_BYTES = 64 * 1024
 """A case's own arrays up to this size are written out; larger ones belong in recipes."""
 
-_TAKEN = {"SOURCE", "cupy", "kernel", "np", "random", "results", "zlib"}
+_TAKEN = {"SOURCE", "ctypes", "cupy", "kernel", "np", "random", "results", "tensor_map", "zlib"}
+
+_ENCODE = """
+def tensor_map(array, kind, extents, strides, box, swizzle, promotion):
+    room = np.zeros(256, np.uint8)  # the map has 128 bytes and lies at a multiple of 128
+    made = room[-room.ctypes.data % 128 :][:128].view(np.dtype([("opaque", np.uint64, (16,))]))
+    rank = len(extents)
+    status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+        ctypes.c_void_p(made.ctypes.data),
+        kind,
+        rank,
+        ctypes.c_void_p(array.data.ptr),
+        (ctypes.c_uint64 * rank)(*extents),
+        (ctypes.c_uint64 * rank)(*strides),
+        (ctypes.c_uint32 * rank)(*box),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        0,
+        swizzle,
+        promotion,
+        0,
+    )
+    assert status == 0, status
+    return made
+
+"""
+"""What a script with tensor maps has besides: the driver's own call."""
 
 
 def script(launch: Launch) -> str:
@@ -38,9 +70,11 @@ def script(launch: Launch) -> str:
         KernelError: the case holds an array too large to write out, or an argument does not fit.
     """
     kernel = launch.kernel
+    maps = any(isinstance(value, TensorMap) for value in launch.taken.values())
     lines = [
         f'"""Kernel {kernel.name} with NumPy and CuPy alone: python {kernel.name}.py"""',
         "",
+        *(["import ctypes"] if maps else []),
         "import zlib",
         "",
         "import cupy",
@@ -48,6 +82,7 @@ def script(launch: Launch) -> str:
         "",
         f"SOURCE = {_literal(own_text(kernel.gpu_source, kernel.options))}",
         "",
+        *(_ENCODE.split("\n")[:-1] if maps else []),
         "",
         "def results():",
         *(f"    {line}" if line else "" for line in _body(launch)),
@@ -71,12 +106,20 @@ def _body(launch: Launch) -> list[str]:
         lines.append(f"kernel.preferred_shared_memory_carveout = {share}")
     if launch.shared_bytes > DYNAMIC_DEFAULT_BYTES:
         lines.append(f"kernel.max_dynamic_shared_size_bytes = {launch.shared_bytes}")
-    names = []
-    for one in kernel.parameters:
+    if int(np.prod(kernel.function.cluster or 1)) > PORTABLE_CLUSTER:
+        lines.append(f"cupy.cuda.driver.funcSetAttribute(kernel.kernel.ptr, {NON_PORTABLE_CLUSTERS}, 1)")
+    maps = [value for value in launch.taken.values() if isinstance(value, TensorMap)]
+    mapped = [name for name in dict.fromkeys(one.name for one in maps) if name is not None]
+    pointers = {one.name for one in kernel.parameters}
+    for name in (name for name in mapped if name not in pointers):
+        lines += _input(name, case.values[name])
+        lines.append(f"{_variable(name)} = cupy.asarray({_variable(name)})")
+    for one in sorted(kernel.parameters, key=lambda one: isinstance(case.values[one.name], TensorMap)):
         value = case.values[one.name]
         name = _variable(one.name)
-        names.append(name)
-        if isinstance(value, Recipe):
+        if isinstance(value, TensorMap):
+            lines.append(f"{name} = {_map(value, case.values)}")
+        elif isinstance(value, Recipe):
             lines += _recipe(one.name, value)
         elif isinstance(value, np.ndarray):
             lines += _array(one, value)
@@ -85,11 +128,27 @@ def _body(launch: Launch) -> list[str]:
         if one.is_pointer:
             lines.append(f"{name} = cupy.asarray({name})")
     shared = f", shared_mem={launch.shared_bytes}" if launch.shared_bytes else ""
+    names = [_variable(one.name) for one in kernel.parameters]
     arguments = ", ".join(names) + ("," if len(names) == 1 else "")
     lines.append(f"kernel({launch.grid}, {launch.block}, ({arguments}){shared})")
     written = [one.name for one in kernel.parameters if one.is_pointer and not one.is_const]
+    written += [name for name in mapped if name in case.outputs and name not in written]
     lines.append(f"return {{{', '.join(f'{name!r}: cupy.asnumpy({_variable(name)})' for name in written)}}}")
     return lines
+
+
+def _input(name: str, value: Any) -> list[str]:
+    """An array that only a tensor map refers to."""
+    if isinstance(value, Recipe):
+        return _recipe(name, value)
+    return _array(Parameter(name, "", True, False, None), value)
+
+
+def _map(value: TensorMap, values: Mapping[str, Any]) -> str:
+    """A call of the script's own `tensor_map`, with the driver's numbers."""
+    array = values[value.name or ""]
+    numbers = value.of(np.empty(array.shape, array.dtype)).numbers()
+    return f"tensor_map({_variable(value.name or '')}, {', '.join(map(str, numbers))})"
 
 
 def _variable(name: str) -> str:

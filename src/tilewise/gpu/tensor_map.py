@@ -62,6 +62,10 @@ class TensorMap:
         """Bytes of one box in shared memory, which is what an mbarrier must expect; needs the array."""
         return int(np.prod(self.box)) * self._element()[0].itemsize
 
+    def named(self, name: str) -> TensorMap:
+        """The same map of the array that has a name in a case."""
+        return replace(self, source=name)
+
     def of(self, array: Any) -> TensorMap:
         """The same map of an array.
 
@@ -93,32 +97,46 @@ class TensorMap:
         )
         return (head + body).ljust(MAP_BYTES, b"\0")
 
+    def numbers(self) -> tuple[int, list[int], list[int], list[int], int, int]:
+        """What the driver is told: element type, extents, strides, box, swizzle, promotion.
+
+        Axes stand fastest first; strides are in bytes, of all axes but the fastest.
+        """
+        return (
+            _KINDS[self._element()[1]][0],
+            list(self._extents()[::-1]),
+            self._strides(),
+            list(self.box[::-1]),
+            _SWIZZLES[self.swizzle][0],
+            _PROMOTIONS[self.promotion],
+        )
+
     def encoded(self, pointer: int) -> np.ndarray[Any, Any]:
         """The driver's 128 bytes for an array at a device address, as an aligned structured array of size 1.
 
         Raises:
             KernelError: there is no driver, or it refuses; the message has its number for the reason.
         """
-        _, kind = self._element()
-        rank, extents, strides = len(self.box), self._extents(), self._strides()
+        kind, extents, strides, box, swizzle, promotion = self.numbers()
+        rank = len(box)
         made = _aligned()
         status = _driver().cuTensorMapEncodeTiled(
             ctypes.c_void_p(made.ctypes.data),
-            ctypes.c_int(_KINDS[kind][0]),
+            ctypes.c_int(kind),
             ctypes.c_uint32(rank),
             ctypes.c_void_p(pointer),
-            (ctypes.c_uint64 * rank)(*extents[::-1]),
+            (ctypes.c_uint64 * rank)(*extents),
             (ctypes.c_uint64 * max(rank - 1, 1))(*strides),
-            (ctypes.c_uint32 * rank)(*self.box[::-1]),
+            (ctypes.c_uint32 * rank)(*box),
             (ctypes.c_uint32 * rank)(*([1] * rank)),
             ctypes.c_int(0),  # no interleaving
-            ctypes.c_int(_SWIZZLES[self.swizzle][0]),
-            ctypes.c_int(_PROMOTIONS[self.promotion]),
+            ctypes.c_int(swizzle),
+            ctypes.c_int(promotion),
             ctypes.c_int(0),  # zeros outside
         )
         if status:
             raise KernelError(
-                f"{self}: cuTensorMapEncodeTiled failed with CUDA error {status} for an array of shape "
+                f"{self}: cuTensorMapEncodeTiled failed with CUDA error {status} for an array of extents "
                 f"{extents} at {pointer:#x}. Check that the GPU is a Hopper or later and has the array."
             )
         return made
