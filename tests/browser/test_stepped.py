@@ -445,7 +445,10 @@ def test_its_script_is_fetched_only_where_a_figure_needs_it(
         ),
     )
     page.goto(address)
-    page.wait_for_load_state("networkidle")
+    page.wait_for_function(
+        "performance.getEntriesByType('resource').some((one) => one.name.endsWith('figures.js'))"
+    )
+    page.wait_for_timeout(1000)
     assert "figures.js" in asked and "stepped.js" not in asked
     page.unroute(address)
     page.goto(address)
@@ -478,7 +481,7 @@ def test_no_step_moves_what_stands_below(open_page: Callable[..., Page], width: 
     page = open_page(width)
     places = (
         "(figure) => [...figure.querySelectorAll('.tw-array, .tw-code, .tw-watch, .tw-player')]"
-        ".map((one) => [one.offsetLeft, one.offsetTop])"
+        ".map((one) => [one.offsetLeft, one.offsetTop, one.offsetWidth])"
     )
     for name in ("tree", "flat", "banks"):
         figure = drawn(page, name)
