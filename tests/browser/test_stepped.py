@@ -450,6 +450,7 @@ def test_its_script_is_fetched_only_where_a_figure_needs_it(
     )
     page.wait_for_timeout(1000)
     assert "figures.js" in asked and "stepped.js" not in asked
+    assert "tw-memory-box" not in (build_assets(ROOT) / "figures.js").read_text(encoding="utf-8")
     page.unroute(address)
     page.goto(address)
     drawn(page, "tree")
