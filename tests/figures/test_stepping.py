@@ -115,7 +115,10 @@ def test_a_bank_conflict_is_said() -> None:
 
 def test_only_the_blocks_traced_are_steps() -> None:
     launch, run = tree(1)
-    assert stepped(run, launch=launch, **WORDS).steps[0] == "Step 1, line 4: i is 96 to 127 in threads 96 to 127."
+    assert (
+        stepped(run, launch=launch, **WORDS).steps[0]
+        == "Step 1, line 4: i is 96 to 127 in threads 96 to 127."
+    )
 
 
 def test_integers_in_shared_memory_are_shown_as_integers() -> None:
