@@ -19,6 +19,12 @@ EQUIVALENT = {
     # too, from the last on, where the largest or the sum of all is taken.
     "attention_serial": ["range(N) -> range(N - 1)", "S[i, j] -> S[i, j - 1]", "S[i, j] -> S[i, j - 1]"],
     "softmax_rows": ["range(N) -> range(N - 1)", "S[i, j] -> S[i, j - 1]", "S[i, j] -> S[i, j - 1]"],
+    # All words of a line hold the same number, all of them are added up, the only place is also the last one,
+    # and the thread before takes an element as well as the own one.
+    "lay_ring": ["ring[line, word] -> ring[line, word - 1]"],
+    "chase": ["end[0] -> end[0 - 1]"],
+    "reread": ["values[block, word, thread] -> values[block, word - 1, thread]"],
+    "many_ways": ["order[thread] -> order[thread - 1]"],
 }
 """Mutants that do the same as their original."""
 

@@ -56,6 +56,8 @@ class Subject:
     """Which kernel of the source; the first where not given."""
     options: tuple[str, ...] = ()
     """For the compiler."""
+    max_steps: int = 400_000
+    """Warp instructions after which a launch counts as endless."""
 
     def run(self, source: str | None = None, without: str = "") -> tuple[Run, list[str]]:
         """Run a source, perhaps without the end of one array; the run, and the outputs that are wrong."""
@@ -82,7 +84,7 @@ class Subject:
             name=self.entry,
             options=self.options,
             shared_bytes=self.shared_bytes + more_shared_bytes,
-            max_steps=400_000,
+            max_steps=self.max_steps,
         )
 
 

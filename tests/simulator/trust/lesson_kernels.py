@@ -56,4 +56,5 @@ def _subject(launch: Launch) -> Subject:
         launch.shared_bytes,
         kernel.name,
         kernel.options,
+        max(400_000, 2 * launch.simulate().counts.issued),
     )
