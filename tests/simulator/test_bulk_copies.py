@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, bf16, line_of
+from tilewise.gpu import compile_gate
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.tensor_map import tensor_map
 from tilewise.simulator import HazardError, Trace
@@ -311,3 +312,36 @@ def test_a_trace_shows_both_sides_of_a_copy() -> None:
     assert writes.index.tolist() == list(range(32))
     assert reads.value.tolist() == a.reshape(-1).astype(float).tolist()
     assert writes.step.min() > reads.step.max()
+
+
+SPELLINGS = r"""
+unsigned leader;
+asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}" : "=r"(leader));
+if (leader) {
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&A) : "memory");
+    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];"
+        :: "l"(&A), "r"(0), "r"(0) : "memory");
+    init(&bar, 1);
+    asm volatile("fence.proxy.async;" ::: "memory");
+    u64 policy; asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    expect(&bar, 512);
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1, {%3, %4}], [%2], %5;"
+        :: "r"(at(s)), "l"(&A), "r"(at(&bar)), "r"(0), "r"(0), "l"(policy) : "memory");
+}
+__syncwarp();
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("{\n.reg .pred p;\nW:\nmbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%0], %1, %2;\n"
+    "@p bra D;\nbra W;\nD:\n}" :: "r"(at(&bar)), "r"(0), "r"(1000000) : "memory");
+for (int k = i; k < 128; k += 32) y[k] = s[k];
+"""
+
+
+def test_other_spellings_and_what_does_nothing() -> None:
+    made = kernel(f"{MAP} A, float* y", SPELLINGS, "__shared__ __align__(128) float s[128];")
+    a, y = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros(128, np.float32)
+    counts = made.simulate(tensor_map(a, box=(8, 16)), y, grid=1, block=32).counts
+    assert np.array_equal(y, a.reshape(-1))
+    assert counts.bulk_load.requests == 1
+    if compile_gate.available() is None:
+        assert compile_gate.compile_kernel(made)[0].architecture == "sm_90a"

@@ -235,3 +235,15 @@ def test_nvrtc_accepts_the_same_texts() -> None:
     parameters = "const __grid_constant__ TensorMap A, float* y"
     for made in (kernel("int* y", RING), kernel(parameters, PIPE, "2")):
         assert compile_gate.compile_kernel(made)[0].architecture == "sm_90a"
+
+
+def test_generic_pointers_reach_other_blocks_too() -> None:
+    body = (
+        "__shared__ int s[32];\ns[i] = 100 * rank() + i;\n" + SYNC + "int* there;\n"
+        'asm volatile("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(&s[0]), "r"(rank() ^ 1));\n'
+        "unsigned who; asm volatile(\"getctarank.u32 %0, %1;\" : \"=r\"(who) : \"l\"(there));\n"
+        "y[32 * blockIdx.x + i] = there[31 - i] + 1000 * who;\n" + SYNC
+    )  # fmt: skip
+    y = np.zeros(64, np.int32)
+    kernel("int* y", body, "2").simulate(y, grid=2, block=32)
+    assert y.tolist() == [1131 - i for i in range(32)] + [31 - i for i in range(32)]

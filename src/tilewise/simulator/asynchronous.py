@@ -217,5 +217,9 @@ class Asynchronous(MemoryInstructions):
             e=self._value(names, "b32"),
         )
 
+    def _op_createpolicy(self) -> None:
+        """A policy for caches, which the simulator does not have: whatever takes it leaves it aside."""
+        self._emit("mov_64", d0=self._slot(self._operands()[0]), a=self._constant(0, 8))
+
     def _op_griddepcontrol(self) -> None:
         self._emit("nop")
