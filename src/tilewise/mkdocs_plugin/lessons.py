@@ -18,6 +18,7 @@ from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
 from tilewise.installation import Package
 from tilewise.lesson import Lesson, read
+from tilewise.measurements import every_kernel
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
@@ -90,16 +91,23 @@ class Shelf:
         raise LessonError(path, line, message, 'There is "map", "lessons" and "glossary".')
 
     def _measurements(self, name: str, path: str, line: int) -> str:
-        """A part of the page of all measurements."""
+        """A part of the pages of all measurements and of all kernels."""
+        if name == "roofline":
+            return every_kernel.fragment(Archive(self.root), *self._named())
         if name not in measured_page.FRAGMENTS:
-            have = ", ".join(measured_page.FRAGMENTS)
+            have = ", ".join((*measured_page.FRAGMENTS, "roofline"))
             raise LessonError(path, line, f'there is no "measurements.{name}".', f"There is {have}.")
-        known = measured_page.Lessons(
-            self.measured,
-            {lesson.id: lesson.header.title for lesson in self.course.lessons},
-            {lesson.id: LAYOUT.url(lesson.id) for lesson in self.course.lessons},
-        )
+        known = measured_page.Lessons(self.measured, *self._named())
         return measured_page.fragment(name, known, Archive(self.root))
+
+    def _named(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The titles of all lessons and the URLs of their pages, by id."""
+        titles = {lesson.id: lesson.header.title for lesson in self.course.lessons}
+        return titles, {lesson.id: LAYOUT.url(lesson.id) for lesson in self.course.lessons}
+
+    def figure_files(self) -> dict[str, bytes]:
+        """The data of figures on pages that are no lessons, by path from the site's root."""
+        return every_kernel.data_files(Archive(self.root), self._named()[0])
 
     def _list(self) -> str:
         """The published lessons as a numbered list with their questions."""

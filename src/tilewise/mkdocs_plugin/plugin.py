@@ -162,6 +162,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
                     files.append(File.generated(config, name, content=content))
         for licence in publication.licence_files(config, self._root):
             files.append(licence)
+        for name, content in shelf.figure_files().items():
+            if files.get_file_from_path(name) is None:
+                files.append(File.generated(config, name, content=content))
         for name, file in record_files(shelf.root):
             files.append(File.generated(config, name, abs_src_path=str(file)))
         for asset in sorted(self._assets.rglob("*")):

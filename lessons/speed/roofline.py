@@ -1,0 +1,958 @@
+# ---
+# title: Arithmetic intensity and the roofline
+# needs: [kernels/serial_attention]
+# summary: "Load a number, do one multiply-add, store it. With 80 multiply-adds in place of one, how many times as long?"
+# description: "Predict from bytes and operations which of the two a kernel will wait for, then find the knee by experiment."
+# date: 2026-11-21
+# tags: [roofline, arithmetic intensity, bandwidth]
+# ---
+
+# %% [markdown]
+# A kernel loads a number, multiplies it, adds to it, and stores it. Now let it do 80 multiply-adds in
+# a row before it stores. Will it take far longer, a little longer, or just as long? Two divisions on
+# the back of an envelope answer this before a line is written, and an experiment on an H100 will
+# check them. The first division needs two rates.
+
+# %% [markdown]
+# ## Two valves
+#
+# Whatever a kernel does, its bytes come through one valve and its operations through another. Device
+# memory delivers at most so many bytes a second, its bandwidth; the arithmetic units finish at most
+# so many operations a second. The operations counted here are those on floating point numbers, FLOP
+# for short, and a multiply-add, though one instruction, counts as two.
+#
+# ??? definition "Bandwidth"
+#     The bytes that a path can carry in a second; here the path between device memory and the
+#     processors of the device, in GB/s (10⁹ bytes) or TB/s (10¹²).
+#
+# ??? definition "FLOP"
+#     One operation on floating point numbers: an addition or a multiplication. FLOP/s is how many of
+#     them happen in a second; TFLOP/s is 10¹² of them.
+
+# %% [markdown]
+# The valves run at the same time: while some threads wait for bytes, others calculate. So a program
+# ends when the slower of the two has let its share through. Which one is slower depends on a property
+# of the program, the operations that it does for each byte that it moves. That quotient is its
+# arithmetic intensity. Try it on a toy machine with {{ toy.bytes_per_s }} bytes and
+# {{ toy.flop_per_s }} operations a second.
+#
+# ??? definition "Arithmetic intensity | intensity | intensities"
+#     Operations done for each byte that crosses the memory's interface, in FLOP per byte.
+#
+# ??? definition "Memory-bound"
+#     Said of a program whose bytes take longer than its operations: bandwidth sets its time.
+#
+# ??? definition "Compute-bound"
+#     Said of a program whose operations take longer than its bytes: the arithmetic units set its
+#     time.
+
+# %% fold="Code of the figure"
+import numpy as np
+
+from tilewise import agree, case, ceil_div, check, measure, normal, output, parallel, publish, show
+from tilewise.figures import Answer, Mark, Meter, Plot, Series, Slider, calculator, line_chart
+
+TOY = {"bytes_per_s": 100, "flop_per_s": 400}
+publish(toy=TOY)
+
+
+def two_valves(bytes_a_second, operations_a_second, operations_a_byte):
+    """How far each valve is open when the slower one is open wide."""
+    rate = min(operations_a_second, operations_a_byte * bytes_a_second)
+    arithmetic, memory = rate / operations_a_second, rate / operations_a_byte / bytes_a_second
+    if operations_a_byte * bytes_a_second == operations_a_second:
+        verdict, limits = (
+            "Both valves are open wide: neither waits for the other.",
+            ["memory valve", "arithmetic valve"],
+        )
+    elif memory > arithmetic:
+        verdict, limits = (
+            "Memory-bound: the arithmetic waits for bytes. More operations a byte cost no time.",
+            ["memory valve"],
+        )
+    else:
+        verdict, limits = (
+            "Compute-bound: the memory waits for the arithmetic. Fewer bytes save no time.",
+            ["arithmetic valve"],
+        )
+    return Answer([memory, arithmetic, rate], verdict, limits)
+
+
+show(
+    calculator(
+        [
+            Slider("bytes a second", [50, 100, 200], TOY["bytes_per_s"]),
+            Slider("operations a second", [200, 400, 800], TOY["flop_per_s"]),
+            Slider("operations a byte", [0.5, 1, 2, 4, 8, 16, 32], 2),
+        ],
+        two_valves,
+        meters=[
+            Meter("memory valve", 1.0, "open", "read", ".0%"),
+            Meter("arithmetic valve", 1.0, "open", "block", ".0%"),
+            Meter("rate reached", 800, "FLOP/s", "predicted"),
+        ],
+        title="At 2 operations a byte half of the arithmetic stands idle; at 16 most of the memory does",
+        caption="A toy machine and a program: each valve as far open as the other allows. The arrow marks the one that sets the pace. A model, not to be confused with any GPU.",
+    )
+)
+
+# %% [markdown]
+# Three programs to set: one that does 200 operations for 100 bytes, {{ programs.low }} a byte; one
+# with {{ programs.best }}; and one with 400 operations for 25 bytes, {{ programs.high }} a byte. Only
+# the middle one keeps both valves wide open. That does not make it the best program: the third
+# reaches the same rate, and it is no fault to leave the memory half idle.[^middle]
+#
+# [^middle]: Where the sources differ: one of them looks for the best intensity in the middle and
+#     counts the right side as a loss. The rate only ever grows with intensity, up to the ceiling. The
+#     same text gives intensity as "FLOPS/B"; it is FLOP per byte, since FLOP/s already has the second
+#     in it.
+
+# %% fold="Code of the numbers"
+programs = {"low": 200 / 100, "best": TOY["flop_per_s"] / TOY["bytes_per_s"], "high": 400 / 25}
+rates = [two_valves(100, 400, intensity).meters[2] for intensity in programs.values()]
+check(rates, [200, 400, 400], rtol=0.0, name="the rates of the three programs, in FLOP/s")
+publish(programs={name: round(value) for name, value in programs.items()})
+
+# %% [markdown]
+# ## The roof of a real machine
+#
+# In formulas: with $I$ for the intensity, $B$ for the bandwidth and $F$ for the arithmetic rate,
+#
+# $$\text{time} \ge \max\left(\frac{\text{bytes}}{B},\ \frac{\text{FLOP}}{F}\right)
+# \qquad\text{and}\qquad \text{rate} \le \min(F,\ I \cdot B).$$
+#
+# Drawn over $I$ the right side is a roof: a slope as long as memory limits, then a flat ceiling. The
+# corner is the ridge point, $I = F/B$. Both axes are logarithmic by custom, so that an intensity of
+# 1/12 and one of 500 fit on a page.
+#
+# ??? definition "Roofline"
+#     The bound on a program's rate drawn over its intensity: the smaller of the arithmetic rate and
+#     intensity times bandwidth.
+#
+# ??? definition "Ridge point | ridge"
+#     The intensity at which both limits are equal: arithmetic rate over bandwidth, in FLOP per byte.
+
+# %% [markdown]
+# For an H100 both numbers can be had from its data sheet. $B$ is {{ h100.tb_per_s | .2f }} TB/s. $F$
+# follows from counting: {{ h100.sms }} processors with {{ h100.lanes }} units each, every one of them
+# able to start a multiply-add, 2 FLOP, in each tick of a clock of {{ h100.ghz | .2f }} GHz, makes
+# {{ h100.tflop_per_s | .1f }} TFLOP/s. The ridge is at {{ h100.ridge | .1f }} FLOP per byte. A number
+# of 4 bytes must be worth {{ h100.per_number | .0f }} operations before it pays for its way.[^which]
+#
+# [^which]: The bandwidth here is that of the device's own memory. Copies from the host run over a
+#     link that is {{ h100.link_ratio | .0f }} times narrower and have a roofline of their own. The
+#     ridge is a quotient of rates; how long one load or one multiplication takes plays no part in it,
+#     although one often reads that it does.
+
+# %% fold="Code of the figure"
+from tilewise.models import attainable_tflop_per_s, device, intensity_flop_per_byte, stated
+
+H100 = device("H100 SXM")
+ROOF = stated(H100)
+publish(
+    h100={
+        "tb_per_s": H100.memory_gb_per_s / 1000,
+        "sms": H100.sms,
+        "lanes": H100.fma_per_sm_clock["fp32"],
+        "ghz": H100.boost_mhz / 1000,
+        "tflop_per_s": ROOF.tflop_per_s["fp32"],
+        "ridge": ROOF.ridge_flop_per_byte(),
+        "per_number": 4 * ROOF.ridge_flop_per_byte(),
+        "link_ratio": H100.memory_gb_per_s / 64,
+    }
+)
+UNITS = {"32-bit": "fp32", "16-bit": "fp16", "16-bit, matrix units": "fp16_matrix"}
+STEPS_OF_INTENSITY = [round(2 ** (step / 2), 4) for step in range(-10, 25)]
+
+
+def roof(GPU, arithmetic, intensity):
+    """The roof of a GPU, and the point of a program below it."""
+    ceilings, kind = stated(device(GPU)), UNITS[arithmetic]
+    top, ridge = ceilings.tflop_per_s[kind], ceilings.ridge_flop_per_byte(kind)
+    reached = attainable_tflop_per_s(ceilings, intensity, kind)
+    corner = [(0.03, 0.03 * ceilings.memory_gb_per_s / 1000), (ridge, top), (4096, top)]
+    side = "Memory-bound" if intensity < ridge else "Compute-bound"
+    return Answer(
+        [reached, reached / top],
+        f"{side}. The ridge of this roof is at {ridge:.0f} FLOP per byte.",
+        lines=[(f"{GPU}, {arithmetic}", "predicted", corner)],
+        point=(intensity, reached),
+    )
+
+
+show(
+    calculator(
+        [
+            Slider("GPU", ["A100 SXM 80 GB", "H100 SXM", "H200", "RTX 4090"], "H100 SXM"),
+            Slider("arithmetic", list(UNITS), "32-bit"),
+            Slider("intensity", STEPS_OF_INTENSITY, 0.25, "FLOP/B"),
+        ],
+        roof,
+        meters=[Meter("at most", 1000, "TFLOP/s"), Meter("share of the ceiling", 1.0, "", "block", ".1%")],
+        plot=Plot("intensity [FLOP/B]", "rate [TFLOP/s]", (0.03, 4096), (0.05, 2000), log=True),
+        title="Left of the ridge a program climbs with its intensity; right of it nothing is to be gained",
+        caption="Rooflines from the device table: stated bandwidth, and units times the highest clock. Matrix units multiply small matrices only; a later part of the course is about them.",
+    )
+)
+
+# %% [markdown]
+# ## What a program can choose
+#
+# An intensity has two parts, and only one of them is given. The inputs must be read once and the
+# results written once; this compulsory traffic belongs to the task. Whatever a program moves beyond
+# it belongs to the program. The table has tasks at their compulsory traffic, and Kernel 2 of the last
+# lesson as written, with $S$ and $P$ sent out and back.
+#
+# ??? definition "Compulsory traffic"
+#     The bytes that no program for a task can avoid: every input read once, every result written
+#     once.
+
+# %% fold="Code of the table"
+from tilewise import Table
+
+N, d = 1024, 128
+TASKS = [
+    ["vector addition", 1, 12],
+    ["mirror a picture", 0, 8],
+    ["sum of all numbers", 1, 4],
+    ["product of two N x N matrices", 2 * N**3, 12 * N**2],
+    ["attention, S and P stored", 4 * N**2 * d, 4 * (4 * N * d + 4 * N**2)],
+    ["attention, S and P never stored", 4 * N**2 * d, 4 * 4 * N * d],
+]
+rows = []
+for task, flop, moved in TASKS:
+    intensity = intensity_flop_per_byte(flop, moved)
+    share = attainable_tflop_per_s(ROOF, intensity) / ROOF.tflop_per_s["fp32"]
+    rows.append(
+        [
+            task,
+            intensity,
+            "memory" if intensity < ROOF.ridge_flop_per_byte() else "arithmetic",
+            f"{share:.1%}",
+        ]
+    )
+show(
+    Table(
+        ["task, 32-bit numbers", "FLOP per byte", "limited by", "of the H100's peak at most"],
+        rows,
+        caption="Intensities at N = 1024, d = 128, per element where that is all. Attention counts its two products. Two programs for one task stand in the last rows.",
+    )
+)
+publish(
+    intensity={
+        "stored": rows[4][1],
+        "kept": rows[5][1],
+        "ratio": rows[5][1] / rows[4][1],
+        "add_share": attainable_tflop_per_s(ROOF, 1 / 12) / ROOF.tflop_per_s["fp32"],
+    }
+)
+
+# %% [markdown]
+# Vector addition can reach {{ intensity.add_share | .1% }} of the arithmetic peak, on any day, by
+# anyone. That is no reason to be sad about it: the right question is how much of the *bandwidth* it
+# reaches. And attention moves from {{ intensity.stored | .1f }} to {{ intensity.kept | .0f }} FLOP
+# per byte when $S$ and $P$ are not stored, which is what the rest of this course works towards.
+
+# %% [markdown]
+# ## An experiment with one knob
+#
+# To find the ridge on a real GPU one needs a kernel whose bytes stay the same while its operations
+# grow. This one loads `v`, does `REPEAT` multiply-adds on it, and stores it. `factor` and `addend`
+# arrive at run time, so that the compiler cannot work the loop out beforehand, and they shrink the
+# distance to a fixed point, so that no number overflows.[^double]
+#
+# [^double]: Where the sources differ: theirs doubles a 16-bit number again and again. That overflows
+#     after about 15 doublings, and a compiler is free to turn `v * 2` into `v + v`. A kernel that
+#     only counts in a loop fares worse: the compiler stores the final count and drops the loop.
+
+
+# %% tab="Pseudocode"
+REPEAT = 80
+
+
+def repeat_fma(x, y, factor, addend):
+    for i in parallel(len(x)):
+        v = x[i]
+        for _ in range(REPEAT):
+            v = v * factor + addend
+        y[i] = v
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+REPEAT_FMA = Kernel(
+    r"""
+extern "C" __global__
+void repeat_fma(const float* x, float* y, int n,
+                float factor, float addend) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    #pragma unroll  // written out: no instruction counts the passes
+    for (int r = 0; r < REPEAT; ++r) v = v * factor + addend;
+    y[i] = v;
+}
+""",
+    defines={"REPEAT": 80},
+)
+
+
+# %% [markdown]
+# The two tabs are held against each other at three sizes, among them one that leaves most of a block
+# without work. A kernel rounds once for a multiply-add and NumPy twice, so a small difference is
+# allowed.
+
+
+# %% fold="Code of the cases"
+def worked_on(n, repeat, factor=0.5, addend=0.25, bits=32, bytes_a_load=4):
+    """One pass over n numbers; each thread takes so many bytes of them."""
+    arrays = {"x": normal(n, dtype=f"float{bits}"), "y": output(n, dtype=f"float{bits}")}
+    threads = n * bits // 8 // bytes_a_load
+    constants = {"n": n, "factor": factor, "addend": addend, "repeat": repeat}
+    return case(**arrays, **constants, grid=ceil_div(threads, 256), block=256)
+
+
+slowly = {"factor": 0.99, "addend": 0.005}  # so that 80 passes leave something of x
+agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000)], rtol=1e-5, atol=1e-5)
+
+# %% [markdown]
+# ## Predict three knees
+#
+# Each number costs {{ knee.bytes_32 }} bytes, 4 in and 4 out, and `REPEAT` multiply-adds are $2r$
+# operations. So the intensity is $r/4$, and it meets the ridge at $r =$ {{ knee.at_32 | .0f }}: until
+# there the multiply-adds are free. Numbers of 16 bits cost {{ knee.bytes_16 }} bytes; computed in 32
+# bits as before they reach the ridge at {{ knee.at_16 | .0f }}.
+#
+# What if the loop only multiplies? A unit that can start a multiply-add in each tick can start a
+# multiplication in each tick, and no more than that. The passes take as long, the knee stays where it
+# is, and since a pass now counts as one operation, the ceiling is {{ knee.lone | .1f }} TFLOP/s, half
+# of {{ h100.tflop_per_s | .1f }}.[^half]
+#
+# [^half]: Where the sources differ: one measured a ceiling of {{ knee.lone | .1f }} TFLOP/s, compared
+#     it with a peak that counts multiply-adds, and had no reason for the difference. Half of the
+#     units' work was left out: nothing was added.
+
+# %% fold="Code of the numbers"
+BYTES = {32: 8, 16: 4}
+KNEE = {bits: BYTES[bits] * ROOF.ridge_flop_per_byte() / 2 for bits in BYTES}
+publish(
+    knee={
+        "bytes_32": BYTES[32],
+        "bytes_16": BYTES[16],
+        "at_32": KNEE[32],
+        "at_16": KNEE[16],
+        "lone": ROOF.tflop_per_s["fp32"] / 2,
+        "free_us": 2**27 * 8 / (H100.memory_gb_per_s * 1e3),
+    }
+)
+
+# %% fold="Wider loads, the lone multiply, 16-bit numbers"
+REPEAT_MULTIPLY = Kernel(
+    r"""
+extern "C" __global__
+void repeat_multiply(const float* x, float* y, int n, float factor) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    #pragma unroll
+    for (int r = 0; r < REPEAT; ++r) v = v * factor;  // New: nothing added
+    y[i] = v;
+}
+""",
+    defines={"REPEAT": 80},
+)
+
+REPEAT_WIDE = Kernel(
+    r"""
+extern "C" __global__
+void repeat_wide(const float4* x, float4* y, int n,
+                 float factor, float addend) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n / 4) return;
+    float4 v = x[i];  // New: four numbers in one load of 16 bytes
+    #pragma unroll UNROLL
+    for (int r = 0; r < REPEAT; ++r) {
+        v.x = ADDS ? v.x * factor + addend : v.x * factor;
+        v.y = ADDS ? v.y * factor + addend : v.y * factor;
+        v.z = ADDS ? v.z * factor + addend : v.z * factor;
+        v.w = ADDS ? v.w * factor + addend : v.w * factor;
+    }
+    y[i] = v;
+}
+""",
+    defines={"REPEAT": 80, "UNROLL": 80, "ADDS": 1},
+)
+
+REPEAT_WIDE_HALF = Kernel(
+    r"""
+#include <cuda_fp16.h>
+
+extern "C" __global__
+void repeat_wide_half(const __half2* x, __half2* y, int n,
+                      float factor, float addend) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n / 8) return;
+    uint4 words = reinterpret_cast<const uint4*>(x)[i];  // New: eight numbers, 16 bytes
+    __half2* pairs = reinterpret_cast<__half2*>(&words);
+    float2 v[4];
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) v[j] = __half22float2(pairs[j]);
+    #pragma unroll UNROLL
+    for (int r = 0; r < REPEAT; ++r) {
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            v[j].x = ADDS ? v[j].x * factor + addend : v[j].x * factor;
+            v[j].y = ADDS ? v[j].y * factor + addend : v[j].y * factor;
+        }
+    }
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) pairs[j] = __floats2half2_rn(v[j].x, v[j].y);
+    reinterpret_cast<uint4*>(y)[i] = words;
+}
+""",
+    defines={"REPEAT": 80, "UNROLL": 80, "ADDS": 1},
+)
+
+REPEAT_HALF2 = Kernel(
+    r"""
+#include <cuda_fp16.h>
+
+extern "C" __global__
+void repeat_half2(const __half2* x, __half2* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n / 8) return;
+    uint4 words = reinterpret_cast<const uint4*>(x)[i];
+    __half2* pairs = reinterpret_cast<__half2*>(&words);
+    #pragma unroll UNROLL
+    for (int r = 0; r < REPEAT; ++r) {
+        #pragma unroll
+        for (int j = 0; j < 4; ++j)  // New: a multiply-add on two numbers at once
+            pairs[j] = __hfma2(pairs[j], __float2half2_rn(0.5f), __float2half2_rn(0.25f));
+    }
+    reinterpret_cast<uint4*>(y)[i] = words;
+}
+""",
+    defines={"REPEAT": 80, "UNROLL": 80},
+)
+
+# %% [markdown]
+# A third way is to calculate in 16 bits as well. `__hfma2` does a multiply-add on two numbers at
+# once, so the ceiling doubles, and the knee of 16-bit numbers moves back to {{ knee.at_32 | .0f }}.
+# The answers are checked against a formula, not against another loop: what is left of the distance to
+# the fixed point after $r$ passes is its $r$-th power of `factor`.
+
+
+# %% fold="Code of the variants"
+def after(x, factor, addend, repeat):
+    """The answer without the loop: each pass shrinks the distance to a fixed point."""
+    fixed = addend / (1 - factor)
+    return fixed + (x - fixed) * factor**repeat
+
+
+def pass_over(n, bits, op, repeat, bytes_a_load=16):
+    """The launch of one of the kernels with so many repetitions."""
+    kernel, defines = REPEAT_WIDE if bits == 32 else REPEAT_WIDE_HALF, {"ADDS": int(op == "fma")}
+    if op == "fma in pairs":
+        kernel, defines = REPEAT_HALF2, {}
+    elif bytes_a_load == 4:
+        kernel, defines = REPEAT_FMA if op == "fma" else REPEAT_MULTIPLY, {}
+    if bytes_a_load == 16:
+        defines["UNROLL"] = min(repeat, 128)  # longer code would not stay near the units
+    made = Kernel(kernel.source, defines={"REPEAT": repeat, **defines})
+    constants = (1 - 2**-10, 0.0) if op == "multiply" else (0.5, 0.25)
+    return made.on(worked_on(n, repeat, *constants, bits=bits, bytes_a_load=bytes_a_load))
+
+
+def flop_of(n, op, repeat):
+    return n * repeat * (1 if op == "multiply" else 2)
+
+
+def ladder(**lengths):
+    return [{"op": op.replace("_", " "), "repeat": repeat} for op in lengths for repeat in lengths[op]]
+
+
+MANY = 2**27
+publish(many=MANY)
+
+# %% [markdown]
+# ## Measure
+#
+# {{ many | , }} numbers, far more than any store on the chip could keep, so each pass over them comes
+# from device memory. Below the knees the time should stay at what the bytes take, and above them grow
+# in proportion to `REPEAT`. The 32-bit kernels are timed twice: as on the tab, with 4 bytes a load,
+# and with four neighbouring numbers to a thread, 16 bytes a load. Bytes, operations and intensity are
+# the same, so the roofline cannot tell the two apart. The tables are folded; the figures show their
+# rows.
+
+# %% fold="Code of the measurement"
+by_32 = measure(
+    "repeat_32bit",
+    variants={
+        "4 bytes a load": lambda op, repeat, n=MANY: pass_over(n, 32, op, repeat, 4),
+        "16 bytes a load": lambda op, repeat, n=MANY: pass_over(n, 32, op, repeat),
+    },
+    cases=ladder(fma=(1, 16, 32, 48, 64, 80, 96, 128, 256, 512), multiply=(1, 32, 64, 96, 128, 512)),
+    count_case={"op": "fma", "repeat": 80, "n": 4096},
+    bytes=lambda op, repeat, n=MANY: 8 * n,
+    flop=lambda op, repeat, n=MANY: flop_of(n, op, repeat),
+    reference=after,
+    tolerance=1e-4,
+    reasons={"4 bytes a load": "Measure", "16 bytes a load": "Predict three knees"},
+    fold="All 32 rows, 32-bit numbers",
+)
+by_16 = measure(
+    "repeat_16bit",
+    variants={"16 bytes a load": lambda op, repeat, n=MANY: pass_over(n, 16, op, repeat)},
+    cases=ladder(fma=(1, 8, 16, 24, 32, 40, 48, 64, 128, 512), multiply=(1, 16, 32, 48, 64, 512)),
+    count_case={"op": "fma", "repeat": 80, "n": 4096},
+    bytes=lambda op, repeat, n=MANY: 4 * n,
+    flop=lambda op, repeat, n=MANY: flop_of(n, op, repeat),
+    reference=after,
+    tolerance=1e-3,
+    reasons={"16 bytes a load": "Predict three knees"},
+    fold="All 16 rows, 16-bit numbers",
+)
+in_pairs = measure(
+    "repeat_half2",
+    variants={"16 bytes a load": lambda op, repeat, n=MANY: pass_over(n, 16, op, repeat)},
+    cases=ladder(fma_in_pairs=(1, 32, 64, 80, 96, 128, 512)),
+    count_case={"op": "fma in pairs", "repeat": 80, "n": 4096},
+    bytes=lambda op, repeat, n=MANY: 4 * n,
+    flop=lambda op, repeat, n=MANY: flop_of(n, op, repeat),
+    reference=after,
+    tolerance=2e-3,
+    arithmetic="fp16",
+    reasons={"16 bytes a load": "Measure"},
+    fold="All 7 rows, 16-bit numbers and 16-bit arithmetic",
+)
+
+
+# %% fold="Code of the figures"
+def recorded(made, variant, **given):
+    """REPEAT, or n, of the cases of a variant, and the times recorded for them in µs."""
+    rows = [
+        row for row in made.rows if row["variant"] == variant and given.items() <= row["parameters"].items()
+    ]
+    taken = [(row["parameters"], row["recorded"] or row["here"]) for row in rows]
+    known = [(case.get("repeat", case.get("n")), times["median"]) for case, times in taken if times]
+    return np.array(known or [(1, np.nan)], float).T
+
+
+LADDERS = {
+    "32-bit": (by_32, "16 bytes a load", "fma", 32, 2),
+    "32-bit, 4 bytes a load": (by_32, "4 bytes a load", "fma", 32, 2),
+    "32-bit, multiply": (by_32, "16 bytes a load", "multiply", 32, 1),
+    "16-bit": (by_16, "16 bytes a load", "fma", 16, 2),
+    "16-bit in pairs": (in_pairs, "16 bytes a load", "fma in pairs", 16, 2),
+}
+TIMES = {label: recorded(made, variant, op=op) for label, (made, variant, op, _, _) in LADDERS.items()}
+HAVE = all(np.isfinite(times).all() for _, times in TIMES.values())
+PASSES = np.array([1, *(2**power for power in range(3, 10))])
+
+
+def least_us(passes, bits):
+    """The roofline's time for all numbers: the longer of bytes and multiply-adds."""
+    memory = MANY * BYTES[bits] / (H100.memory_gb_per_s * 1e3)
+    return np.maximum(memory, MANY * 2 * passes / (ROOF.tflop_per_s["fp32"] * 1e6))
+
+
+if HAVE:
+    show(
+        line_chart(
+            [
+                Series("32-bit", *TIMES["32-bit"], role="block"),
+                Series("32-bit, 4 bytes a load", *TIMES["32-bit, 4 bytes a load"], role="warp"),
+                Series("16-bit", *TIMES["16-bit"], role="tile"),
+                Series("32-bit, model", PASSES, least_us(PASSES, 32), role="predicted", marks=False),
+                Series("16-bit, model", PASSES, least_us(PASSES, 16), role="predicted", marks=False),
+            ],
+            x="multiply-adds on each number",
+            y="time [µs]",
+            log_x=True,
+            log_y=True,
+            marks=[Mark(f"{KNEE[16]:.0f}", x=KNEE[16]), Mark(f"{KNEE[32]:.0f}", x=KNEE[32])],
+            title="Up to the knee the multiply-adds are free; beyond it, time is proportional to them",
+            caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an H100 (solid) and the roofline at its stated rates (dashed), whose knees are dotted.",
+        )
+    )
+    show(
+        line_chart(
+            [
+                Series(label, passes, MANY * LADDERS[label][4] * passes / times / 1e6, role=role)
+                for label, role in {
+                    "32-bit": "block",
+                    "32-bit, multiply": "read",
+                    "16-bit in pairs": "tile",
+                }.items()
+                for passes, times in (TIMES[label],)
+            ],
+            x="passes over each number",
+            y="rate [TFLOP/s]",
+            log_x=True,
+            log_y=True,
+            marks=[
+                Mark(
+                    f"{factor * ROOF.tflop_per_s['fp32']:.1f} TFLOP/s",
+                    y=factor * ROOF.tflop_per_s["fp32"],
+                    role="predicted",
+                )
+                for factor in (0.5, 1, 2)
+            ],
+            title="A lone multiply has half the ceiling of a multiply-add; pairs of 16 bits miss theirs",
+            caption="Operations a second with 16 bytes a load, a multiply-add counted as two. Dotted: units times the H100's highest clock, and its half and double.",
+        )
+    )
+    show(
+        line_chart(
+            [
+                Series(label, passes, MANY * BYTES[LADDERS[label][3]] / times / 1e3, role=role)
+                for label, role in {
+                    "32-bit": "block",
+                    "32-bit, 4 bytes a load": "warp",
+                    "16-bit": "tile",
+                }.items()
+                for passes, times in (TIMES[label],)
+            ],
+            x="multiply-adds on each number",
+            y="bytes moved [GB/s]",
+            log_x=True,
+            marks=[Mark("stated bandwidth", y=H100.memory_gb_per_s, role="predicted")],
+            title="Past its knee a kernel leaves bandwidth unused, and with small loads it never used it all",
+            caption="Bytes a second in the runs of the first figure, with the stated bandwidth of the H100.",
+        )
+    )
+
+
+# %% fold="Code of the numbers"
+def crossing(label):
+    """Where the flat start and the slope of the last point meet."""
+    passes, times = TIMES[label]
+    return times[0] / (times[-1] / passes[-1])
+
+
+def at(label, passes):
+    """The time recorded for so many passes, in µs."""
+    return float(TIMES[label][1][TIMES[label][0] == passes][0]) if HAVE else np.nan
+
+
+def rate(label):
+    """TFLOP/s with 512 passes."""
+    return MANY * LADDERS[label][4] * 512 / at(label, 512) / 1e6
+
+
+publish(
+    seen={
+        "once_us": at("32-bit", 1),
+        "forty_eight_us": at("32-bit", 48),
+        "eighty_us": at("32-bit", 80),
+        "eighty_times": at("32-bit", 80) / at("32-bit", 1),
+        "most_us": at("32-bit", 512),
+        "gb_per_s": MANY * 8 / at("32-bit", 1) / 1e3,
+        "knee_32": crossing("32-bit"),
+        "knee_16": crossing("16-bit"),
+        "knee_lone": crossing("32-bit, multiply"),
+        "fma": rate("32-bit"),
+        "lone": rate("32-bit, multiply"),
+        "pairs": rate("16-bit in pairs"),
+        "small_once_us": at("32-bit, 4 bytes a load", 1),
+        "small_gb_per_s": MANY * 8 / at("32-bit, 4 bytes a load", 1) / 1e3,
+        "small_eighty_times": at("32-bit, 4 bytes a load", 80) / at("32-bit, 4 bytes a load", 1),
+        "small_knee": crossing("32-bit, 4 bytes a load"),
+    }
+)
+
+# %% [markdown]
+# With 16 bytes a load the curves do what two divisions said. The time stays at
+# {{ seen.once_us | us }} until 48 multiply-adds; the flat start and the slope meet at
+# {{ seen.knee_32 | .0f }} in 32 bits, where the model said {{ knee.at_32 | .0f }}, and at
+# {{ seen.knee_16 | .0f }} in 16, where it said {{ knee.at_16 | .0f }}. The lone multiply has its knee
+# at {{ seen.knee_lone | .0f }} too, and the ceilings are {{ seen.fma | .1f }} and
+# {{ seen.lone | .1f }} TFLOP/s. Close to the corner a kernel is slower than either of its limits: 80
+# multiply-adds take {{ seen.eighty_times | .2f }} times as long as one.
+
+# %% [markdown]
+# Two things the roofline did not say. With 4 bytes a load the same bytes and the same operations take
+# {{ seen.small_once_us | us }} from the start, at {{ seen.small_gb_per_s | ,.0f }} GB/s in place of
+# {{ seen.gb_per_s | ,.0f }}: such a kernel never reaches its roof, and
+# [Hiding \latency](occupancy.py) shows what it lacks. And pairs of 16 bits reach
+# {{ seen.pairs | .1f }} TFLOP/s, no more than 32 bits do, where twice that was counted on. What it
+# takes to get there is not shown on this page.
+
+# %% [markdown]
+# ## Low and high
+#
+# Two kernels mark the ends of the scale. The first adds up all numbers: 1 FLOP for 4 bytes. It has
+# fewer threads than numbers, so each thread takes number `me`, then the one a whole grid further, and
+# so on, a grid-stride loop, and keeps a sum of its own. That every number goes into a sum that is
+# stored matters: loads whose values go nowhere are dropped by the compiler.
+#
+# ??? definition "Grid-stride loop | grid-stride loops"
+#     A loop in which a thread takes item i, then i plus the number of all threads, and so on, so that
+#     any launch covers any number of items.
+
+
+# %% tab="Pseudocode"
+def sum_strided(x, partial):
+    threads = len(partial)
+    for me in parallel(threads):
+        partial[me] = sum(x[me::threads])
+
+
+# %% tab="CUDA C"
+SUM_STRIDED = Kernel(r"""
+extern "C" __global__
+void sum_strided(const float* x, float* partial, int n) {
+    int me = blockIdx.x * blockDim.x + threadIdx.x;
+    int threads = gridDim.x * blockDim.x;
+    float s = 0.0f;
+    for (int i = me; i < n; i += threads) s += x[i];
+    partial[me] = s;
+}
+""")
+
+
+# %% [markdown]
+# The second stays at one number for {{ steps | , }} multiply-adds, each of which needs the result of
+# the one before: a chain. With 8 bytes a chain that is an intensity of {{ chain.intensity | , }} FLOP
+# per byte, {{ chain.over_ridge | ,.0f }} times the ridge. It runs with a single chain, with 1,024
+# independent chains, and with a million.
+
+
+# %% tab="Pseudocode"
+FACTOR, ADDEND = 1 - 2**-16, 2**-16
+
+
+def chains(x, y, steps):
+    for i in parallel(len(x)):
+        v = x[i]
+        for _ in range(steps):
+            v = v * FACTOR + ADDEND
+        y[i] = v
+
+
+# %% tab="CUDA C"
+CHAINS = Kernel(
+    r"""
+extern "C" __global__
+void chains(const float* x, float* y, int n, int steps) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    #pragma unroll 64
+    for (int r = 0; r < steps; ++r) v = v * FACTOR + ADDEND;
+    y[i] = v;
+}
+""",
+    defines={"FACTOR": "0.9999847412109375f", "ADDEND": "0.0000152587890625f"},
+)
+
+
+# %% fold="Code of the cases"
+def summed(n, blocks=1024):
+    """n numbers for so many blocks of 256 threads; each thread keeps a sum of its own."""
+    return case(x=normal(n), partial=output(blocks * 256), n=n, grid=blocks, block=256)
+
+
+def chained(n, steps):
+    """n chains of so many steps that end halfway to 1."""
+    return case(x=normal(n), y=output(n), n=n, steps=steps, grid=ceil_div(n, 256), block=256)
+
+
+agree(
+    sum_strided,
+    SUM_STRIDED,
+    [summed(*size) for size in ((300, 2), (500, 2), (5001, 3))],
+    rtol=1e-5,
+    atol=1e-5,
+)
+agree(chains, CHAINS, [chained(n, steps) for n, steps in ((1, 130), (257, 64))], rtol=1e-4)
+
+STEPS = 2**16
+publish(
+    steps=STEPS,
+    chain={"intensity": 2 * STEPS // 8, "over_ridge": 2 * STEPS / 8 / ROOF.ridge_flop_per_byte()},
+)
+
+
+# %% fold="Code of the measurement"
+def torch_column_sums(arrays):
+    """The same sums: x as a matrix, one column a thread."""
+    import torch
+
+    x, partial = (torch.as_tensor(arrays[name], device="cuda") for name in ("x", "partial"))
+    return lambda: torch.sum(x.view(-1, partial.numel()), dim=0, out=partial)
+
+
+low = measure(
+    "sum_strided",
+    variants={"grid-stride sum": lambda n: SUM_STRIDED.on(summed(n, max(1, min(1024, n // 4096))))},
+    cases=[{"n": 2**27}],
+    count_case={"n": 2**14},
+    bytes=lambda n: 4 * n,
+    flop=lambda n: n,
+    library={"torch.sum by columns": torch_column_sums},
+    reference=lambda x, n: x.reshape(-1, 256 * max(1, min(1024, n // 4096))).sum(axis=0),
+    tolerance=1e-4,
+)
+high = measure(
+    "chains",
+    variants={"chains": lambda n, steps=STEPS: CHAINS.on(chained(n, steps))},
+    cases=[{"n": 1}, {"n": 1024}, {"n": 2**20}],
+    count_case={"n": 1024, "steps": 128},
+    bytes=lambda n, steps=STEPS: 8 * n,
+    flop=lambda n, steps=STEPS: 2 * steps * n,
+    reference=lambda x, steps: after(x, 1 - 2**-16, 2**-16, steps),
+    tolerance=2e-3,
+    reasons={"chains": "Low and high"},
+)
+
+# %% [markdown]
+# All of them under one roof, this time with the ceilings that probes reached on the recorded device:
+# {{ roofs.gb_per_s | ,.0f }} GB/s and {{ roofs.tflop_per_s | .1f }} TFLOP/s. The sum reaches
+# {{ ends.sum_share | .0% }} of what its intensity allows. The chains have one and the same intensity,
+# and their rates lie a factor of {{ ends.apart | ,.0f }} apart: a single chain keeps one unit of
+# thousands busy, and even that one mostly waits for its own last result. A million chains reach
+# {{ ends.many_share | .0% }} of the ceiling.
+
+# %% fold="Code of the figure"
+from tilewise.measurements import lookup
+
+FOUND = {name: lookup(name) for name in ("repeat_32bit", "sum_strided", "chains", "vec_add")}
+MEASURED = (FOUND["repeat_32bit"] or {}).get(
+    "ceilings", {"memory_gb_per_s": np.nan, "tflop_per_s": {"fp32": np.nan}}
+)
+GB_PER_S, TFLOP_PER_S = MEASURED["memory_gb_per_s"], MEASURED["tflop_per_s"]["fp32"]
+RIDGE = TFLOP_PER_S * 1000 / GB_PER_S
+_, chain_us = recorded(high, "chains")
+chain_rates = 2 * STEPS * np.array([1, 1024, 2**20])[: len(chain_us)] / chain_us / 1e6
+_, sum_us = recorded(low, "grid-stride sum")
+sum_rate = 2**27 / sum_us[0] / 1e6
+publish(
+    roofs={"gb_per_s": GB_PER_S, "tflop_per_s": TFLOP_PER_S},
+    ends={
+        "sum_share": sum_rate / (0.25 * GB_PER_S / 1000),
+        "apart": chain_rates[-1] / chain_rates[0],
+        "one": 1e6 * chain_rates[0],
+        "many_share": chain_rates[-1] / TFLOP_PER_S,
+        "kilo_share": chain_rates[len(chain_rates) // 2] / TFLOP_PER_S,
+    },
+)
+if all(FOUND.values()) and HAVE:
+    passes, times = TIMES["32-bit"]
+    add = FOUND["vec_add"]["torch_add"]["n_67108864"]
+    show(
+        line_chart(
+            [
+                Series(
+                    "roof",
+                    [0.05, RIDGE, 4e4],
+                    [0.05 * GB_PER_S / 1000, TFLOP_PER_S, TFLOP_PER_S],
+                    role="predicted",
+                    marks=False,
+                ),
+                Series("repeat, 1 to 512", passes / 4, MANY * 2 * passes / times / 1e6),
+                Series("vector addition", [1 / 12], [add["tflop_per_s"]], line=False, role="tile"),
+                Series("sum", [1 / 4], [sum_rate], line=False, role="read"),
+                *(
+                    Series(label, [2 * STEPS / 8], [rate], line=False, role="lane")
+                    for label, rate in zip(
+                        ("1 chain", "1,024 chains", "2²⁰ chains"), chain_rates, strict=False
+                    )
+                ),
+            ],
+            x="intensity [FLOP/B]",
+            y="rate [TFLOP/s]",
+            log_x=True,
+            log_y=True,
+            height=460,
+            title="Intensity sets the roof; whether a kernel reaches it is another question",
+            caption="Recorded kernels under the roof of the same H100, whose slope and ceiling were probed before. Three points have one intensity: one chain, 1,024 chains and a million.",
+        )
+    )
+
+# %% [markdown]
+# A point can be low for two reasons. Either it stands on its roof, and then only a different
+# intensity helps; or it hangs below, and neither valve is open. Too few threads, waiting for results,
+# starting and ending: these are the subjects of the next lessons.
+# [All kernels of the course](../../all-kernels.md) are drawn under one such roof.
+
+# %% [markdown]
+# ## The answer
+#
+# One multiply-add on each of {{ many | , }} numbers takes {{ seen.once_us | us }}, 48 take
+# {{ seen.forty_eight_us | us }}, and 80 take {{ seen.eighty_us | us }}: {{ seen.eighty_times | .2f }}
+# times as long. Until the knee the bytes decide, and the arithmetic hides behind them. Far beyond it
+# the operations decide: 512 multiply-adds take {{ seen.most_us | us }}.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Two divisions bound every kernel: bytes by bandwidth, operations by arithmetic rate. The longer
+#   time counts, since both go on at once.
+# - The ridge of an H100 is at {{ h100.ridge | .0f }} FLOP per byte in 32 bits. Vector addition has
+#   1/12, so no cleverness in its arithmetic will show.
+# - A peak counts multiply-adds as two. Code that only multiplies or only adds has half of it.
+# - Intensity has a part that the task sets and a part that the program sets. Storing $S$ and $P$
+#   costs attention a factor of {{ intensity.ratio | .0f }}.
+# - Being compute-bound is no goal and no fault. What counts is how far below its roof a kernel hangs.
+
+# %% fold="The whole cell, with four wrong answers that the tests turn down"
+from tilewise import exercise
+
+
+def attention_intensity(N, d, bytes_each, stored):
+    flop = 2 * (2 * N * N * d)
+    ends = 4 * N * d  # Q, K, V in; O out
+    between = 4 * N * N if stored else 0  # S and P, each out and back in
+    return flop / (bytes_each * (ends + between))
+
+
+def one_operation_each(N, d, bytes_each, stored):
+    return attention_intensity(N, d, bytes_each, stored) / 2
+
+
+def numbers_in_place_of_bytes(N, d, bytes_each, stored):
+    return attention_intensity(N, d, 1, stored)
+
+
+def never_read_back(N, d, bytes_each, stored):
+    return 4 * N * N * d / (bytes_each * (4 * N * d + (2 * N * N if stored else 0)))
+
+
+def one_product(N, d, bytes_each, stored):
+    return 2 * N * N * d / (bytes_each * (4 * N * d + (4 * N * N if stored else 0)))
+
+
+def intensity_tests(answer):
+    known = [
+        (1024, 128, 4, True, 28.4),
+        (1024, 128, 4, False, 256),
+        (1024, 128, 2, True, 56.9),
+        (4096, 64, 2, False, 2048),
+        (64, 64, 4, True, 8),
+    ]
+    for N, d, bytes_each, stored, expected in known:
+        given = answer(N, d, bytes_each, stored)
+        assert abs(given / expected - 1) < 0.01, f"N={N}, d={d}, {bytes_each} bytes: {given}, not {expected}"
+
+
+exercise(
+    "What attention may hope for",
+    """
+    Write `attention_intensity(N, d, bytes_each, stored)`: operations per byte of one head, of which only
+    the two products $QK^T$ and $PV$ are counted. The matrices Q, K, V and O have N rows and d columns, and
+    a number takes `bytes_each` bytes. Where `stored` is true, S and P go out to device memory and come
+    back once each. At which N does an H100 become compute-bound if nothing is stored, d = 128 and the
+    numbers have 4 bytes? And why does d not matter there?
+    """,
+    answer=attention_intensity,
+    tests=intensity_tests,
+    wrong=[one_operation_each, numbers_in_place_of_bytes, never_read_back, one_product],
+    hint="Count the elements of each matrix and how often each crosses the memory's interface, then the operations of one product.",
+    explanation="Without S and P the intensity is N / bytes_each: both operations and bytes grow with d. In 4 bytes it passes a ridge of 20 at N = 80.",
+)
+
+# %% [markdown]
+# Everything here assumed that the GPU is busy from start to end. For a short kernel that is not so:
+# before it can wait for bytes, it waits to be started. [What a launch costs](launches.py) comes next.
