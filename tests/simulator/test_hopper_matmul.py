@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulator.hopper import MATMUL_SOURCE, line_of, matmul_arguments, matmul_inputs, matmul_kernel
 from tilewise.gpu import compile_gate
-from tilewise.simulator import HazardError, Run
+from tilewise.simulator import ExpectationError, HazardError, Run, expect_hazard
 
 
 def run(source: str = MATMUL_SOURCE, shape: tuple[int, int, int] = (128, 128, 320), stages: int = 3) -> Run:
@@ -147,3 +147,31 @@ def test_what_no_hazard_shows_the_result_does(find: str, put: str) -> None:
 
     with pytest.raises((AssertionError, HazardError), match=r"wrong|race|uninitialised"):
         provoke()
+
+
+def test_expect_hazard_knows_the_line_that_called_the_faulty_function() -> None:
+    source = MATMUL_SOURCE.replace("            wait(&full[s], t / STAGES & 1);\n", "")
+    hazard = expect_hazard(lambda: run(source), "undelivered", line_with="multiply(d, descriptor(a + s")
+    assert hazard.source_line.startswith("    asm volatile")
+    with pytest.raises(ExpectationError, match="happened at line"):
+        expect_hazard(lambda: run(source), "undelivered", line_with="wgmma_commit()")
+
+
+def test_a_run_s_table_has_the_copies() -> None:
+    text = str(run(shape=(128, 128, 128)))
+    assert "wgmma" in text
+    assert "bulk copies in" in text
+    assert "65,536" in text
+
+
+def test_collecting_goes_on_to_the_first_deadlock_or_the_end() -> None:
+    a, b, c = matmul_inputs(128, 128, 128)
+    source = MATMUL_SOURCE.replace("        fence_async();\n", "")
+    launch = {"grid": 1, "block": 384, "shared_bytes": 98304}
+    done = matmul_kernel(source).simulate(*matmul_arguments(a, b, c), **launch, hazards="collect")
+    assert [one.kind for one in done.hazards] == ["proxy"]
+    assert np.array_equal(c, a @ b.T)
+    source = MATMUL_SOURCE.replace("init(&empty[s], 2)", "init(&empty[s], 3)")
+    a, b, c = matmul_inputs(128, 128, 320)
+    with pytest.raises(HazardError, match="deadlock"):
+        matmul_kernel(source).simulate(*matmul_arguments(a, b, c), **launch, hazards="collect")

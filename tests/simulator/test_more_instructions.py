@@ -173,3 +173,34 @@ def test_fast_math_powers_and_overloads() -> None:
     simulate(on_threads("y[i] = __expf(x[i]);", "const float* x, float* y"), x, fast)
     np.testing.assert_allclose(y, x.astype(np.float64) ** 2.5, rtol=1e-5)
     assert np.array_equal(z, fast)
+
+
+def test_bit_fields_of_64_bits() -> None:
+    generator = np.random.default_rng(11)
+    x = generator.integers(0, 1 << 63, 256, dtype=np.uint64) << np.uint64(1)
+    x[::2] |= np.uint64(1 << 63)
+    into = generator.integers(0, 1 << 63, 256, dtype=np.uint64)
+    start, count = (generator.integers(0, 80, 256).astype(np.int32) for _ in range(2))
+    start[:4], count[:4] = (0, 0, 63, 255), (0, 64, 1, 255)
+    text = (
+        'asm("bfe.u64 %0, %1, %2, %3;" : "=l"(y[i]) : "l"(x[i]), "r"(start[i]), "r"(count[i]));\n'
+        'asm("bfe.s64 %0, %1, %2, %3;" : "=l"(y[256 + i]) : "l"(x[i]), "r"(start[i]), "r"(count[i]));\n'
+        'asm("bfi.b64 %0, %1, %2, %3, %4;" : "=l"(y[512 + i]) : "l"(x[i]), "l"(into[i]), "r"(start[i]), '
+        '"r"(count[i]));'
+    )
+    parameters = (
+        "const unsigned long long* x, const unsigned long long* into, const int* start, const int* count, "
+        "unsigned long long* y"
+    )
+    y = np.zeros(768, np.uint64)
+    simulate(on_threads(text, parameters), x, into, start, count, y, block=256)
+    expected: list[list[int]] = [[], [], []]
+    for a, b, at, many in zip(*(one.tolist() for one in (x, into, start, count)), strict=True):
+        expected[0].append(a >> at & (1 << many) - 1 if at < 64 else 0)
+        first, kept = min(at, 63), min(many, 64 - min(at, 63))
+        field = a >> first & (1 << kept) - 1
+        signed = field - (1 << kept) if kept and field >> kept - 1 else field
+        expected[1].append(signed & (1 << 64) - 1)
+        mask = ((1 << min(many, 64)) - 1 << at) & (1 << 64) - 1
+        expected[2].append(b & ~mask | a << at & mask)
+    assert y.reshape(3, 256).tolist() == expected
