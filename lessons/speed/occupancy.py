@@ -615,10 +615,17 @@ from tilewise.gpu.compile_gate import available, compile_kernel
 CAPS = (None, 128, 64, 48, 40, 32)
 
 
+def held_to(registers, d):
+    """The kernel for a length d, compiled with at most so many registers a thread."""
+    options = [f"--maxrregcount={registers}"] if registers else []
+    wanting = registers is not None and registers < d + 16  # its own D numbers and some more
+    source = BEST_SCORE.source + ("// spills: to show what a cap costs\n" if wanting else "")
+    return Kernel(source, defines={"D": d}, options=options)
+
+
 def taken(d, cap):
     """Registers a thread, and bytes that it stores for want of them, as NVIDIA's compiler reports for an H100."""
-    options = [f"--maxrregcount={cap}"] if cap else []
-    [found] = compile_kernel(Kernel(BEST_SCORE.source, defines={"D": d}, options=options), ["sm_90"])
+    [found] = compile_kernel(held_to(cap, d), ["sm_90"])
     return found.registers, found.spill_store_bytes
 
 
@@ -667,10 +674,9 @@ if available() is None:
 # %% fold="Code of the measurement"
 def capped(registers):
     """The kernel for a length d, compiled with at most so many registers a thread."""
-    options = [f"--maxrregcount={registers}"] if registers else []
 
     def launch(d, N, M):
-        return Kernel(BEST_SCORE.source, defines={"D": d}, options=options).on(scored(N, M, d))
+        return held_to(registers, d).on(scored(N, M, d))
 
     return launch
 
