@@ -179,7 +179,8 @@ def case(
         else:
             raise TypeError(
                 f'case: "{name}" is a {type(value).__name__}. '
-                "Give a recipe such as normal(64, 32), a tensor_map of a named array, a NumPy array or a number."
+                "Give a recipe such as normal(64, 32), a tensor_map of a named array, a NumPy array "
+                "or a number."
             )
     return Case(
         MappingProxyType(checked),
