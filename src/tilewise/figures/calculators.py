@@ -174,7 +174,7 @@ def calculator(
         or f"A calculator: {', '.join(one.name for one in sliders)} give "
         f"{', '.join(one.label for one in meters)}. It starts at {said}.",
         height=fixed + 32 * len(sliders),
-        narrow_height=fixed + 24 * len(meters) + 54 * len(sliders) + 60,
+        narrow_height=84 + 46 * len(meters) + 44 * len(sliders) + (PLOT_HEIGHT if plot else 0),
         kind="calculator",
         spec=spec,
         steps=tuple(_texts(sliders, meters, answers, start)),
