@@ -421,10 +421,9 @@ void chase(const unsigned* ring, int loads, unsigned* end) {
 
 # %% [markdown]
 # The tabs are compared for ring and walk alike; where a walk must end can also be worked out by
-# whole-number arithmetic alone, and the measurement checks every walk against that. What will the
-# times be? A place is as fast as its size allows, so the sizes give the edges: up to 256 KB the
-# ring fits into the L1 cache of the one SM at work, up to {{ chip.l2_mb | .0f }} MB into L2. Of the
-# waiting, the lecture says about 20 cycles{from: the lecture} inside the SM and
+# whole-number arithmetic alone, and the measurement checks every walk against that. Where will the
+# waiting rise? Where the ring outgrows a place: at 256 KB the L1 cache of the one SM at work, at
+# {{ chip.l2_mb | .0f }} MB the L2 cache. And how high? The lecture says about 20 cycles{from: the lecture} inside the SM and
 # 300 cycles{from: the lecture} beyond it.[^w9]
 #
 # [^w9]: Where the sources differ: the lecture takes L2 and device memory for equally far, and the
@@ -464,6 +463,7 @@ def walk(kilobytes, loads, chase=CHASE):
     return [LAY_RING.on(ring(lines)), chase.on(steps(lines, loads))]
 
 
+# %% fold="Code of the checks"
 def where_it_ends(lines, factor, shift, loads):
     """The line where a walk from line 0 ends, by arithmetic on whole numbers."""
     line = 0
@@ -595,6 +595,7 @@ def at(kilobytes):
 shared_ns = 1000 * (recorded_us(in_shared.rows[0]) - launch_us) / in_shared.rows[0]["parameters"]["loads"]
 far = {
     "l1": at(32),
+    "near": at(4),
     "l2_near": at(512),
     "l2": at(8192),
     "memory": at(1_048_576),
@@ -604,7 +605,7 @@ far = {
 publish(
     ns=far,
     cycles={name: ns * clock_ghz for name, ns in far.items()},
-    ratio={"l2": far["l2"] / far["l1"], "memory": far["memory"] / far["l1"]},
+    ratio={"memory": far["memory"] / far["near"]},
     clock_ghz=clock_ghz,
     alone_mb_per_s=4000 / far["memory"],
 )
@@ -801,7 +802,7 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# In 4 KB a load is answered after {{ ns.l1 | .0f }} ns, in 1 GB after {{ ns.memory | .0f }} ns,
+# In 4 KB a load is answered after {{ ns.near | .0f }} ns, in 1 GB after {{ ns.memory | .0f }} ns,
 # {{ ratio.memory | .0f }} times as long. Between them lies L2 with {{ ns.l2 | .0f }} ns. The steps
 # come where the sizes say: at the L1 cache of the SM, which gives up what is kept as shared
 # memory, and around {{ chip.l2_mb | .0f }} MB.

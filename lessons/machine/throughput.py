@@ -268,7 +268,7 @@ publish(
 # %% [markdown]
 # One thread takes {{ seen.one_us | us }}, which is {{ seen.cycles | .2f }} cycles a step at the
 # recorded {{ seen.clock_ghz | .2f }} GHz, launch included. {{ model.full | , }} tasks take
-# {{ seen.full_ratio | .2f }} times as long as one: thread after thread has come for nothing. A
+# {{ seen.full_ratio | .2f }} times as long as one, so all threads but one came almost free. A
 # million-odd take {{ seen.last_us | us }}, during which the units begin a step in
 # {{ seen.of_units | .0% }} of their cycles. So the chip does {{ seen.gain | ,.0f }} times the work
 # of one thread per second, and one thread is all that a program without parallel parts can use.
@@ -277,9 +277,9 @@ publish(
 # One row misses the line: {{ seen.half_more | , }} tasks take {{ seen.half_more_us | us }}, where
 # the model says {{ seen.half_more_predicted_us | us }} and {{ seen.twice | , }} tasks take
 # {{ seen.twice_us | us }}. Do some processors get more blocks than others? No: a kernel that asks
-# every block where it runs finds 792 blocks, which are that many tasks, spread evenly. The
-# time seems to go up in steps of as many groups of threads as fill the latency, and no rule of the
-# model says so. It is left here as a residue.
+# every block where it runs finds 792 blocks, which are that many tasks, spread evenly. The time
+# seems to rise in steps, one for every {{ model.full | , }} tasks, and nothing in the model says
+# so. This page leaves it unexplained.
 
 # %% fold="Code that asks each block where it runs" needs="gpu" record="blocks_on_processors"
 from tilewise import gpu_here
@@ -459,7 +459,7 @@ publish(
         "ahead_of_many": first_ahead(SIDE_BY_SIDE),
         "many_us": at(SIDE_BY_SIDE, 512),
         "gpu_us": at(GPU, 512),
-        "million_ms": MOST * per_task_us / 1000,
+        "million_us": MOST * per_task_us,
         "million_gain": MOST * per_task_us / last,
     }
 )
@@ -470,7 +470,7 @@ publish(
 # {{ seen.step_ns | .2f }} ns here. Against tasks one by one the GPU is ahead from
 # {{ core.ahead_of_one }} of them on, against 64 side by side from {{ core.ahead_of_many }} on, of
 # the numbers measured. At the pace of its last row, the core would need
-# {{ core.million_ms | .0f }} ms for {{ task.most | , }} tasks; the GPU took
+# {{ core.million_us | us }} for {{ task.most | , }} tasks; the GPU took
 # {{ seen.last_us | us }}. What the core was, a cell printed on the machine of the record:
 
 # %% fold="Code that asks for the processor" needs="gpu" record="host_processor"

@@ -16,11 +16,12 @@
 # %% [markdown]
 # ## One instruction at a time
 #
-# A warp has 32 lanes and one instruction. An SM could not fetch and decode an instruction for each
-# of the 2,048 threads that it holds; it does so once for a warp, and 32 units carry it out on 32
-# lanes' own registers: SIMT.[^four] What if a branch sends some lanes one way and the rest the
-# other? Then the warp goes both ways, one after the other. On each way it switches the lanes off
-# that do not belong there; the active mask says which are on.[^exactly]
+# A warp has 32 lanes and one instruction. Fetching and decoding an instruction takes circuits, and
+# an SM spends them once for a warp, not for each of the 2,048 threads that it holds; 32 units then
+# carry it out on 32 lanes' own registers: SIMT.[^four] What if a branch sends some lanes one way
+# and the rest the other? Then the warp goes both ways, one after the other. On each way the lanes
+# that do not belong there are off; the active mask says which are on.[^exactly] Behind the branch
+# all of them reconverge.
 #
 # [^four]: Where the sources differ: the blog post has an SM run one warp at a time. An SM has four
 #     warp schedulers, and each can send an instruction off in every cycle, from whichever of its
