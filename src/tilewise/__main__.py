@@ -29,6 +29,13 @@ def parser() -> argparse.ArgumentParser:
     record.add_argument(
         "--budget", type=float, default=20.0, metavar="S", help="timed seconds a contender (20)"
     )
+    record.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="rounds, each in a process of its own (3; 1 where one takes long)",
+    )
+    record.add_argument("--add", action="store_true", help="add rounds to the records that are current")
     table = commands.add_parser("table", help="print a lesson's tables")
     table.add_argument("lesson", metavar="LESSON", help="id or path of a lesson")
     table.add_argument("--json", action="store_true", help="one array of rows")
@@ -70,6 +77,13 @@ def parser() -> argparse.ArgumentParser:
     child.add_argument("lesson")
     child.add_argument("--manifest", required=True)
     child.add_argument("--experiment", action="append", default=[])
+    one = commands.add_parser("round-child", help="(used by record)")
+    one.add_argument("lesson")
+    one.add_argument("--experiment", required=True)
+    one.add_argument("--out", required=True)
+    one.add_argument("--budget", type=float, required=True)
+    one.add_argument("--repetitions", type=int, required=True)
+    one.add_argument("--with-host", action="store_true")
     return top
 
 
@@ -87,7 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "record":
             from tilewise.commands.record import record
 
-            return record(given.lessons, given.counters, given.out, given.force, given.budget)
+            wanted = (given.lessons, given.counters, given.out, given.force, given.budget)
+            return record(*wanted, given.rounds, given.add)
+        if given.command == "round-child":
+            from tilewise.commands.record import round_child
+            from tilewise.gpu.timing import Plan
+
+            plan = Plan(given.budget, given.repetitions, with_host=given.with_host)
+            return round_child(given.lesson, given.experiment, given.out, plan)
         if given.command == "count-child":
             from tilewise.commands.record import count_child
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,6 +55,22 @@ measure(
 '''  # fmt: skip
 
 
+def in_this_process(command: list[str], line: Any) -> str:
+    """A stand-in for ``fresh.start``: the child's command in this process, which has the fake GPU."""
+    from tilewise.__main__ import main
+
+    modules, stream, told = dict(sys.modules), sys.__stdout__, io.StringIO()
+    sys.__stdout__ = told  # type: ignore[misc]
+    try:
+        status = main(command[command.index("tilewise") + 1 :])
+    finally:
+        sys.__stdout__ = stream  # type: ignore[misc]
+        sys.modules.update(modules)
+    for text in told.getvalue().splitlines():
+        line(json.loads(text))
+    return f"ended with status {status}"
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A folder with one lesson, a fake GPU, and what the lesson reads from its surroundings."""
@@ -67,6 +85,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     fake_gpu.install(monkeypatch, gpu)
     monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: None)
     monkeypatch.setattr("tilewise.commands.record.find_ncu", lambda: None)
+    monkeypatch.setattr("tilewise.measurements.fresh.start", in_this_process)
     lesson = tmp_path / "lessons" / "kernels" / "adding.py"
     lesson.parent.mkdir(parents=True)
     lesson.write_text(LESSON, encoding="utf-8")

@@ -150,7 +150,9 @@ def test_table_prints_one_object_a_row(project: SimpleNamespace, capsys: pytest.
     assert main(["table", "kernels/adding", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["variant"] for row in rows] == ["one float", "float4", "cuBLAS"]
-    assert rows[0]["recorded"] == {"median": 120.0, "p20": 120.0, "p80": 120.0}
+    assert rows[0]["recorded"] == {
+        "median": 120.0, "p20": 120.0, "p80": 120.0, "rounds": [120.0] * 3, "low": 120.0, "high": 120.0,
+    }  # fmt: skip
     assert rows[0]["simulated"]["global_load_sectors"] == 24
     assert rows[2]["library"] == "cuBLAS"
     assert main(["table", "kernels/adding"]) == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,16 @@ from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault, gpu_wanted
 from tilewise.gpu.timing import Plan
 from tilewise.measurements.archive import Archive, lesson_root
+from tilewise.measurements.fresh import RoundChild, RoundOver
 from tilewise.measurements.hardware import CountingChild, count_lesson, counting_fault, with_counters
-from tilewise.measurements.playback import LessonFile, find_lesson, missing_needs, play, project_lessons
+from tilewise.measurements.playback import (
+    Failure,
+    LessonFile,
+    find_lesson,
+    missing_needs,
+    play,
+    project_lessons,
+)
 from tilewise.measurements.record import write_record
 from tilewise.measurements.recorder import Laboratory, Recorder
 from tilewise.measurements.session import handled_by
@@ -31,7 +40,15 @@ if TYPE_CHECKING:
     from tilewise.measurements.output import Measurement
 
 
-def record(lessons: Sequence[str], counters: bool, out: str | None, force: bool, budget_s: float) -> int:
+def record(
+    lessons: Sequence[str],
+    counters: bool,
+    out: str | None,
+    force: bool,
+    budget_s: float,
+    rounds: int | None = None,
+    add: bool = False,
+) -> int:
     """Record lessons.
 
     Args:
@@ -39,11 +56,19 @@ def record(lessons: Sequence[str], counters: bool, out: str | None, force: bool,
         counters: whether to count with Nsight Compute afterwards.
         out: the folder that gets a folder a device; ``lessons/measurements`` where not given.
         force: whether to record anew what is current.
-        budget_s: timed seconds for one contender, at most.
+        budget_s: timed seconds for one contender, at most, over all rounds.
+        rounds: how many rounds to take, each after the first in a process of its own; None: three, and of
+            an experiment whose first takes long that one alone.
+        add: whether to add rounds to what is current.
 
     Returns:
         0 where every experiment of the lessons has a current record now, else 1.
     """
+    if rounds is not None and rounds < 1:
+        raise LessonError("tilewise record", 0, f"{rounds} rounds are none.", "Give --rounds 1 or more.")
+    if add and force:
+        message = "--add keeps the rounds that are there, and --force replaces them."
+        raise LessonError("tilewise record", 0, message, "Give one of them.")
     _need_gpu()
     if counters:
         _need_counters()
@@ -60,7 +85,9 @@ def record(lessons: Sequence[str], counters: bool, out: str | None, force: bool,
         for at, lesson in enumerate(found, start=1):
             display(f"[{at}/{len(found)}] {lesson.id}")
             plan = Plan(budget_s=budget_s)
-            recorder = Recorder(archive, folder, laboratory, plan, display, force, tick=display.tick)
+            recorder = Recorder(
+                archive, folder, laboratory, plan, display, lesson.file, force, rounds, add, tick=display.tick
+            )
             status = max(status, _record_lesson(lesson, recorder, counters, display))
     except RecordingStopped as stopped:
         display(f"  stopped: {stopped.fault}")
@@ -166,3 +193,16 @@ def count_child(lesson: str, manifest: str, experiments: Sequence[str]) -> int:
     for failure in failures:
         print(f"{failure.place}: {failure.message}", file=sys.stderr)
     return 0
+
+
+def round_child(lesson: str, experiment: str, out: str, plan: Plan) -> int:
+    """The child of ``record`` for a round: play a lesson up to one experiment, which is timed."""
+    root = lesson_root(lesson)
+    found = find_lesson(lesson, root)
+    told = sys.__stdout__ or sys.stdout
+    failures: Sequence[Failure] = ()
+    with handled_by(RoundChild(experiment, plan, Path(out), told, Archive(root))), suppress(RoundOver):
+        failures = play(found)
+    for failure in failures:
+        print(f"{failure.place}: {failure.message}", file=sys.stderr)
+    return 0 if Path(out).is_file() else 1

@@ -9,7 +9,8 @@ one case its values stand beside the case too (``experiment.variant.median``). V
 ``share_of_bound``, ``times_first`` (how many times as fast as the first variant of the case; left out where
 the spread is larger than the difference), ``share_of_library`` (the best library's time over this one's),
 ``bytes``, ``flop``. Of a row with counters: ``counters.<name with underscores>``. Of the experiment:
-``device``, ``date``, ``driver``, ``sm_clock_mhz``, ``sm_count``, ``ceilings.memory_gb_per_s``, ...
+``device``, ``date``, ``driver``, ``rounds`` (how many), ``sm_clock_mhz``, ``sm_count``,
+``ceilings.memory_gb_per_s``, ...
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 from tilewise.measurements.key import text_key
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
+from tilewise.measurements.rounds import apart
 from tilewise.measurements.slugs import case_slug, device_slug, name_slug
 from tilewise.models.roofline import Bound, Ceilings, bound
 
@@ -216,7 +218,9 @@ def _listed(folder: Path) -> list[str]:
 
 def values_of(record: Record) -> dict[str, Any]:
     """A record as nested dicts of plain values, spelt as the module's docstring says."""
-    values: dict[str, Any] = {name: entry for name, entry in record.provenance.items() if name != "notes"}
+    kept = record.provenance
+    values: dict[str, Any] = {name: kept[name] for name in kept if name not in ("notes", "rounds")}
+    values["rounds"] = len(kept.get("rounds") or (1,))
     values["event_pair_us"] = record.method.get("event_pair_us")
     timed = [row for row in record.rows if row.median is not None]
     for row in record.rows:
@@ -251,13 +255,6 @@ def _values_of_row(row: Row, record: Record, timed: list[Row]) -> dict[str, Any]
         if libraries and row.median > 0:
             values["share_of_library"] = min(libraries) / row.median
     return {name: entry for name, entry in values.items() if entry is not None}
-
-
-def apart(one: Row, other: Row) -> bool:
-    """Whether two rows differ by more than their spread: their stretches from p20 to p80 do not overlap."""
-    if one.p20 is None or one.p80 is None or other.p20 is None or other.p80 is None:
-        return False
-    return one.p80 < other.p20 or other.p80 < one.p20
 
 
 def rates_of(row: Row, record: Record) -> dict[str, float]:

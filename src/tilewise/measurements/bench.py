@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewise.gpu.device import POWER_CAP, State, others_computing, state
-from tilewise.gpu.timing import Plan, Timing, time_contenders
+from tilewise.gpu.timing import Plan, time_contenders
 from tilewise.measurements.contenders import checked_contenders
 from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 GLANCE = Plan(budget_s=1.5, repetitions=60)
 """How long a lesson goes on that is run as a script on a GPU."""
-SPREAD = 0.10
-"""A distance from p20 to p80 above this share of the median is worth a note."""
 WATCH_S = 2.0
 """Seconds between two readings of the GPU's state while contenders are timed."""
 
@@ -44,7 +42,7 @@ class Bench:
     rows: tuple[Row, ...]
     """Variants and libraries at every case."""
     notes: tuple[str, ...]
-    """What was odd, a sentence each."""
+    """What was odd, a sentence each; how far samples scatter is for who has all of them."""
     state: State
     """The GPU's state right after the last case."""
 
@@ -56,6 +54,7 @@ def run_bench(
     *,
     strict: bool = False,
     tick: Tick | None = None,
+    own: int = 1,
 ) -> Bench:
     """Check and time an experiment at all of its cases.
 
@@ -66,6 +65,7 @@ def run_bench(
         strict: refuse times that were taken in company or at a clock that was held down, as records do;
             otherwise that is noted.
         tick: told the share of the experiment that is done, from 0 to 1.
+        own: how many of the processes that use the GPU are ours: this one, and one that waits for it.
 
     Raises:
         LessonError: a contender gives a wrong answer.
@@ -86,13 +86,14 @@ def run_bench(
         done = partial(_share, tick, at, len(experiment.cases))
         with _watched(identity) as during:
             timings = time_contenders(contenders, plan, progress, done)
-        now = _worst(during or [busy_state()])
-        troubles = [company(others_computing(identity), shown), slowdown(before, now, shown)]
+        now = worst(during or [busy_state()])
+        strangers = max((others_computing(identity) or 0) - (own - 1), 0)
+        troubles = [company(strangers, shown), slowdown(before, now, shown)]
         for trouble in filter(None, troubles):
             if strict:
                 raise GpuTrouble(trouble)
             notes.append(f"{trouble.message.removesuffix(KEPT).strip()}")
-        notes += _oddities(shown, timings, before, now)
+        notes += _oddities(shown, before, now)
         cupy.get_default_memory_pool().free_all_blocks()
         moved, operations = experiment.work(parameters)
         for entry, timing in zip(entries, timings, strict=True):
@@ -118,7 +119,7 @@ def _share(tick: Tick | None, at: int, cases: int, share: float) -> None:
         tick((at + share) / cases)
 
 
-def _worst(states: Sequence[State]) -> State:
+def worst(states: Sequence[State]) -> State:
     """The state with the lowest clock, with everything that held a clock down in any of them."""
     lowest = min(states, key=lambda one: one.sm_clock_mhz or 0)
     causes = dict.fromkeys(cause for one in states for cause in one.throttled_by)
@@ -163,12 +164,8 @@ def _watched(identity: str) -> Iterator[list[State]]:
             over.set()
 
 
-def _oddities(shown: str, timings: Sequence[Timing], before: State, after: State) -> list[str]:
-    notes = [
-        f"{timing.label} at {shown}: p20 and p80 lie {timing.spread:.0%} of the median apart."
-        for timing in timings
-        if timing.spread > SPREAD
-    ]
+def _oddities(shown: str, before: State, after: State) -> list[str]:
+    notes = []
     if clock_fell(before, after):
         notes.append(
             f"At {shown} the SM clock fell from {before.sm_clock_mhz:.0f} to {after.sm_clock_mhz:.0f} MHz."

@@ -6,7 +6,7 @@ The site's script shows the list beside the number that is pointed at; without i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -43,6 +43,10 @@ def birth_facts(kept: Mapping[str, Any]) -> list[tuple[str, str]]:
     versions = kept.get("versions") or {}
     shown = ", ".join(f"{label} {versions[name]}" for name, label in _VERSIONS.items() if name in versions)
     found.append(("versions", shown or None))
+    if len(taken := kept.get("rounds") or ()) > 1:
+        days = list(dict.fromkeys(str(one["date"]) for one in taken))
+        over = f", from {min(days)} to {max(days)}" if len(days) > 1 else ""
+        found.append(("rounds", f"{len(taken)}{over}"))
     return [(label, str(value)) for label, value in found if value]
 
 
@@ -77,9 +81,24 @@ def birth_list(experiment: str, kept: Mapping[str, Any], link: Callable[[str], s
     )
 
 
-def spread_text(p20: float, median: float, p80: float) -> str:
-    """The spread of a time for a reader."""
-    return f"p20 {p20:,.4g} µs, median {median:,.4g} µs, p80 {p80:,.4g} µs"
+def spread_text(
+    p20: float, median: float, p80: float, rounds: Sequence[float] = (), further: Sequence[float] = ()
+) -> str:
+    """The spread of a time for a reader.
+
+    Args:
+        p20: the 20th percentile of all samples, in microseconds.
+        median: their median.
+        p80: their 80th percentile.
+        rounds: the median of each round, where there were several.
+        further: between which two times another run should lie.
+    """
+    told = f"p20 {p20:,.4g} µs, median {median:,.4g} µs, p80 {p80:,.4g} µs"
+    if len(rounds) > 1:
+        told += f"; medians of {len(rounds)} rounds {min(rounds):,.4g} to {max(rounds):,.4g} µs"
+    if len(further) == 2:
+        told += f"; another run {further[0]:,.4g} to {further[1]:,.4g} µs"
+    return told
 
 
 def born(text: str, target: str, spread: str = "", classes: str = "") -> str:

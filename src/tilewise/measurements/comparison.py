@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from html import escape
 
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.births import birth_id, born, spread_text
+from tilewise.measurements.births import birth_id, born
 from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
 from tilewise.measurements.record import Record, Row
+from tilewise.measurements.rounds import spread_of
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
 from tilewise.models.scaling import CHANGES
@@ -158,7 +159,7 @@ def _cells(made: Prediction, one: Compared) -> Iterator[str]:
         yield "<td>not recorded</td>"
         return
     birth = birth_id(told.experiment, one.record.provenance["device"])
-    spread = spread_text(one.row.p20 or 0, one.row.median, one.row.p80 or 0)
+    spread = spread_of(one.row)
     yield _value(one.row.median, born(_us(one.row.median), birth, spread), "measured")
     yield _value(told.ratio, f"{told.ratio:.2f}", "predicted")
     assert one.ratio is not None

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewise.measurements.archive import apart
 from tilewise.measurements.record import Row
+from tilewise.measurements.rounds import expected
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
 
@@ -83,10 +83,18 @@ def _direction(ratio: float) -> str:
     return "faster" if ratio > 1.03 else "slower" if ratio < 0.97 else "alike"
 
 
+def _agree(mine: Row, theirs: Row) -> bool:
+    stretch = expected(theirs)
+    if stretch is None or mine.p20 is None or mine.p80 is None:
+        return True
+    return stretch.meets(mine.p20, mine.p80)
+
+
 def agreement(timed: Sequence[Row], recorded: Sequence[Row]) -> str | None:
     """How many rows lie within the spread of the recorded ones, and which is farthest; None without pairs.
 
-    Two rows agree where their stretches from the 20th to the 80th percentile overlap.
+    A row agrees where its stretch from the 20th to the 80th percentile meets the one in which the record
+    expects another run; see ``rounds.expected``.
     """
     pairs = [
         (mine, theirs)
@@ -98,7 +106,7 @@ def agreement(timed: Sequence[Row], recorded: Sequence[Row]) -> str | None:
     ]
     if not pairs:
         return None
-    alike = [pair for pair in pairs if not apart(*pair)]
+    alike = [pair for pair in pairs if _agree(*pair)]
     if len(alike) == len(pairs):
         return f"All {len(pairs)} rows here agree with the recorded ones within their spreads."
 

@@ -36,7 +36,8 @@ class Measurement(Output):
     """Which counts the table shows."""
     rows: tuple[Mapping[str, Any], ...]
     """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted,
-    recorded (median, p20, p80), here (likewise), unit, library, device, date, share, gb_per_s,
+    recorded (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which
+    another run should lie), here (median, p20, p80), unit, library, device, date, share, gb_per_s,
     tflop_per_s."""
     provenance: Mapping[str, Any] | None
     """Of the record; None where there is none."""
@@ -161,16 +162,18 @@ def _median(times: Mapping[str, float] | None) -> float | None:
     return times["median"] if times else None
 
 
-def _distance(times: Mapping[str, float]) -> float:
-    return (times["p80"] - times["p20"]) / times["median"] if times["median"] else 0.0
+def _distance(times: Mapping[str, Any]) -> float:
+    low, high = times.get("low", times["p20"]), times.get("high", times["p80"])
+    return (high - low) / times["median"] if times["median"] else 0.0
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
 
-def _spread(times: Mapping[str, float]) -> str:
-    return spread_text(times["p20"], times["median"], times["p80"])
+def _spread(times: Mapping[str, Any]) -> str:
+    further = (times["low"], times["high"]) if "low" in times else ()
+    return spread_text(times["p20"], times["median"], times["p80"], times.get("rounds", ()), further)
 
 
 def _bound_title(row: Mapping[str, Any]) -> str | None:
@@ -218,7 +221,7 @@ class _Columns:
             self.plain(Column(name, "", "right"), lambda row, name=name: row["parameters"].get(name))
 
     def spread(self, name: str) -> None:
-        """The distance from p20 to p80 as a share of the median."""
+        """What times are compared over as a share of the median: p20 to p80, or where another run should lie."""
         self.plain(
             Column("spread" if name == "recorded" else "spread here", "%", "right"),
             lambda row: _rounded(100 * _distance(row[name]), 2) if row.get(name) else None,

@@ -14,10 +14,11 @@ from typing import Any
 
 from tilewise.measurements import comparison
 from tilewise.measurements.archive import Archive, bound_of
-from tilewise.measurements.births import birth_id, birth_list, born, record_url, spread_text
+from tilewise.measurements.births import birth_id, birth_list, born, record_url
 from tilewise.measurements.counting import total
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, Row
+from tilewise.measurements.rounds import spread_of
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import DEVICES
 from tilewise.outputs.table import number
@@ -152,7 +153,7 @@ def _cells(line: Line, lessons: Lessons) -> Iterator[str]:
         yield from ("<td></td>",) * 4
     else:
         mark = "tw-stale" if line.stale else ""
-        spread = spread_text(line.row.p20 or 0, median, line.row.p80 or 0)
+        spread = spread_of(line.row)
         birth = birth_id(line.experiment, line.record.provenance["device"])
         yield _number(median, "measured", born(_short(median), birth, spread, mark))
         yield _number(line.row.p20) + _number(line.row.p80)

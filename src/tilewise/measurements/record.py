@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
+from tilewise.measurements.form import SCHEMA, fault_of, text_fault_of
 from tilewise.measurements.slugs import device_slug
-
-SCHEMA = 1
-"""The version of the form of a record."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,15 @@ class Row:
     """Bytes that have to move, by the lesson's own formula."""
     flop: float | None = None
     """Operations that have to be done, by the lesson's own formula."""
+    rounds: tuple[int, ...] = ()
+    """How many of the samples, in their order, each round took; empty where all are of one."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as JSON holds it; without ``rounds`` where there was one, as records always were."""
+        body = {**asdict(self), "samples_us": list(self.samples_us), "rounds": list(self.rounds)}
+        if not self.rounds:
+            del body["rounds"]
+        return body
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON holds it, checksum included."""
         body = {"schema": SCHEMA, **asdict(self)}
-        body["rows"] = [{**row, "samples_us": list(row["samples_us"])} for row in body["rows"]]
+        body["rows"] = [row.to_dict() for row in self.rows]
         body["checksum"] = checksum(body)
         return body
 
@@ -134,7 +141,7 @@ def read_record(path: Path, shown: str | None = None) -> Record:
     """
     body = _body(path, shown or path.as_posix())
     lesson = body.get("lesson") if isinstance(body.get("lesson"), str) else ""
-    fault = _fault(body)
+    fault = fault_of(body)
     if fault is None and body["checksum"] != checksum(body):
         fault = "was edited by hand: its checksum does not fit its content."
     if fault is None and body["experiment"] != path.stem:
@@ -143,7 +150,10 @@ def read_record(path: Path, shown: str | None = None) -> Record:
         fault = f"was taken on {body['provenance']['device']} and lies in the folder of another device."
     if fault is not None:
         raise RecordError(shown or path.as_posix(), 0, f"the record {fault}", repair(lesson or ""))
-    rows = tuple(Row(**{**row, "samples_us": tuple(row["samples_us"])}) for row in body["rows"])
+    rows = tuple(
+        Row(**{**row, "samples_us": tuple(row["samples_us"]), "rounds": tuple(row.get("rounds", ()))})
+        for row in body["rows"]
+    )
     return Record(
         body["experiment"],
         body["lesson"],
@@ -163,7 +173,7 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
         RecordError: no JSON, a wrong form, or a checksum that does not fit.
     """
     body = _body(path, shown or path.as_posix())
-    fault = _text_fault(body)
+    fault = text_fault_of(body)
     if fault is None and body["checksum"] != checksum(body):
         fault = "was edited by hand: its checksum does not fit its content."
     if fault is not None:
@@ -183,97 +193,6 @@ def _body(path: Path, shown: str) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise RecordError(shown, 0, "the record is no JSON object.", repair(""))
     return body
-
-
-_FORM: Mapping[str, type | tuple[type, ...]] = {
-    "schema": int,
-    "experiment": str,
-    "lesson": str,
-    "key": str,
-    "arithmetic": str,
-    "provenance": dict,
-    "rows": list,
-    "method": dict,
-    "checksum": str,
-}
-_ROW: Mapping[str, type | tuple[type, ...]] = {
-    "variant": str,
-    "role": str,
-    "case": dict,
-    "samples_us": list,
-    "p20": (int, float, type(None)),
-    "median": (int, float, type(None)),
-    "p80": (int, float, type(None)),
-    "counters": (dict, type(None)),
-    "bytes": (int, float, type(None)),
-    "flop": (int, float, type(None)),
-}
-_PROVENANCE: Mapping[str, type | tuple[type, ...]] = {
-    "device": str,
-    "date": str,
-    "ceilings": dict,
-    "versions": dict,
-}
-_TEXT: Mapping[str, type | tuple[type, ...]] = {
-    "schema": int,
-    "kind": str,
-    "lesson": str,
-    "name": str,
-    "key": str,
-    "provenance": dict,
-    "text": str,
-    "checksum": str,
-}
-
-
-def _fault(body: Mapping[str, Any]) -> str | None:
-    fault = _misfit(body, _FORM, "")
-    if fault is None and body["schema"] != SCHEMA:
-        fault = f"has the form {body['schema']}; this version reads form {SCHEMA}."
-    if fault is None:
-        fault = _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)
-    if fault is None and not body["rows"]:
-        fault = "has no rows."
-    for at, row in enumerate(body["rows"] if fault is None else ()):
-        if not isinstance(row, dict):
-            return f"has a row {at} that is no object."
-        fault = fault or _misfit(row, _ROW, f"rows[{at}].") or _row_fault(row, at)
-    return fault
-
-
-def _row_fault(row: Mapping[str, Any], at: int) -> str | None:
-    if row["role"] not in ("variant", "library"):
-        return f'has the role "{row["role"]}" in rows[{at}]; a row is a variant or a library.'
-    timed = [row["p20"], row["median"], row["p80"]]
-    numbers = [entry for entry in [*row["samples_us"], *timed] if entry is not None]
-    if any(
-        isinstance(entry, bool) or not isinstance(entry, int | float) or not entry >= 0 for entry in numbers
-    ):
-        return f"has a time in rows[{at}] that is no number of microseconds."
-    if row["samples_us"] and (None in timed or not row["p20"] <= row["median"] <= row["p80"]):
-        return f"has percentiles in rows[{at}] that are missing or out of order."
-    if not row["samples_us"] and timed != [None, None, None]:
-        return f"has percentiles without samples in rows[{at}]."
-    return None
-
-
-def _text_fault(body: Mapping[str, Any]) -> str | None:
-    fault = _misfit(body, _TEXT, "")
-    if fault is None and (body["schema"] != SCHEMA or body["kind"] != "text"):
-        fault = f"is no text record of form {SCHEMA}."
-    return fault or _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)
-
-
-def _misfit(
-    body: Mapping[str, Any], form: Mapping[str, type | tuple[type, ...]], prefix: str, exact: bool = True
-) -> str | None:
-    for name, kinds in form.items():
-        if name not in body:
-            return f'has no "{prefix}{name}".'
-        if not isinstance(body[name], kinds) or isinstance(body[name], bool):
-            return f'has a "{prefix}{name}" of the wrong type ({type(body[name]).__name__}).'
-    unknown = sorted(set(body) - set(form)) if exact else []
-    return f'has an unknown "{prefix}{unknown[0]}".' if unknown else None
 
 
 def write_record(record: Record | TextRecord, path: Path) -> None:

@@ -7,7 +7,7 @@ or interrupted experiment leaves its old record. Counters are added afterwards b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,20 @@ from tilewise.gpu.timing import FLUSH_BYTES, Plan
 from tilewise.lesson.model import Cell
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.counting import Simulated
+from tilewise.measurements.fresh import Caller, take_rounds
 from tilewise.measurements.key import METHOD_VERSION, text_key
 from tilewise.measurements.provenance import provenance
-from tilewise.measurements.record import Record, RecordError, TextRecord, read_record, write_record
+from tilewise.measurements.record import (
+    Record,
+    RecordError,
+    Row,
+    TextRecord,
+    read_record,
+    write_record,
+)
 from tilewise.measurements.report import assemble
-from tilewise.measurements.troubles import RecordingStopped, as_error, explain, memory_of_gpu
+from tilewise.measurements.rounds import birth, joined, parts, pooled, spread_notes
+from tilewise.measurements.troubles import KEPT, RecordingStopped, as_error, explain, memory_of_gpu
 from tilewise.models.roofline import Ceilings
 
 if TYPE_CHECKING:
@@ -35,6 +44,14 @@ Tick = Callable[[float], None]
 
 def unheard(share: float) -> None:
     """Tells nobody how far the work is."""
+
+
+def _in_rounds(row: Row) -> str:
+    """What a line of progress adds of a row with several rounds."""
+    if not row.rounds:
+        return ""
+    medians = [part.median for part in parts(row)]
+    return f" in {len(medians)} rounds, medians {min(medians):,.4g} to {max(medians):,.4g}"
 
 
 NO_LEAD_IN = "none: the GPU is idle at the first event, and what the host takes to launch is in the time"
@@ -89,8 +106,14 @@ class Recorder:
     """How long timing goes on."""
     progress: Progress
     """Told, in a line, what is going on."""
+    file: Path
+    """The lesson's file."""
     force: bool = False
     """Whether to record anew what is current."""
+    rounds: int | None = None
+    """How many rounds to take; None: ``fresh.ROUNDS``, and one where that is long."""
+    add: bool = False
+    """Whether to add rounds to what is current, e.g. those of another GPU of the same name."""
     done: list[str] = field(default_factory=list)
     """Experiments whose record is current now."""
     tick: Tick = unheard
@@ -110,7 +133,7 @@ class Recorder:
     def __call__(self, experiment: Experiment) -> Measurement:
         """Time an experiment and write its record, unless that is current."""
         kept = self.current(experiment)
-        if kept is not None and not self.force:
+        if kept is not None and not self.force and not self.add:
             self.progress(f"{experiment.name}: its record of {kept.provenance['date']} is current")
             self.done.append(experiment.name)
             return assemble(experiment, Simulated({}), kept, None, (), ())
@@ -126,14 +149,17 @@ class Recorder:
             if trouble.stop:
                 raise RecordingStopped(fault) from error
             raise fault from error
-        record = self._with_old_counters(record, kept)
+        if kept is not None and self.add:
+            record = self._added(experiment, kept, record)
+        else:
+            record = self._with_old_counters(record, kept)
         write_record(record, self.path(experiment.name))
         self.done.append(experiment.name)
-        for row in record.rows:
+        for row in (one for one in record.rows if one.samples_us):
             shown = ", ".join(f"{name}={value}" for name, value in row.case.items())
             self.progress(
                 f"{experiment.name}: {row.variant} ({shown}) {row.median:,.4g} us "
-                f"[{row.p20:,.4g}, {row.p80:,.4g}], {len(row.samples_us)} samples"
+                f"[{row.p20:,.4g}, {row.p80:,.4g}], {len(row.samples_us)} samples{_in_rounds(row)}"
             )
         return assemble(experiment, Simulated({}), record, None, (), ())
 
@@ -150,16 +176,21 @@ class Recorder:
         return None
 
     def _record(self, experiment: Experiment) -> Record:
-        from tilewise.measurements.bench import run_bench
+        from tilewise.measurements.bench import worst
         from tilewise.measurements.resources import resources
 
-        plan = replace(self.plan, with_host=experiment.with_host)
-        made = run_bench(experiment, plan, self.progress, strict=True, tick=self.tick)
+        taken = take_rounds(experiment, self.file, self.plan, self.rounds, Caller(self.progress, self.tick))
         self._compare_standalone(experiment)
+        rows = pooled([one.rows for one in taken])
+        notes = list(dict.fromkeys([*(note for one in taken for note in one.notes), *spread_notes(rows)]))
+        kept = self.laboratory.provenance(worst([one.state for one in taken]), notes)
+        if len(taken) > 1:
+            day = kept["date"]
+            kept["rounds"] = [birth(asdict(one.state), day, one.state.driver) for one in taken]
         method = {
             "version": METHOD_VERSION,
             "timer": "CUDA events around each repetition",
-            "order": "contenders in turn, round by round, in one process",
+            "order": "contenders in turn, repetition by repetition, in one process",
             "l2": f"cold: {FLUSH_BYTES} bytes read before each repetition",
             "lead_in": NO_LEAD_IN if experiment.with_host else "a spinning kernel before the first event",
             "event_pair_us": self.laboratory.event_pair_us,
@@ -170,10 +201,27 @@ class Recorder:
             experiment.lesson,
             experiment.key,
             experiment.arithmetic,
-            self.laboratory.provenance(made.state, list(made.notes)),
-            made.rows,
+            kept,
+            rows,
             method,
         )
+
+    def _added(self, experiment: Experiment, kept: Record, made: Record) -> Record:
+        """The record that is there with the rounds just taken.
+
+        Raises:
+            LessonError: another NVRTC compiled it, so its rounds are not of the same machine code.
+        """
+        compilers = [one.provenance["versions"].get("nvrtc") for one in (kept, made)]
+        if compilers[0] != compilers[1]:
+            fault = experiment.error(
+                f"its record was compiled by NVRTC {compilers[0]} and this round by {compilers[1]}: "
+                f"they are not added up. {KEPT}",
+                "Record it anew: --force instead of --add.",
+            )
+            self.failed.append(fault)
+            raise fault
+        return joined(kept, made)
 
     def _with_old_counters(self, made: Record, kept: Record | None) -> Record:
         """A record that is taken anew with the counters of the one it replaces, where they still hold.

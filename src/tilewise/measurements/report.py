@@ -19,6 +19,7 @@ from tilewise.measurements.counting import Simulated, simulate
 from tilewise.measurements.here import Machine, agreement, difference
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, Row
+from tilewise.measurements.rounds import expected, parts, spread_notes
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
@@ -88,7 +89,8 @@ def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], Machine | N
     plan = replace(GLANCE, with_host=experiment.with_host)
     made = run_bench(experiment, plan, lambda line: print(line, file=sys.stderr, flush=True))
     sms = properties().get("multiProcessorCount")
-    return made.rows, list(made.notes), Machine(device_name(), sms, made.state.sm_clock_mhz)
+    notes = [*made.notes, *spread_notes(made.rows)]
+    return made.rows, notes, Machine(device_name(), sms, made.state.sm_clock_mhz)
 
 
 def assemble(
@@ -199,10 +201,19 @@ def _ceilings(record: Record | None) -> Ceilings:
     return stated(fallback)
 
 
-def _times(row: Row | None) -> dict[str, float] | None:
+def _times(row: Row | None) -> dict[str, Any] | None:
+    """Percentiles; of several rounds also their medians and where another run should lie."""
     if row is None or row.median is None or row.p20 is None or row.p80 is None:
         return None
-    return {"median": row.median, "p20": row.p20, "p80": row.p80}
+    times: dict[str, Any] = {"median": row.median, "p20": row.p20, "p80": row.p80}
+    further = expected(row)
+    if row.rounds and further is not None:
+        times |= {
+            "rounds": [part.median for part in parts(row)],
+            "low": round(further.low, 3),
+            "high": round(further.high, 3),
+        }
+    return times
 
 
 def _case(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

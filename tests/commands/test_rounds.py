@@ -1,0 +1,218 @@
+"""``tilewise record`` in rounds: children of their own, what they meet, and rounds that are added."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema
+import pytest
+
+import tilewise
+from tilewise.__main__ import main
+from tilewise.gpu.device import State
+from tilewise.measurements import bench, fresh
+from tilewise.measurements import record as records
+from tilewise.measurements.record import read_record, write_record
+from tilewise.measurements.rounds import parts
+
+SCHEMA = json.loads((Path(records.__file__).parent / "record.schema.json").read_text())
+TESTS = Path(__file__).parents[1]
+STUBS = {
+    "cupy": "import sys, fake_gpu\nsys.modules['cupy'] = fake_gpu.fake_cupy(fake_gpu.FakeGpu())\n",
+    "shared_state": (
+        "import fake_gpu\nimport cupy\nGPU, BODY = fake_gpu.CLOCK[0], None\n"
+        "def library(arrays):\n"
+        "    GPU.run('library', 83.0)\n"
+        "    return (arrays['a'] + arrays['b']).view(fake_gpu.FakeArray)\n"
+    ),
+    "plotly": "raise ImportError('there is no plotly here')\n",
+    "ziglang": "raise ImportError('there is no clang here')\n",
+}
+
+
+def taken(project: SimpleNamespace) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads((project.folder / "adding.json").read_text())
+    return body
+
+
+@pytest.fixture
+def children(
+    project: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Real child processes, with the fake GPU for CuPy and without plotly and a compiler."""
+    folder = tmp_path_factory.mktemp("stubs")
+    for name, text in STUBS.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    source = Path(tilewise.__file__).parents[1]
+    path = os.pathsep.join(map(str, (folder, TESTS / "measurements", source)))
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setattr(fresh, "start", START)
+    return folder
+
+
+START = fresh.start
+
+
+def test_a_record_has_three_rounds_each_further_one_in_a_process_of_its_own(
+    project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "kernels/adding"]) == 0, capfd.readouterr()
+    body = taken(project)
+    jsonschema.validate(body, SCHEMA)
+    assert [row["rounds"] for row in body["rows"]] == [[67, 67, 66]] * 3
+    library = next(row for row in read_record(project.folder / "adding.json").rows if row.role == "library")
+    assert [part.median for part in parts(library)] == [80.0, 83.0, 83.0], "83 us is the child's library"
+    assert library.median == 83.0
+    assert len(body["provenance"]["rounds"]) == 3
+    said = capfd.readouterr().out
+    assert "adding: round 2 of 3, in a process of its own" in said
+    assert "in 3 rounds, medians 80 to 83" in said
+
+
+def test_a_child_that_dies_is_told_and_the_old_record_stands(
+    project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "kernels/adding"]) == 0
+    before = (project.folder / "adding.json").read_bytes()
+    (children / "shared_state.py").write_text("import os\nos.write(2, b'no such state')\nos._exit(7)\n")
+    assert main(["record", "kernels/adding", "--force"]) == 1
+    assert (
+        "a round of its own process gave no times: it ended with status 7: no such state. The old record"
+        in (capfd.readouterr().out)
+    )
+    assert (project.folder / "adding.json").read_bytes() == before
+
+
+def test_a_wrong_answer_in_a_child_is_an_error_at_the_lessons_line(
+    project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = STUBS["shared_state"].replace("BODY = fake_gpu.CLOCK[0], None", "BODY = fake_gpu.CLOCK[0], idle")
+    (children / "shared_state.py").write_text(f"def idle(a, b, c, n): pass\n{wrong}")
+    assert main(["record", "kernels/adding"]) == 1
+    said = capfd.readouterr().out
+    assert 'lessons/kernels/adding.py:28: measure("adding"): "one float" is wrong on the GPU' in said
+    assert not (project.folder / "adding.json").exists()
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_company_is_told_apart_from_the_process_that_waits(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], others: int
+) -> None:
+    seen = iter([0, others, others])  # the first round alone; then this process and its child
+    monkeypatch.setattr(bench, "others_computing", lambda identity: next(seen))
+    assert main(["record", "kernels/adding"]) == others - 1
+    refused = "another process computes on this GPU at n = 4,096" in capfd.readouterr().out
+    assert refused == (others == 2)
+    assert (project.folder / "adding.json").exists() == (others == 1)
+
+
+def test_a_clock_held_down_in_the_last_round_refuses_them_all(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hot = State(1200.0, throttled_by=("its temperature (hardware)",))
+    times, calls = bench.time_contenders, []
+
+    def timed(*given: Any) -> Any:
+        calls.append(given)
+        return times(*given)
+
+    def now() -> State:
+        return hot if len(calls) == 3 else State(1980.0)
+
+    monkeypatch.setattr(bench, "time_contenders", timed)
+    monkeypatch.setattr(bench, "busy_state", now)
+    assert main(["record", "kernels/adding"]) == 1
+    assert "the clock was held down by its temperature" in capfd.readouterr().out
+    assert not (project.folder / "adding.json").exists()
+
+
+def test_a_lesson_that_measures_something_else_the_second_time_is_refused(
+    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.state.SIZES = iter([4096, 8192])
+    project.lesson.write_text(project.text.replace('{"n": 4096}', '{"n": next(shared_state.SIZES)}'))
+    assert main(["record", "kernels/adding"]) == 1
+    assert "its key changes between processes" in capfd.readouterr().out
+
+
+def test_one_round_is_written_as_records_always_were(project: SimpleNamespace) -> None:
+    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
+    body = taken(project)
+    assert "rounds" not in body["provenance"]
+    assert all("rounds" not in row and len(row["samples_us"]) == 200 for row in body["rows"])
+
+
+def test_an_experiment_whose_first_round_is_long_has_that_one_alone(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fresh, "LONG_S", 0.0)
+    assert main(["record", "kernels/adding"]) == 0
+    assert "stays alone" in capfd.readouterr().out
+    assert "rounds" not in taken(project)["rows"][0]
+    assert main(["record", "kernels/adding", "--force", "--rounds", "2"]) == 0
+    assert taken(project)["rows"][0]["rounds"] == [100, 100], "who asks for rounds has them"
+
+
+def test_rounds_are_added_to_what_is_current_and_counters_stay(project: SimpleNamespace) -> None:
+    path = project.folder / "adding.json"
+    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
+    old = read_record(path)
+    counted = records.Row("float4", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768)
+    write_record(replace(old, rows=(*old.rows, counted)), path)
+    assert main(["record", "kernels/adding", "--rounds", "2", "--add"]) == 0
+    made = read_record(path)
+    assert [row.rounds for row in made.rows if row.samples_us] == [(200, 100, 100)] * 3
+    assert made.rows[0].samples_us[:200] == old.rows[0].samples_us
+    assert counted in made.rows
+    assert len(made.provenance["rounds"]) == 3
+    assert main(["record", "kernels/adding"]) == 0
+    assert read_record(path) == made
+
+
+def test_rounds_of_another_compiler_are_not_added(
+    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = project.folder / "adding.json"
+    assert main(["record", "kernels/adding"]) == 0
+    old = read_record(path)
+    versions = {**old.provenance["versions"], "nvrtc": "12.9"}
+    write_record(replace(old, provenance={**old.provenance, "versions": versions}), path)
+    before = path.read_bytes()
+    assert main(["record", "kernels/adding", "--add"]) == 1
+    assert "compiled by NVRTC 12.9 and this round by 13.0: they are not added up" in capfd.readouterr().out
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"), [(("--rounds", "0"), "0 rounds are none"), (("--add", "--force"), "Give one of them")]
+)
+def test_wishes_that_contradict_are_refused(
+    project: SimpleNamespace, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], fault: str
+) -> None:
+    assert main(["record", "kernels/adding", *given]) == 1
+    assert fault in capsys.readouterr().err
+    assert project.gpu.launched == []
+
+
+def test_the_bar_goes_on_from_round_to_round(project: SimpleNamespace, children: Path) -> None:
+    shares: list[float] = []
+    caller = fresh.Caller(lambda line: None, shares.append)
+    from tilewise.measurements.playback import find_lesson, play
+    from tilewise.measurements.session import handled_by
+
+    def handle(experiment: Any) -> None:
+        fresh.take_rounds(experiment, project.lesson, fresh.Plan(repetitions=9), 3, caller)
+
+    with handled_by(handle):  # type: ignore[arg-type]
+        assert play(find_lesson("kernels/adding", project.root)) == []
+    assert shares == sorted(shares)
+    assert len(shares) == 9
+    assert shares[2] == pytest.approx(1 / 3)
+    assert shares[-1] == pytest.approx(1)
+    assert sys.modules.get("plotly") is None or "stubs" not in str(sys.modules["plotly"].__file__)

@@ -1,0 +1,113 @@
+"""Rounds: their samples pooled, what another run should take, and which rows differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewise.gpu.timing import summary
+from tilewise.measurements.here import agreement
+from tilewise.measurements.record import Record, Row
+from tilewise.measurements.rounds import apart, expected, joined, parts, pooled, spread_notes
+
+
+def row(label: str, samples: list[float], n: int = 8) -> Row:
+    found = summary(label, samples)
+    return Row(label, "variant", {"n": n}, found.samples_us, found.p20, found.median, found.p80, None)
+
+
+def around(median: float, wide: float = 0.1) -> list[float]:
+    return [median - wide, median, median + wide]
+
+
+def of_rounds(*medians: float, label: str = "plain") -> Row:
+    return pooled([[row(label, around(median))] for median in medians])[0]
+
+
+def test_pooled_rows_hold_all_samples_and_know_their_rounds() -> None:
+    made = of_rounds(60, 64, 61)
+    assert made.samples_us == (59.9, 60, 60.1, 63.9, 64, 64.1, 60.9, 61, 61.1)
+    assert (made.rounds, made.median) == ((3, 3, 3), 61)
+    assert [part.median for part in parts(made)] == [60, 64, 61]
+    assert pooled([[made], [row("plain", around(62))]])[0].rounds == (3, 3, 3, 3)
+
+
+def test_what_a_round_lacks_comes_from_the_others() -> None:
+    first, second = [row("plain", [1, 2]), row("torch", [3])], [row("plain", [2, 3])]
+    assert [one.rounds for one in pooled([first, second])] == [(2, 2), ()]
+    assert pooled([second, first])[1].samples_us == (3,)
+
+
+def test_one_round_expects_what_lies_between_its_percentiles() -> None:
+    one = row("plain", [9, 10, 11])
+    stretch = expected(one)
+    assert stretch is not None
+    assert (stretch.low, stretch.high) == (one.p20, one.p80)
+    counted = Row("plain", "variant", {}, (), None, None, None, {"instructions": 1.0})
+    assert expected(counted) is None
+
+
+def test_two_rounds_expect_what_lies_between_the_outer_percentiles_of_both() -> None:
+    stretch = expected(of_rounds(60, 64))
+    assert stretch is not None
+    assert (stretch.low, stretch.high) == (pytest.approx(59.94), pytest.approx(64.06))
+
+
+def test_three_rounds_expect_what_students_t_says_of_a_fourth() -> None:
+    stretch = expected(of_rounds(99.0, 100.0, 101.0))
+    assert stretch is not None
+    assert stretch.high - 100 == pytest.approx(4.303 * 1.0 * (4 / 3) ** 0.5, abs=0.01)
+    assert 100 - stretch.low == pytest.approx(stretch.high - 100)
+
+
+@pytest.mark.parametrize("rounds", [3, 5, 8])
+def test_nineteen_of_twenty_further_runs_lie_where_they_are_expected(rounds: int) -> None:
+    draw = np.random.default_rng(7)
+    held = 0
+    for _ in range(2000):
+        *kept, further = draw.normal(100, 3, rounds + 1)
+        stretch = expected(pooled([[row("plain", [median])] for median in kept])[0])
+        assert stretch is not None
+        held += stretch.meets(further, further)
+    assert 0.93 < held / 2000 < 0.97
+
+
+def test_agreement_is_over_the_rounds_of_the_record() -> None:
+    here = [row("plain", around(62.5))]
+    alone = agreement(here, [row("plain", around(61))])
+    assert alone is not None
+    assert alone.startswith("0 of 1 rows here agree")
+    assert agreement(here, [of_rounds(60, 61, 62)]) == (
+        "All 1 rows here agree with the recorded ones within their spreads."
+    )
+
+
+def test_rows_of_a_record_differ_where_they_do_in_every_round() -> None:
+    slow, fast = of_rounds(60, 64, 61), of_rounds(59, 63, 60, label="wide")
+    assert apart(slow, fast), "over all rounds they overlap, and in each the second is faster"
+    assert not apart(slow, of_rounds(59, 65, 60, label="wide"))
+    assert apart(row("plain", around(5)), row("wide", around(6)))
+    assert apart(of_rounds(60, 61, 62), row("wide", around(70)))
+    assert not apart(of_rounds(60, 61, 62), row("wide", around(61)))
+
+
+def test_joined_records_have_the_rounds_of_both() -> None:
+    def record(day: str, clock: float, rows: tuple[Row, ...]) -> Record:
+        provenance = {"device": "X", "date": day, "driver": "1", "sm_clock_mhz": clock, "notes": [day]}
+        return Record("adding", "kernels/adding", "0" * 64, "fp32", provenance, rows)
+
+    first = record("2026-11-20", 1980.0, (row("plain", around(60)),))
+    second = record("2026-11-21", 1755.0, (row("plain", around(61)),))
+    made = joined(first, second)
+    assert [one["date"] for one in made.provenance["rounds"]] == ["2026-11-20", "2026-11-21"]
+    assert [one["sm_clock_mhz"] for one in made.provenance["rounds"]] == [1980.0, 1755.0]
+    assert made.provenance["date"] == "2026-11-21"
+    assert made.provenance["notes"] == ["2026-11-20", "2026-11-21"]
+    assert len(joined(made, second).provenance["rounds"]) == 3
+
+
+def test_samples_that_scatter_are_noted() -> None:
+    assert list(spread_notes([row("plain", [100, 100, 105])])) == []
+    assert list(spread_notes([of_rounds(90, 100, 120)])) == [
+        "plain at n = 8: p20 and p80 lie 30% of the median apart."
+    ]
