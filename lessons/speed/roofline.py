@@ -450,6 +450,20 @@ def after(x, factor, addend, repeat):
     return fixed + (x - fixed) * factor**repeat
 
 
+RAGGED = {
+    "multiply": REPEAT_MULTIPLY.on(worked_on(1000, 80, 0.99, 0.0)),
+    "16 bytes a load": REPEAT_WIDE.on(worked_on(1000, 80, **slowly, bytes_a_load=16)),
+    "16 bits": REPEAT_WIDE_HALF.on(worked_on(1000, 80, **slowly, bits=16, bytes_a_load=16)),
+    "16 bits in pairs": REPEAT_HALF2.on(worked_on(1000, 80, bits=16, bytes_a_load=16)),
+}
+for label, launch in RAGGED.items():
+    arrays = launch.run()
+    right = after(arrays["x"].astype(float), *(arrays[name] for name in ("factor", "addend", "repeat")))
+    check(
+        arrays["y"], right, rtol=0.0, atol=1e-3 if "bits" in label else 1e-5, name=f"{label}, 1,000 numbers"
+    )
+
+
 def pass_over(n, bits, op, repeat, bytes_a_load=16):
     """The launch of one of the kernels with so many repetitions."""
     kernel, defines = REPEAT_WIDE if bits == 32 else REPEAT_WIDE_HALF, {"ADDS": int(op == "fma")}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewise.gpu.arguments import check_arguments
+from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
 from tilewise.hardware.lessons import noted, title
 
@@ -22,13 +23,25 @@ Kernels = dict[str, tuple[Subject, ...]]
 
 
 def from_lessons(root: Path = LESSONS) -> Kernels:
-    """By lesson, kernel and line: the launches of each kernel as subjects."""
-    return {
-        f"{lesson}: {title(one.kernel)}, number {number}": tuple(map(_subject, one.launches))
-        for lesson, kernels in noted(root).items()
-        for number, one in enumerate(kernels, 1)
-        if one.launches
-    }
+    """By lesson, kernel and line: the launches of each kernel as subjects.
+
+    Kernels that differ in nothing that the simulator takes note of, such as a cap on registers, count once.
+    """
+    found: Kernels = {}
+    for lesson, kernels in noted(root).items():
+        seen: set[object] = set()
+        for number, one in enumerate(kernels, 1):
+            same = _simulated(one.kernel)
+            if one.launches and same not in seen:
+                found[f"{lesson}: {title(one.kernel)}, number {number}"] = tuple(map(_subject, one.launches))
+            seen |= {same} if one.launches else set()
+    return found
+
+
+def _simulated(kernel: Kernel) -> object:
+    """What the simulator makes of a kernel's text, defines and options."""
+    heeded = tuple(one for one in kernel.options if not one.startswith(("--maxrregcount", "--carveout")))
+    return kernel.name, kernel.tokens, tuple(sorted(kernel.defines.items())), heeded
 
 
 def _subject(launch: Launch) -> Subject:
