@@ -680,6 +680,7 @@ if waits:
             [Series(f"ring of {kb} KB", *zip(*points, strict=True)) for kb, points in waits.items()],
             x="shared memory asked for [KB]",
             y="cycles a load",
+            marks=[Mark(f"{kb} KB fit up to here", x=STORE_KB - kb) for kb in (160, 96)],
             title="A ring that no longer fits beside shared memory is walked at L2's pace",
             caption="Cycles a load for rings of 32, 96 and 160 KB against the share of the SM's 256 KB that the kernel asks to be kept as shared memory, on an H100.",
         )
@@ -887,4 +888,5 @@ exercise(
 # One thread waits {{ ns.memory | .0f }} ns for a number, so at 4 bytes a time it gets
 # {{ alone_mb_per_s | .0f }} MB/s out of a memory that can send {{ chip.memory_tb_per_s | .2f }}
 # TB/s. Between these two figures lies everything that the rest of the course is about. The next
-# step is to ask how fast a kernel can be at all, before it is written.
+# step is to ask how fast a kernel can be at all, before it is written: [the
+# roofline](../speed/roofline.py).

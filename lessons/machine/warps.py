@@ -611,8 +611,9 @@ def even_and_odd_tests(kernel):
 exercise(
     "Even and odd without divergence",
     """
-    Even elements of `x` are to go through one loop and odd ones through another, and in the kernel given,
-    `if (i % 2)` parts every warp. Write `even_and_odd(x, y, n, steps)` so that no warp runs both loops. It is
+    Even elements of `x` are to go through `v = v * 0.75f + 0.125f`, odd ones through
+    `v = v * 0.25f + 0.375f`, `steps` times each. With element i on thread i, `if (i % 2)` parts every
+    warp. Write `even_and_odd(x, y, n, steps)` so that no warp runs both loops. It is
     launched with blocks of 32 threads and with enough of them that each half may be rounded up to whole
     warps. The tests compare the values and allow no warp to part, except at a guard of the form
     `if (...) return;`.
@@ -626,4 +627,4 @@ exercise(
 # %% [markdown]
 # A warp that waits for its own other half cannot be helped by other lanes, but the scheduler can
 # run another warp meanwhile. How many warps it takes to hide all waiting, and how registers limit
-# their number, is the subject of a later lesson.
+# their number, is the subject of [hiding latency](../speed/occupancy.py).
