@@ -91,7 +91,7 @@ def spread_text(
         median: their median.
         p80: their 80th percentile.
         rounds: the median of each round, where there were several.
-        further: between which two times another run should lie.
+        further: from where to where another run should lie.
     """
     told = f"p20 {p20:,.4g} µs, median {median:,.4g} µs, p80 {p80:,.4g} µs"
     if len(rounds) > 1:
