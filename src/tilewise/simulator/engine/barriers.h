@@ -1,23 +1,23 @@
 // Barriers of a block: which may pass, what they tell each warp, and what is wrong when nobody can go on.
 
-// Whether a lane waits at barrier `id`.
-static int waits(const Warp *W, int l, int id) { return (W->present >> l & 1) && W->state[l] == LANE_PARKED && W->bar_id[l] == id; }
+// Lanes that wait at barrier `id`.
+static u32 waiting_at(const Warp *W, int id) {
+    const u32 waiting = lanes_in(W, LANE_PARKED);
+    return waiting ? waiting & MASK_OF(lanes_s32(W->bar_id) == id) : 0;
+}
 
 // Whether any thread of a block waits at a barrier.
 static int parked(const Block *B) {
-    int any = 0;
-    for (int w = 0; w < B->n_warps; w++)
-        for (int l = 0; l < 32; l++) any |= (B->warps[w].present >> l & 1) && B->warps[w].state[l] == LANE_PARKED;
-    return any;
+    for (int w = 0; w < B->n_warps; w++) if (lanes_in(&B->warps[w], LANE_PARKED)) return 1;
+    return 0;
 }
 
 // __syncthreads_count, _and, _or: every thread gets what the predicates of all make.
 static void reduce_barrier(Block *B, int id) {
     Launch *L = B->L; u32 count = 0, and = 1, or = 0;
     for (int pass = 0; pass < 2; pass++)
-        for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
-            Warp *W = &B->warps[w];
-            if (!waits(W, l, id)) continue;
+        for (int w = 0; w < B->n_warps; w++) for (u32 r = waiting_at(&B->warps[w], id); r; r &= r - 1) {
+            Warp *W = &B->warps[w]; const int l = __builtin_ctz(r);
             const Ins *in = &L->code[W->bar_pc[l]];
             if (!in->sub) continue;
             u32 p = (REG(in->c)[l] & 1) ^ (in->flags & VOLATILE ? 1u : 0u);
@@ -28,12 +28,17 @@ static void reduce_barrier(Block *B, int id) {
 
 // Lets the barriers pass that all their threads have reached. Returns how many did.
 static int release(Block *B) {
-    int released = 0;
-    for (int id = 0; id < 16; id++) {
+    int released = 0; u32 named = 0;
+    for (int w = 0; w < B->n_warps; w++)
+        for (u32 r = lanes_in(&B->warps[w], LANE_PARKED); r; r &= r - 1) {
+            const u32 id = (u32)B->warps[w].bar_id[__builtin_ctz(r)];
+            if (id < 16) named |= 1u << id;
+        }
+    for (; named; named &= named - 1) {
+        const int id = __builtin_ctz(named);
         int arrived = B->came[id], wanted = 0, warp = -1, lane = 0, other = -1;
-        for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
-            Warp *W = &B->warps[w];
-            if (!waits(W, l, id)) continue;
+        for (int w = 0; w < B->n_warps; w++) for (u32 r = waiting_at(&B->warps[w], id); r; r &= r - 1) {
+            Warp *W = &B->warps[w]; const int l = __builtin_ctz(r);
             arrived++; wanted = W->bar_count[l];
             if (warp < 0) { warp = w; lane = l; }
             else if (W->bar_line[l] != B->warps[warp].bar_line[lane]) other = w * 32 + l;
@@ -46,15 +51,14 @@ static int release(Block *B) {
             if (B->stop) return 0;
         }
         reduce_barrier(B, id);
-        u32 *known = B->came_vc + (s64)id * B->clocks; int in[32] = {0};
+        u32 *known = B->came_vc + (s64)id * B->clocks; u32 in[32];
         for (int w = 0; w < B->n_warps; w++) {
             Warp *W = &B->warps[w];
-            for (int l = 0; l < 32; l++) in[w] |= waits(W, l, id);
-            if (in[w]) join(known, W->clock, B->clocks);
+            if ((in[w] = waiting_at(W, id))) join(known, W->clock, B->clocks);
         }
         for (int w = 0; w < B->n_warps; w++) if (in[w]) {
             Warp *W = &B->warps[w];
-            for (int l = 0; l < 32; l++) if (waits(W, l, id)) W->state[l] = LANE_RUNNING;
+            for (u32 r = in[w]; r; r &= r - 1) W->state[__builtin_ctz(r)] = LANE_RUNNING;
             memcpy(W->clock, known, (size_t)B->clocks * 4); W->vc[w]++; W->done = 0;
         }
         B->came[id] = 0; memset(known, 0, (size_t)B->clocks * 4);

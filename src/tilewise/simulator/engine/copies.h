@@ -8,7 +8,7 @@
 static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L; const int size = in->type2;
     const u64 *to = REG64(in->a), *from = REG64(in->b); const u32 *wanted = REG(in->c);
-    u64 source[32], target[32]; u32 reading = 0, writing = 0;
+    u64 source[32] = {0}, target[32] = {0}; u32 reading = 0, writing = 0;
     EACH({
         Copy copy = {0}; int space, buffer; s64 index;
         const int bytes = wanted[l] < (u32)size ? (int)wanted[l] : size;

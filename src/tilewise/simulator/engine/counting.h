@@ -28,7 +28,8 @@ static int paired(const u64 *address, u32 mask, int first, int lanes) {
 // the hardware's counters showed (tilewise.hardware.wide_shared).
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
-    if (size <= 4) {  // the common case: no two words in one bank
+    if (size <= 4) {  // the common cases: all in one row of the banks, or no two words in one bank
+        if (lanes_close(address, mask, 7)) return 1;
         u64 word[32]; u32 taken = 0; int conflict = 0;
         EACH({ u64 x = address[l] >> 2; int bank = (int)(x & 31);
                if (taken >> bank & 1) conflict |= word[bank] != x; else { taken |= 1u << bank; word[bank] = x; } })
@@ -52,11 +53,15 @@ static int wavefronts(const u64 *address, u32 mask, int size) {
 }
 
 static void count_global(Count *c, const u64 *address, u32 mask, int size, int kind) {
-    u64 keys[32]; int n = 0;
-    EACH(keys[n++] = address[l] >> 5)
-    int sectors = distinct(keys, n);
-    for (int i = 0; i < n; i++) keys[i] >>= 2;
-    int lines = distinct(keys, n);
+    const int n = __builtin_popcount(mask);
+    int sectors = pieces_in_order(address, mask, 5), lines = pieces_in_order(address, mask, 7);
+    if (sectors < 0) {
+        u64 keys[32]; int k = 0;
+        EACH(keys[k++] = address[l] >> 5)
+        sectors = distinct(keys, n);
+        for (k = 0; k < n; k++) keys[k] >>= 2;
+        lines = distinct(keys, n);
+    }
     u64 useful = (u64)n * (u64)size;
     if (kind == KIND_LOAD) { c->gl_requests++; c->gl_sectors += sectors; c->gl_lines += lines; c->gl_useful += useful; c->gl_lanes += n; }
     else if (kind == KIND_STORE) { c->gs_requests++; c->gs_sectors += sectors; c->gs_lines += lines; c->gs_useful += useful; c->gs_lanes += n; }

@@ -111,18 +111,23 @@ static f64 math_function(int id, f64 x, f64 y, f64 z) {
     return x;
 }
 
+// What a comparison accepts of: less, equal, greater, none of them (1, 2, 4, 8).
+static int accepted(int comparison) {
+    switch ((enum compare)comparison) {
+    case C_eq: return 2; case C_ne: return 5; case C_lt: case C_lo: return 1; case C_le: case C_ls: return 3;
+    case C_gt: case C_hi: return 4; case C_ge: case C_hs: return 6; case C_equ: return 10; case C_neu: return 13;
+    case C_ltu: return 9; case C_leu: return 11; case C_gtu: return 12; case C_geu: return 14; case C_num: return 7; case C_nan: return 8;
+    }
+    return 0;
+}
+// in->e: whether and how (1 and, 2 or, 3 xor) the result is combined with a predicate, which VOLATILE inverts.
 #define COMPARE(T, GET) do { \
-    const int bool_op = in->e; \
-    EACH({ T x = GET(a, l), y = GET(b, l); int r = 0; \
-        switch ((enum compare)in->sub) { \
-        case C_eq: r = x == y; break; case C_ne: r = (x < y) || (x > y); break; case C_lt: case C_lo: r = x < y; break; \
-        case C_le: case C_ls: r = x <= y; break; case C_gt: case C_hi: r = x > y; break; case C_ge: case C_hs: r = x >= y; break; \
-        case C_equ: r = !(x < y) && !(x > y); break; case C_neu: r = !(x == y); break; case C_ltu: r = !(x >= y); break; \
-        case C_leu: r = !(x > y); break; case C_gtu: r = !(x <= y); break; case C_geu: r = !(x < y); break; \
-        case C_num: r = x == x && y == y; break; case C_nan: r = x != x || y != y; break; } \
-        int q = !r; \
-        if (bool_op) { int p = (int)(REG(in->c)[l] & 1) ^ (in->flags & VOLATILE ? 1 : 0); r = bool_op == 1 ? r && p : bool_op == 2 ? r || p : r ^ p; q = bool_op == 1 ? q && p : bool_op == 2 ? q || p : q ^ p; } \
-        d[l] = (u32)r; if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = (u32)q; }) } while (0)
+    const u32 want = (u32)accepted(in->sub), how = (u32)in->e, inverted = in->flags & VOLATILE ? 1 : 0; u32 unused[32]; \
+    const u32 *c = how ? REG(in->c) : 0; u32 *e = in->d[1] != NO_SLOT ? REG(in->d[1]) : unused; \
+    if (!how) LANES(T x = GET(a, l); T y = GET(b, l); const u32 r = (want & (x < y ? 1u : x > y ? 4u : x == y ? 2u : 8u)) != 0; d[l] = r; e[l] = r ^ 1); \
+    else LANES(T x = GET(a, l); T y = GET(b, l); const u32 p = (c[l] & 1) ^ inverted; \
+        const u32 r = (want & (x < y ? 1u : x > y ? 4u : x == y ? 2u : 8u)) != 0; const u32 q = r ^ 1; \
+        d[l] = how == 1 ? r & p : how == 2 ? r | p : r ^ p; e[l] = how == 1 ? q & p : how == 2 ? q | p : q ^ p); } while (0)
 #define GET_S32(p, l) ((s32)(p)[l])
 #define GET_U32(p, l) ((p)[l])
 #define GET_S16(p, l) ((s16)(p)[l])

@@ -143,6 +143,7 @@ typedef struct Block {
     u32 *clock_store, *scratch, *remote; const Ins **remote_at;  // remote: when each agent of other blocks touched this one's shared memory last
     Object *objects; s32 n_objects; Readers *readers;
     struct Bulk *bulk; s32 n_bulk, bulk_room;     // bulk copies out of shared memory that nobody has waited for
+    s32 solid;           // every aligned word of shared memory belongs to one variable
     s32 quick, finished, landing; // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in words of 4 bytes and by warps alone
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
@@ -245,6 +246,8 @@ static void trace_access(Block *B, const Ins *in, int warp, int lane, int space,
 
 #define REG(slot) ((slot) >= 0 ? W->file + (s64)(slot) * 32 : (u32 *)L->consts + (s64)(-(slot) - 1) * 32)
 #define REG64(slot) ((u64 *)REG(slot))
-#define LANES(...) do { if (mask == FULL) { for (int l = 0; l < 32; l++) { __VA_ARGS__; } } \
-                        else for (int l = 0; l < 32; l++) if (mask >> l & 1) { __VA_ARGS__; } } while (0)
+// Applies statements to every lane. Registers are the same or apart, so that lanes do not touch each other's.
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define LANES(...) do { if (mask == FULL) { INDEPENDENT for (int l = 0; l < 32; l++) { __VA_ARGS__; } } \
+                        else { INDEPENDENT for (int l = 0; l < 32; l++) if (mask >> l & 1) { __VA_ARGS__; } } } while (0)
 #define EACH(...) for (u32 left = mask; left; left &= left - 1) { int l = __builtin_ctz(left); __VA_ARGS__; }

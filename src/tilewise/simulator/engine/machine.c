@@ -5,6 +5,7 @@
 // A warp has one program counter a lane and always runs the lanes whose counter is lowest, so that lanes that
 // parted meet again. Registers are kept by warp: 32 lanes of a register lie side by side.
 #include "launch.h"
+#include "together.h"
 #include "counting.h"
 #include "ordering.h"
 #include "agents.h"
@@ -50,6 +51,8 @@ static int begin_room(Block *B, Cluster *C, int rank) {
     if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->shadow || !B->lanes || !B->loads || (L->local_bytes && !B->local)) return 0;
     if (!B->clock_store || !B->came_vc || (L->agents && !begin_agents(B))) return 0;
     memset(B->files, 0xc5, registers);
+    B->solid = 1;
+    for (s64 a = 0; a + 4 <= L->shared_bytes; a += 4) B->solid &= L->owners[a] && L->owners[a] == L->owners[a + 3];
     return 1;
 }
 

@@ -51,22 +51,33 @@ static void mark_pending(Block *B, u64 offset, int size, int pending) {
         B->shadow[at].initialised = pending ? PENDING : 0;
 }
 
-// The same for a word of 4 bytes where nothing is wrong, which is nearly always; leaves the rest to order_shared.
-static inline void order_word(Block *B, const Ins *in, Warp *W, int w, int lane, u64 offset, int kind) {
-    if (B->quick) {
-        Shadow *s = &B->shadow[offset >> 2]; const u32 now = W->vc[w], me = 1u << w;
-        const int ordered = !s->written || s->write_warp == w || s->written <= W->vc[s->write_warp];
-        if (kind == KIND_LOAD && s->initialised == WRITTEN && ordered) {
+// The same for words of 4 bytes. Where nothing is wrong, which is nearly always, a word takes a few comparisons; the
+// first lane for which that does not show goes to order_shared, and so do those behind it.
+static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind, const u64 *address) {
+    const u32 *vc = W->vc, now = vc[w], me = 1u << w; const s32 line = in->line;
+    Shadow *shadow = B->shadow; u32 left = B->quick ? kind == KIND_LOAD ? lanes_first(address, mask) : mask : 0;
+    int l = B->quick ? 32 : 0;
+    for (; left; left &= left - 1) {
+        Shadow *s = &shadow[address[__builtin_ctz(left)] >> 2];
+        const int ordered = s->write_warp == w || s->written <= vc[s->write_warp];
+        if (!ordered) break;
+        if (kind == KIND_LOAD) {
+            if (s->initialised != WRITTEN) break;
             if (s->read == now) s->read_warps |= me; else { s->read = now; s->read_warps = me; s->read_atomic = 0; }
-            s->read_atomic &= ~me; s->read_line = in->line;
-            return;
-        }
-        if (kind == KIND_STORE && ordered && s->initialised != PENDING && !(s->read_warps & ~me)) {
-            s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = in->line; s->initialised = 1;
-            return;
+            s->read_atomic &= ~me; s->read_line = line;
+        } else {
+            if (s->initialised == PENDING || (s->read_warps & ~me)) break;
+            s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line; s->initialised = WRITTEN;
         }
     }
-    order_shared(B, in, w, lane, offset, 4, kind);
+    if (left) l = __builtin_ctz(left);
+    u64 last = ~0ull;
+    for (u32 slow = l < 32 ? mask & (FULL << l) : 0; slow && !B->stop; slow &= slow - 1) {
+        const u64 a = address[__builtin_ctz(slow)];
+        if (kind == KIND_LOAD && a == last) continue;
+        last = a;
+        order_shared(B, in, w, __builtin_ctz(slow), a, 4, kind);
+    }
 }
 
 // Where a lane's access really goes; null after a hazard. Sets *space to what the address turns out to be.
@@ -125,11 +136,12 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
     Launch *L = B->L; u32 *data = REG(in->d[0]); u64 low = 0, bad = 0;
     u8 *at; int buffer = -1;
     if (in->type == SPACE_SHARED) {
-        const u8 *owners = L->owners; u64 limit = (u64)L->shared_bytes;
-        EACH({ u64 a = address[l]; if ((a & 3) || a + 4 > limit || a >= limit) return 0; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
+        const u8 *owners = L->owners;
+        if (lanes_outside(address, 0, (u64)L->shared_bytes) & mask) return 0;
+        if (!B->solid) EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
         if (bad) return 0;
-        u64 last = ~0ull;
-        EACH({ u64 a = address[l]; if (kind == KIND_LOAD && a == last) continue; last = a; order_word(B, in, W, w, l, a, kind); if (B->stop) return 1; })
+        order_words(B, in, W, w, mask, kind, address);
+        if (B->stop) return 1;
         order_lane_words(B, W, in, w, mask, kind, address, data);
         if (B->stop) return 1;
         at = B->shared;
@@ -137,10 +149,8 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
         if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0 || L->buffers[k].size < 4) return 0;
         if (kind != KIND_LOAD && !L->buffers[k].writable) return 0;
-        u64 limit = L->buffers[k].size - 4;
         low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
-        EACH(bad |= (u64)(address[l] - low > limit) | (address[l] & 3))
-        if (bad) return 0;
+        if (lanes_outside(address, low, L->buffers[k].size) & mask) return 0;
         at = L->buffers[k].data;
         if (L->buffers[k].words) buffer = (int)k;
     }
@@ -151,8 +161,10 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
                if (kind == KIND_LOAD) memcpy(&data[l], at + offset, 4); else memcpy(at + offset, &data[l], 4); })
         return 1;
     }
-    if (kind == KIND_LOAD) EACH(memcpy(&data[l], at + (address[l] - low), 4))
-    else EACH(memcpy(at + (address[l] - low), &data[l], 4))
+    at = (u8 *)((uintptr_t)at - low);
+    if (kind == KIND_STORE) EACH(memcpy(at + address[l], &data[l], 4))
+    else if (mask == FULL) for (int l = 0; l < 32; l++) memcpy(&data[l], at + address[l], 4);
+    else EACH(memcpy(&data[l], at + address[l], 4))
     return 1;
 }
 
@@ -171,7 +183,7 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     const u64 *base = REG64(in->a);
     u64 address[32]; u32 global = 0, shared = 0, local = 0;
     Count *c = &L->counts[in->line];
-    EACH(address[l] = base[l] + (u64)in->imm)
+    for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
     if (in->flags & SYNC) { synchronise(B, in, kind); W->epoch++; }
     if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED && move_words(B, W, w, in, mask, kind, address)) {
         if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind); else count_global(c, address, mask, 4, kind);
@@ -242,7 +254,7 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     int size = (int)in->e;
     const u64 *base = REG64(in->a);
     u64 address[32]; u32 global = 0, shared = 0;
-    EACH(address[l] = base[l] + (u64)in->imm)
+    for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
     synchronise(B, in, KIND_ATOMIC);
     EACH({
         int space, buffer; s64 index;

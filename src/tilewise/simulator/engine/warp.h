@@ -32,12 +32,8 @@ static void run_warp(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; const Ins *code = L->code;
     L->limit = W->wgmma ? 0 : L->last;
     while (!B->stop) {
-        s32 pc = INT32_MAX, next = INT32_MAX; u32 mask = 0;
-        for (int l = 0; l < 32; l++) if (W->state[l] == LANE_RUNNING && (W->present >> l & 1)) {
-            if (W->pc[l] < pc) { next = pc; pc = W->pc[l]; mask = 1u << l; }
-            else if (W->pc[l] == pc) mask |= 1u << l;
-            else if (W->pc[l] < next) next = W->pc[l];
-        }
+        s32 pc = INT32_MAX, next = INT32_MAX;
+        u32 mask = lowest_lanes(W, lanes_in(W, LANE_RUNNING), &pc, &next);
         if (!mask) { if (release_waiting(B, w)) continue; return; }
         const u32 group = mask;
         for (;;) {  // straight on while these lanes stay together and lowest
@@ -223,7 +219,8 @@ static void run_warp(Block *B, int w) {
                 break; }
             case OP_bra: {
                 u32 rest = group & ~mask;
-                EACH(W->pc[l] = in->target)
+                if (!rest && in->target < next) { pc = in->target; continue; }  // they stay together and lowest
+                LANES(W->pc[l] = in->target);
                 for (u32 r = rest; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1;
                 if (rest && mask) L->counts[in->line].divergent++;
                 jumped = 1; break; }
