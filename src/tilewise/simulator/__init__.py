@@ -50,7 +50,7 @@ from tilewise.simulator.frontend import CompileError, Entry, Module, compile_ker
 from tilewise.simulator.hazards import ExpectationError, Hazard, HazardError, expect_hazard
 from tilewise.simulator.run import MAX_STEPS, Run, launch
 from tilewise.simulator.toolchain import ToolchainError
-from tilewise.simulator.trace import Accesses, Trace, Watched
+from tilewise.simulator.trace import Accesses, Requests, Trace, Watched
 
 __all__ = [
     "MAX_STEPS",
@@ -64,6 +64,7 @@ __all__ = [
     "Hazard",
     "HazardError",
     "Module",
+    "Requests",
     "Run",
     "SharedCounts",
     "ToolchainError",

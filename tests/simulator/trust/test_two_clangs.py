@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewise.gpu.launch import Launch
 from tilewise.hardware import clangs
 from tilewise.hardware.clangs import MAY_DIFFER, Difference, another, differences, flat
 from tilewise.hardware.collection import LESSONS, groups
@@ -56,7 +57,23 @@ def test_kernels_of_the_lessons_leave_the_same_and_ask_for_the_same() -> None:
     assert len(launches) > 20
     found = differences(launches, OTHER)
     print("\n".join(map(str, found)))
-    assert {one.count for one in found} <= set(MAY_DIFFER)
+    rounded = {one.kernel for one in found if one.count.startswith("bits of ")}
+    assert {one.count for one in found if one.kernel not in rounded} <= set(MAY_DIFFER)
+    for name in rounded:  # of a * b + c * d a compiler may fuse either product with the sum
+        _equal_but_for_rounding(launches[name])
+
+
+def _equal_but_for_rounding(launch: Launch) -> None:
+    ours, other = launch.case.make(), launch.case.make()
+    counts = flat(launch.simulate(arrays=ours).counts)
+    with another(OTHER):
+        others = flat(launch.simulate(arrays=other).counts)
+    assert {key for key in counts if counts[key] != others[key]} <= set(MAY_DIFFER)
+    for name, value in ours.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            np.testing.assert_allclose(value, other[name], rtol=4 * np.finfo(value.dtype).eps)
+        else:
+            assert np.array_equal(value, other[name]), name
 
 
 @other_clang
