@@ -201,6 +201,7 @@ publish(
 
 # %% fold="Code of the measurement"
 from tilewise import measure
+from tilewise.measurements import Guess
 
 wide = measure(
     "tasks_on_the_gpu",
@@ -215,6 +216,14 @@ wide = measure(
     tolerance=4e-3,
     counts=(),
     fold="All 11 rows",
+    guess=Guess(
+        f"How many microseconds do {UNITS * LATENCY:,} tasks take?",
+        of="one thread a task",
+        at={"tasks": UNITS * LATENCY, "steps": STEPS},
+        between=(100.0, 100_000_000.0),
+        models={"one task": float(predicted_us(1, STEPS))},
+        because="A unit that waits for one chain can begin steps of others, and there is room for just so many.",
+    ),
     reasons={"one thread a task": "Two numbers"},
 )
 

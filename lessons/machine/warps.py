@@ -234,6 +234,7 @@ check([moments[name] for name in SHOWN], [6, 12, 12, 12], name="steps of the war
 
 # %% fold="Code of the measurement"
 from tilewise import measure
+from tilewise.measurements import Guess
 
 THREADS = 132 * 2048  # as many threads as an H100 holds at a time
 
@@ -254,6 +255,15 @@ two = measure(
     variants={name: pattern_of(name) for name in PATTERNS},
     cases=[{"n": THREADS, "steps": 8192}],
     count_case={"n": 256, "steps": 512},
+    guess=Guess(
+        "How many times as fast is the kernel when all lanes go one way as when one lane of each warp goes its own?",
+        of="all one way",
+        over="one lane alone",
+        at={"n": THREADS, "steps": 8192},
+        between=(1.0, 32.0),
+        models={"steps of the warp": moments["one lane alone"] / moments["all one way"]},
+        because="One lane on the second way takes as many of the warp's steps as 31 would.",
+    ),
     reference=after_two,
     tolerance=1e-5,
     counts=("instructions",),
