@@ -537,7 +537,7 @@ if np.isfinite([*WORK.values(), *LOAD.values()]).all():
 # on. Each block of this kernel writes down where and when it ran, and waits a while. A and B are two
 # launches of it, with one block for each processor.
 
-# %% needs="gpu" record="two_streams"
+# %% needs="gpu" record="two_streams" fold="The kernel and its launches"
 WHERE_AND_WHEN = r"""
 extern "C" __global__
 void where_and_when(int* sm, long long* begin, long long* end, long long cycles) {

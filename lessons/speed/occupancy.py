@@ -359,7 +359,7 @@ RATES = {
 AT = {label: dict(zip(*pair, strict=True)) for label, pair in RATES.items()}
 publish(
     answer={"kilobytes": 64 * 128 / 1000},
-    shared={"kilobytes": HOPPER.shared_bytes / 1024},
+    shared={"kilobytes": HOPPER.shared_bytes / 1024, "most": HOPPER.shared_bytes_per_block / 1024},
     flying={
         "one_at_64": AT["one load of 4 bytes"].get(64, np.nan),
         "one_at_2": AT["one load of 4 bytes"].get(2, np.nan),
@@ -415,7 +415,12 @@ if all(warps for warps, _ in RATES.values()):
 #
 # So the number of resident warps matters, up to a point. Occupancy is that number as a share of the
 # {{ little.most }} that an SM can hold. Four supplies set it, and the scarcest decides: places for
-# threads, places for blocks, registers, and shared memory. Blocks come whole, so it goes in steps.
+# threads, places for blocks, registers, and shared memory. Blocks come whole, so it goes in
+# steps.[^optin]
+#
+# [^optin]: A block gets up to 48 KB of shared memory for the asking. For more, up to
+#     {{ shared.most | .0f }} KB on an H100, the kernel has to opt in through an attribute, which this
+#     course's `Kernel` does by itself.
 #
 # ??? definition "Occupancy"
 #     Resident warps of an SM as a share of the most that it can hold.
@@ -669,7 +674,11 @@ if available() is None:
 # a cap above it can *raise* the number of registers: at D = 64 the kernel does with 78, and allowed
 # 128 it takes them all. The likely use for more is to ask for several numbers before the first is
 # needed, instruction-level parallelism bought with occupancy. Which of the two is worth more, no
-# report says.
+# report says.[^read]
+#
+# [^read]: `nvcc -Xptxas -v` prints such a report, Compiler Explorer shows it beside the machine code,
+#     and the kernel objects of CuPy have `num_regs` and `local_size_bytes`, so that nobody has to
+#     guess.
 
 
 # %% fold="Code of the measurement"
