@@ -754,9 +754,9 @@ publish(
 
 # %% [markdown]
 # None of the versions comes near the arithmetic that the bound reckons with. Beside every
-# multiply-add stands a load, of a number of the key, and an SM has 32 units for loads and stores
-# beside 128 for arithmetic. A quarter of the ceiling is the most that such a loop can reach, wherever
-# its numbers are found.
+# multiply-add stands a load, of a number of the key, and its maker's white paper draws an SM of an
+# H100 with 32 units for loads and stores beside 128 for arithmetic. A quarter of the ceiling is the
+# most that such a loop can reach, wherever its numbers are found.
 
 # %% [markdown]
 # ## The answer
