@@ -88,7 +88,8 @@ def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_ma
 def test_a_definition_carries_the_anchor_that_links_lead_to(pages: dict[str, page.Page]) -> None:
     shown = html(pages["prose"].markdown)
     anchor = '<em class="tw-term-title" id="term-block">Block</em>'
-    assert re.search(rf'<details data-line="\d+" class="definition">\n<summary>{anchor}</summary>', shown)
+    block = rf'<details data-line="\d+" class="definition" open="open">\n<summary>{anchor}</summary>'
+    assert re.search(block, shown), "a definition stands open where its word is new"
 
 
 def test_formulas_code_and_fences_stay_as_written(pages: dict[str, page.Page]) -> None:
@@ -145,6 +146,34 @@ def test_a_page_carries_its_lesson_as_python_and_as_a_notebook(pages: dict[str, 
     assert files["lessons/part/prose/prose.py"] == PAGES[1].read_bytes()
     notebook = json.loads(files["lessons/part/prose/prose.ipynb"])
     assert notebook["nbformat"] == 4
+
+
+def test_a_folded_cell_stands_below_what_it_made(pages: dict[str, page.Page]) -> None:
+    text = pages["outputs"].markdown
+    assert text.index("</strong> out: 1,000 values") < text.index('??? code "Checks, folded"')
+
+
+def test_the_bookkeeping_of_an_open_cell_is_folded_below_it(project: Any) -> None:
+    lesson = project.lesson(
+        """# %%
+from tilewise import publish
+from tilewise import show, Table
+
+total = 12
+publish(total=total)
+show(Table(["n"], [[total]]))
+
+# %% fold="Code of the rest"
+publish(rest=1)
+"""
+    )
+    shown = project.page(lesson).markdown
+    opened, books = shown.split('??? code "Numbers for the text"')
+    assert "total = 12" in opened and "from tilewise import show, Table" in opened
+    assert "publish" not in opened
+    assert opened.index("total = 12") < opened.index("<table>")
+    assert "import publish" in books and "publish(total=total)" in books
+    assert books.count("publish(rest=1)") == 1, "a folded cell is shown as it is"
 
 
 def test_rendering_is_a_function_of_its_arguments(project: Any) -> None:

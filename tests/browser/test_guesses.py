@@ -36,7 +36,7 @@ def test_each_lesson_asks_once_and_the_record_answers(page: Page, site: str, pat
 
 def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
-    panel, table = page.locator(".tw-guess"), page.locator(".tw-measurement:has(.tw-guess) table")
+    panel, table = page.locator(".tw-guess"), page.locator(".tw-measurement:has(.tw-guess) table").first
     expect(table).to_be_hidden()
     compare = panel.get_by_role("button", name="Compare with the recording")
     expect(compare).to_be_disabled()
@@ -72,7 +72,7 @@ def test_a_models_answer_may_be_picked(page: Page, site: str) -> None:
 def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
     page.get_by_role("button", name="Show without guessing").click()
-    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
     assert "Your guess" not in page.locator(".tw-guess-verdict").inner_text()
     assert "off by" not in page.locator(".tw-guess-score").inner_text()
 
@@ -109,17 +109,17 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     page.locator(".tw-guess [data-do=compare]").click()
     expect(page.locator(".tw-guess-score")).to_contain_text("2 guesses so far")
     page.goto(site + GRIDS)
-    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
     page.get_by_role("button", name="Clear my guesses").click()
     assert kept(page) is None
-    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_hidden()
+    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_hidden()
 
 
 def test_in_print_the_table_is_there_without_the_question(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
-    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_hidden()
+    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_hidden()
     page.emulate_media(media="print")
-    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
     expect(page.locator(".tw-guess")).to_be_hidden()
 
 
@@ -128,5 +128,5 @@ def test_without_script_the_table_is_there_without_the_question(
 ) -> None:
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + GRIDS)
-    expect(page.locator(".tw-measurement:has(.tw-guess) table")).to_be_visible()
+    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
     expect(page.locator(".tw-guess")).to_be_hidden()

@@ -55,16 +55,32 @@ def test_tabs_switch_by_arrow_keys(page: Page, site: str) -> None:
     assert chosen_tabs(page) == {"CUDA C"}
 
 
-def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str) -> None:
+def test_definitions_stand_open_and_code_of_figures_is_folded(page: Page, site: str) -> None:
     page.goto(site + FIRST)
-    folds = page.locator("article details.definition")
+    definitions = page.locator("article details.definition")
+    assert definitions.count() >= 3
+    assert page.locator("article details.definition:not([open])").count() == 0
+    expect(definitions.first.locator("p")).to_be_visible()
+    definitions.first.locator("summary").click()
+    expect(definitions.first.locator("p")).to_be_hidden()
+    folds = page.locator("article details.code")
     assert folds.count() >= 3
-    assert page.locator("article details.definition[open]").count() == 0
+    assert page.locator("article details.code[open]").count() == 0
     folds.nth(0).locator("summary").click()
-    expect(folds.nth(0)).to_have_attribute("open", "")
+    expect(folds.nth(0)).to_have_js_property("open", True)
     folds.nth(1).locator("summary").focus()
     page.keyboard.press("Enter")
-    expect(folds.nth(1)).to_have_attribute("open", "")
+    expect(folds.nth(1)).to_have_js_property("open", True)
+
+
+def test_a_listing_of_python_looks_like_one_of_a_kernel(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    page.wait_for_load_state("networkidle")
+    look = "(listing) => [getComputedStyle(listing).padding, getComputedStyle(listing).borderWidth]"
+    looks = [
+        page.locator(f"article .highlight.{kind}").first.evaluate(look) for kind in ("tw-code", "tw-kernel")
+    ]
+    assert looks[0] == looks[1], "styles of the panel in stepped figures must not reach the lesson's code"
 
 
 def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
@@ -72,19 +88,20 @@ def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
     link = page.locator("article a.tw-term").first
     target = link.get_attribute("href").partition("#")[2]
     fold = page.locator("details", has=page.locator(f'[id="{target}"]'))
-    assert fold.get_attribute("open") is None
+    fold.locator("summary").click()
+    expect(fold).to_have_js_property("open", False)
     link.click()
-    expect(fold).to_have_attribute("open", "")
+    expect(fold).to_have_js_property("open", True)
     expect(fold).to_be_in_viewport()
 
 
 def test_an_address_that_points_into_a_fold_opens_it(page: Page, site: str) -> None:
     page.goto(site + FIRST)
-    target = page.locator("article details.definition [id^=term-]").last.get_attribute("id")
+    target = page.locator("article details.tw-provenance dl.tw-birth").last.get_attribute("id")
     page.goto("about:blank")
     page.goto(f"{site}{FIRST}#{target}")
-    fold = page.locator("details", has=page.locator(f'[id="{target}"]'))
-    expect(fold).to_have_attribute("open", "")
+    fold = page.locator("details", has=page.locator(f'[id="{target}"]')).last
+    expect(fold).to_have_js_property("open", True)
     expect(fold).to_be_in_viewport()
 
 
@@ -94,7 +111,7 @@ def test_a_link_to_another_lessons_term_opens_it_there(page: Page, site: str) ->
     target = link.get_attribute("href").partition("#")[2]
     link.click()
     page.wait_for_url(f"**/{FIRST}#{target}")
-    expect(page.locator("details", has=page.locator(f'[id="{target}"]'))).to_have_attribute("open", "")
+    expect(page.locator("details", has=page.locator(f'[id="{target}"]'))).to_have_js_property("open", True)
 
 
 def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext], site: str) -> None:
@@ -170,7 +187,7 @@ def test_notes_follow_when_a_fold_above_them_opens(page: Page, site: str) -> Non
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(300)
     before = boxes(page)[-1]
-    page.locator("article details.definition summary").first.click()
+    page.locator("article details.code summary").first.click()
     page.wait_for_timeout(300)
     after = boxes(page)[-1]
     assert after["mark"] > before["mark"] + 10
@@ -214,7 +231,7 @@ def test_note_and_mark_lead_to_each_other_by_keyboard(
 def test_print_opens_folds_and_shows_every_tab(page: Page, site: str) -> None:
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
-    page.locator("article details.definition summary").first.click()
+    page.locator("article details.code summary").first.click()
     opened = page.locator("article details[open]").count()
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -333,7 +350,7 @@ def test_without_script_text_notes_and_folds_are_there(
     page.goto(site + FIRST)
     assert page.locator("article h1").is_visible()
     assert page.locator(".footnote li").first.is_visible()
-    fold = page.locator("article details.definition").first
+    fold = page.locator("article details.code").first
     fold.locator("summary").click()
-    assert fold.locator("p").first.is_visible()
+    assert fold.locator("pre").first.is_visible()
     assert page.locator(".tabbed-block:visible").count() >= 1

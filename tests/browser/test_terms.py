@@ -71,7 +71,7 @@ def test_a_first_tap_shows_the_note_and_a_second_follows_the_link(
     term.tap()
     term.tap()
     page.wait_for_url("**/first_kernel/#term-thread")
-    expect(page.locator("details:has(#term-thread)")).to_have_attribute("open", "")
+    expect(page.locator("details:has(#term-thread)")).to_have_js_property("open", True)
 
 
 def test_without_script_the_note_is_the_links_title(
@@ -98,7 +98,7 @@ def test_the_glossary_says_who_defines_and_who_uses_each_term(page: Page, site: 
     assert entry.inner_text().startswith("From The first kernel. Used in Grids with several axes, Attention")
     entry.locator("a").first.click()
     page.wait_for_url("**/first_kernel/#term-thread")
-    expect(page.locator("details:has(#term-thread)")).to_have_attribute("open", "")
+    expect(page.locator("details:has(#term-thread)")).to_have_js_property("open", True)
 
 
 def test_a_search_hit_inside_a_fold_opens_it(page: Page, site: str) -> None:

@@ -40,7 +40,7 @@ def test_an_h200_stands_beside_the_record_of_an_h100(recorded: SimpleNamespace) 
     made = shown(recorded)
     heads = [column.name for column in made.table().columns]
     assert [name for name in heads if name in ("bound", "recorded", "here")] == ["bound", "recorded", "here"]
-    assert "sectors simulated" in heads
+    assert made.counted() is not None
     assert (made.rows[0]["recorded"]["median"], made.rows[0]["here"]["median"]) == (120.0, 120.0)
     assert made.rows[0]["device"] == "NVIDIA H100 80GB HBM3"
     assert made.notes[0] == (

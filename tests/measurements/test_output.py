@@ -32,10 +32,10 @@ MADE = Measurement(
 def test_a_table_has_units_and_no_empty_column() -> None:
     heads = [(column.name, column.unit) for column in MADE.table().columns]
     assert heads == [
-        ("variant", ""), ("n", ""), ("bound", "µs"), ("sectors simulated", "at n = 64"), ("recorded", "µs"),
-        ("share of the bound", "%"), ("rate", "GB/s"),
+        ("variant", ""), ("n", ""), ("bound", "µs"), ("recorded", "µs"), ("share of the bound", "%"),
+        ("rate", "GB/s"),
     ]  # fmt: skip
-    assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 1000, 3.0, 24, 10.0, 30.0, 1.235]
+    assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 1000, 3.0, 10.0, 30.0, 1.235]
 
 
 def test_here_and_counted_stand_where_there_is_something_to_say() -> None:
@@ -44,16 +44,48 @@ def test_here_and_counted_stand_where_there_is_something_to_say() -> None:
     made = replace(MADE, rows=(row("plain", here=times, counted=counted),))
     heads = [(column.name, column.unit) for column in made.table().columns]
     assert ("here", "ms") in heads
-    assert ("sectors counted", "at n = 64") in heads
     cells = dict(zip([name for name, _ in heads], made.table().rows[0], strict=True))
-    assert cells["sectors counted"].text == 25
     assert cells["here"].text == 12.0
+    apart = made.counted()
+    assert apart is not None
+    assert [column.name for column in apart.columns] == ["variant", "sectors simulated", "sectors counted"]
+    assert [cell.text for cell in apart.rows[0]] == ["plain", 24, 25]
 
 
-def test_a_variant_of_several_sizes_is_counted_in_its_first_row_alone() -> None:
-    made = replace(MADE, rows=(row("plain"), row("plain", parameters={"n": 2000}), row("wide")))
-    at = [column.name for column in made.table().columns].index("sectors simulated")
-    assert [line[at].text for line in made.table().rows] == [24, "", 24]
+def test_counts_stand_apart_with_their_size_and_one_row_a_variant() -> None:
+    rows = (row("plain"), row("plain", parameters={"n": 2000}), row("wide"), row("lib", simulated=None))
+    made = replace(MADE, rows=rows)
+    apart = made.counted()
+    assert apart is not None and apart.caption is not None
+    assert "n = 64" in apart.caption
+    assert [[cell.text for cell in line] for line in apart.rows] == [["plain", 24], ["wide", 24]]
+    assert not any("sectors" in column.name for column in made.table().columns)
+    assert "sectors simulated" in made.text()
+    assert replace(MADE, counts=()).counted() is None
+
+
+def test_the_columns_are_explained_at_the_first_table_of_a_page_alone() -> None:
+    taken: list[str] = []
+
+    def unique(wanted: str) -> str:
+        taken.append(wanted)
+        return wanted if taken.count(wanted) == 1 else f"{wanted}-{taken.count(wanted)}"
+
+    context = Context("kernels/adding", 7, lambda suffix, content: "", unique, False, lambda path: f"/{path}")
+    first, second = MADE.markdown(context), MADE.markdown(context)
+    assert '<a href="/conventions/#where-a-number-comes-from">' in first
+    assert "conventions" not in second
+
+
+def test_times_that_scatter_are_told_in_words_beside_where_they_were_taken() -> None:
+    notes = ("plain at n = 8: p20 and p80 lie 25% of the median apart.", "Odd.")
+    context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
+    shown = replace(MADE, notes=notes).markdown(context)
+    assert "p20 and p80" not in shown
+    assert shown.index("Odd.") < shown.index("Recorded on") < shown.index("plain at n = 8: times vary")
+    assert "spread over 25 % of the median" in shown
+    stale = replace(MADE, notes=notes, provenance=None).markdown(context)
+    assert "spread over 25 % of the median" in stale, "it is told where nothing was recorded, too"
 
 
 def test_an_experiment_without_a_record_says_how_to_get_one() -> None:
@@ -99,7 +131,7 @@ def test_it_survives_the_way_through_json() -> None:
 def test_a_terminal_shows_the_spread_too() -> None:
     heading = MADE.text().splitlines()[1]
     assert "recorded [µs]  spread [%]" in heading
-    assert MADE.text().splitlines()[3].split() == ["plain", "1,000", "3", "24", "10", "20", "30", "1.235"]
+    assert MADE.text().splitlines()[3].split() == ["plain", "1,000", "3", "10", "20", "30", "1.235"]
 
 
 def test_a_long_table_is_folded_under_its_words_on_a_page_and_printed_whole() -> None:

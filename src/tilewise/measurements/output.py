@@ -1,11 +1,12 @@
 """The measurement as an output: one table of bound, simulated, counted, recorded and here.
 
 In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. A column
-that is empty for all rows is left out.
+that is empty for all rows is left out. Counts have a size of their own and stand in a table of their own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from html import escape
@@ -18,6 +19,8 @@ from tilewise.measurements.reasons import EVERY
 from tilewise.measurements.slugs import case_text, heading_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
+_SCATTER = re.compile(r"p20 and p80 lie (\d+)\s?% of the median apart\.")
+"""How records say that times scatter, in the words of a statistician."""
 _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 
 
@@ -82,8 +85,6 @@ class Measurement(Output):
         builder = _Columns(self)
         builder.labels()
         builder.times("bound", lambda row: row.get("bound"), _bound_title)
-        for name in self.counts:
-            builder.counted(name)
         mark = "stale" if self.stale else "measured"
         title = _recorded_title(self)
         born = birth_id(self.name, self.provenance["device"]) if self.provenance else None
@@ -104,14 +105,29 @@ class Measurement(Output):
             builder.spread("here")
         return Table(builder.columns, builder.rows())
 
+    def counted(self) -> Table | None:
+        """What was simulated and counted of each variant, at the count case; None where nothing was."""
+        lead = {row["variant"]: row for row in reversed(self.rows)}
+        builder = _Columns(replace(self, rows=tuple(reversed(lead.values()))))
+        builder.plain(Column("variant", "", "left"), lambda row: row["variant"])
+        for name in self.counts:
+            builder.counted(name)
+        rows = [row for row in builder.rows() if any(entry is not None for entry in row[1:])]
+        if not rows:
+            return None
+        at = f" at {case_text(self.count_case)}" if self.count_case else ""
+        return Table(builder.columns, rows, f"Counted{at}, over all threads.")
+
     def text(self) -> str:
         """The table and the sentences below it."""
         question = [self.asked.text()] if self.asked else []
-        return "\n".join([*question, f"{self.name}", self.table(spreads=True).text(), *self._lines()])
+        tables = [made.text() for made in (self.table(spreads=True), self.counted()) if made]
+        return "\n".join([*question, f"{self.name}", *tables, *self._lines()])
 
     def markdown(self, context: Context) -> str:
         """The table, its notes and, folded, where the recorded figures come from."""
-        table = self.table().html()
+        counted = self.counted()
+        table = self.table().html() + (f"\n{counted.html()}" if counted else "")
         if self.fold:
             table = f'<details class="tw-rows"><summary>{escape(self.fold)}</summary>\n{table}\n</details>'
         name = context.unique(self.name)
@@ -119,13 +135,29 @@ class Measurement(Output):
         parts = [f'<div class="tw-measurement" id="{escape(name)}">', *panel, table]
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
-        parts += [f'<p class="tw-measurement-note">{escape(note)}</p>' for note in self.notes]
+        scattered = [_SCATTER.sub(_in_words, note) for note in self.notes if _SCATTER.search(note)]
+        if context.unique("columns") == "columns":  # once a page
+            parts.append(self._legend(context))
+        parts += [note_html(note) for note in self.notes if not _SCATTER.search(note)]
         parts += self._reasons()
-        if self.provenance is not None:
+        if self.provenance is None:
+            parts += map(note_html, scattered)
+        else:
             summary = escape(f"Recorded on {self.provenance['device']}, {self.provenance['date']}")
-            facts = birth_list(self.name, self.provenance, context.link)
+            facts = "\n".join([
+                birth_list(self.name, self.provenance, context.link), *map(note_html, scattered)
+            ])  # fmt: skip
             parts.append(f'<details class="tw-provenance"><summary>{summary}</summary>{facts}</details>')
         return context.html_block("\n".join([*parts, "</div>"]))
+
+    def _legend(self, context: Context) -> str:
+        """What the columns mean, as HTML."""
+        page = escape(f"{context.link('conventions/').rstrip('/')}/#where-a-number-comes-from")
+        launch = ", with an empty launch" if self.provenance else ""
+        return (
+            f'<p class="tw-measurement-note">Bound: a model\'s least time{launch}. Recorded: the median of '
+            f'many runs. <a href="{page}">What every column means</a></p>'
+        )
 
     def _reasons(self) -> list[str]:
         """Where the lesson says why rows missed their bound, as HTML, a paragraph a heading."""
@@ -156,6 +188,18 @@ class Measurement(Output):
         """Where the recorded figures come from, for a reader."""
         found = birth_facts(self.provenance or {})
         return [*found, ("record", self.record)] if self.record else found
+
+
+def note_html(note: str) -> str:
+    """A sentence below a table."""
+    return f'<p class="tw-measurement-note">{escape(note)}</p>'
+
+
+def _in_words(found: re.Match[str]) -> str:
+    return (
+        f"times vary from run to run. The middle three of every five runs are spread over {found[1]} % "
+        "of the median; a smaller difference between two rows says nothing."
+    )
 
 
 def _median(times: Mapping[str, float] | None) -> float | None:
@@ -249,18 +293,9 @@ class _Columns:
         self.plain(Column(what, unit, "right"), cell)
 
     def counted(self, name: str) -> None:
-        at = f"at {case_text(self._made.count_case)}" if self._made.count_case else ""
-        seen: set[str] = set()
-        first = []
-        for row in self._made.rows:
-            first.append(row["variant"] not in seen)
-            seen.add(row["variant"])
         for source, mark in (("simulated", "predicted"), ("counted", "measured")):
-            values = [
-                total(row.get(source), name) if lead else None
-                for row, lead in zip(self._made.rows, first, strict=True)
-            ]
+            values = [total(row.get(source), name) for row in self._made.rows]
             if any(entry is not None for entry in values):
-                self.columns.append(Column(f"{COUNTS[name].title} {source}", at, "right"))
+                self.columns.append(Column(f"{COUNTS[name].title} {source}", "", "right"))
                 for cells, entry in zip(self._cells, values, strict=True):
                     cells.append(None if entry is None else Cell(int(entry), None, None, mark))

@@ -1,7 +1,8 @@
 """Code cells: Python as Python, kernels as CUDA with their own line numbers, tabs as sets, outputs below.
 
 In: a code cell and what it showed. Out: Markdown. A kernel that a cell assigns is taken out of its Python
-string and stands as a block of its own; the rest of the cell stays around it, in order.
+string and stands as a block of its own; the rest of the cell stays around it, in order. A folded cell stands
+below what it made, and so does the bookkeeping of an open one: its calls of ``publish``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from tilewise.outputs import Context, ExerciseOutput, KernelOutput, Output, Text
 from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers, folded
 from tilewise.outputs.kinds import attribute, fence
 
+BOOKS = "Numbers for the text"
+"""What the bookkeeping of an open cell is folded under."""
 _WHAT = {"gpu": "a GPU", "torch": "PyTorch", "triton": "Triton", "cupy": "CuPy", "numba": "Numba"}
 
 
@@ -36,8 +39,9 @@ def code_cell(
         context: the page, as outputs see it.
     """
     is_exercise = any(isinstance(output, ExerciseOutput) for output in outputs)
-    code = "" if is_exercise and not cell.fold else source(cell, kernels, context)
-    if cell.fold and code:
+    is_folded = bool(cell.fold)
+    code = "" if is_exercise and not is_folded else source(cell, kernels, context)
+    if is_folded and code:
         code = folded(cell.fold, "code", code)
     below = [text for output in outputs if (text := output.markdown(context))]
     if missing:
@@ -45,7 +49,10 @@ def code_cell(
             isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
         )
         below.insert(0, _lacking(missing, is_recorded, context))
-    parts = [*below, code] if is_exercise else [code, *below]
+    books = "" if is_exercise or is_folded else _bookkeeping(cell)
+    if books:
+        below.append(folded(BOOKS, "code", books))
+    parts = [*below, code] if is_exercise or is_folded else [code, *below]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -73,11 +80,13 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
     pending = 1  # the first line not yet shown
     for statement in statements:
         kernel = _kernel_of(statement, kernels, is_cuda)
-        if kernel is None:
+        aside = not cell.fold and _is_bookkeeping(statement)
+        if kernel is None and not aside:
             continue
         first = _first_line(statement)
         parts += _python(lines, pending, first - 1, cell, is_cuda)
-        parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
+        if kernel is not None:
+            parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
         pending = (statement.end_lineno or first) + 1
     parts += _python(lines, pending, len(lines), cell, is_cuda)
     return "\n\n".join(parts)
@@ -87,6 +96,24 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
 def _statements(source: str) -> tuple[ast.stmt, ...]:
     """A cell's statements; kept, since a page is rendered again at every edit of its prose."""
     return tuple(ast.parse(source).body)
+
+
+def _is_bookkeeping(statement: ast.stmt) -> bool:
+    """Whether a statement only hands numbers to the prose: a call of ``publish``, or its import alone."""
+    if isinstance(statement, ast.ImportFrom):
+        return [name.name for name in statement.names] == ["publish"]
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "publish"
+
+
+def _bookkeeping(cell: Cell) -> str:
+    """The bookkeeping of an open cell, as a fence; empty where it has none."""
+    lines = cell.source.split("\n")
+    found = [statement for statement in _statements(cell.source) if _is_bookkeeping(statement)]
+    if not found:
+        return ""
+    text = "\n".join("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in found)
+    return fence(text, f'.python .tw-code data-line="{cell.source_line + found[0].lineno - 1}"')
 
 
 def _first_line(statement: ast.stmt) -> int:
