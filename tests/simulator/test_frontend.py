@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from tests.simulator.kernels import ORIGIN, VEC_ADD, on_threads, simulate
 from tilewise.errors import LessonError
-from tilewise.simulator import CompileError, compile_kernel
+from tilewise.simulator import CompileError, compile_kernel, machine
 from tilewise.simulator.frontend import watching
 from tilewise.simulator.ptx import parse
 
@@ -113,7 +114,20 @@ def test_watch_comments_become_calls_with_the_same_lines() -> None:
     )
 
 
-def test_a_carried_cache_works_without_the_compiler(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which three processes that started together have built the machine."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-c", "from tilewise.simulator.machine import prepare; print(prepare())"]
+    env = {**os.environ, "TILEWISE_CACHE": str(folder)}
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(3)]
+    assert len({process.communicate()[0] for process in processes}) == 1
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    return folder
+
+
+def test_a_carried_cache_works_without_the_compiler(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
     made = _fresh_process(tmp_path)
     assert made == {"c": [2.0 * i for i in range(64)]}
     assert _fresh_process(tmp_path, before=HIDDEN) == made
@@ -126,13 +140,28 @@ def test_without_compiler_and_cache_the_error_says_what_to_install(tmp_path: Pat
     assert 'pip install "tilewise[simulator]"' in str(_fresh_process(tmp_path, before=HIDDEN)["error"])
 
 
-def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from tilewise.simulator.machine import prepare; print(prepare())"]
-    env = {**os.environ, "TILEWISE_CACHE": str(tmp_path)}
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(3)]
-    assert len({process.communicate()[0] for process in processes}) == 1
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert len(list(tmp_path.glob("machine-*.so"))) == 1
+def test_processes_that_start_together_build_once(built: Path) -> None:
+    assert len(list(built.glob("machine-*.so"))) == 1
+    assert not list(built.glob("tmp*"))
+
+
+def test_a_machine_that_does_not_load_is_built_anew(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = next(built.glob("machine-*.so"))
+    damaged = tmp_path / "machine.so"
+    damaged.write_bytes(good.read_bytes()[:300])
+
+    def prepare() -> Path:
+        if not damaged.exists():
+            shutil.copy(good, damaged)
+        return damaged
+
+    monkeypatch.setattr(machine, "prepare", prepare)
+    assert machine._loaded().tw_layout(0) > 0
+    monkeypatch.setattr(machine, "prepare", lambda: tmp_path / "nothing.so")
+    with pytest.raises(machine.MachineError, match="does not load"):
+        machine._loaded()
 
 
 def test_recursion_is_refused() -> None:

@@ -292,7 +292,7 @@ class Kernel:
         from tilewise import simulator
 
         module = simulator.compile_kernel(self.preprocessed, options=self.options, origin=self.origin)
-        entry = module.kernels[self.name]
+        entry = module.entry(self.name)
         check_shared(self.name, entry.program.shared_bytes, shared_bytes)
         host = [
             cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value

@@ -45,8 +45,9 @@ writes in the order of blocks and warps, at most a megabyte. With `--use_fast_ma
 single-precision functions become their `__` forms.
 """
 
+from tilewise.simulator.compiler import CompileError
 from tilewise.simulator.counts import BulkCounts, Counts, GlobalCounts, SharedCounts
-from tilewise.simulator.frontend import CompileError, Entry, Module, compile_kernel
+from tilewise.simulator.frontend import Entry, Module, compile_kernel
 from tilewise.simulator.hazards import ExpectationError, Hazard, HazardError, expect_hazard
 from tilewise.simulator.run import MAX_STEPS, Run, launch
 from tilewise.simulator.toolchain import ToolchainError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .accesses import MemoryInstructions
 from .names import NO_SLOT, numbers
-from .operands import FTZ, OTHER_NEGATED
+from .operands import FTZ, OTHER_NEGATED, UnknownInstructionError
 from .ptx import Function, Variable, type_bytes
 
 _MATH_ALIASES = {
@@ -217,7 +217,7 @@ class Control(MemoryInstructions):
         single = plain.endswith("f") and plain[:-1] in numbers("M") and plain not in ("erf",)
         base = plain[:-1] if single else plain
         if base not in numbers("M") or len(answers) != 1:
-            raise self._unknown()
+            raise UnknownInstructionError(f"a call of {name}, which is not defined", self.instruction.line)
         kind = "f32" if single else "f64"
         slots = [self._parameter_slot(part, 0, kind) for part in given]
         slots += [slots[0]] * (3 - len(slots))

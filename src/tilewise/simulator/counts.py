@@ -93,7 +93,7 @@ class Counts:
 
     @staticmethod
     def of(row: NDArray[np.uint64]) -> Counts:
-        """Counts from one row of the machine's counters, in the order of ``machine.COUNTERS``."""
+        """Counts from one row of the machine's counters, in the order of ``layout.COUNTERS``."""
         v = [int(value) for value in row]
         return Counts(
             GlobalCounts(*v[0:5]),

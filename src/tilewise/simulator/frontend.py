@@ -1,56 +1,26 @@
-"""CUDA C to PTX, by clang.
+"""A kernel's text as a module that can be launched.
 
-In: a kernel's text with its options, and where in a lesson it stands. Out: the PTX module, parsed; kept on
-disk by its contents. Errors of the compiler come back as one message that names the lesson's own line.
+In: CUDA C with its options, and where in a lesson it stands. Out: the PTX module, parsed, with its entry
+points. ``compiler`` runs clang and keeps what it makes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import subprocess
-import tempfile
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from pathlib import Path
 
 from tilewise.errors import LessonError
 from tilewise.gpu.kernel_source import global_functions
 
 from .blocks import in_order
+from .compiler import CompileError, place, ptx_text
 from .operands import UnknownInstructionError
 from .program import Program, decode
 from .ptx import Ptx, PtxError, Variable, parse
-from .toolchain import ToolchainError, cache_folder, clang, zig
+from .toolchain import clang
 
-HEADERS = Path(__file__).with_name("header")
-_FLAGS = (
-    "-x",
-    "cuda",
-    "--cuda-device-only",
-    "-nocudainc",
-    "-nocudalib",
-    "--cuda-path=/nonexistent",
-    "--cuda-feature=+ptx83",
-    "--cuda-gpu-arch=sm_90",
-    "-fdeclspec",
-    "-O2",
-    "-S",
-    "-gline-tables-only",
-    "-fno-unroll-loops",
-    "-fno-strict-aliasing",  # NVIDIA's compiler reloads an int after a store of a float, too
-    "-mllvm",
-    "-simplifycfg-sink-common=false",  # and leaves a store in each of two branches
-    "-nostdinc",
-    "-w",
-    "-std=c++17",
-)
 _TAKEN = {"--use_fast_math", "-use_fast_math"}
-
-
-class CompileError(LessonError):
-    """A kernel that does not compile, with the compiler's message at the lesson's line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +61,22 @@ class Module:
     def kernels(self) -> dict[str, Entry]:
         """The entry points by name."""
         return {name: Entry(self, name) for name, function in self.ptx.functions.items() if function.is_entry}
+
+    def entry(self, name: str) -> Entry:
+        """The entry point of a name.
+
+        Raises:
+            CompileError: the compiler made none of that name.
+        """
+        found = self.kernels
+        if name not in found:
+            have = ", ".join(found) or "none"
+            raise CompileError(
+                *self.place(1),
+                f'the compiler made no kernel "{name}" of this source, but {have}.',
+                "Write the kernel's own name, not a macro for it, and keep it out of #if.",
+            )
+        return found[name]
 
     @cached_property
     def watched(self) -> tuple[Module, tuple[str, ...]]:
@@ -162,13 +148,6 @@ def _cluster(module: Module, name: str) -> tuple[int, int, int]:
     return (functions[name].cluster if name in functions else None) or (1, 1, 1)
 
 
-def place(origin: tuple[str, int] | None, line: int) -> tuple[str, int]:
-    """The lesson's file and line of line ``line`` (from 1) of a source that begins at ``origin``."""
-    if origin is None:
-        return "<kernel>", line
-    return origin[0], origin[1] + max(line, 1) - 1
-
-
 def compile_kernel(
     source: str, *, options: tuple[str, ...] = (), origin: tuple[str, int] | None = None
 ) -> Module:
@@ -181,7 +160,7 @@ def compile_kernel(
 
     Raises:
         CompileError: clang refuses the source.
-        ToolchainError: there is no clang, and the cache does not hold this source.
+        ToolchainError: clang is missing or broken, and the cache does not hold this source.
     """
     return _module(source, options, origin, clang())
 
@@ -189,12 +168,7 @@ def compile_kernel(
 @cache
 def _module(source: str, options: tuple[str, ...], origin: tuple[str, int] | None, compiler: str) -> Module:
     flags = _options(options)
-    header = (HEADERS / "tilewise_cuda.h").read_text()
-    extra = "".join(path.read_text() for path in sorted(HEADERS.glob("*.h")))
-    key = "\0".join((source, *flags, header, extra, *_FLAGS, compiler))
-    name = hashlib.sha256(key.encode()).hexdigest()[:24]
-    kept = cache_folder() / "ptx" / f"{name}.ptx"
-    text = kept.read_text() if kept.exists() else _compile(source, flags, kept, origin)
+    text = ptx_text(source, flags, origin, compiler)
     file_number = _file_number(text)
     try:
         module = _in_order(parse(text, file_number))
@@ -262,55 +236,3 @@ def _options(options: tuple[str, ...]) -> tuple[str, ...]:
 def _file_number(ptx: str) -> int:
     match = re.search(r'\.file\s+(\d+)\s+"[^"]*kernel\.cu"', ptx)
     return int(match[1]) if match else 1
-
-
-def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str, int] | None) -> str:
-    try:
-        compiler = zig()
-    except ToolchainError as error:
-        raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cu"
-        path.write_text(source)
-        command = [
-            str(compiler),
-            "clang",
-            *_FLAGS,
-            *flags,
-            "-isystem",
-            str(HEADERS),
-            "-include",
-            str(HEADERS / "tilewise_cuda.h"),
-            "-o",
-            "-",
-            "kernel.cu",
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=folder, check=False, env=_environment()
-        )
-    if done.returncode:
-        raise _error(done.stderr, origin)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(f".{os.getpid()}")
-    part.write_text(done.stdout)
-    part.replace(kept)
-    return done.stdout
-
-
-def _environment() -> dict[str, str]:
-    return {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")
-    }
-
-
-def _error(message: str, origin: tuple[str, int] | None) -> CompileError:
-    found = re.search(r"kernel\.cu:(\d+):(\d+): (?:fatal )?error: ([^\n]*)\n?([^\n]*)", message)
-    if not found:
-        path, line = place(origin, 1)
-        return CompileError(path, line, f"the kernel does not compile: {message.strip()[:300]}")
-    path, line = place(origin, int(found[1]))
-    code = re.sub(r"^\s*\d*\s*\|\s*", "", found[4]).strip()
-    shown = f", in `{code}`" if code else ""
-    return CompileError(path, line, f"the kernel does not compile: {found[3].rstrip('.')}{shown}.")

@@ -22,97 +22,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .layout import ACCESS, COUNTERS, HAZARD, WORD_BYTES, Buffer, Launch
 from .names import SOURCE, header, machine_text
-from .toolchain import cache_folder, zig
+from .toolchain import ToolchainError, cache_folder, unwritable, zig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-COUNTERS = [
-    "gl_requests",
-    "gl_sectors",
-    "gl_lines",
-    "gl_useful",
-    "gl_lanes",
-    "gs_requests",
-    "gs_sectors",
-    "gs_lines",
-    "gs_useful",
-    "gs_lanes",
-    "ga_requests",
-    "ga_sectors",
-    "ga_lines",
-    "ga_useful",
-    "ga_lanes",
-    "sl_requests",
-    "sl_wavefronts",
-    "sl_useful",
-    "sl_lanes",
-    "ss_requests",
-    "ss_wavefronts",
-    "ss_useful",
-    "ss_lanes",
-    "sa_requests",
-    "sa_wavefronts",
-    "sa_useful",
-    "sa_lanes",
-    "issued",
-    "active_lanes",
-    "barriers",
-    "divergent",
-    "local_requests",
-    "local_useful",
-    "bl_requests",
-    "bl_sectors",
-    "bl_useful",
-    "bl_delivered",
-    "bs_requests",
-    "bs_sectors",
-    "bs_useful",
-    "bs_delivered",
-    "wgmma",
-    "mbarriers",
-]
-
-HAZARD = np.dtype(
-    [
-        (name, np.int32)
-        for name in [
-            "kind",
-            "line",
-            "block",
-            "warp",
-            "lane",
-            "thread",
-            "buffer",
-            "size",
-            "write",
-            "other_line",
-            "other_warp",
-            "count",
-            "other_block",
-            "agent",
-            "caller",
-            "other_lane",
-        ]
-    ]
-    + [("address", np.uint64), ("index", np.int64)]
-)
-ACCESS = np.dtype(
-    [
-        (name, np.int32)
-        for name in ["step", "block", "warp", "lane", "line", "space", "kind", "size", "buffer", "interval"]
-    ]
-    + [("address", np.uint64), ("index", np.int64), ("bits", np.uint64)]
-)
 STOPPED, NO_MEMORY, TOO_MANY_STEPS, PAUSED = 1, 2, 3, 4
 """What ``tw_run`` returns; 0 is a run to the end."""
 SLICE = 5_000_000
 """Warp instructions between two looks at Python's signals."""
-WORD_BYTES = 36
-"""Bytes that the machine keeps for each word of a global array that it watches for races."""
 _FLAGS = (
     "-O2",
     "-mcpu=native",
@@ -124,69 +46,6 @@ _FLAGS = (
     "-g0",
     "-fno-sanitize=all",
 )
-
-
-class Buffer(ctypes.Structure):
-    """One array of global memory."""
-
-    _fields_ = (
-        ("size", ctypes.c_uint64),
-        ("data", ctypes.c_void_p),
-        ("writable", ctypes.c_int32),
-        ("id", ctypes.c_int32),
-        ("words", ctypes.c_void_p),
-    )
-
-
-class Launch(ctypes.Structure):
-    """Everything that ``tw_run`` reads and writes; the layout of ``Launch`` in ``machine.c``."""
-
-    _fields_ = (
-        ("code", ctypes.c_void_p),
-        ("n_code", ctypes.c_int64),
-        ("consts", ctypes.c_void_p),
-        ("units", ctypes.c_int64),
-        ("params", ctypes.c_void_p),
-        ("buffers", ctypes.c_void_p),
-        ("n_buffers", ctypes.c_int64),
-        ("grid", ctypes.c_int32 * 3),
-        ("block", ctypes.c_int32 * 3),
-        ("shared_bytes", ctypes.c_int64),
-        ("local_bytes", ctypes.c_int64),
-        ("shared_grain", ctypes.c_int32),
-        ("entry", ctypes.c_int32),
-        ("counts", ctypes.c_void_p),
-        ("n_lines", ctypes.c_int64),
-        ("hazards", ctypes.c_void_p),
-        ("max_hazards", ctypes.c_int64),
-        ("n_hazards", ctypes.c_int64),
-        ("collect", ctypes.c_int32),
-        ("tracing", ctypes.c_int32),
-        ("max_steps", ctypes.c_int64),
-        ("steps", ctypes.c_int64),
-        ("trace_blocks", ctypes.c_void_p),
-        ("trace_warps", ctypes.c_void_p),
-        ("accesses", ctypes.c_void_p),
-        ("n_accesses", ctypes.c_int64),
-        ("cap_accesses", ctypes.c_int64),
-        ("max_trace_steps", ctypes.c_int64),
-        ("sm_count", ctypes.c_int32),
-        ("used_clock", ctypes.c_int32),
-        ("stop_line", ctypes.c_int32),
-        ("pad", ctypes.c_int32),
-        ("owners", ctypes.c_void_p),
-        ("slice", ctypes.c_int64),
-        ("limit", ctypes.c_int64),
-        ("releases", ctypes.c_void_p),
-        ("global_grain", ctypes.c_int64),
-        ("text", ctypes.c_void_p),
-        ("n_text", ctypes.c_int64),
-        ("cap_text", ctypes.c_int64),
-        ("state", ctypes.c_void_p),
-        ("cluster", ctypes.c_int32 * 3),
-        ("agents", ctypes.c_int32),
-        ("last", ctypes.c_int64),
-    )
 
 
 class MachineError(RuntimeError):
@@ -208,7 +67,10 @@ def prepare() -> Path:
     if target.exists():
         return target
     compiler = zig()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(target.parent, error) from None
     with _lock(target.with_suffix(".lock")):
         if not target.exists():
             _build(compiler, target)
@@ -247,7 +109,10 @@ def _build(compiler: Path, target: Path) -> None:
             str(SOURCE),
             "-lm",
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise ToolchainError(f"{compiler} cannot be run: {error.strerror}.") from None
         if done.returncode:
             raise MachineError(f"the simulator's machine does not compile:\n{done.stderr.strip()}")
         made.replace(target)
@@ -265,9 +130,22 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
+def _loaded() -> ctypes.CDLL:
+    """The library; a file that is no library, such as one cut short, is built anew, once."""
+    path = prepare()
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        path.unlink(missing_ok=True)
+    try:
+        return ctypes.CDLL(str(prepare()))
+    except OSError as error:
+        raise MachineError(f"the simulator's machine does not load: {error}") from None
+
+
 @cache
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(prepare()))
+    library = _loaded()
     library.tw_run.argtypes = [ctypes.POINTER(Launch)]
     library.tw_run.restype = ctypes.c_int
     library.tw_end.argtypes = [ctypes.POINTER(Launch)]

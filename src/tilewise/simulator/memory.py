@@ -15,7 +15,7 @@ import numpy as np
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.tensor_map import MAP_BYTES, TensorMap
 
-from . import machine
+from . import layout
 from .names import numbers
 from .operands import GLOBAL_BASE, GLOBAL_SHIFT
 from .program import Program
@@ -78,11 +78,11 @@ class Memory:
             self.variables.append(data)
             entries.append((len(data), data.ctypes.data, int(variable.space == "global")))
             self.shown.append(None)
-        self.table = (machine.Buffer * (len(entries) + 1))()
+        self.table = (layout.Buffer * (len(entries) + 1))()
         for number, (length, pointer, writable) in enumerate(entries):
-            self.table[number] = machine.Buffer(length, pointer, writable, number)
+            self.table[number] = layout.Buffer(length, pointer, writable, number)
         self._watch(len(arguments), read_only)
-        self.table[len(entries)] = machine.Buffer(size, self.parameters.ctypes.data, 0, -1)
+        self.table[len(entries)] = layout.Buffer(size, self.parameters.ctypes.data, 0, -1)
         given = parameter_names or [f"argument {number}" for number in range(len(declared))]
         self.global_names = tuple(given) + tuple(one.name for one in program.module_variables)
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
@@ -118,7 +118,7 @@ class Memory:
             constant = number < arguments and number < len(read_only) and read_only[number]
             words = -(-buffer.size // self.program.global_grain)
             if buffer.data and buffer.writable and not constant and words <= _MOST_WATCHED:
-                written.setdefault(buffer.data, np.zeros(words * machine.WORD_BYTES, np.uint8))
+                written.setdefault(buffer.data, np.zeros(words * layout.WORD_BYTES, np.uint8))
         for buffer in self.table:
             if buffer.data in written:
                 buffer.words = written[buffer.data].ctypes.data

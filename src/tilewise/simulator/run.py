@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewise.errors import LessonError
 
-from . import machine
+from . import layout, machine
 from .counts import Counts
 from .findings import Describer
 from .frontend import Entry
@@ -117,24 +117,32 @@ def launch(
 
     Raises:
         HazardError: with ``hazards="raise"``; arrays keep their contents.
+        ValueError: ``hazards`` or ``max_steps`` is none.
         LessonError: the kernel uses something that the simulator does not carry out, or runs out of memory.
     """
     del options
+    if hazards not in ("raise", "collect"):
+        raise ValueError(f'hazards is {hazards!r}; it can be "raise" or "collect".')
+    if not isinstance(max_steps, int) or max_steps < 1:
+        raise ValueError(f"max_steps is {max_steps!r}; it is a whole number from 1.")
     compiled = entry
     watched_names: tuple[str, ...] = ()
     if trace is not None:
         module, watched_names = entry.module.watched
         compiled = module.kernels[entry.name]
     program = compiled.program
-    memory = Memory(program, entry.parameters, arguments, entry.parameter_names, entry.read_only)
-    counts = np.zeros((len(program.lines) or 1, len(machine.COUNTERS)), np.uint64)
-    found = np.zeros(_MAX_HAZARDS, machine.HAZARD)
+    try:
+        memory = Memory(program, entry.parameters, arguments, entry.parameter_names, entry.read_only)
+    except MemoryError:
+        raise _no_memory(entry) from None
+    counts = np.zeros((len(program.lines) or 1, len(layout.COUNTERS)), np.uint64)
+    found = np.zeros(_MAX_HAZARDS, layout.HAZARD)
     blocks = _marked(trace.blocks, grid[0] * grid[1] * grid[2]) if trace else None
     warps = _marked(trace.warps, 32) if trace else None
     releases = np.zeros(grid[0] * grid[1] * grid[2], np.uint16) if program.fences else None
     owners = shared_owners(program, shared_bytes)
     cluster = compiled.cluster
-    description = machine.Launch(
+    description = layout.Launch(
         code=program.code.ctypes.data,
         n_code=len(program.code),
         consts=program.constants.ctypes.data,
@@ -168,11 +176,7 @@ def launch(
     status, accesses, printed = machine.run(description)
     print(printed, end="", flush=bool(printed))
     if status == machine.NO_MEMORY:
-        raise LessonError(
-            *entry.module.place(1),
-            "the simulator has not enough memory for this launch.",
-            "Launch smaller blocks.",
-        )
+        raise _no_memory(entry)
     text = source or entry.module.source
     names = memory.names
     said = Describer(entry, program, memory, grid, block, text, max_steps, shared_bytes)
@@ -195,6 +199,14 @@ def launch(
         raise HazardError(*entry.module.place(hazard.line), hazard, run)
     memory.write_back()
     return run
+
+
+def _no_memory(entry: Entry) -> LessonError:
+    return LessonError(
+        *entry.module.place(1),
+        "the simulator has not enough memory for this launch.",
+        "Launch smaller blocks, or declare smaller arrays.",
+    )
 
 
 def _marked(numbers: Sequence[int] | None, size: int) -> NDArray[np.uint8] | None:

@@ -61,6 +61,29 @@ def _installed() -> Path:
     )
 
 
+def keep(path: Path, text: str) -> None:
+    """Write a file of the cache, whole or not at all.
+
+    Raises:
+        ToolchainError: the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise unwritable(path.parent, error) from None
+
+
+def unwritable(folder: Path, error: OSError) -> ToolchainError:
+    """What to say of a cache folder that cannot be written."""
+    return ToolchainError(
+        f"the cache folder {folder} cannot be written: {error.strerror}. Free it, or name another "
+        "in TILEWISE_CACHE."
+    )
+
+
 def cache_folder() -> Path:
     """Where compiled kernels and the compiled machine are kept.
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tilewise import Kernel
+from tilewise.errors import LessonError
 from tilewise.gpu.kernel_source import KernelError
-from tilewise.simulator import CompileError, HazardError, ToolchainError, compile_kernel
+from tilewise.simulator import CompileError, HazardError
 
 SCALE = """\
 extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
@@ -199,54 +195,58 @@ def test_a_source_without_one_kernel(source: str, words: str) -> None:
         Kernel(source)
 
 
-MISSING: dict[str, Callable[[Path], str]] = {
-    "no wheel": lambda _: "import sys; sys.modules['ziglang'] = None",
-    "no program in it": lambda folder: (
-        f"import ziglang; ziglang.__spec__.origin = {str(folder / '__init__.py')!r}"
-    ),
-}
-
-
-def _without_clang(before: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    code = f"""
-{before}
-import numpy as np
-from tilewise.simulator import ToolchainError
-from tilewise import Kernel
-y = np.arange(32, dtype=np.float32)
-try:
-    Kernel({BOUNDED!r}).simulate(y, grid=1, block=32)
-except ToolchainError as error:
-    print("said:", error)
-print("kept:", y.tobytes() == np.arange(32, dtype=np.float32).tobytes())
-"""
-    environment = {**os.environ, "TILEWISE_CACHE": str(cache)}
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
-    )
-
-
-@pytest.mark.parametrize("name", MISSING)
-def test_a_missing_clang_says_how_to_get_it(name: str, tmp_path: Path) -> None:
-    done = _without_clang(MISSING[name](tmp_path), tmp_path / "cache")
-    assert done.returncode == 0, done.stderr
-    assert "said:" in done.stdout and "pip install" in done.stdout and "kept: True" in done.stdout
-
-
-def test_a_broken_clang_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = tmp_path / "zig"
-    broken.write_text("#!/bin/sh\necho the disk is full >&2\nexit 3\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr("tilewise.simulator.frontend.zig", lambda: broken)
-    monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path))
-    with pytest.raises((CompileError, ToolchainError)) as caught:
-        compile_kernel(SCALE + "// seen by no compiler yet\n", origin=("lessons/part/lesson.py", 10))
-    assert "the disk is full" in str(caught.value)
-
-
 def test_collecting_writes_what_this_schedule_gives_and_drops_bad_writes() -> None:
     source = 'extern "C" __global__ void past(float* y) { y[threadIdx.x + 8] = 7.0f; }\n'
     y = _y()
     run = Kernel(source).simulate(y, grid=1, block=64, hazards="collect")
     assert [hazard.kind for hazard in run.hazards] == ["out of bounds"]
     assert y[:8].tobytes() == _y()[:8].tobytes() and (y[8:] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_steps": 0}, "max_steps is 0"),
+        ({"max_steps": 1e6}, "max_steps is 1000000.0"),
+        ({"hazards": "raises"}, "hazards is 'raises'"),
+    ],
+)
+def test_a_run_cannot_be_told_what_is_not_there(given: dict[str, Any], words: str) -> None:
+    y = _y()
+    with pytest.raises(ValueError, match=words):
+        Kernel(BOUNDED).simulate(y, grid=1, block=64, **given)
+    assert y.tobytes() == _y().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("source", "defines", "words"),
+    [
+        (BOUNDED.replace("bounded", "NAME"), {"NAME": "other"}, ('no kernel "NAME"', "but other")),
+        ("#define NAME other\n" + BOUNDED.replace("bounded", "NAME"), {}, ('no kernel "NAME"', "but other")),
+        (f"#if 0\n{BOUNDED}#endif\n", {}, ('no kernel "bounded"', "but none", "#if")),
+    ],
+)
+def test_a_kernel_whose_name_the_preprocessor_changes(
+    source: str, defines: dict[str, str], words: tuple[str, ...]
+) -> None:
+    y = _y()
+    kernel = Kernel(source, defines=defines)
+    with pytest.raises(CompileError) as caught:
+        kernel.simulate(y, grid=1, block=64)
+    assert all(word in str(caught.value) for word in words)
+    assert caught.value.path == kernel.origin[0] and caught.value.line == kernel.origin[1]
+    assert y.tobytes() == _y().tobytes()
+
+
+def test_a_function_that_is_declared_and_not_defined_is_named() -> None:
+    source = 'extern "C" __device__ float g(float);\n' + BOUNDED.replace("1.0f", "g(1.0f)")
+    with pytest.raises(LessonError, match="a call of g, which is not defined"):
+        Kernel(source).simulate(_y(), grid=1, block=64)
+
+
+def test_arrays_beyond_all_memory_are_refused() -> None:
+    source = "__device__ float all[1ull << 45];\n" + BOUNDED.replace("1.0f", "all[threadIdx.x]")
+    y = _y()
+    with pytest.raises(LessonError, match="not enough memory"):
+        Kernel(source).simulate(y, grid=1, block=64)
+    assert y.tobytes() == _y().tobytes()
