@@ -19,6 +19,7 @@ from tilewise.measurements.record import Row, write_record
 from tilewise.measurements.report import assemble, report
 from tilewise.measurements.session import handled_by
 from tilewise.outputs import CollectingSink, installed, sink
+from tilewise.simulator import ToolchainError
 
 CELL = '''
 from tilewise import Kernel, case, ceil_div, measure, normal, output
@@ -201,6 +202,20 @@ def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(
     made = run()
     assert made.rows[0]["simulated"] is None
     assert "Nothing was simulated here: There is no clang." in made.notes
+
+
+def test_a_cache_that_holds_the_probe_and_not_the_kernels_is_said_too(
+    run: Callable[..., Measurement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object) -> None:
+        raise ToolchainError("the wheel ziglang is not installed.")
+
+    monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: None)
+    monkeypatch.setattr("tilewise.measurements.counting._counted", nothing)
+    made = run()
+    assert made.rows[0]["simulated"] is None
+    said = "Nothing was simulated here: The simulator does not run here: the wheel ziglang is not installed."
+    assert said in made.notes
 
 
 def test_times_with_the_host_have_a_key_of_their_own_and_others_keep_theirs(

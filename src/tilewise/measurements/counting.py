@@ -79,6 +79,17 @@ def simulate(experiment: Experiment) -> Simulated:
         return Simulated({})
     if (missing := simulator_fault()) is not None:
         return Simulated({}, missing)
+    from tilewise.simulator import ToolchainError
+
+    try:
+        return Simulated(_counted(experiment, experiment.count_case))
+    except ToolchainError as error:
+        # The probe may lie in a cache that lacks these kernels.
+        return Simulated({}, f"The simulator does not run here: {error}".rstrip(".") + ".")
+
+
+def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """The counts of each variant, its answer checked."""
     from tilewise.measurements.answers import (
         check_answer,
         checked_names,
@@ -87,7 +98,6 @@ def simulate(experiment: Experiment) -> Simulated:
         written,
     )
 
-    parameters = experiment.count_case
     first = experiment.launches(next(iter(experiment.variants)), parameters)
     expected = expected_answer(experiment, first, make_inputs(first))
     by_variant: dict[str, Mapping[str, float]] = {}
@@ -108,7 +118,7 @@ def simulate(experiment: Experiment) -> Simulated:
         got = {name: arrays[name] for name in names}
         check_answer(experiment, label, got, {name: expected[name] for name in names}, "on the simulator")
         by_variant[label] = summed
-    return Simulated(by_variant)
+    return by_variant
 
 
 def simulator_fault() -> str | None:
