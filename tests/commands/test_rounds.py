@@ -18,8 +18,12 @@ from tilewise.__main__ import main
 from tilewise.gpu.device import State
 from tilewise.measurements import bench, fresh
 from tilewise.measurements import record as records
+from tilewise.measurements.playback import find_lesson, play
 from tilewise.measurements.record import read_record, write_record
+from tilewise.measurements.report import report
 from tilewise.measurements.rounds import parts
+from tilewise.measurements.session import handled_by
+from tilewise.outputs import Context, Table
 
 SCHEMA = json.loads((Path(records.__file__).parent / "record.schema.json").read_text())
 TESTS = Path(__file__).parents[1]
@@ -203,8 +207,6 @@ def test_wishes_that_contradict_are_refused(
 def test_the_bar_goes_on_from_round_to_round(project: SimpleNamespace, children: Path) -> None:
     shares: list[float] = []
     caller = fresh.Caller(lambda line: None, shares.append)
-    from tilewise.measurements.playback import find_lesson, play
-    from tilewise.measurements.session import handled_by
 
     def handle(experiment: Any) -> None:
         fresh.take_rounds(experiment, project.lesson, fresh.Plan(repetitions=9), 3, caller)
@@ -216,3 +218,20 @@ def test_the_bar_goes_on_from_round_to_round(project: SimpleNamespace, children:
     assert shares[2] == pytest.approx(1 / 3)
     assert shares[-1] == pytest.approx(1)
     assert sys.modules.get("plotly") is None or "stubs" not in str(sys.modules["plotly"].__file__)
+
+
+def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_born(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["record", "kernels/adding"]) == 0
+    monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
+    for text, mark in ((project.text, "measured"), (project.text.replace("float4", "wide"), "stale")):
+        project.lesson.write_text(text, encoding="utf-8")
+        made: list[Any] = []
+        with handled_by(lambda experiment, made=made: made.append(report(experiment)) or made[-1]):
+            assert play(find_lesson("kernels/adding", project.root)) == []
+        time = made[0].rows[0]["recorded"]["median"]
+        (cell,) = Table(["recorded, ms"], [[time / 1000]]).rows[0]
+        assert (cell.text, cell.mark) == (0.12, mark)
+        assert f'id="{cell.born}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
+        assert "another run 120 to 120 µs" in (cell.title or "")

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.device import device_name, gpu_here
 from tilewise.measurements.archive import Archive, ceilings_of, rates_of
+from tilewise.measurements.births import birth_id
 from tilewise.measurements.counting import Simulated, simulate
 from tilewise.measurements.here import Machine, agreement, difference
+from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, Row
-from tilewise.measurements.rounds import expected, parts, spread_notes
+from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
@@ -122,7 +124,7 @@ def assemble(
             if role == "library" and at not in kept and at not in own:
                 continue
             rows.append(
-                _row(experiment, label, role, parameters, kept.get(at), own.get(at), record)
+                _row(experiment, label, role, parameters, kept.get(at), own.get(at), record, stale)
                 | {"simulated": simulated.by_variant.get(label), "counted": counted.get(label)}
             )
     predicted = any(row["bound"] is not None for row in rows)
@@ -158,6 +160,7 @@ def _row(
     recorded: Row | None,
     timed: Row | None,
     record: Record | None,
+    stale: Stale | None,
 ) -> dict[str, Any]:
     moved, done = experiment.work(parameters)
     least = None
@@ -175,7 +178,7 @@ def _row(
         "parameters": dict(parameters),
         "bound": least.time_us if least else None,
         "limited_by": least.limited_by if least else None,
-        "recorded": _times(recorded),
+        "recorded": _recorded(recorded, record, "stale" if stale else "measured"),
         "here": _times(timed),
         "unit": "us",
         "library": label if role == "library" else None,
@@ -214,6 +217,15 @@ def _times(row: Row | None) -> dict[str, Any] | None:
             "high": round(further.high, 3),
         }
     return times
+
+
+def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, Any] | None:
+    """A record's times, each a number that knows its birth."""
+    times = _times(row)
+    if row is None or record is None or times is None:
+        return times
+    birth, spread = birth_id(record.experiment, record.provenance["device"]), spread_of(row)
+    return times | {name: Recorded(times[name], birth, spread, mark) for name in ("median", "p20", "p80")}
 
 
 def _case(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -45,9 +45,9 @@ class Stretch:
 
 def parts(row: Row) -> tuple[Timing, ...]:
     """The rounds of a row, each with its samples and percentiles; one where the row does not tell them."""
-    if not row.samples_us:
-        return ()
-    ends = [0, *accumulate(row.rounds or (len(row.samples_us),))]
+    if not row.rounds:
+        return (_whole(row),) if row.samples_us else ()
+    ends = [0, *accumulate(row.rounds)]
     return tuple(summary(row.variant, row.samples_us[start:stop]) for start, stop in pairwise(ends))
 
 
@@ -86,7 +86,7 @@ def apart(one: Row, other: Row) -> bool:
 
 
 def _whole(row: Row) -> Timing:
-    return Timing(row.variant, (), row.p20 or 0.0, row.median or 0.0, row.p80 or 0.0)
+    return Timing(row.variant, row.samples_us, row.p20 or 0.0, row.median or 0.0, row.p80 or 0.0)
 
 
 def pooled(rounds: Sequence[Sequence[Row]]) -> tuple[Row, ...]:

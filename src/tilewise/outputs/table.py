@@ -183,6 +183,8 @@ def _shown(value: str | float) -> str:
 def _cell(entry: Any) -> Cell:
     if isinstance(entry, Cell):
         return Cell(_scalar(entry.text), entry.title, entry.href, entry.mark, entry.born)
+    if (birth := getattr(entry, "born", None)) is not None:  # a recorded number that a lesson passes on
+        return Cell(float(entry), entry.spread, None, entry.mark, birth)
     return Cell("" if entry is None else _scalar(entry))
 
 

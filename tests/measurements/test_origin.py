@@ -1,0 +1,50 @@
+"""Recorded numbers that lessons put into tables of their own carry their birth there."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from tilewise.measurements.origin import Recorded
+from tilewise.outputs import Table
+
+TIME = Recorded(1500.0, "born-x-adding", "p20 1,400 µs", "measured")
+
+
+def test_a_table_shows_where_a_number_was_born() -> None:
+    table = Table(["what", "recorded, µs"], [["adding", TIME], ["absent", None]])
+    cell = table.rows[0][1]
+    assert (cell.text, cell.born, cell.title, cell.mark) == (
+        1500.0, "born-x-adding", "p20 1,400 µs", "measured",
+    )  # fmt: skip
+    assert type(cell.text) is float
+    assert table.numeric == (False, True)
+    assert 'href="#born-x-adding" data-born="born-x-adding"' in table.html()
+    assert Table.from_dict(table.to_dict()).html() == table.html()
+
+
+@pytest.mark.parametrize("in_ms", [TIME / 1000, TIME / 1e3, 1e-3 * TIME, TIME * 0.001])
+def test_in_another_unit_it_is_still_that_number(in_ms: float) -> None:
+    assert in_ms == pytest.approx(1.5)
+    assert Table(["ms"], [[in_ms]]).rows[0][0].born == "born-x-adding"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [TIME / 3, TIME - 1, TIME + TIME, TIME * TIME, TIME / TIME, 1000 / TIME, np.diff([0.0, TIME])[0], -TIME,
+     TIME * 0, TIME * float("inf"), TIME * np.float32(7)],
+)  # fmt: skip
+def test_what_is_reckoned_with_it_is_no_recorded_number(other: float) -> None:
+    assert Table(["µs"], [[other]]).rows[0][0].born is None
+
+
+def test_it_is_a_float_everywhere_else() -> None:
+    assert json.dumps({"median": TIME}) == '{"median": 1500.0}'
+    assert f"{TIME:,.0f} {TIME!r}" == "1,500 1500.0"
+    again = pickle.loads(pickle.dumps(TIME))
+    assert (again, again.born) == (1500.0, "born-x-adding")
+    with pytest.raises(TypeError):
+        TIME * "a"  # type: ignore[operator]
