@@ -16,7 +16,7 @@ from tests.simulator.kernels import ORIGIN, VEC_ADD, on_threads, simulate
 from tilewise.errors import LessonError
 from tilewise.simulator import CompileError, compile_kernel, machine
 from tilewise.simulator.frontend import watching
-from tilewise.simulator.ptx import parse
+from tilewise.simulator.ptx_parser import parse
 
 RUN = """
 import json, sys, numpy as np

@@ -172,4 +172,10 @@ class AsynchronousFindings:
                 f"{self._who(row)} gives {int(row['size'])} coordinates for a tensor map of "
                 f"{int(row['index'])} axes"
             )
+        if why == 3:
+            size = int(row["size"])
+            return (
+                f"{self._who(row)} gives {int(row['index'])} as the first coordinate of elements of "
+                f"{size} bytes: the copy unit takes only multiples of {16 // size}, or 16 bytes"
+            )
         return f"{self._who(row)} uses as a tensor map what is none"

@@ -17,7 +17,8 @@ from .blocks import in_order
 from .compiler import CompileError, place, ptx_text
 from .operands import UnknownInstructionError
 from .program import Program, decode
-from .ptx import Ptx, PtxError, Variable, parse
+from .ptx import Ptx, PtxError, Variable
+from .ptx_parser import parse
 from .toolchain import clang
 
 _TAKEN = {"--use_fast_math", "-use_fast_math"}

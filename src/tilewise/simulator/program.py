@@ -14,6 +14,8 @@ import numpy as np
 
 from .arithmetic import Arithmetic
 from .asynchronous import Asynchronous
+from .bits import Bits
+from .comparisons import Comparisons
 from .control import Control
 from .matrices import Matrices
 from .operands import GLOBAL_BASE, GLOBAL_SHIFT, UnknownInstructionError
@@ -109,7 +111,7 @@ def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: in
     return _Decoder(module, entry, ftz, first_module_buffer).program()
 
 
-class _Decoder(Asynchronous, Warpgroups, Arithmetic, Matrices, Control):
+class _Decoder(Asynchronous, Warpgroups, Arithmetic, Bits, Comparisons, Matrices, Control):
     def __init__(self, module: Ptx, entry: str, ftz: bool, first_module_buffer: int) -> None:
         super().__init__(module, entry, ftz)
         self._lay_out(first_module_buffer)

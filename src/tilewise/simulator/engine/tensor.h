@@ -16,7 +16,7 @@ typedef struct {
     u8 rest[40];
 } Map;
 
-enum { WRONG_MAP, WRONG_PLACE, WRONG_RANK }; // Hazard.buffer
+enum { WRONG_MAP, WRONG_PLACE, WRONG_RANK, WRONG_COLUMN }; // Hazard.buffer
 
 static int read_map(Block *B, const Ins *in, int w, int l, u64 address, Map *map, int rank) {
     int space, buffer, wrong = -1;
@@ -48,6 +48,18 @@ static int next_row(const Map *map, u32 *at) {
         at[axis] = 0;
     }
     return 0;
+}
+
+// An H100's copy unit stops at a first coordinate that is not a multiple of 16 bytes.
+static int between_pieces(Block *B, const Ins *in, int w, int l, const Map *map, s64 first) {
+    if (!(first * map->element & 15)) return 0;
+    Hazard *h = hazard(B, in, w, l, H_TENSOR);
+    if (h) {
+        h->buffer = WRONG_COLUMN;
+        h->index = first;
+        h->size = map->element;
+    }
+    return 1;
 }
 
 // Where a row begins in global memory, and which of its elements the array has: from *first to before *end.
@@ -91,6 +103,10 @@ static void copy_tensor(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         for (int axis = 0; axis < rank; axis++) {
             corner[axis] = (s32)REG(slots[axis])[l];
             size *= map.box[axis];
+        }
+        if (between_pieces(B, in, w, l, &map, corner[0])) {
+            if (B->stop) return;
+            continue;
         }
         const s64 row = (s64)map.box[0] * map.element;
         u8 *data = calloc((size_t)size, 1);
