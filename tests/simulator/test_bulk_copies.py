@@ -152,18 +152,28 @@ def box_of(
     return out.view(np.uint8), run
 
 
-@pytest.mark.parametrize(("x", "y"), [(0, 0), (8, 3), (20, 9), (-4, -2), (100, 0)])
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (16, 3), (32, 9), (-16, -2), (112, 0)])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 def test_boxes_are_dense_and_zero_outside(x: int, y: int, dtype: str) -> None:
-    a = np.random.default_rng(1).integers(1, 100, (12, 32)).astype(dtype)
-    got, run = box_of(a, (4, 16), x, y)
+    a = np.random.default_rng(1).integers(1, 100, (12, 48)).astype(dtype)
+    got, run = box_of(a, (4, 32), x, y)
     whole = np.zeros((200, 300), dtype)
-    whole[100:112, 100:132] = a
-    expected = whole[100 + y : 104 + y, 100 + x : 116 + x]
-    assert np.array_equal(got.view(dtype).reshape(4, 16), expected)
-    inside = max(0, min(32, x + 16) - max(x, 0)) * max(0, min(12, y + 4) - max(y, 0))
+    whole[100:112, 100:148] = a
+    expected = whole[100 + y : 104 + y, 100 + x : 132 + x]
+    assert np.array_equal(got.view(dtype).reshape(4, 32), expected)
+    inside = max(0, min(48, x + 32) - max(x, 0)) * max(0, min(12, y + 4) - max(y, 0))
     assert run.counts.bulk_load.useful_bytes == inside * a.itemsize
-    assert run.counts.bulk_load.shared_bytes == 64 * a.itemsize
+    assert run.counts.bulk_load.shared_bytes == 128 * a.itemsize
+
+
+@pytest.mark.parametrize(
+    ("dtype", "x", "multiples"),
+    [("float32", 3, 4), ("float32", -5, 4), ("float16", 1, 8), ("uint8", 100, 16), ("uint8", -5, 16)],
+)
+def test_boxes_begin_at_multiples_of_16_bytes_as_an_h100_asks(dtype: str, x: int, multiples: int) -> None:
+    a = np.ones((12, 128), dtype)
+    with pytest.raises(HazardError, match=f"gives {x} as the first coordinate .* multiples of {multiples},"):
+        box_of(a, (4, 64), x, 0)
 
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
