@@ -8,7 +8,7 @@ import pytest
 from tilewise.gpu.timing import summary
 from tilewise.measurements.here import agreement
 from tilewise.measurements.record import Record, Row
-from tilewise.measurements.rounds import apart, expected, joined, parts, pooled, spread_notes
+from tilewise.measurements.rounds import apart, expected, joined, parts, pooled, spread_notes, spread_of
 
 
 def row(label: str, samples: list[float], n: int = 8) -> Row:
@@ -104,6 +104,15 @@ def test_joined_records_have_the_rounds_of_both() -> None:
     assert made.provenance["date"] == "2026-11-21"
     assert made.provenance["notes"] == ["2026-11-20", "2026-11-21"]
     assert len(joined(made, second).provenance["rounds"]) == 3
+
+
+def test_the_spread_of_a_row_is_told_with_its_rounds() -> None:
+    assert spread_of(row("plain", [20_000, 20_001, 20_002])) == (
+        "p20 20,000 µs, median 20,001 µs, p80 20,002 µs"
+    )
+    assert spread_of(of_rounds(60, 64)) == (
+        "p20 60 µs, median 62 µs, p80 64 µs; medians of 2 rounds 60 to 64 µs; another run 59.94 to 64.06 µs"
+    )
 
 
 def test_samples_that_scatter_are_noted() -> None:

@@ -93,12 +93,17 @@ def spread_text(
         rounds: the median of each round, where there were several.
         further: from where to where another run should lie.
     """
-    told = f"p20 {p20:,.4g} µs, median {median:,.4g} µs, p80 {p80:,.4g} µs"
+    told = f"p20 {_us(p20)} µs, median {_us(median)} µs, p80 {_us(p80)} µs"
     if len(rounds) > 1:
-        told += f"; medians of {len(rounds)} rounds {min(rounds):,.4g} to {max(rounds):,.4g} µs"
+        told += f"; medians of {len(rounds)} rounds {_us(min(rounds))} to {_us(max(rounds))} µs"
     if len(further) == 2:
-        told += f"; another run {further[0]:,.4g} to {further[1]:,.4g} µs"
+        told += f"; another run {_us(further[0])} to {_us(further[1])} µs"
     return told
+
+
+def _us(time: float) -> str:
+    """Microseconds with four digits, or all of those before the point."""
+    return f"{time:,.0f}" if time >= 1000 else f"{time:.4g}"
 
 
 def born(text: str, target: str, spread: str = "", classes: str = "") -> str:
