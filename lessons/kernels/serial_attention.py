@@ -323,7 +323,7 @@ show(Table(["nest", "loop", "what a pass needs from the others", "independent"],
 # What happens to a loop that goes although it must not? Here the contraction over `k` has become
 # a third axis of the launch, so {{ broken.d }} threads add into one place. All of them read the
 # old value, add their own product, and write; the last to write wins. Of the {{ broken.entries }}
-# entries of $S$, {{ broken.right }} are right. The simulator reports a race, the first of
+# entries of $S$, {{ broken.right }} are right. The simulator reports a \race, the first of
 # {{ broken.races }}. A GPU reports nothing: no array's end is passed, and there only a comparison
 # finds it. (A sum can be shared among threads, with more care; that is for a later lesson.)
 
