@@ -11,7 +11,7 @@
 # Two arrays hold 20,000 numbers each, and a GPU is to add them element by element. Its threads
 # start in blocks of 256. How many threads start, how many of them find nothing to do, and what
 # takes longer: the additions, or carrying the numbers to the place where they are added? You will
-# predict all three and then hold each against a run. First: where are the numbers?
+# predict all three, then run the kernel and compare.
 
 # %% [markdown]
 # ## Two memories
@@ -19,7 +19,7 @@
 # A GPU does not see the arrays of your program. They lie in the memory of the host; the GPU, here
 # called the device, computes on a memory of its own, and the link between the two carries far
 # fewer bytes a second than either memory. So an addition over there is more than an addition: it
-# needs room on the device, a copy in, the computation, and a copy out. What is it that computes?
+# needs room on the device, a copy in, the computation, and a copy out.
 #
 # ??? definition "Host"
 #     The computer that runs your program, and its memory, where the arrays of the program lie. It
@@ -31,9 +31,9 @@
 # %% [markdown]
 # ## One function, many threads
 #
-# A kernel does: a function that returns nothing and answers by writing to device memory. It is
-# not called once for the whole array. It is started as thousands of threads, and each of them
-# runs the same few lines for one element. `__global__` marks such a function; `extern "C"` keeps
+# What computes on the device is a kernel: a function that returns nothing and answers by writing
+# to device memory. It is not called once for the whole array. It is started as thousands of
+# threads, and each of them runs the same few lines for one element. `__global__` marks such a function; `extern "C"` keeps
 # its name as written, so that the host can ask for it by name. A `float*` is the address of an
 # array of 32-bit floats. An address does not say where its array ends, so the length `n` comes
 # along.
@@ -77,8 +77,8 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 # for the device, has a call for each. `asarray` makes room[^room] and copies in; `empty` makes
 # room only. `RawKernel` stands for the compiled string, and calling it is the launch: number of
 # blocks, threads in a block, arguments. The count goes in as `np.int32`, since the kernel reads a
-# 32-bit `int` and nothing converts it on the way. The printed lines were recorded on a GPU; only
-# `gpu_here`, which lets this file run without one, comes from this course.
+# 32-bit `int` and nothing converts it on the way. Everything here is plain CuPy but `gpu_here`,
+# which skips the cell where there is no GPU; the printed lines were recorded on one.
 #
 # [^room]: `nvidia-smi` shows the memory that each process has been given. CuPy keeps the room of
 #     deleted arrays for the next ones, so the figure is larger than what your arrays need.
@@ -113,12 +113,11 @@ if gpu_here():
 # The launch is asynchronous: its line returns without waiting for a single addition. It only
 # hands the kernel to a stream, a queue which the device works off in order while the host goes
 # on.[^eager] That is why the cell waits before it reads the answer,[^copy-waits] and why a clock
-# around the launch line would time the handing over. When does an error show, then?
+# around the launch line would time only the handing over.
 #
-# [^eager]: Where the sources differ: a blog post, one of this course's sources, has a framework
-#     in eager mode (each operation is queued as it is called) wait for each result before it
-#     queues the next kernel. It does not wait; the device idles only where the host queues more
-#     slowly than the device works.
+# [^eager]: Often believed: a framework that runs operations one by one, as they are called (eager
+#     mode), waits for each result before it queues the next kernel. It does not; the device idles
+#     only where the host queues more slowly than the device works.
 #
 # [^copy-waits]: `asnumpy` would have waited by itself: its copy stands behind the kernel in the
 #     same stream, and it returns when the copy is done. Other ways of looking at the answer, such
@@ -135,10 +134,9 @@ if gpu_here():
 
 # %% [markdown]
 # Errors come back late as well. A launch that cannot be, such as one with blocks of 2,048
-# threads, is refused on the spot, and CuPy raises. A fault inside the kernel is unknown at that
-# moment; it surfaces at a later call, such as the one that waits. CUDA C++ reports both as status
-# codes that the program must read for itself, as the fold shows. And what if you have no GPU to
-# try either?
+# threads, is refused on the spot, and CuPy raises an exception. A fault inside the kernel happens
+# after the launch line has returned, so a later call reports it, such as the one that waits. CUDA
+# C++ reports both as status codes that the program must read for itself, as the fold shows.
 #
 # ??? note "The same host in CUDA C++, every status read"
 #     This program needs NVIDIA's compiler; the build of this page does not run it.
@@ -186,8 +184,7 @@ if gpu_here():
 # `Kernel` takes the same string. On a machine with a GPU it launches through CuPy; elsewhere a
 # simulator compiles the string and steps through its instructions for every thread. The
 # Pseudocode tab says what happens without index arithmetic, and it runs too: `parallel` yields
-# the numbers from 0 in shuffled order, since no order among threads is guaranteed. Do the two
-# tabs mean the same?
+# the numbers from 0 in shuffled order, since no order among threads is guaranteed.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -204,11 +201,11 @@ from tilewise import Kernel
 VEC_ADD = Kernel(SOURCE)
 
 # %% [markdown]
-# `agree` runs both on fresh copies of the same inputs, with `c` full of NaN beforehand, so that
-# an element that nobody writes cannot pass by luck. The sizes are awkward on purpose: one
-# element, one less and one more than a block, and the 20,000 of the question. One addition rounds
-# once in either version, so the tolerance is zero. How many blocks did the largest of these
-# launches take?
+# Do the two tabs mean the same? A `case` is one launch written down: its arrays, `normal` ones
+# with random numbers and an `output` to be written, its grid and its block. `agree` runs both tabs
+# on each case, with `c` full of NaN beforehand, so that an element that nobody writes cannot pass
+# by luck. The sizes are awkward on purpose: one element, one less and one more than a block, and
+# the 20,000 of the question. One addition rounds once in either version, so nothing may differ.
 
 # %%
 from tilewise import agree, case, ceil_div, expect_hazard, normal, output
@@ -228,12 +225,10 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
 # Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so the launch takes
 # {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than there are
 # elements, all of them in the last block. In the integers of C one rounds up by
-# `(n + 255) / 256`; `ceil_div` is the general form.[^ceil] (`publish` hands numbers to the
-# sentences of this page.)
+# `(n + 255) / 256`; `ceil_div` is the general form.[^ceil]
 #
-# [^ceil]: Where the sources differ: the blog post writes `ceil(n, 256.0)` in the launch. `ceil`
-#     takes one argument, so a compiler rejects the line; `ceil(n / 256.0)` is what was meant, and
-#     `(n + 255) / 256` says it without leaving the integers.
+# [^ceil]: A tempting way, `ceil(n / 256)`, is wrong in C when `n` is an `int`: the division has
+#     already rounded down before `ceil` sees it.
 
 # %%
 from tilewise import publish
@@ -284,8 +279,7 @@ expect_hazard(unguarded, "out of bounds", line_with="c[i] = a[i] + b[i]")
 # %% [markdown]
 # To see the damage itself, give both kernels arrays with room to spare and tell them that only
 # the first {{ n | , }} elements are in use. Nothing faults now, but without the guard
-# {{ trampled }} elements behind the end change, and with it none. So much for right and wrong;
-# how fast should it be?
+# {{ trampled }} elements behind the end change, and with it none.
 
 # %% fold="Code of the check"
 import numpy as np
@@ -309,8 +303,8 @@ check(trampled["with the guard"], 0, rtol=0.0, name="elements changed behind the
 # Each element costs one addition and 12 bytes: 4 from `a`, 4 from `b`, 4 to `c`. NVIDIA states
 # {{ memory.tb_per_s | .2f }} TB/s for the device memory of an H100, and the inputs come from
 # there. The host's link, a PCIe 5.0 x16 slot, moves {{ link.gb_per_s | .0f }} GB/s in each
-# direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. How long is
-# that for our sizes?
+# direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. Bytes divided
+# by the rate is a bound: no kernel can be done sooner.
 
 # %%
 from tilewise.models import bound, device, stated
@@ -376,17 +370,14 @@ show(
 publish(copied=copied, there_and_back_us=kernel_us + copies_us)
 
 # %% [markdown]
-# Now the kernel alone, inputs on the device. Two things can keep it from its bound: at 20,000
-# elements there is so little to move that starting and ending a launch is most of the time; and
-# blocks of 32 threads may be too small. The library rows are what you would call instead of
-# writing a kernel. The share is the bound divided by the recorded time; guess it for the longest
-# array before you look.
-
-# %% [markdown]
-# Two columns count `sectors`, the pieces of 32 bytes in which memory is moved, over all threads:
-# once as the simulator counts them and once by the GPU's own counters. The {{ moved.bytes | , }}
-# bytes of {{ n | , }} additions are {{ moved.pieces | , }} such pieces, and both columns should
-# say so.
+# Now the kernel alone, inputs on the device, against a bound that is one step closer to the
+# machine: the fastest rate that was measured on it in place of the stated one, plus the time of a
+# launch that does nothing.[^bound] At 20,000 elements that launch is nearly all of it, so a share
+# of the bound near 1 says little there. The library rows are what you would call instead of
+# writing a kernel. Before you look: blocks of 32 threads move the same bytes; do they take as long?
+#
+# [^bound]: Here {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s and
+#     {{ vec_add.ceilings.launch_us | us }}. The measured tables of the course all use this bound.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -420,6 +411,7 @@ added = measure(
     reference=lambda a, b: {"c": a.astype(np.float64) + b.astype(np.float64)},
     tolerance=1e-6,
     reasons={"blocks of 32": "Predict, then measure"},
+    fold="All rows of the measurement",
     guess=Guess(
         "How many times as fast are blocks of 256 as blocks of 32, on the longest array?",
         of="blocks of 256",
@@ -431,35 +423,54 @@ added = measure(
     ),
 )
 
-small_blocks = {n: ceil_div(n, 32) for n in (2**22, 2**26)}
-pace = {}
-for row in added.rows:
-    times = row["recorded"] or row["here"]
-    size = row["parameters"]["n"]
-    if row["variant"] == "blocks of 32" and size in small_blocks and times:
-        pace[f"n_{size}"] = small_blocks[size] / (1000 * times["median"])
-publish(small_blocks=small_blocks[2**26], pace=pace)
+# %% fold="Code of the figure"
+from tilewise.figures import bars
+
+longest = [row for row in added.rows if row["parameters"]["n"] == 2**26]
+times_us = {row["variant"]: (row["recorded"] or row["here"] or {}).get("median") for row in longest}
+in_order = sorted((us, name) for name, us in times_us.items() if us)
+show(
+    bars(
+        {"bound": longest[0]["bound"], **{name: us for us, name in in_order}},
+        roles={"bound": "predicted", **dict.fromkeys((name for _, name in in_order), "measured")},
+        x="time of one addition [µs]",
+        title="Blocks of 32 stand far from the bound that all the others come near",
+        caption="One addition of 67,108,864 elements on the device: the bound, then each kernel by its recorded time. All move the same bytes.",
+    )
+)
 
 # %% [markdown]
-# On the longest array blocks of 256 reach
-# {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound[^bound] and torch,
-# whose threads take several elements each,
-# {{ vec_add.torch_add.n_67108864.share_of_bound | .0% }}. Blocks of 32 reach
-# {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}: they come as {{ small_blocks | , }}
-# blocks, and {{ pace.n_4194304 | .1f }} and {{ pace.n_67108864 | .1f }} of them start in a
-# nanosecond at the two long sizes, so starting blocks seems to be what limits them. At 20,000
-# elements all take about {{ vec_add.blocks_of_256.n_20000.median | us }}, since an empty launch
-# already takes {{ vec_add.ceilings.launch_us | us }}.
+# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound,
+# torch {{ vec_add.torch_add.n_67108864.share_of_bound | .0% }}, blocks of 32 only
+# {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Small blocks change two things: far
+# more of them have to be started, and a processor of the device holds at most 32 blocks at once,
+# so it has half as many threads at hand as it could. Which of the two costs the time is not shown
+# here; [hiding latency](../speed/occupancy.py) takes up the second.
+
+# %% [markdown]
+# Memory does not move in single bytes but in sectors of 32; the small table below the rows counts them at {{ n | , }} elements, over all threads. {{ moved.bytes | , }} bytes
+# should be {{ moved.pieces | , }} sectors, and the check below finds as many in every column:
+# nothing is moved in vain, in small blocks or in large ones.
 #
-# [^bound]: The bound in measured tables takes the fastest rate that was measured on the device,
-#     {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s, and an empty launch; the prediction above
-#     took the stated rate and no launch.
+# ??? definition "Sector | sectors"
+#     The piece of 32 bytes in which caches and device memory exchange data.
+
+# %% fold="Code of the check"
+at_count_case = [row for row in added.rows if row["parameters"]["n"] == n]
+columns = [row[source] for row in at_count_case for source in ("simulated", "counted") if row[source]]
+sectors = [counts["global_load_sectors"] + counts["global_store_sectors"] for counts in columns]
+check(
+    sectors,
+    [moved // 32] * len(sectors),
+    rtol=0.0,
+    name="sectors, simulated and counted, small blocks and large",
+)
 
 # %% [markdown]
-# Now the whole way: copy in, add, copy out. The bound in this table is still that of the kernel,
-# so the share says how little of the time the addition would need. Pinned host memory is memory
-# that the operating system has promised not to move; the device fetches from it directly, while
-# ordinary memory takes a detour through a pinned buffer.
+# Now the whole way: copy in, add, copy out. The bound in this table is still that of the kernel
+# alone, so the share says how little of the time the addition would need. Pinned host memory is
+# memory that the operating system has promised not to move; the device fetches from it directly,
+# while ordinary memory takes a detour through a pinned buffer.
 
 # %% fold="Code of the measurement"
 
@@ -509,7 +520,7 @@ measure(
 # {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }} from pinned memory,
 # where the stated rates allow {{ there_and_back_us | us }}, and
 # {{ vec_add_with_copies.with_copies_ordinary_memory.n_16777216.median | us }} from ordinary
-# memory: the detour costs more than the link.
+# memory. Link and kernel are the same in both; the detour takes more time than they do together.
 
 # %% [markdown]
 # ## The answer

@@ -10,8 +10,8 @@
 # %% [markdown]
 # A picture is 1,920 pixels wide and 1,080 high, and a block has 256 threads. In squares of 16 by
 # 16, how many blocks cover the picture? And when the same 256 threads form a column, 1 wide and
-# 256 high, how many times as many pieces of memory do they touch as in a row? Both answers are
-# counts, and this page makes them. It starts by giving a thread more than one coordinate.
+# 256 high, how many times as many sectors, the pieces of 32 bytes in which memory moves, do they
+# touch as in a row? Both answers are counts, and this page makes them.
 
 # %% [markdown]
 # ## Two coordinates, then three
@@ -19,8 +19,10 @@
 # A launch has up to three axes, called x, y and z, and both the grid and the block have a size
 # along each. `blockIdx`, `threadIdx`, `blockDim` and `gridDim` carry `.x`, `.y` and `.z`, and
 # every axis repeats the line of the last lesson: number of the block, times its size, plus the
-# place inside.[^limits] Here each cell of a small volume learns which block and which thread came
-# by.
+# place inside.[^limits] In the kernel below each cell of a small volume takes down the number of
+# the block and of the thread that came by. The three lines that begin with `cell`, `block_of` and
+# `thread_of` turn three coordinates into one number, and x counts fastest: the next section needs
+# that. The table that follows shows the outcome.
 #
 # [^limits]: A block holds at most 1,024 threads in all, and at most 64 along z. A grid has at most
 #     65,535 blocks along y or z and 2,147,483,647 along x, so the longest axis of a problem belongs
@@ -84,9 +86,9 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # A volume of 5 by 3 by 2 cells does not divide into blocks of 2 by 2 by 2. Each axis rounds up by
 # itself, which gives {{ volume.blocks }} blocks and {{ volume.threads }} threads for
-# {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to
-# 3-D: the hatched threads (hollow in 3-D) are those that return at the guard. The panel also names the thread's
-# warp and lane; what are they?
+# {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to 3-D:
+# the hatched threads (hollow in 3-D) are those that return at the guard. The panel also names the
+# thread's warp and its lane, which the next section defines.
 
 # %%
 from tilewise import publish
@@ -133,9 +135,9 @@ show(
 # ## A picture in a mirror
 #
 # Mirroring needs both coordinates: each pixel comes from its own row and from the opposite
-# column. The pseudocode hands out pairs; the kernel flattens a pair into one index, since an
-# address knows nothing of rows. y is the row and x the column, by habit and, as the counts will
-# show, for a reason. The sizes below divide along neither axis.
+# column. The pseudocode hands out pairs; the kernel flattens a pair into one index, row times
+# width plus column, since an address knows nothing of rows. y is the row and x the column, by
+# habit and, as the counts will show, for a reason. The sizes below divide along neither axis.
 
 
 # %% tab="Pseudocode"
@@ -206,7 +208,7 @@ show(
 # That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are
 # {{ hd.high }}, the last of them with {{ hd.idle_rows }} rows past the bottom edge:
 # {{ hd.blocks | , }} blocks. Here the test on y turns threads away and the one on x has nothing
-# to do. What if one that is needed is forgotten?
+# to do.
 
 # %% [markdown]
 # ## One guard short
@@ -254,16 +256,15 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## Wide or tall: predict
 #
-# Memory moves in pieces of 32 bytes, eight pixels of four bytes; the tables call them `sectors`.
-# The 32 lanes of a warp that lies along a row read 128 bytes in a stretch: 4 pieces. In a block 1
-# wide the same 32 lanes form a column, each a whole row after the one before, and each needs a
-# piece of its own: 32. Between the two, a warp covers several rows, each at least one piece.
-# Below which width does a block touch more?
+# A sector of 32 bytes holds eight pixels of four bytes. The 32 lanes of a warp that lies along a
+# row read 128 bytes in a stretch: 4 sectors. In a block 1 wide the same 32 lanes form a column,
+# each a whole row after the one before, and each needs a sector of its own: 32. Between the two, a
+# warp covers several rows, each at least one sector. Below which width does a block touch more?
 
 
 # %%
-def pieces_per_warp(block):
-    """Pieces that a warp touches in rows of floats that start on a piece."""
+def sectors_per_warp(block):
+    """Sectors that a warp touches in rows of floats that start on a sector."""
     wide = min(block[0], 32)
     return (32 // wide) * ceil_div(wide * 4, 32)
 
@@ -274,25 +275,24 @@ for shape in [(256, 1), (32, 8), (16, 16), (8, 32), (4, 64), (2, 128), (1, 256)]
     counts = MIRROR.on(mirroring(256, 256, shape)).simulate().counts
     counted = counts.global_load.sectors / counts.global_load.requests
     in_all = counts.global_load.sectors + counts.global_store.sectors
-    rows.append([f"{shape[0]} x {shape[1]}", pieces_per_warp(shape), counted, in_all])
+    rows.append([f"{shape[0]} x {shape[1]}", sectors_per_warp(shape), counted, in_all])
 formula, counted = np.array([row[1:3] for row in rows]).T
-check(counted, formula, rtol=0.0, name="pieces a warp, formula and count, for all seven shapes")
-columns = ["block, x by y", "pieces a warp, formula", "counted for reads", "pieces in all, counted"]
+check(counted, formula, rtol=0.0, name="sectors a warp, formula and count, for all seven shapes")
+columns = ["block, x by y", "sectors a warp, formula", "counted for reads", "sectors in all, counted"]
 show(
     Table(
         columns,
         rows,
-        caption="Pieces of 32 bytes touched while a picture of 256 by 256 is mirrored by blocks of 256 threads, counted by the simulator.",
+        caption="Sectors, pieces of 32 bytes, touched while a picture of 256 by 256 is mirrored by blocks of 256 threads, counted by the simulator.",
     )
 )
 row, column = rows[0][3], rows[-1][3]
-publish(pieces={"ratio": column / row, "share": row / column})
+publish(touched={"ratio": column / row, "share": row / column})
 
 # %% [markdown]
-# Down to a width of 8 nothing changes, since eight floats fill a piece; below that, every halving
-# doubles the pieces. A column touches {{ pieces.ratio | .0f }} times as many as a row. The map
-# shows two such columns side by side: the second needs the very pieces that the first needs. Will
-# the time go up by the same factor?
+# Down to a width of 8 nothing changes, since eight floats fill a sector; below that, every halving
+# doubles the sectors. A column touches {{ touched.ratio | .0f }} times as many as a row. The map
+# shows two such columns side by side: the second needs the very sectors that the first needs.
 
 # %% fold="Code of the figure"
 from tilewise.figures import memory_map
@@ -304,8 +304,8 @@ show(
         traced,
         MIRROR.on(picture),
         sectors=True,
-        title="A warp that forms a column touches a new piece in every row",
-        caption="Two blocks, each 1 wide and 32 high, mirror a picture of 32 by 32, of which they write the first two columns. A bar stands before each piece of 32 bytes; each warp uses one float of the eight in it.",
+        title="A warp that forms a column touches a new sector in every row",
+        caption="Two blocks, each 1 wide and 32 high, mirror a picture of 32 by 32, of which they write the first two columns. A bar stands before each sector of 32 bytes; each warp uses one float of the eight in it.",
     )
 )
 
@@ -313,9 +313,10 @@ show(
 # ## Measure
 #
 # Two sizes: the screen of 1,920 by 1,080, and 8,192 by 8,192 with some thirty times{from: the sizes} as many
-# pixels. The bound is 8 bytes a pixel, once in and once out. If a piece costs its full time
-# whenever it is asked for, columns take {{ pieces.ratio | .0f }} times as long as rows; if a
-# cache, a small memory near the processors, makes the neighbours' requests cheap, less.
+# pixels. The bound is 8 bytes a pixel, once in and once out. If a sector costs its full time
+# whenever it is asked for, columns take {{ touched.ratio | .0f }} times as long as rows. A cache,
+# a small memory near the processors that keeps what was last used, could make the requests of the
+# neighbouring columns cheap; then it is less.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -358,8 +359,8 @@ measure(
         at={"width": 8192, "height": 8192},
         between=(0.5, 64),
         models={
-            "every piece costs its full time": sectors_of_stride(8192) / sectors_of_stride(1),
-            "a cache makes pieces free": 1.0,
+            "every sector costs its full time": sectors_of_stride(8192) / sectors_of_stride(1),
+            "a cache makes sectors free": 1.0,
         },
         because="A guess well below the record trusts the cache too much.",
     ),
@@ -367,18 +368,23 @@ measure(
 
 # %% [markdown]
 # At 8,192 by 8,192 rows of 256 take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
-# columns {{ mirror._1_x_256.width_8192_height_8192.median | us }}:
-# {{ mirror._1_x_256.width_8192_height_8192.times_first | .0% }} of the rows' speed, where
-# {{ pieces.ratio | .0f }} times the pieces allow {{ pieces.share | .1% }}. So nearly every
-# request for a piece costs its full time, wherever the piece is found. Blocks of 8 by 32 touch no
-# more pieces than rows and still take {{ mirror._8_x_32.width_8192_height_8192.median | us }};
-# why, is a question for a later lesson.
+# columns {{ mirror._1_x_256.width_8192_height_8192.median | us }}. The sectors allow columns
+# {{ touched.share | .1% }} of the rows' speed, and
+# {{ mirror._1_x_256.width_8192_height_8192.times_first | .1% }} is recorded. So a sector costs
+# nearly its full time at every request; whether a cache or the device memory sends it, this
+# measurement does not tell.
+
+# %% [markdown]
+# One row does not fit: blocks of 8 by 32 touch no more sectors than rows of 256 and take
+# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Their warps touch four rows each, and
+# sectors that lie apart. So the number of sectors is not all that counts. What else does is not
+# shown on this page.
 
 # %% [markdown]
 # ## The answer
 #
 # {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. The shape of a block of 256 matters:
-# as a column it touches {{ pieces.ratio | .0f }} times as many pieces of memory as in a row, for
+# as a column it touches {{ touched.ratio | .0f }} times as many sectors of memory as in a row, for
 # the same pixels, and the screen takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}
 # in place of {{ mirror._256_x_1.width_1920_height_1080.median | us }}. So x goes along the rows,
 # and blocks are at least 8 floats wide, better 32.
@@ -390,7 +396,7 @@ measure(
 # - In row-major order a missing test on x is silent in every row but the last.
 # - The threads of a block are numbered along x first; with x along the rows of a row-major array,
 #   neighbouring threads are neighbours in memory.
-# - A warp along a row of floats touches 4 pieces of 32 bytes; a warp down a column touches 32.
+# - A warp along a row of floats touches 4 sectors of 32 bytes; a warp down a column touches 32.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
@@ -460,10 +466,10 @@ def product_tests(kernel):
 exercise(
     "A product of matrices that are not square",
     """
-    One of the sources sketches a product of matrices with one thread for each element of the result:
-    the lines for `row` and `col`, then nothing, with one `Width` for all sizes and no guard. Finish it as
-    `product(A, B, C, M, N, K)` for an M × K matrix times a K × N matrix, both row-major, launched in
-    blocks of 16 by 16. Which of `row` and `col` comes from x?
+    Many a tutorial multiplies square matrices whose size divides by the block, and needs no guard. Write
+    `product(A, B, C, M, N, K)` for an M × K matrix times a K × N matrix, both row-major, of any size, with
+    one thread for each element of the result, launched in blocks of 16 by 16. Which of `row` and `col`
+    comes from x?
     """,
     answer=PRODUCT,
     tests=product_tests,

@@ -11,16 +11,16 @@
 # Attention over 1,024 rows of 128 numbers is ten loops and {{ work.operations_1e9 | .2f }}
 # billion multiplications and additions. One thread can run all ten, one after another. How many
 # of the ten may instead be spread over threads without changing the answer, and how much faster
-# does that make it? Before a loop can go, we need to know what it computes.
+# does that make it?
 
 # %% [markdown]
 # ## A weighted mean of rows
 #
-# Attention looks rows up by likeness. A query, a row of numbers, is multiplied with every key and
-# gets one logit from each. Softmax turns these into weights that add up to 1, and the answer is
-# the mean of the value rows, one for each key, with those weights. A classifier does the first
-# half of this, with classes in place of keys, and then picks the likeliest; attention averages.
-# As arrays, that is three formulas.
+# Attention looks rows up by likeness. A query, a row of numbers, is multiplied with every key,
+# another row of numbers, element by element, and the sum of the products is a logit: one number
+# for each key, the larger the better the two match. Softmax turns the logits into weights that add
+# up to 1, and the answer is the mean of the value rows, one for each key, with those weights. As
+# arrays, that is three formulas.
 #
 # ??? definition "Attention"
 #     For each query, a weighted mean of the value rows, with weights that say how well the query
@@ -64,8 +64,8 @@
 # [^head]: A model has several heads, each of which is one such attention over its own slice of the
 #     model's width; $d$ is the width of one head. This page computes one.
 #
-# [^two]: Where the sources differ: one of them, a lecture, counts three products. Attention
-#     itself has two; $Q$, $K$ and $V$ come out of three more that stand before it.
+# [^two]: Some count three products. Attention itself has two; $Q$, $K$ and $V$ come out of three
+#     more that stand before it.
 #
 # ??? definition "Head | heads"
 #     One of several attentions that run side by side, each over its own slice of the model's width.
@@ -76,11 +76,8 @@
 # Three nests, one for each formula. The letters are those above; `s`, `z` and `o` are running
 # sums, `m` is a running maximum, and `c` counts the columns of $V$. `K[j, k]` reads row `j` of
 # $K$, which is column `j` of $K^\top$, so nothing has to be transposed. In CUDA a matrix is one
-# long array, and every thread but one returns at once. Count the loops as you read.[^arrays]
-#
-# [^arrays]: Where the sources differ: the draft that Kernel 1 comes from makes its arrays by
-#     `Q, K, V, O = []`, which unpacks an empty list and fails. Here the case below makes them,
-#     and the kernel fills `S`, `P` and `O`.
+# long array, and every thread but one returns at once. There are three loops for $S$, four for
+# $P$ and three for $O$.
 
 
 # %% tab="Pseudocode"
@@ -165,8 +162,7 @@ void attention_serial(const float* Q, const float* K, const float* V,
 # `agree` compares the tabs on small odd sizes, once with logits in the hundreds. Both tabs could
 # share a mistake, so the kernel is also compared with NumPy in 64-bit floats. Sums of some twenty
 # 32-bit products differ from that by a few units in the seventh digit, and the tolerances leave
-# room for that. Each row of $P$ must add up to 1; the next section is about a version that fails
-# this test.
+# room for that. Each row of $P$ must add up to 1.
 
 # %% fold="Code of the checks"
 from tilewise import agree, case, check, integers, normal, output
@@ -209,13 +205,13 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 check(arrays["P"].sum(axis=1), np.ones(21), rtol=1e-6, name="rows of P add up to 1")
 
 # %% [markdown]
-# ## Where the sources differ: the shift
+# ## Two mistakes that still run
 #
-# The draft that this kernel comes from subtracts the row's maximum in the sum but not in the
-# numerator. Its row then adds up to $e^{m}$ in place of 1, here up to {{ slip.largest | .1f }}.
-# Once a logit passes {{ slip.limit | .1f }}, the exponential no longer fits a 32-bit float, which
-# is what the shift was meant to prevent. Subtracting in neither place gives the right sum and the
-# same overflow, so the kernel subtracts in both.
+# The first is easy to make: subtract the row's maximum in the sum but not in the numerator. The
+# row of $P$ then adds up to $e^{m}$ in place of 1, here up to {{ slip.largest | .1f }}. Once a
+# logit passes {{ slip.limit | .1f }}, the exponential no longer fits a 32-bit float, which is what
+# the shift was meant to prevent. Subtracting in neither place gives the right sum and the same
+# overflow, so the kernel subtracts in both.
 
 # %%
 from tilewise import Table, publish, show
@@ -225,27 +221,30 @@ arrays = attention(N, d).make()
 raw = (arrays["Q"] @ arrays["K"].T).astype(np.float32)
 S = raw * np.float32(d**-0.5)
 m = S.max(axis=1)
-drafted = np.exp(S) / np.exp(S - m[:, None]).sum(axis=1, keepdims=True)
-check(drafted.sum(axis=1), np.exp(m), rtol=1e-5, name="the draft's rows add up to exp(m)")
+slipped = np.exp(S) / np.exp(S - m[:, None]).sum(axis=1, keepdims=True)
+check(slipped.sum(axis=1), np.exp(m), rtol=1e-5, name="rows with one shift add up to exp(m)")
 
 # %% fold="Code of the table"
 overflows_from = float(np.log(np.finfo(np.float32).max))
-publish(slip={"largest": float(drafted.sum(axis=1).max()), "limit": overflows_from})
-columns = ["row", "largest logit m", "exp(m)", "the draft's row sum", "row sum, shifted in both places"]
-rows = [[i, m[i], np.exp(m[i]), drafted[i].sum(), softmax(S[i : i + 1]).sum()] for i in range(4)]
+publish(slip={"largest": float(slipped.sum(axis=1).max()), "limit": overflows_from})
+columns = [
+    "row",
+    "largest logit m",
+    "exp(m)",
+    "row sum, shifted in one place",
+    "row sum, shifted in both places",
+]
+rows = [[i, m[i], np.exp(m[i]), slipped[i].sum(), softmax(S[i : i + 1]).sum()] for i in range(4)]
 caption = (
     "Four of 1,024 rows of weights, d = 128. Without the shift in the numerator a row adds up to exp(m)."
 )
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
-# ## Where the sources differ: the scale
-#
-# The same draft has no scale, and the notes on flash attention, another source, print $\sqrt{d}$,
-# the reciprocal of the factor in use. The product of two rows of $d$ normal numbers has a
-# standard deviation of about $\sqrt{d}$; dividing brings it back to 1. Without that softmax
-# nearly picks a single row, and multiplying makes it pick outright. The table measures how sharp
-# each choice is.
+# The second concerns the scale. It is sometimes left out, and sometimes printed upside down, as
+# $\sqrt{d}$. The product of two rows of $d$ normal numbers has a standard deviation of about
+# $\sqrt{d}$; dividing brings it back to 1. Without that softmax nearly picks a single row, and
+# multiplying makes it pick outright. The table measures how sharp each choice is.
 
 # %% fold="Code of the table"
 sharpness, rows = {}, []
@@ -267,7 +266,7 @@ publish(sharpness={"right": sharpness["1/√d"], "none": sharpness["1"], "wrong"
 # %% [markdown]
 # With few rows the same can be seen at once. In the map each row is one query and its weights on
 # 16 keys; move the slider from the right scale to the wrong ones and watch the weight of most
-# rows gather on one key. So much for what is computed; the next question is who computes it.
+# rows gather on one key.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
@@ -367,14 +366,13 @@ assert not right.any(), "a contraction spread over threads came out right by luc
 # Each nest becomes a kernel of its own, because the second needs whole rows of $S$ and the third
 # whole rows of $P$, and within one launch no block waits for another.[^order] In the first, the
 # loops over `i` and `j` become two axes, with `j` on x since $S$ is stored row by row. The loop
-# over `k` stays.[^draft] The figure below the code folds the two loops one after the other.
+# over `k` stays.[^both] The figure below the code folds the two loops one after the other.
 #
 # [^order]: Between launches the order is safe: the three kernels stand in one stream, and each
 #     starts when the one before it has ended.
 #
-# [^draft]: Where the sources differ: the draft says that splitting into blocks removes a loop and
-#     brings in `threadIdx`. It takes both numbers, `blockIdx` for the block and `threadIdx` for
-#     the place inside it, and the loop has to be independent.
+# [^both]: An index that replaces a loop takes both numbers: `blockIdx` for the block and
+#     `threadIdx` for the place inside it. The size of a block decides nothing about the answer.
 
 
 # %% tab="Pseudocode"
@@ -425,7 +423,6 @@ show(
 # The next figure runs that kernel on the same small sizes, in two blocks of 8 by 4 threads. Step
 # through the four passes: the threads of a row of $S$ share one number of $Q$, and each reads its
 # own number of $K$, a whole row away from its neighbour's.[^watch] Then each writes its entry.
-# Which of the two reads will cost more when rows are long?
 #
 # [^watch]: The comment `// watch: s` asks the simulator to note what `s` holds behind that line,
 #     here after the loop. For a compiler it is a comment like any other.
@@ -442,14 +439,14 @@ show(
         extent=(6, 6),
         axes=("j", "i"),
         title="Each thread walks one row of Q and one row of K, and writes one score",
-        caption="The scores at N = 6, d = 4, step by step: the line that runs, the threads that act, and the elements they touch. Hatched threads have no entry of S; hatched elements come along in a piece of 32 bytes.",
+        caption="The scores at N = 6, d = 4, step by step: the line that runs, the threads that act, and the elements they touch. Hatched threads have no entry of S; hatched elements come along in a sector of 32 bytes.",
     )
 )
 
 # %% [markdown]
 # Softmax gives up one loop only. A row's maximum and sum run through the whole row, so one thread
 # takes one row and walks it three times. That leaves $N$ threads where the scores had $N^2$, and
-# each of them makes more passes one after another. Remember that when the times come in.
+# each of them makes more passes one after another.
 
 
 # %% tab="Pseudocode"
@@ -484,8 +481,8 @@ void softmax_rows(const float* S, float* P, int N) {
 # has just normalised over. A later kernel will use this coincidence; here it only decides which
 # loop stays.[^axes]
 #
-# [^axes]: Where the sources differ: one set of notes says that contraction and softmax share an
-#     axis. That holds for this second product, $PV$; the first one, $QK^\top$, contracts over $d$.
+# [^axes]: It is often said that contraction and softmax share an axis. That holds for this second
+#     product, $PV$; the first one, $QK^\top$, contracts over $d$.
 
 
 # %% tab="Pseudocode"
@@ -516,7 +513,7 @@ void weighted_sum(const float* P, const float* V, float* O,
 # Each pair of tabs is compared on sizes that are no multiples of a block. The three launches in a
 # row are then compared with the 64-bit reference, once with queries forty times{from: the input} as large: there a
 # softmax without its shift would overflow in {{ overflow.rows }} of {{ overflow.of }} rows. The
-# rounding of the logits grows with them, and so does the tolerance. What does the new shape gain?
+# rounding of the logits grows with them, and so does the tolerance.
 
 # %% fold="Code of the checks"
 from tilewise import ceil_div
@@ -688,8 +685,7 @@ timed = measure(
 
 # %% [markdown]
 # Kernel 2 goes on without Kernel 1 to the size of the question. The library rows are three
-# operations of torch, called one by one, on the same 32-bit floats. How far does each get from N
-# = 128 to N = 1024?
+# operations of torch, called one by one, on the same 32-bit floats.
 
 # %% fold="Code of the measurement"
 large = measure(
@@ -730,13 +726,13 @@ steps = measure(
 # {{ attention_one_thread.kernel_2_three_kernels.n_256_d_128.times_first | ,.0f }} times as fast
 # as one thread, not {{ gain.at_256 | ,.0f }} times; and at N = 1024 the scores take
 # {{ share.scores | .0% }} of the time and softmax {{ share.softmax | .0% }}. So passes do not all
-# take equally long. The previous lesson named one reason: how many pieces of memory does a warp
-# touch in a pass?
+# take equally long. The previous lesson named one thing in which they differ: how many sectors of
+# memory a warp touches in a pass. The cell counts them for each step.
 
 
 # %%
-def pieces(N, d):
-    """32-byte pieces that each step touches, for N and d that are multiples of 32."""
+def sectors(N, d):
+    """Sectors that each step touches, for N and d that are multiples of 32."""
     return {
         "scores": N * (N // 32) * (d * (1 + 32) + 4),  # 1 of Q, 32 of K
         "softmax": (N // 32) * N * 4 * 32,  # 4 accesses
@@ -752,21 +748,21 @@ for size in ((32, 32), (64, 32), (64, 96)):
     for launch in kernel_2(inputs):
         counts = launch.simulate(arrays=arrays).counts
         counted.append(counts.global_load.sectors + counts.global_store.sectors)
-    name = f"pieces of the three steps, N = {size[0]}, d = {size[1]}"
-    check(counted, list(pieces(*size).values()), name=name)
+    name = f"sectors of the three steps, N = {size[0]}, d = {size[1]}"
+    check(counted, list(sectors(*size).values()), name=name)
 
 # %% [markdown]
 # The formulas equal the simulator's counts at three sizes, so they may speak for a fourth, N =
 # 1024. The table sets them beside the recorded time of each step, which is the difference between
-# two rows above. In which step does a pass take far longer than in the others?
+# two rows above.
 
 # %% fold="Code of the table"
 until = [(row["recorded"] or row["here"] or {"median": np.nan})["median"] for row in steps.rows]
 step_us = dict(zip(("scores", "softmax", "weighted sum"), np.diff([0.0, *until]), strict=True))
-touched = pieces(1024, 128)
+touched = sectors(1024, 128)
 rows = [[name, chain[name], touched[name], us, 1000 * us / chain[name]] for name, us in step_us.items()]
-columns = ["step", "passes in one thread", "pieces, all threads", "recorded, µs", "a pass, ns"]
-caption = "The three steps of Kernel 2 at N = 1024, d = 128: passes of one thread and pieces of all, beside the recorded time."
+columns = ["step", "passes in one thread", "sectors, all threads", "recorded, µs", "a pass, ns"]
+caption = "The three steps of Kernel 2 at N = 1024, d = 128: passes of one thread and sectors of all, beside the recorded time."
 show(Table(columns, rows, caption=caption))
 
 alone = next(
@@ -775,20 +771,19 @@ alone = next(
 alone_us = (alone["recorded"] or alone["here"] or {"median": np.nan})["median"]
 publish(
     share={name.replace(" ", "_"): us / until[-1] for name, us in step_us.items()},
-    pass_ns={name.replace(" ", "_"): 1000 * us / chain[name] for name, us in step_us.items()},
+    longer=(step_us["scores"] / chain["scores"]) / (step_us["softmax"] / chain["softmax"]),
     alone_ns=1000 * alone_us / passes(256, d)["one thread"],
     millions={name.replace(" ", "_"): count / 1e6 for name, count in touched.items()},
     tb_per_s=touched["scores"] * 32 / step_us["scores"] / 1e6,
 )
 
 # %% [markdown]
-# Softmax and weighted sum take {{ pass_ns.softmax | .0f }} and {{ pass_ns.weighted_sum | .0f }}
-# ns a pass, close to equal, though with such different numbers of threads that is partly chance.
-# Kernel 1 takes only {{ alone_ns | .0f }} ns; a likely reason is that its next number often lies
-# in a piece that a cache holds, which this page does not count. The scores take {{ pass_ns.scores | ,.0f }} ns. In `K[j * d + k]` the
-# lanes of a warp read down a column, and {{ millions.scores | .0f }} million pieces arrive at
-# {{ tb_per_s | .1f }} TB/s. Device memory could not send them that fast; caches do, and it is
-# still what the scores wait for.
+# A pass of the scores takes {{ longer | .0f }} times as long as one of softmax. In
+# `K[j * d + k]` the lanes of a warp read down a column: {{ millions.scores | .0f }} million sectors
+# in all, against {{ millions.weighted_sum | .0f }} million in the weighted sum, which does as many
+# operations. They arrive at {{ tb_per_s | .1f }} TB/s, more than device memory can send, so a cache
+# must answer part of them; which one, and whether its rate is what limits the scores, is not shown
+# here. Nor is why a pass of Kernel 1, alone on the device, takes {{ alone_ns | .0f }} ns.
 
 # %% [markdown]
 # ## The answer
@@ -802,8 +797,8 @@ publish(
 # fast as Kernel 2.
 
 # %% [markdown]
-# The draft calls its first version Kernel 1, and this course counts on from there. Each kernel to
-# come enters its time in this table, beside the library that a reader would call instead.
+# Later lessons go on with Kernel 3. Each new kernel enters its time in this table, beside the
+# library that a reader would call instead.
 
 # %% fold="Code of the table"
 SO_FAR = {
@@ -832,8 +827,8 @@ show(Table(["version", "what is new", "N = 256, µs", "N = 1024, µs"], rows, ca
 #   {{ sharpness.wrong | .2f }}.
 # - An axis of the grid can take the place of an independent loop. A contraction cannot just be
 #   spread: threads that add into one place lose each other's sums.
-# - The chain of passes in one thread sets a floor under the time, and the pieces of memory that
-#   all threads touch set another. In Kernel 2 the pieces of the scores decide.
+# - The chain of passes in one thread sets a floor under the time. Passes are not equal, though: in
+#   Kernel 2 those of the scores take longest and touch by far the most sectors.
 
 
 # %% fold="The whole cell, with two wrong answers that the tests turn down"

@@ -56,7 +56,7 @@ def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
 
 def test_the_record_is_a_file_of_the_site(page: Page, site: str) -> None:
     page.goto(site + LESSON)
-    number = page.locator("td a[data-born]").first
+    number = page.locator(".tw-measurement > .tw-table td a[data-born]").first
     href = page.locator(f"#{number.get_attribute('data-born')} a[data-birth-file]").evaluate("it => it.href")
     found = page.request.get(href)
     assert found.ok
