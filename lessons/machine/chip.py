@@ -137,7 +137,6 @@ publish(
     chip={
         "sms": sms,
         "l2_mb": sizes["l2"] / 2**20,
-        "l2_half": sizes["l2"] / 2**21,
         "memory_tb_per_s": H100.memory_gb_per_s / 1000,
     },
     sm={"units": H100.fma_per_sm_clock["fp32"] // 4, "registers_kb": sizes["registers"] // 1024},
@@ -246,8 +245,8 @@ show(
 )
 
 # %% [markdown]
-# What a thread can name is not quite what there is. Global memory is the device memory as a
-# kernel addresses it, through both caches. Local memory is a thread's own, but it lies in the
+# What a thread can name is not quite what there is. Global memory is the device memory, on this
+# card stacks of HBM, as a kernel addresses it, through both caches. Local memory is a thread's own, but it lies in the
 # same place as global memory, so it is as far away;[^local] the compiler uses it when registers
 # run out. Constant memory is a small part that kernels only read.[^constant] Blocks meet in global
 # memory, and on an H100 also in the shared memory of a cluster of blocks.[^cluster]
@@ -278,12 +277,23 @@ show(
 from tilewise import Table
 
 rows = [
-    ["registers", sizes["registers"] / 1024, "an SM", "one thread"],
-    ["L1 cache and shared memory", sizes["store"] / 1024, "an SM", "the SM's threads; shared: one block"],
-    ["L2 cache", sizes["l2"] / 1024, "the chip", "every thread"],
-    ["global memory", sizes["memory"] / 1024, "the device", "every thread, and the host by copies"],
+    ["registers", f"{sizes['registers'] / 2**10:.0f} KB", "an SM", "one thread"],
+    ["L1 cache", f"{sizes['store'] / 2**10:.0f} KB, with shared memory", "an SM", "all threads of the SM"],
+    [
+        "shared memory",
+        f"{LIMIT.shared_bytes / 2**10:.0f} KB of these at most",
+        "an SM",
+        "the threads of one block",
+    ],
+    ["L2 cache", f"{sizes['l2'] / 2**20:.0f} MB", "the chip", "every thread"],
+    [
+        "global memory",
+        f"{sizes['memory'] / 10**9:.0f} GB",
+        "the device",
+        "every thread, and the host by copies",
+    ],
 ]
-columns = ["place", "KB", "of", "seen by"]
+columns = ["place", "size", "of", "seen by"]
 caption = "Places for values on an H100, by size. Registers and the L1 store come once for each of 132 SMs."
 show(Table(columns, rows, caption=caption))
 
@@ -302,8 +312,8 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## What the area is spent on
 #
-# Why can one chip have {{ area.gpu_units | , }} units? No maker publishes how much of a chip is
-# control and how much arithmetic, but the area of the chip for each unit can be worked out.[^dies]
+# Why can one chip have {{ area.gpu_units | , }} units, those of the SMs that are switched off among
+# them? No maker publishes how much of a chip is control and how much arithmetic, but the area of the chip for each unit can be worked out.[^dies]
 # A chip of eight processor cores, made in a process of the same generation, has
 # {{ area.cpu_units }} such units, {{ area.cpu_each | .2f }} mm² for each; the GPU has
 # {{ area.gpu_each | .3f }} mm², {{ area.ratio | .0f }} times less. A core has more of all that
@@ -424,7 +434,7 @@ void chase(const unsigned* ring, int loads, unsigned* end) {
 # whole-number arithmetic alone, and the measurement checks every walk against that. Where will the
 # waiting rise? Where the ring outgrows a place: at 256 KB the L1 cache of the one SM at work, at
 # {{ chip.l2_mb | .0f }} MB the L2 cache. And how high? The lecture says about 20 cycles{from: the lecture} inside the SM and
-# 300 cycles{from: the lecture} beyond it.[^w9]
+# 200 to 300 cycles{from: the lecture} beyond it.[^w9]
 #
 # [^w9]: Where the sources differ: the lecture takes L2 and device memory for equally far, and the
 #     draft has memory at 200 cycles{from: the draft}. L2 is the step between the two, as the
@@ -606,6 +616,7 @@ publish(
     ns=far,
     cycles={name: ns * clock_ghz for name, ns in far.items()},
     ratio={"memory": far["memory"] / far["near"]},
+    flat={"last_mb": max((kb for kb, ns in shown.items() if ns < 1.01 * at(8192)), default=0) / 1024},
     clock_ghz=clock_ghz,
     alone_mb_per_s=4000 / far["memory"],
 )
@@ -613,11 +624,17 @@ publish(
 # %% [markdown]
 # Three plateaus: {{ cycles.l1 | .0f }} cycles in L1, {{ cycles.l2_near | .0f }} and, as the ring
 # grows, {{ cycles.l2 | .0f }} in L2, {{ cycles.memory | .0f }} in a ring of 1 GB, at the recorded
-# {{ clock_ghz | .2f }} GHz. A walk
-# in shared memory takes {{ cycles.shared | .0f }}, close to L1, being the same store. Each figure
-# includes the few cycles in which the next address is made.[^tlb] The steps are not sharp: the
-# store of 256 KB is never all L1, and near {{ chip.l2_mb | .0f }} MB a growing part of the ring
-# is found in device memory only.
+# {{ clock_ghz | .2f }} GHz. A walk in shared memory takes {{ cycles.shared | .0f }}, close to L1,
+# being the same store. Each figure includes the few cycles in which the next address is
+# made.[^tlb] So the lecture's smaller figure is too small, and its larger one is that of L2, with
+# device memory more than as far again.
+
+# %% [markdown]
+# The steps are not quite where they were expected. The first begins before 256 KB, since the store
+# is never all L1. The second begins beyond {{ flat.last_mb | .0f }} MB, where the ring no longer
+# fits one half of L2, and at {{ chip.l2_mb | .0f }} MB it is half done. Do the SMs of one side
+# find lines at once only in the half that is theirs? Nothing here tells, nor why L2 has two
+# plateaus of its own.
 #
 # [^tlb]: And, in large rings, those in which an address is translated: programs use virtual
 #     addresses, and the tables that say where each piece of memory really lies are cached, too.
@@ -656,6 +673,7 @@ beside = measure(
 
 # %% fold="Code of the figure"
 MOST_SHARED_KB = 228  # of the store of 256 KB, on an H100
+ROLES = {32: "tile", 96: "block", 160: "warp"}
 
 
 def by_carveout(rows, value):
@@ -677,7 +695,10 @@ waits = by_carveout(beside.rows, cycles_of)
 if waits:
     show(
         line_chart(
-            [Series(f"ring of {kb} KB", *zip(*points, strict=True)) for kb, points in waits.items()],
+            [
+                Series(f"ring of {kb} KB", *zip(*points, strict=True), role=ROLES[kb])
+                for kb, points in waits.items()
+            ],
             x="shared memory asked for [KB]",
             y="cycles a load",
             marks=[Mark(f"{kb} KB fit up to here", x=STORE_KB - kb) for kb in (160, 96)],
@@ -685,6 +706,27 @@ if waits:
             caption="Cycles a load for rings of 32, 96 and 160 KB against the share of the SM's 256 KB that the kernel asks to be kept as shared memory, on an H100.",
         )
     )
+
+
+# %% fold="Code of the numbers"
+def leaves_l1(kilobytes):
+    """The last share of a ring's walk that keeps L1's pace, and the first that does not, in KB asked for."""
+    points = waits.get(kilobytes, [])
+    slow = [asked for asked, cycles in points if cycles > 1.1 * points[0][1]]
+    first = min(slow, default=float("nan"))
+    return {
+        "first": first,
+        "last": max((asked for asked, _ in points if asked < first), default=float("nan")),
+    }
+
+
+publish(leaves={"large": leaves_l1(160), "middle": leaves_l1(96), "rest": STORE_KB - MOST_SHARED_KB})
+
+# %% [markdown]
+# The prediction holds to the next size that the driver knows: the ring of 160 KB leaves L1's pace
+# between {{ leaves.large.last | .0f }} and {{ leaves.large.first | .0f }} KB of shared memory asked for,
+# that of 96 KB between {{ leaves.middle.last | .0f }} and {{ leaves.middle.first | .0f }}. Even 32 KB
+# are too much at the end, when all but {{ leaves.rest | .0f }} KB are shared memory.
 
 # %% [markdown]
 # The same border decides how many bytes a second an SM can read again and again. In the next
@@ -766,7 +808,10 @@ speeds = by_carveout(rates.rows, tb_per_s)
 if speeds:
     show(
         line_chart(
-            [Series(f"{kb} KB a block", *zip(*points, strict=True)) for kb, points in speeds.items()],
+            [
+                Series(f"{kb} KB a block", *zip(*points, strict=True), role=ROLES[kb])
+                for kb, points in speeds.items()
+            ],
             x="shared memory asked for [KB]",
             y="rate [TB/s]",
             title="What L1 no longer holds comes at L2's rate",
@@ -795,7 +840,8 @@ publish(
 # %% [markdown]
 # With the whole store for L1, 96 KB are walked at {{ border.cycles_all | .0f }} cycles a load and
 # reread at {{ border.rate_all | .1f }} TB/s; with as much as possible kept as shared memory it is
-# {{ border.cycles_none | .0f }} cycles and {{ border.rate_none | .1f }} TB/s. Even then,
+# {{ border.cycles_none | .0f }} cycles and {{ border.rate_none | .1f }} TB/s. Why 32 KB come
+# more slowly than 96 even out of L1, this page does not show. Without L1,
 # {{ border.rate_none | .1f }} TB/s is more than the {{ chip.memory_tb_per_s | .2f }} TB/s that
 # NVIDIA states for device memory. The levels differ less in rate than in waiting, because many
 # loads can be on their way at once.
