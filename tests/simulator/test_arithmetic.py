@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -192,12 +195,12 @@ def test_floats_become_integers_by_truncation_and_saturate() -> None:
     ],
 )
 def test_functions_are_right_to_a_few_units_in_the_last_place(
-    call: str, function: object, low: float, high: float
+    call: str, function: Callable[[Any], Any] | None, low: float, high: float
 ) -> None:
     a = np.linspace(low, high, 256, dtype=np.float32)
     b = a[::-1].copy()
     x = a.astype(np.float64)
-    expected = np.power(x, b.astype(np.float64)) if function is None else function(x)  # type: ignore[operator]
+    expected = np.power(x, b.astype(np.float64)) if function is None else function(x)
     bound = 2e-6 if call.startswith("__") else 1.2e-7
     np.testing.assert_allclose(_apply(call, "float", "float", a, b), expected, rtol=bound, atol=1e-37)
 

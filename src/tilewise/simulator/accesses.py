@@ -23,7 +23,10 @@ class MemoryInstructions(Operands):
 
     def _address(self, text: str) -> tuple[int, int]:
         inner = text.strip()[1:-1].strip()
-        base, sign, offset = re.match(r"([\w%$.]+)\s*([+-]?)\s*(-?\w*)$", inner).groups()  # type: ignore[union-attr]
+        found = re.match(r"([\w%$.]+)\s*([+-]?)\s*(-?\w*)$", inner)
+        if not found:
+            raise self._unknown()
+        base, sign, offset = found.groups()
         displacement = int(offset or "0", 0) * (-1 if sign == "-" else 1)
         if base in self.symbols:
             return self._constant(self.symbols[base], 8), displacement

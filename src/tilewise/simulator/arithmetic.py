@@ -1,6 +1,6 @@
 """The instructions that calculate lane by lane: moves, sums and products, functions of floats.
 
-In: parsed instructions. Out: rows of the program. How they are carried out stands in ``engine/warp.h``.
+In: parsed instructions. Out: rows of the program. They are carried out in ``engine/*_cases.h``.
 """
 
 from __future__ import annotations

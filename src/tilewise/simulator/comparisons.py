@@ -1,6 +1,6 @@
 """Comparisons, selections and conversions.
 
-In: parsed instructions. Out: rows of the program. How they are carried out stands in ``engine/warp.h``.
+In: parsed instructions. Out: rows of the program. They are carried out in ``engine/integer_cases.h``.
 """
 
 from __future__ import annotations

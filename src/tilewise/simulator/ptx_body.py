@@ -15,7 +15,8 @@ _LOC = re.compile(
 )
 VARIABLE = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+)*\.(global|shared|const|local|param)\s+"
-    r"(?:\.align\s+(\d+)\s+)?(?:\.attribute\([^)]*\)\s+)?\.(\w+)\s+((?:\.ptr\s+(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?)"
+    r"(?:\.align\s+(\d+)\s+)?(?:\.attribute\([^)]*\)\s+)?\.(\w+)\s+"
+    r"((?:\.ptr\s+(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?)"
     r"([\w$%.]+)((?:\[\d*\])*)\s*(?:=\s*(.*))?$",
     re.S,
 )

@@ -125,5 +125,3 @@ def _function(head: str, body: str | None, source_file: int) -> Function:
         parsed.labels,
         parsed.targets,
     )
-
-

@@ -47,7 +47,8 @@ static int release(Block *B) {
         if (id == 0 && other >= 0) {  // __syncthreads in two places
             Ins where = {0}; where.line = B->warps[warp].bar_line[lane];
             Hazard *h = hazard(B, &where, warp, lane, H_BARRIER);
-            if (h) { h->index = other; h->size = -1; h->other_line = B->warps[other / 32].bar_line[other % 32]; }
+            if (h) { h->index = other; h->size = -1; h->other_line =
+                B->warps[other / 32].bar_line[other % 32]; }
             if (B->stop) return 0;
         }
         reduce_barrier(B, id);
@@ -74,18 +75,21 @@ static void stuck(Block *B) {  // nobody can go on: some threads wait for others
         if ((W->present >> l & 1) && W->state[l] == LANE_PARKED) {
             Ins where = {0}; where.line = W->bar_line[l];
             int missing_warp = -1, missing_lane = 0, arrived = 0;
-            for (int v = 0; v < B->n_warps; v++) for (int k = 0; k < 32; k++) if (B->warps[v].present >> k & 1) {
+            for (int v = 0; v < B->n_warps; v++) for (int k = 0; k < 32; k++)
+                if (B->warps[v].present >> k & 1) {
                 int here = B->warps[v].state[k] == LANE_PARKED && B->warps[v].bar_id[k] == W->bar_id[l];
                 arrived += here;
                 if (!here && missing_warp < 0) { missing_warp = v; missing_lane = k; }
             }
             Hazard *h = hazard(B, &where, w, l, H_BARRIER);
-            if (h) { h->other_warp = missing_warp; h->index = missing_warp * 32 + missing_lane; h->size = arrived; }
+            if (h) { h->other_warp = missing_warp; h->index = missing_warp * 32 + missing_lane;
+                h->size = arrived; }
             goto named;
         }
     }
 named:
     if (!L->collect) { B->stop = 1; return; }
-    for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) if (B->warps[w].state[l] == LANE_PARKED) B->warps[w].state[l] = LANE_RUNNING;
+    for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++)
+        if (B->warps[w].state[l] == LANE_PARKED) B->warps[w].state[l] = LANE_RUNNING;
     B->interval++;
 }

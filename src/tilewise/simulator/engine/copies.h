@@ -20,12 +20,14 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             else {
                 p = resolve(B, in, w, l, source[l], 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
                 const u64 last = source[l] + (u64)bytes - 1;
-                if (p && bytes > 1) resolve(B, in, w, l, last, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
+                if (p && bytes > 1) resolve(B, in, w, l, last, 1, SPACE_GLOBAL, KIND_LOAD, &space,
+                    &buffer, &index);
             }
             if (B->stop) return;
             for (int i = 0; i < bytes; i++) {
                 const u64 from = source[l] + (u64)i;
-                u8 *at = p ? resolve(B, in, w, l, from, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index) : 0;
+                u8 *at = p ? resolve(B, in, w, l, from, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer,
+                    &index) : 0;
                 copy.data[i] = at ? *at : 0xc5;
             }
             reading |= 1u << l;
@@ -35,7 +37,8 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             if (L->tracing) for (int i = 0; i + 4 <= bytes; i += 4) {
                 u32 bits; memcpy(&bits, copy.data + i, 4);
                 resolve(B, in, w, l, source[l] + (u64)i, 1, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
-                trace_access(B, in, w, l, SPACE_GLOBAL, KIND_LOAD, 4, buffer, source[l] + (u64)i, index, bits);
+                trace_access(B, in, w, l, SPACE_GLOBAL, KIND_LOAD, 4, buffer, source[l] + (u64)i,
+                    index, bits);
             }
         }
         u8 *p = resolve(B, in, w, l, target[l], size, SPACE_SHARED, KIND_STORE, &space, &buffer, &index);

@@ -2,7 +2,8 @@
 
 static int distinct(const u64 *keys, int n) {  // how many different keys, n at most 64
     int sorted = 1, count = 1;
-    for (int i = 1; i < n; i++) { if (keys[i] < keys[i - 1]) { sorted = 0; break; } count += keys[i] != keys[i - 1]; }
+    for (int i = 1; i < n; i++) { if (keys[i] < keys[i - 1]) { sorted = 0; break;
+        } count += keys[i] != keys[i - 1]; }
     if (sorted) return n ? count : 0;
     u64 seen[64]; count = 0;
     for (int i = 0; i < n; i++) {
@@ -13,7 +14,8 @@ static int distinct(const u64 *keys, int n) {  // how many different keys, n at 
     return count;
 }
 
-// Whether all these lanes are there and each wants what its neighbour (lane ^ 1) wants, or each what the next but one (lane ^ 2).
+// Whether all these lanes are there and each wants what its neighbour (lane ^ 1) wants, or each what the next
+// but one (lane ^ 2).
 static int paired(const u64 *address, u32 mask, int first, int lanes) {
     u64 near = 0, far = 0;
     for (int l = first; l < first + lanes; l++) {
@@ -23,20 +25,22 @@ static int paired(const u64 *address, u32 mask, int first, int lanes) {
     return !near || !far;
 }
 
-// Passes over the 32 banks that one request takes: lanes that want different words of a bank take turns; lanes that want the
-// same word share. Accesses of 8 bytes go by half warps and of 16 by quarters; two of these that are paired go together, as
-// the hardware's counters showed (tilewise.hardware.wide_shared).
+// Passes over the 32 banks that one request takes: lanes that want different words of a bank take turns;
+// lanes that want the same word share. Accesses of 8 bytes go by half warps and of 16 by quarters; two of
+// these that are paired go together, as the hardware's counters showed (tilewise.hardware.wide_shared).
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
     if (size <= 4) {  // the common cases: all in one row of the banks, or no two words in one bank
         if (lanes_close(address, mask, 7)) return 1;
         u64 word[32]; u32 taken = 0; int conflict = 0;
         EACH({ u64 x = address[l] >> 2; int bank = (int)(x & 31);
-               if (taken >> bank & 1) conflict |= word[bank] != x; else { taken |= 1u << bank; word[bank] = x; } })
+               if (taken >> bank & 1) conflict |= word[bank] != x; else { taken |= 1u << bank;
+                   word[bank] = x; } })
         if (!conflict) return 1;
     }
     for (int first = 0, here; first < 32; first += here) {
-        here = size > 4 && first % (2 * lanes) == 0 && paired(address, mask, first, 2 * lanes) ? 2 * lanes : lanes;
+        here = size > 4 && first % (2 * lanes) == 0 && paired(address, mask, first, 2 * lanes) ? 2
+            * lanes : lanes;
         u64 words[64]; int n = 0;
         for (int l = first; l < first + here; l++)
             if (mask >> l & 1) for (int w = 0; w < (size + 3) / 4; w++) words[n++] = address[l] / 4 + (u64)w;
@@ -45,7 +49,8 @@ static int wavefronts(const u64 *address, u32 mask, int size) {
         for (int i = 0; i < n; i++) {
             int bank = (int)(words[i] & 31), j = 0;
             while (j < used[bank] && kept[bank][j] != words[i]) j++;
-            if (j == used[bank] && j < 32) { kept[bank][j] = words[i]; used[bank]++; if (used[bank] > most) most = used[bank]; }
+            if (j == used[bank] && j < 32) { kept[bank][j] = words[i]; used[bank]++;
+                if (used[bank] > most) most = used[bank]; }
         }
         total += most;
     }
@@ -63,15 +68,20 @@ static void count_global(Count *c, const u64 *address, u32 mask, int size, int k
         lines = distinct(keys, n);
     }
     u64 useful = (u64)n * (u64)size;
-    if (kind == KIND_LOAD) { c->gl_requests++; c->gl_sectors += sectors; c->gl_lines += lines; c->gl_useful += useful; c->gl_lanes += n; }
-    else if (kind == KIND_STORE) { c->gs_requests++; c->gs_sectors += sectors; c->gs_lines += lines; c->gs_useful += useful; c->gs_lanes += n; }
-    else { c->ga_requests++; c->ga_sectors += sectors; c->ga_lines += lines; c->ga_useful += useful; c->ga_lanes += n; }
+    if (kind == KIND_LOAD) { c->gl_requests++; c->gl_sectors += sectors; c->gl_lines += lines;
+        c->gl_useful += useful; c->gl_lanes += n; }
+    else if (kind == KIND_STORE) { c->gs_requests++; c->gs_sectors += sectors; c->gs_lines += lines;
+        c->gs_useful += useful; c->gs_lanes += n; }
+    else { c->ga_requests++; c->ga_sectors += sectors; c->ga_lines += lines; c->ga_useful += useful;
+        c->ga_lanes += n; }
 }
 
 static void count_shared(Count *c, const u64 *address, u32 mask, int size, int kind) {
     int passes = wavefronts(address, mask, size), n = __builtin_popcount(mask);
     u64 useful = (u64)n * (u64)size;
-    if (kind == KIND_LOAD) { c->sl_requests++; c->sl_wavefronts += passes; c->sl_useful += useful; c->sl_lanes += n; }
-    else if (kind == KIND_STORE) { c->ss_requests++; c->ss_wavefronts += passes; c->ss_useful += useful; c->ss_lanes += n; }
+    if (kind == KIND_LOAD) { c->sl_requests++; c->sl_wavefronts += passes; c->sl_useful += useful;
+        c->sl_lanes += n; }
+    else if (kind == KIND_STORE) { c->ss_requests++; c->ss_wavefronts += passes; c->ss_useful += useful;
+        c->ss_lanes += n; }
     else { c->sa_requests++; c->sa_wavefronts += passes; c->sa_useful += useful; c->sa_lanes += n; }
 }

@@ -1,28 +1,31 @@
-// Races between lanes of one warp through shared memory. Lanes run in lockstep here and need not on a GPU: what one
-// writes another may read only behind something that lanes do together. Each warp counts these as epochs; two
-// accesses to a word in one epoch, of different lanes and instructions, one of them a store, are a race.
+// Races between lanes of one warp through shared memory. Lanes run in lockstep here and need not on a GPU:
+// what one writes another may read only behind something that lanes do together. Each warp counts these as
+// epochs; two accesses to a word in one epoch, of different lanes and instructions, one of them a store, are
+// a race.
 //
-// To be sure of never alarming wrongly, more begins an epoch than CUDA promises: __syncwarp and barriers, but also
-// shuffles, votes and matrix instructions, atomics, fences and volatile accesses, whichever lanes take part. Not
-// races: a store of the value that is there already, a lane's own value read back that others stored too, and stores
-// of one instruction. Copies and kernels with mbarriers or clusters are not looked at.
+// To be sure of never alarming wrongly, more begins an epoch than CUDA promises: __syncwarp and barriers, but
+// also shuffles, votes and matrix instructions, atomics, fences and volatile accesses, whichever lanes take
+// part. Not races: a store of the value that is there already, a lane's own value read back that others
+// stored too, and stores of one instruction. Copies and kernels with mbarriers or clusters are not looked at.
 
 typedef struct Lanes {
-    u32 wrote, writers, read, readers;  // epoch and warp of the last store, the lanes of it; likewise of loads
+    // epoch and warp of the last store, the lanes of it; likewise of loads
+    u32 wrote, writers, read, readers;
     u64 step;
     s32 write_line, read_line;
     u8 write_atomic, read_atomic;
 } Lanes;
 
-// Loads of a warp in its epoch while it has stored nothing there: kept aside, since nearly all of them are followed
-// by no store before the epoch ends, and then do not matter.
+// Loads of a warp in its epoch while it has stored nothing there: kept aside, since nearly all of them are
+// followed by no store before the epoch ends, and then do not matter.
 #define LOADS 512
 typedef struct LoadLog {
     u32 epoch; s32 count;
     struct { const Ins *in; u32 mask, address[32]; } list[LOADS];
 } LoadLog;
 
-static void lanes_race(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind, int other, s32 line) {
+static void lanes_race(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind,
+    int other, s32 line) {
     Hazard *h = hazard(B, in, w, lane, H_RACE);
     if (!h) return;
     h->address = offset; h->size = size; h->index = (s64)offset; h->write = kind != KIND_LOAD;
@@ -32,7 +35,8 @@ static void lanes_race(Block *B, const Ins *in, int w, int lane, u64 offset, int
 static void settle_loads(Block *B, int w);
 
 // An access of one lane to bytes of shared memory; `idle` is a store that changes nothing.
-static inline void order_lanes(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind, int idle) {
+static inline void order_lanes(Block *B, const Ins *in, int w, int lane, u64 offset, int size,
+    int kind, int idle) {
     Warp *W = &B->warps[w];
     const int shift = __builtin_ctz((u32)B->L->shared_grain), atomic = kind == KIND_ATOMIC;
     const u32 now = W->epoch << 5 | (u32)w, me = 1u << lane;
@@ -76,7 +80,8 @@ static void settle_loads(Block *B, int w) {
 }
 
 // The accesses of a warp's lanes to words of 4 bytes; `data` is what a store writes.
-static void order_lane_words(Block *B, Warp *W, const Ins *in, int w, u32 mask, int kind, const u64 *address, const u32 *data) {
+static void order_lane_words(Block *B, Warp *W, const Ins *in, int w, u32 mask, int kind, const u64 *address,
+    const u32 *data) {
     LoadLog *log = &B->loads[w];
     if (kind == KIND_LOAD && W->stored != W->epoch) {
         if (log->epoch != W->epoch) { log->epoch = W->epoch; log->count = 0; }
@@ -88,6 +93,7 @@ static void order_lane_words(Block *B, Warp *W, const Ins *in, int w, u32 mask, 
     }
     for (u32 r = mask; r && !B->stop; r &= r - 1) {
         const int l = __builtin_ctz(r);
-        order_lanes(B, in, w, l, address[l], 4, kind, kind == KIND_STORE && !memcmp(B->shared + address[l], &data[l], 4));
+        order_lanes(B, in, w, l, address[l], 4, kind, kind == KIND_STORE
+            && !memcmp(B->shared + address[l], &data[l], 4));
     }
 }

@@ -3,27 +3,39 @@
 static u32 special(Block *B, int w, int l, int which) {
     Launch *L = B->L; int t = w * 32 + l, bx = L->block[0], by = L->block[1];
     switch ((enum special)which) {
-    case S_tid_x: return (u32)(t % bx); case S_tid_y: return (u32)(t / bx % by); case S_tid_z: return (u32)(t / (bx * by));
+    case S_tid_x: return (u32)(t % bx); case S_tid_y: return (u32)(t / bx % by);
+    case S_tid_z: return (u32)(t / (bx * by));
     case S_ntid_x: return (u32)bx; case S_ntid_y: return (u32)by; case S_ntid_z: return (u32)L->block[2];
-    case S_ctaid_x: return (u32)B->block_x; case S_ctaid_y: return (u32)B->block_y; case S_ctaid_z: return (u32)B->block_z;
-    case S_nctaid_x: return (u32)L->grid[0]; case S_nctaid_y: return (u32)L->grid[1]; case S_nctaid_z: return (u32)L->grid[2];
+    case S_ctaid_x: return (u32)B->block_x; case S_ctaid_y: return (u32)B->block_y;
+    case S_ctaid_z: return (u32)B->block_z;
+    case S_nctaid_x: return (u32)L->grid[0]; case S_nctaid_y: return (u32)L->grid[1];
+    case S_nctaid_z: return (u32)L->grid[2];
     case S_laneid: return (u32)l; case S_warpid: return (u32)w; case S_nwarpid: return 64;
     case S_smid: return (u32)(B->block % L->sm_count); case S_nsmid: return (u32)L->sm_count;
-    case S_lanemask_eq: return 1u << l; case S_lanemask_lt: return (1u << l) - 1; case S_lanemask_le: return l == 31 ? FULL : (2u << l) - 1;
+    case S_lanemask_eq: return 1u << l; case S_lanemask_lt: return (1u << l) - 1;
+    case S_lanemask_le: return l == 31 ? FULL : (2u << l) - 1;
     case S_lanemask_gt: return l == 31 ? 0 : ~((2u << l) - 1); case S_lanemask_ge: return ~((1u << l) - 1);
     case S_clock: return 0;
-    case S_cluster_ctaid_x: return (u32)(B->rank % L->cluster[0]); case S_cluster_ctaid_y: return (u32)(B->rank / L->cluster[0] % L->cluster[1]);
+    case S_cluster_ctaid_x: return (u32)(B->rank % L->cluster[0]);
+    case S_cluster_ctaid_y: return (u32)(B->rank / L->cluster[0] % L->cluster[1]);
     case S_cluster_ctaid_z: return (u32)(B->rank / (L->cluster[0] * L->cluster[1]));
-    case S_cluster_nctaid_x: return (u32)L->cluster[0]; case S_cluster_nctaid_y: return (u32)L->cluster[1]; case S_cluster_nctaid_z: return (u32)L->cluster[2];
-    case S_cluster_ctarank: return (u32)B->rank; case S_cluster_nctarank: return (u32)(L->cluster[0] * L->cluster[1] * L->cluster[2]);
-    case S_clusterid_x: return (u32)(B->block_x / L->cluster[0]); case S_clusterid_y: return (u32)(B->block_y / L->cluster[1]); case S_clusterid_z: return (u32)(B->block_z / L->cluster[2]);
-    case S_nclusterid_x: return (u32)(L->grid[0] / L->cluster[0]); case S_nclusterid_y: return (u32)(L->grid[1] / L->cluster[1]); case S_nclusterid_z: return (u32)(L->grid[2] / L->cluster[2]);
+    case S_cluster_nctaid_x: return (u32)L->cluster[0]; case S_cluster_nctaid_y: return (u32)L->cluster[1];
+    case S_cluster_nctaid_z: return (u32)L->cluster[2];
+    case S_cluster_ctarank: return (u32)B->rank;
+    case S_cluster_nctarank: return (u32)(L->cluster[0] * L->cluster[1] * L->cluster[2]);
+    case S_clusterid_x: return (u32)(B->block_x / L->cluster[0]);
+    case S_clusterid_y: return (u32)(B->block_y / L->cluster[1]);
+    case S_clusterid_z: return (u32)(B->block_z / L->cluster[2]);
+    case S_nclusterid_x: return (u32)(L->grid[0] / L->cluster[0]);
+    case S_nclusterid_y: return (u32)(L->grid[1] / L->cluster[1]);
+    case S_nclusterid_z: return (u32)(L->grid[2] / L->cluster[2]);
     case S_is_explicit_cluster: return L->cluster[0] * L->cluster[1] * L->cluster[2] > 1;
     }
     return 0;
 }
 
-// Lanes that have not exited and are not about to: an early return counts as gone even where its lanes run last.
+// Lanes that have not exited and are not about to: an early return counts as gone even where its lanes run
+// last.
 static u32 live_lanes(const Launch *L, const Warp *W) {
     u32 live = 0;
     for (int l = 0; l < 32; l++) {
@@ -35,8 +47,9 @@ static u32 live_lanes(const Launch *L, const Warp *W) {
     return live;
 }
 
-// Whether the lanes that an instruction names are here. If some are still on their way, these lanes wait for them and the
-// instruction is run again; if they can never come, that is a hazard. Lanes that have exited need not come.
+// Whether the lanes that an instruction names are here. If some are still on their way, these lanes wait for
+// them and the instruction is run again; if they can never come, that is a hazard. Lanes that have exited
+// need not come.
 static int gathered(Block *B, Warp *W, int w, const Ins *in, s32 pc, u32 mask) {
     Launch *L = B->L; u32 named = 0, waiting = 0, live = live_lanes(L, W), expected = 0;
     EACH(named |= REG(in->e)[l])
@@ -45,12 +58,14 @@ static int gathered(Block *B, Warp *W, int w, const Ins *in, s32 pc, u32 mask) {
     u32 absent = named & (live | expected) & ~(mask | waiting);
     if (waiting || (absent && !W->forced)) {
         u32 all = mask | waiting;
-        for (; all; all &= all - 1) { int l = __builtin_ctz(all); W->pc[l] = pc; W->state[l] = absent && !W->forced ? LANE_WAITING : LANE_RUNNING; W->expected[l] = absent; }
+        for (; all; all &= all - 1) { int l = __builtin_ctz(all); W->pc[l] = pc;
+            W->state[l] = absent && !W->forced ? LANE_WAITING : LANE_RUNNING; W->expected[l] = absent; }
         return 0;
     }
     W->forced = 0;
     EACH(W->expected[l] = 0)
-    if (absent || (mask & ~named)) hazard(B, in, w, __builtin_ctz(absent ? absent : mask & ~named), H_SHUFFLE);
+    if (absent || (mask & ~named)) hazard(B, in, w, __builtin_ctz(absent ? absent
+        : mask & ~named), H_SHUFFLE);
     return 1;
 }
 
@@ -61,8 +76,8 @@ static u32 named_late(const Warp *W, u32 mask) {
     return late;
 }
 
-// No lane of the warp can run: let those go on that wait for others. Lanes at __syncwarp in several places have met if together
-// they are all that it names. Returns whether any can.
+// No lane of the warp can run: let those go on that wait for others. Lanes at __syncwarp in several places
+// have met if together they are all that it names. Returns whether any can.
 static int release_waiting(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; u32 at_sync = 0, named = 0, waiting = 0; s32 lowest = INT32_MAX;
     for (int l = 0; l < 32; l++) if ((W->present >> l & 1) && W->state[l] == LANE_WAITING) {
@@ -75,7 +90,8 @@ static int release_waiting(Block *B, int w) {
     int asleep = 0;
     for (int l = 0; l < 32; l++) asleep |= W->state[l] == LANE_BLOCKED;
     if (at_sync && !(named & W->present & ~at_sync & (live_lanes(L, W) | named_late(W, at_sync)))) {
-        for (; at_sync; at_sync &= at_sync - 1) { int l = __builtin_ctz(at_sync); W->expected[l] = 0; W->state[l] = LANE_RUNNING; W->pc[l]++; }
+        for (; at_sync; at_sync &= at_sync - 1) { int l = __builtin_ctz(at_sync); W->expected[l] = 0;
+            W->state[l] = LANE_RUNNING; W->pc[l]++; }
         return 1;
     }
     if (asleep) return 0;  // they may still come
@@ -89,7 +105,8 @@ static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     const u32 *a = REG(in->a), *b = REG(in->b), *c = REG(in->c);
     u32 value[32], ok[32];
     EACH({
-        int top = (int)(c[l] & 31), seg = (int)(c[l] >> 8 & 31), by = (int)(b[l] & 31), low = l & seg, high = (l & seg) | (top & ~seg), from = 0, inside = 0;
+        int top = (int)(c[l] & 31), seg = (int)(c[l] >> 8 & 31), by = (int)(b[l] & 31), low = l & seg,
+            high = (l & seg) | (top & ~seg), from = 0, inside = 0;
         switch ((enum shuffle)in->sub) {
         case X_up: from = l - by; inside = from >= high; break;
         case X_down: from = l + by; inside = from <= high; break;
@@ -106,7 +123,8 @@ static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
 static void match(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
     u64 value[32]; u32 same[32];
     EACH(value[l] = in->type == T_u64 ? REG64(in->a)[l] : REG(in->a)[l])
-    EACH({ same[l] = 0; for (int k = 0; k < 32; k++) if ((mask >> k & 1) && value[k] == value[l]) same[l] |= 1u << k; })
+    EACH({ same[l] = 0; for (int k = 0; k < 32; k++) if ((mask >> k & 1)
+        && value[k] == value[l]) same[l] |= 1u << k; })
     EACH({ const int all = same[l] == mask;
            if (in->d[0] != NO_SLOT) REG(in->d[0])[l] = in->sub && !all ? 0 : same[l];
            if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = (u32)all; })
@@ -134,4 +152,6 @@ static u32 meet_cluster(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     return asleep;
 }
 
-#define GATHER if (mask && !gathered(B, W, w, in, pc, mask)) { for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1; jumped = 1; break; } W->epoch++;
+#define GATHER if (mask && !gathered(B, W, w, in, pc, mask)) { \
+    for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1; jumped = 1; break; \
+    } W->epoch++;

@@ -18,15 +18,19 @@ typedef float f32; typedef double f64;
 #define LOCAL_BASE  0x020000000000ull
 #define WINDOW      0x010000000000ull
 
-enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32, SYNC = 64, RELAXED = 128 };
+enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32, SYNC = 64,
+    RELAXED = 128 };
 enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
 enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
-enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY, H_PENDING, H_ASSERT,
+enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY,
+    H_PENDING, H_ASSERT,
        H_MBARRIER, H_DEADLOCK, H_OVERWRITE, H_PROXY, H_ACCUMULATOR, H_CLUSTER, H_TENSOR };
-enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };  // the last three of them also say why a Block stops
+// the last three of them also say why a Block stops
+enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };
 
 typedef struct {
-    s32 op, sub, type, type2, flags, pred, line, d[4], a, b, c, e, target, pad, caller;  // caller: the source line that called the function with this instruction, 0 if none
+    // caller: the source line that called the function with this instruction, 0 if none
+    s32 op, sub, type, type2, flags, pred, line, d[4], a, b, c, e, target, pad, caller;
     s64 imm;
 } Ins;
 
@@ -48,13 +52,16 @@ typedef struct {
     u64 sa_requests, sa_wavefronts, sa_useful, sa_lanes;
     u64 issued, active_lanes, barriers, divergent;
     u64 local_requests, local_useful;
-    u64 bl_requests, bl_sectors, bl_useful, bl_delivered;  // bulk and tensor copies into shared memory, and out of it
+    // bulk and tensor copies into shared memory, and out of it
+    u64 bl_requests, bl_sectors, bl_useful, bl_delivered;
     u64 bs_requests, bs_sectors, bs_useful, bs_delivered;
     u64 wgmma, mbarriers;
 } Count;
 
 typedef struct {
-    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count, other_block, agent, caller, other_lane;  // other_lane: from 1, 0 where it is no matter of lanes
+    // other_lane: from 1, 0 where it is no matter of lanes
+    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count,
+        other_block, agent, caller, other_lane;
     u64 address; s64 index;
 } Hazard;
 
@@ -78,23 +85,31 @@ typedef struct {
     const u8 *trace_blocks, *trace_warps;  // one byte a block (may be null), one a warp (may be null)
     Access *accesses; s64 n_accesses, cap_accesses, max_trace_steps;
     s32 sm_count; s32 used_clock; s32 stop_line; s32 pad;
-    const u8 *owners;             // of each byte of shared memory: its variable's number from 1, 0 between variables
-    s64 slice, limit;             // tw_run returns after `slice` steps, to be called again; the step at which it does or gives up
-    u16 *releases;                // of each block: fences followed by an atomic; null where the kernel has no fence
+    // of each byte of shared memory: its variable's number from 1, 0 between variables
+    const u8 *owners;
+    // tw_run returns after `slice` steps, to be called again; the step at which it does or gives up
+    s64 slice, limit;
+    // of each block: fences followed by an atomic; null where the kernel has no fence
+    u16 *releases;
     s64 global_grain;             // smallest access to global memory, in bytes: 1, 2 or 4
     char *text; s64 n_text, cap_text;  // what printf printed
     void *state;                  // between calls: the Cluster that is running
     s32 cluster[3];               // blocks of a cluster in x, y, z
-    s32 agents;                   // whether something beside warps reads and writes shared memory, or blocks share theirs
-    s64 last;                     // the true limit: `limit` is 0 while a warp's registers are watched, see wgmma.h
+    // whether something beside warps reads and writes shared memory, or blocks share theirs
+    s32 agents;
+    // the true limit: `limit` is 0 while a warp's registers are watched, see wgmma.h
+    s64 last;
 } Launch;
 
-typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line; u32 read_warps; u32 read_atomic; } Shadow;
+typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line;
+    u32 read_warps; u32 read_atomic; } Shadow;
 
-// Of Shadow.initialised; pending: an asynchronous copy to it has not been waited for; object: part of an mbarrier.
+// Of Shadow.initialised; pending: an asynchronous copy to it has not been waited for; object: part of an
+// mbarrier.
 enum { WRITTEN = 1, PENDING = 2, OBJECT = 4 };
 
-// Where agents other than warps touch shared memory, each word keeps all reads that nothing orders: see agents.h.
+// Where agents other than warps touch shared memory, each word keeps all reads that nothing orders: see
+// agents.h.
 typedef struct { s32 line; s16 agent; u8 atomic; u32 clock; } Reader;
 typedef struct { Reader *list; u16 count, room; } Readers;
 
@@ -102,7 +117,8 @@ typedef struct { Reader *list; u16 count, room; } Readers;
 typedef struct { s32 thread, group, line, size; u64 target; u8 data[16]; } Copy;
 typedef struct { Copy *list; s32 count, room; } Copies;
 
-// Parked at a barrier, waiting for lanes of its warp, gone, blocked at an mbarrier, a cluster's barrier or a wgmma.
+// Parked at a barrier, waiting for lanes of its warp, gone, blocked at an mbarrier, a cluster's barrier or a
+// wgmma.
 enum { LANE_RUNNING, LANE_PARKED, LANE_WAITING, LANE_EXITED, LANE_BLOCKED };
 enum { ON_OBJECT, ON_CLUSTER, ON_GROUP };  // what a blocked lane waits for
 
@@ -122,7 +138,8 @@ typedef struct {
     u32 present;         // lanes that exist
     s32 bar_id[32], bar_count[32], bar_pc[32], bar_line[32];
     u32 *vc;             // vector clock: what this warp knows of every other of its block
-    u32 *clock;          // the whole of it, of B->clocks words: agents of the cluster, then what their proxy fences cover
+    // the whole of it, of B->clocks words: agents of the cluster, then what their proxy fences cover
+    u32 *clock;
     u32 expected[32];    // lanes that a waiting lane waits for
     s32 committed[32];   // groups of asynchronous copies that each lane has closed
     u64 issued;
@@ -130,7 +147,8 @@ typedef struct {
     u8 blocked_on[32]; s32 object[32]; u32 awaited[32];
     u8 met[32]; u32 meeting[32];     // of a cluster's barrier: whether a lane has arrived, and at which phase
     s32 bulk_committed[32]; u32 bulk_begun;  // bulk copies out of shared memory
-    u8 poll[32];         // of a lane at test_wait: it waits for others to go on, or may go on itself, with "not yet"
+    // of a lane at test_wait: it waits for others to go on, or may go on itself, with "not yet"
+    u8 poll[32];
     s32 registers;       // as setmaxnreg left them, 0 before
     struct Wgmma *wgmma; // null until the first
     u32 epoch, stored;   // how often its lanes did something together; when it last stored to shared memory
@@ -139,12 +157,17 @@ typedef struct {
 
 typedef struct Block {
     Launch *L;
-    struct Cluster *cluster; s32 rank, agents, first, clocks;  // agents of a block; its first; words of a clock
-    u32 *clock_store, *scratch, *remote; const Ins **remote_at;  // remote: when each agent of other blocks touched this one's shared memory last
+    // agents of a block; its first; words of a clock
+    struct Cluster *cluster; s32 rank, agents, first, clocks;
+    // remote: when each agent of other blocks touched this one's shared memory last
+    u32 *clock_store, *scratch, *remote; const Ins **remote_at;
     Object *objects; s32 n_objects; Readers *readers;
-    struct Bulk *bulk; s32 n_bulk, bulk_room;     // bulk copies out of shared memory that nobody has waited for
+    // bulk copies out of shared memory that nobody has waited for
+    struct Bulk *bulk; s32 n_bulk, bulk_room;
     s32 solid;           // every aligned word of shared memory belongs to one variable
-    s32 quick, finished, landing; // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in words of 4 bytes and by warps alone
+    // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in
+    // words of 4 bytes and by warps alone
+    s32 quick, finished, landing;
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
     struct Lanes *lanes; // of each word of shared memory, as n_shadow
@@ -165,7 +188,8 @@ typedef struct Cluster {
     Launch *L; Block *blocks; s32 size, running; s64 number;
     struct Flight *flights; s32 n_flights, flight_room;   // copies into shared memory that have not landed
     u32 meeting, *met, *meeting_clock;                     // its barrier: phase, what is known, what gathers
-    u64 events, polled; s64 polls;                         // arrivals and landings so far; tests in a row without one
+    // arrivals and landings so far; tests in a row without one
+    u64 events, polled; s64 polls;
 } Cluster;
 
 static inline void join(u32 *into, const u32 *from, s32 words) {
@@ -223,14 +247,17 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     Hazard *h = &L->hazards[L->n_hazards++];
     memset(h, 0, sizeof *h);
     h->kind = kind; h->line = in->line; h->block = (s32)B->block; h->warp = warp; h->lane = lane;
-    h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1; h->caller = in->caller;
+    h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1;
+    h->caller = in->caller;
     return h;
 }
 
-static void trace_access(Block *B, const Ins *in, int warp, int lane, int space, int kind, int size, int buffer,
+static void trace_access(Block *B, const Ins *in, int warp, int lane, int space, int kind,
+    int size, int buffer,
                          u64 address, s64 index, u64 bits) {
     Launch *L = B->L;
-    const s64 step = (s64)B->warps[warp].issued - 1;  // the warp's own, so that warps that do the same share a step
+    // the warp's own, so that warps that do the same share a step
+    const s64 step = (s64)B->warps[warp].issued - 1;
     if (step >= L->max_trace_steps) return;
     if (L->trace_blocks && !L->trace_blocks[B->block]) return;
     if (L->trace_warps && !L->trace_warps[warp]) return;
@@ -240,7 +267,8 @@ static void trace_access(Block *B, const Ins *in, int warp, int lane, int space,
         if (!grown) return;
         L->accesses = grown; L->cap_accesses = cap;
     }
-    L->accesses[L->n_accesses++] = (Access){(s32)step, (s32)B->block, warp, lane, in->line, space, kind, size, buffer,
+    L->accesses[L->n_accesses++] = (Access){(s32)step, (s32)B->block, warp, lane, in->line, space, kind,
+        size, buffer,
                                             B->interval, address, index, bits};
 }
 
@@ -249,5 +277,6 @@ static void trace_access(Block *B, const Ins *in, int warp, int lane, int space,
 // Applies statements to every lane. Registers are the same or apart, so that lanes do not touch each other's.
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define LANES(...) do { if (mask == FULL) { INDEPENDENT for (int l = 0; l < 32; l++) { __VA_ARGS__; } } \
-                        else { INDEPENDENT for (int l = 0; l < 32; l++) if (mask >> l & 1) { __VA_ARGS__; } } } while (0)
+                        else { INDEPENDENT for (int l = 0; l < 32; l++) if (mask >> l & 1) { __VA_ARGS__; \
+                            } } } while (0)
 #define EACH(...) for (u32 left = mask; left; left &= left - 1) { int l = __builtin_ctz(left); __VA_ARGS__; }

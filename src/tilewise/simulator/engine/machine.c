@@ -11,6 +11,7 @@
 #include "agents.h"
 #include "lane_order.h"
 #include "memory.h"
+#include "atomics.h"
 #include "functions.h"
 #include "copies.h"
 #include "barrier_objects.h"
@@ -48,11 +49,13 @@ static int begin_room(Block *B, Cluster *C, int rank) {
     B->lanes = calloc((size_t)B->n_shadow, sizeof(Lanes));
     B->loads = calloc((size_t)B->n_warps, sizeof(LoadLog));
     B->local = L->local_bytes ? calloc((size_t)B->n_warps * 32, (size_t)L->local_bytes) : 0;
-    if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->shadow || !B->lanes || !B->loads || (L->local_bytes && !B->local)) return 0;
+    if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->shadow || !B->lanes
+        || !B->loads || (L->local_bytes && !B->local)) return 0;
     if (!B->clock_store || !B->came_vc || (L->agents && !begin_agents(B))) return 0;
     memset(B->files, 0xc5, registers);
     B->solid = 1;
-    for (s64 a = 0; a + 4 <= L->shared_bytes; a += 4) B->solid &= L->owners[a] && L->owners[a] == L->owners[a + 3];
+    for (s64 a = 0; a + 4 <= L->shared_bytes; a += 4) B->solid &= L->owners[a]
+        && L->owners[a] == L->owners[a + 3];
     return 1;
 }
 
@@ -75,7 +78,8 @@ static Cluster *begin(Launch *L) {
 static void begin_block(Block *B) {
     Launch *L = B->L;
     const s32 x = L->grid[0], y = L->grid[1];
-    B->block_x = (s32)(B->block % x); B->block_y = (s32)(B->block / x % y); B->block_z = (s32)(B->block / ((s64)x * y));
+    B->block_x = (s32)(B->block % x); B->block_y = (s32)(B->block / x % y);
+    B->block_z = (s32)(B->block / ((s64)x * y));
     B->interval = 0; B->fenced = 0; B->acquired = 0; B->finished = 0;
     memset(B->came, 0, sizeof B->came); memset(B->came_vc, 0, 16 * (size_t)B->clocks * 4);
     memset(B->clock_store, 0, (size_t)B->n_warps * (size_t)B->clocks * 4);
@@ -90,7 +94,8 @@ static void begin_block(Block *B) {
         W->stack = B->stacks + (s64)w * 32 * MAX_DEPTH;
         W->clock = B->clock_store + (s64)w * B->clocks; W->vc = W->clock + B->first;
         int lanes = B->threads - w * 32; W->present = lanes >= 32 ? FULL : (1u << lanes) - 1;
-        for (int l = 0; l < 32; l++) { W->pc[l] = L->entry; if (!(W->present >> l & 1)) W->state[l] = LANE_EXITED; }
+        for (int l = 0; l < 32; l++) { W->pc[l] = L->entry; if (!(W->present >> l & 1)) W->state[l] =
+            LANE_EXITED; }
         W->vc[w] = 1; W->epoch = 1;
         B->copies[w].count = 0; B->loads[w].count = 0; B->loads[w].epoch = 0;
     }
@@ -100,14 +105,16 @@ static void begin_block(Block *B) {
 static void begin_cluster(Cluster *C) {
     Launch *L = C->L; const s32 *size = L->cluster, *grid = L->grid;
     const s64 x = grid[0] / size[0], y = grid[1] / size[1];
-    const s64 cx = C->number % x * size[0], cy = C->number / x % y * size[1], cz = C->number / (x * y) * size[2];
+    const s64 cx = C->number % x * size[0], cy = C->number / x % y * size[1],
+        cz = C->number / (x * y) * size[2];
     for (int rank = 0; rank < C->size; rank++) {
         const s64 rx = rank % size[0], ry = rank / size[0] % size[1], rz = rank / (size[0] * size[1]);
         C->blocks[rank].block = cx + rx + grid[0] * (cy + ry + (s64)grid[1] * (cz + rz));
         begin_block(&C->blocks[rank]);
     }
     C->running = 1; C->n_flights = 0; C->meeting = 0; C->events = 0;
-    memset(C->met, 0, (size_t)C->blocks[0].clocks * 4); memset(C->meeting_clock, 0, (size_t)C->blocks[0].clocks * 4);
+    memset(C->met, 0, (size_t)C->blocks[0].clocks * 4); memset(C->meeting_clock, 0,
+        (size_t)C->blocks[0].clocks * 4);
 }
 
 // Runs a block's warps in turn until all have exited, or it stops.
@@ -125,7 +132,8 @@ int tw_run(Launch *L) {
     if (!C) return NO_MEMORY;
     for (int rank = 0; rank < C->size; rank++) C->blocks[rank].stop = 0;
     L->limit = L->last = L->steps + L->slice < L->max_steps ? L->steps + L->slice : L->max_steps;
-    for (const s64 clusters = (s64)L->grid[0] * L->grid[1] * L->grid[2] / C->size; C->number < clusters; C->number++) {
+    for (const s64 clusters = (s64)L->grid[0] * L->grid[1] * L->grid[2] / C->size; C->number < clusters;
+        C->number++) {
         if (!C->running) begin_cluster(C);
         if (L->agents) { const int stop = run_cluster(C); if (stop) return stop; }
         else { run_block(C->blocks); if (C->blocks->stop) return C->blocks->stop; }
@@ -153,6 +161,7 @@ void tw_end(Launch *L) {
 
 void tw_free(void *p) { free(p); }
 int tw_layout(int which) {
-    const size_t sizes[] = {sizeof(Ins), sizeof(Launch), sizeof(Hazard), sizeof(Access), sizeof(Count), sizeof(Buffer), sizeof(Word)};
+    const size_t sizes[] = {sizeof(Ins), sizeof(Launch), sizeof(Hazard), sizeof(Access), sizeof(Count),
+        sizeof(Buffer), sizeof(Word)};
     return (int)sizes[which];
 }

@@ -57,7 +57,8 @@ static void multiply_matrices(const Warp *W, const Launch *L, const Ins *in) {
             u32 *d = operand(L, W, in, i >> 1);
             d[l] = (i & 1 ? d[l] & 0xffff : d[l] & 0xffff0000u) | (u32)f64_to_half(v) << 16 * (i & 1);
         } else if (in->c == T_s32) {
-            const f64 kept = in->flags & SATURATE ? (v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v) : v;
+            const f64 kept = in->flags & SATURATE ? (v > INT32_MAX ? INT32_MAX
+                : v < INT32_MIN ? INT32_MIN : v) : v;
             operand(L, W, in, i)[l] = (u32)(s64)kept;
         } else operand(L, W, in, i)[l] = v != v ? 0x7fffffffu : of_f32((f32)v);
     }
@@ -88,7 +89,8 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
             const int column = in->type2 ? l >> 2 : (l & 3) * 2 + i;
             u8 *at = rows[8 * m + row] ? rows[8 * m + row] + 2 * column : 0;
             if (kind == KIND_STORE && at) put(at, *word >> 16 * i, 2);
-            const u64 bits = kind == KIND_STORE ? *word >> 16 * i & 0xffff : at ? fetch(at, 2) : POISON & 0xffff;
+            const u64 bits = kind == KIND_STORE ? *word >> 16 * i & 0xffff : at ? fetch(at, 2)
+                : POISON & 0xffff;
             got |= (u32)bits << 16 * i;
             if (L->tracing && at) {
                 const u64 where = address[8 * m + row] + 2 * (u64)column;

@@ -1,7 +1,7 @@
 // Loads, stores and atomics of a warp: bounds, alignment, the history of shared memory, and the move itself.
 
-// Order within a block: every warp has a clock, and a barrier tells each warp that reached it the clocks of the others. An access
-// races with an earlier one of another warp whose clock it has not been told of.
+// Order within a block: every warp has a clock, and a barrier tells each warp that reached it the clocks of
+// the others. An access races with an earlier one of another warp whose clock it has not been told of.
 static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind) {
     Warp *W = &B->warps[w];
     int shift = __builtin_ctz((u32)B->L->shared_grain);
@@ -10,10 +10,12 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
         Shadow *s = &B->shadow[at];
         u32 now = W->vc[w];
         int atomic = kind == KIND_ATOMIC;
-        const int told = s->write_warp == w || s->written <= W->vc[s->write_warp];  // else it is a race, which is said below
+        // else it is a race, which is said below
+        const int told = s->write_warp == w || s->written <= W->vc[s->write_warp];
         if ((s->initialised & PENDING) && told) {
             Hazard *h = hazard(B, in, w, lane, H_PENDING);
-            if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD; h->index = (s64)offset; h->other_line = s->write_line; h->other_warp = s->write_warp; }
+            if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD;
+                h->index = (s64)offset; h->other_line = s->write_line; h->other_warp = s->write_warp; }
             continue;
         }
         if (kind != KIND_STORE && !s->initialised) {
@@ -23,7 +25,8 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
         }
         if (s->written && !told && !(atomic && s->write_atomic)) {
             Hazard *h = hazard(B, in, w, lane, H_RACE);
-            if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD; h->other_line = s->write_line; h->other_warp = s->write_warp; h->index = (s64)offset; }
+            if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD;
+                h->other_line = s->write_line; h->other_warp = s->write_warp; h->index = (s64)offset; }
         }
         if (kind != KIND_LOAD) {
             u32 others = s->read_warps & ~(1u << w);
@@ -31,11 +34,13 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
                 int r = __builtin_ctz(others);
                 if (s->read > W->vc[r] && !(atomic && (s->read_atomic >> r & 1))) {
                     Hazard *h = hazard(B, in, w, lane, H_RACE);
-                    if (h) { h->address = offset; h->size = size; h->write = 1; h->other_line = s->read_line; h->other_warp = r; h->index = (s64)offset; }
+                    if (h) { h->address = offset; h->size = size; h->write = 1; h->other_line = s->read_line;
+                        h->other_warp = r; h->index = (s64)offset; }
                     break;
                 }
             }
-            s->written = now; s->write_warp = (s16)w; s->write_atomic = (u8)atomic; s->write_line = in->line; s->initialised = WRITTEN;
+            s->written = now; s->write_warp = (s16)w; s->write_atomic = (u8)atomic; s->write_line = in->line;
+            s->initialised = WRITTEN;
         }
         if (kind != KIND_STORE) {
             if (s->read != now) { s->read = now; s->read_warps = 0; s->read_atomic = 0; }
@@ -51,11 +56,13 @@ static void mark_pending(Block *B, u64 offset, int size, int pending) {
         B->shadow[at].initialised = pending ? PENDING : 0;
 }
 
-// The same for words of 4 bytes. Where nothing is wrong, which is nearly always, a word takes a few comparisons; the
-// first lane for which that does not show goes to order_shared, and so do those behind it.
-static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind, const u64 *address) {
+// The same for words of 4 bytes. Where nothing is wrong, which is nearly always, a word takes a few
+// comparisons; the first lane for which that does not show goes to order_shared, and so do those behind it.
+static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind,
+    const u64 *address) {
     const u32 *vc = W->vc, now = vc[w], me = 1u << w; const s32 line = in->line;
-    Shadow *shadow = B->shadow; u32 left = B->quick ? kind == KIND_LOAD ? lanes_first(address, mask) : mask : 0;
+    Shadow *shadow = B->shadow; u32 left = B->quick ? kind == KIND_LOAD
+        ? lanes_first(address, mask) : mask : 0;
     int l = B->quick ? 32 : 0;
     for (; left; left &= left - 1) {
         Shadow *s = &shadow[address[__builtin_ctz(left)] >> 2];
@@ -63,11 +70,13 @@ static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask
         if (!ordered) break;
         if (kind == KIND_LOAD) {
             if (s->initialised != WRITTEN) break;
-            if (s->read == now) s->read_warps |= me; else { s->read = now; s->read_warps = me; s->read_atomic = 0; }
+            if (s->read == now) s->read_warps |= me; else { s->read = now; s->read_warps = me;
+                s->read_atomic = 0; }
             s->read_atomic &= ~me; s->read_line = line;
         } else {
             if (s->initialised == PENDING || (s->read_warps & ~me)) break;
-            s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line; s->initialised = WRITTEN;
+            s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line;
+            s->initialised = WRITTEN;
         }
     }
     if (left) l = __builtin_ctz(left);
@@ -81,7 +90,8 @@ static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask
 }
 
 // Where a lane's access really goes; null after a hazard. Sets *space to what the address turns out to be.
-static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int size, int space, int kind, int *found, int *buffer, s64 *index) {
+static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int size, int space, int kind,
+    int *found, int *buffer, s64 *index) {
     Launch *L = B->L;
     *buffer = -1; *index = 0;
     if (space == SPACE_GENERIC) {
@@ -97,11 +107,14 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
     }
     if (space == SPACE_SHARED) {
         *index = (s64)address;
-        if (address < (u64)L->shared_bytes && address + (u64)size <= (u64)L->shared_bytes && L->owners[address] &&
+        if (address < (u64)L->shared_bytes && address + (u64)size <= (u64)L->shared_bytes
+            && L->owners[address] &&
             L->owners[address] == L->owners[address + (u64)size - 1]) return B->shared + address;
-        if (L->agents && address >> RANK_SHIFT && address >> RANK_SHIFT <= 255) return reach(B, in, w, lane, address, size, kind != KIND_LOAD);
+        if (L->agents && address >> RANK_SHIFT && address >> RANK_SHIFT <= 255) return reach(B, in, w, lane,
+            address, size, kind != KIND_LOAD);
     } else if (space == SPACE_LOCAL) {
-        if (address + (u64)size <= (u64)L->local_bytes) return B->local + ((s64)(w * 32 + lane)) * L->local_bytes + address;
+        if (address + (u64)size <= (u64)L->local_bytes) return B->local + ((s64)(w * 32 + lane))
+            * L->local_bytes + address;
     } else {
         u64 k = (address - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
         if (address >= GLOBAL_BASE - (1ull << (GLOBAL_SHIFT - 1)) && k < (u64)L->n_buffers) {
@@ -111,7 +124,8 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
             if (offset >= 0 && (u64)offset + (u64)size <= L->buffers[k].size) {
                 if (kind != KIND_LOAD && !L->buffers[k].writable) {
                     Hazard *h = hazard(B, in, w, lane, H_READONLY);
-                    if (h) { h->address = address; h->size = size; h->write = 1; h->buffer = *buffer; h->index = *index; }
+                    if (h) { h->address = address; h->size = size; h->write = 1; h->buffer = *buffer;
+                        h->index = *index; }
                     return 0;
                 }
                 return L->buffers[k].data + offset;
@@ -119,19 +133,22 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
         }
     }
     Hazard *h = hazard(B, in, w, lane, H_BOUNDS);
-    if (h) { h->address = address; h->size = size; h->write = kind != KIND_LOAD; h->buffer = space == SPACE_GLOBAL ? *buffer : space == SPACE_SHARED ? -2 : -3; h->index = *index; }
+    if (h) { h->address = address; h->size = size; h->write = kind != KIND_LOAD;
+        h->buffer = space == SPACE_GLOBAL ? *buffer : space == SPACE_SHARED ? -2 : -3; h->index = *index; }
     return 0;
 }
 
 static inline u64 fetch(const u8 *p, int size) {
-    switch (size) { case 1: return *p; case 2: { u16 v; memcpy(&v, p, 2); return v; } case 4: { u32 v; memcpy(&v, p, 4); return v; } }
+    switch (size) { case 1: return *p; case 2: { u16 v; memcpy(&v, p, 2); return v; } case 4: { u32 v;
+        memcpy(&v, p, 4); return v; } }
     u64 v; memcpy(&v, p, 8); return v;
 }
 static inline void put(u8 *p, u64 v, int size) { memcpy(p, &v, (size_t)size); }
 
 #define POISON 0x7fc5c5c57fc5c5c5ull  // what a bad read returns: NaN in either width
 
-// Moves one word of 4 bytes for each lane, if all addresses are in bounds and aligned; returns 0 and does nothing if not.
+// Moves one word of 4 bytes for each lane, if all addresses are in bounds and aligned; returns 0 and does
+// nothing if not.
 static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
     Launch *L = B->L; u32 *data = REG(in->d[0]); u64 low = 0, bad = 0;
     u8 *at; int buffer = -1;
@@ -146,8 +163,10 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         if (B->stop) return 1;
         at = B->shared;
     } else {
-        u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
-        if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0 || L->buffers[k].size < 4) return 0;
+        u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE
+            + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
+        if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0
+            || L->buffers[k].size < 4) return 0;
         if (kind != KIND_LOAD && !L->buffers[k].writable) return 0;
         low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
         if (lanes_outside(address, low, L->buffers[k].size) & mask) return 0;
@@ -156,9 +175,11 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
     }
     if (buffer >= 0) {
         EACH({ u64 offset = address[l] - low;
-               order_global(B, in, w, l, buffer, (s64)offset, 4, kind, kind == KIND_STORE && !memcmp(at + offset, &data[l], 4));
+               order_global(B, in, w, l, buffer, (s64)offset, 4, kind,
+                   kind == KIND_STORE && !memcmp(at + offset, &data[l], 4));
                if (B->stop) return 1;
-               if (kind == KIND_LOAD) memcpy(&data[l], at + offset, 4); else memcpy(at + offset, &data[l], 4); })
+               if (kind == KIND_LOAD) memcpy(&data[l], at + offset, 4);
+               else memcpy(at + offset, &data[l], 4); })
         return 1;
     }
     at = (u8 *)((uintptr_t)at - low);
@@ -185,17 +206,21 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     Count *c = &L->counts[in->line];
     for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
     if (in->flags & SYNC) { synchronise(B, in, kind); W->epoch++; }
-    if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED && move_words(B, W, w, in, mask, kind, address)) {
-        if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind); else count_global(c, address, mask, 4, kind);
+    if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED
+        && move_words(B, W, w, in, mask, kind, address)) {
+        if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind);
+        else count_global(c, address, mask, 4, kind);
         return;
     }
     EACH({
         int space, buffer; s64 index;
         u8 *p = resolve(B, in, w, l, address[l], whole, in->type, kind, &space, &buffer, &index);
         if (!p && B->stop) return;
-        if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type == SPACE_GENERIC) address[l] -= SHARED_BASE;
+        if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type ==
+            SPACE_GENERIC) address[l] -= SHARED_BASE;
             if (p) { order_shared(B, in, w, l, address[l], whole, kind); if (B->stop) return; }
-            if (p) { order_lanes(B, in, w, l, address[l], whole, kind, kind == KIND_STORE && changes_nothing(L, W, in, l, p)); if (B->stop) return; } }
+            if (p) { order_lanes(B, in, w, l, address[l], whole, kind,
+                kind == KIND_STORE && changes_nothing(L, W, in, l, p)); if (B->stop) return; } }
         else if (space == SPACE_LOCAL) local |= 1u << l; else if (space == SPACE_GLOBAL) global |= 1u << l;
         const int watched = space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words;
         if (p && watched && kind == KIND_LOAD) order_global(B, in, w, l, buffer, index, whole, kind, 0);
@@ -204,76 +229,21 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
             u64 bits = 0;
             if (kind == KIND_LOAD) {
                 bits = p ? fetch(p + v * size, size) : POISON;
-                if (in->flags & SIGNED) bits = size == 1 ? (u64)(s64)(s8)bits : size == 2 ? (u64)(s64)(s16)bits : size == 4 ? (u64)(s64)(s32)bits : bits;
+                if (in->flags & SIGNED) bits = size == 1 ? (u64)(s64)(s8)bits
+                    : size == 2 ? (u64)(s64)(s16)bits : size == 4 ? (u64)(s64)(s32)bits : bits;
                 if (in->c == 8) REG64(in->d[v])[l] = bits; else REG(in->d[v])[l] = (u32)bits;
             } else {
                 bits = in->c == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
-                if (p && watched) order_global(B, in, w, l, buffer, index + v * size, size, kind, !memcmp(p + v * size, &bits, (size_t)size));
+                if (p && watched) order_global(B, in, w, l, buffer, index + v * size, size, kind,
+                    !memcmp(p + v * size, &bits, (size_t)size));
                 if (B->stop) return;
                 if (p) put(p + v * size, bits, size);
             }
-            if (L->tracing) trace_access(B, in, w, l, space, kind, size, buffer, address[l] + (u64)(v * size), index + v * size, bits);
+            if (L->tracing) trace_access(B, in, w, l, space, kind, size, buffer, address[l] + (u64)(v * size),
+                index + v * size, bits);
         }
     })
     if (global) count_global(c, address, global, whole, kind);
     if (shared) count_shared(c, address, shared, whole, kind);
     if (local) { c->local_requests++; c->local_useful += (u64)__builtin_popcount(local) * (u64)whole; }
-}
-
-// Sums of one or two numbers of 16 bits.
-static u64 add_short(int type, u64 x, u64 y, int size) {
-    u64 sum = 0;
-    for (int k = 0; k < size / 2; k++) {
-        const u16 a = (u16)(x >> 16 * k), b = (u16)(y >> 16 * k);
-        const u16 r = type == T_f16 ? f64_to_half((f64)half_to_f32(a) + (f64)half_to_f32(b))
-                                    : f32_to_bf16(bf16_to_f32(a) + bf16_to_f32(b));
-        sum |= (u64)r << 16 * k;
-    }
-    return sum;
-}
-
-static u64 combine(const Ins *in, u64 old, u64 x, u64 y, int size) {
-    switch ((enum atomic)in->sub) {
-    case A_add: if (in->type2 == T_f16 || in->type2 == T_bf16) return add_short(in->type2, old, x, size);
-        return in->type2 == T_f32 ? of_f32(as_f32((u32)old) + as_f32((u32)x)) : in->type2 == T_f64 ? of_f64(as_f64(old) + as_f64(x)) : old + x;
-    case A_min: return in->type2 == T_s32 ? (u32)((s32)old < (s32)x ? old : x) : in->type2 == T_s64 ? (u64)((s64)old < (s64)x ? old : x) : (old < x ? old : x);
-    case A_max: return in->type2 == T_s32 ? (u32)((s32)old > (s32)x ? old : x) : in->type2 == T_s64 ? (u64)((s64)old > (s64)x ? old : x) : (old > x ? old : x);
-    case A_exch: return x;
-    case A_cas: return old == x ? y : old;
-    case A_and: return old & x;
-    case A_or: return old | x;
-    case A_xor: return old ^ x;
-    case A_inc: return old >= x ? 0 : old + 1;
-    case A_dec: return old == 0 || old > x ? x : old - 1;
-    }
-    (void)size; return old;
-}
-
-static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
-    Launch *L = B->L;
-    int size = (int)in->e;
-    const u64 *base = REG64(in->a);
-    u64 address[32]; u32 global = 0, shared = 0;
-    for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
-    synchronise(B, in, KIND_ATOMIC);
-    EACH({
-        int space, buffer; s64 index;
-        u8 *p = resolve(B, in, w, l, address[l], size, in->type, KIND_ATOMIC, &space, &buffer, &index);
-        if (!p && B->stop) return;
-        if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type == SPACE_GENERIC) address[l] -= SHARED_BASE;
-            if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC); if (B->stop) return; }
-            if (p) { order_lanes(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; } }
-        else if (space == SPACE_GLOBAL) global |= 1u << l;
-        u64 x = size == 8 ? REG64(in->b)[l] : REG(in->b)[l], y = in->sub == A_cas ? (size == 8 ? REG64(in->c)[l] : REG(in->c)[l]) : 0;
-        if (p && space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words) order_global(B, in, w, l, buffer, index, size, KIND_ATOMIC, 0);
-        if (B->stop) return;
-        u64 old = p ? fetch(p, size) : POISON, now = combine(in, old, x, y, size);
-        if (p) put(p, now, size);
-        if (in->d[0] != NO_SLOT) { if (size == 8) REG64(in->d[0])[l] = old; else REG(in->d[0])[l] = (u32)old; }
-        if (L->tracing) trace_access(B, in, w, l, space, KIND_ATOMIC, size, buffer, address[l], index, now);
-    })
-    W->epoch++;  // a lock may be what it is for
-    Count *c = &L->counts[in->line];
-    if (global) count_global(c, address, global, size, KIND_ATOMIC);
-    if (shared) count_shared(c, address, shared, size, KIND_ATOMIC);
 }

@@ -56,7 +56,8 @@ static u32 print(Block *B, const Ins *in, int w, int l, u64 format, u64 argument
     for (char c; !B->stop && (c = (char)peek(B, in, w, l, format, 1)); format++) {
         char spec[32] = "%"; int length = 1;
         if (c != '%') { say(B->L, &c, 1); continue; }
-        while ((c = (char)peek(B, in, w, l, ++format, 1)) && strchr("0123456789+- #.*hljzt", c) && length < 24) {
+        while ((c = (char)peek(B, in, w, l, ++format, 1)) && strchr("0123456789+- #.*hljzt", c)
+            && length < 24) {
             if (c == '*') {
                 arguments = (arguments + 3) & ~3ull;
                 const s32 given = (s32)peek(B, in, w, l, arguments, 4);

@@ -21,7 +21,8 @@ static void round_directed(const Launch *L, const Warp *W, const Ins *in, u32 ma
     fesetround(in->sub == R_rz ? FE_TOWARDZERO : in->sub == R_rm ? FE_DOWNWARD : FE_UPWARD);
     if (in->type == T_f32) {
         const u32 *a = REG(in->a), *b = REG(in->b), *c = REG(in->c); u32 *d = REG(in->d[0]);
-        EACH({ f32 r = directed_f32(in->e, flushf(as_f32(a[l]), ftz), flushf(as_f32(b[l]), ftz), flushf(as_f32(c[l]), ftz));
+        EACH({ f32 r = directed_f32(in->e, flushf(as_f32(a[l]), ftz), flushf(as_f32(b[l]), ftz),
+            flushf(as_f32(c[l]), ftz));
                d[l] = of_f32(sat(flushf(r, ftz), saturate)); })
     } else {
         const u64 *a = REG64(in->a), *b = REG64(in->b), *c = REG64(in->c); u64 *d = REG64(in->d[0]);

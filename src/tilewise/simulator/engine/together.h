@@ -1,5 +1,5 @@
-// Questions about the 32 lanes of a warp, answered for all at once: clang turns these vectors into what the processor
-// has. An answer is a mask of lanes, as everywhere.
+// Questions about the 32 lanes of a warp, answered for all at once: clang turns these vectors into what the
+// processor has. An answer is a mask of lanes, as everywhere.
 
 typedef u64 Lanes64 __attribute__((ext_vector_type(32)));
 typedef u32 Lanes32 __attribute__((ext_vector_type(32)));
@@ -7,7 +7,8 @@ typedef s32 Signed32 __attribute__((ext_vector_type(32)));
 typedef u8 Lanes8 __attribute__((ext_vector_type(32)));
 typedef _Bool Answers __attribute__((ext_vector_type(32)));
 
-#define MASK_OF(answers) ({ const Answers yes = __builtin_convertvector(answers, Answers); u32 bits; memcpy(&bits, &yes, 4); bits; })
+#define MASK_OF(answers) ({ const Answers yes = __builtin_convertvector(answers, Answers); u32 bits; \
+    memcpy(&bits, &yes, 4); bits; })
 
 static inline Lanes64 lanes_u64(const u64 *p) { Lanes64 v; memcpy(&v, p, sizeof v); return v; }
 static inline Signed32 lanes_s32(const s32 *p) { Signed32 v; memcpy(&v, p, sizeof v); return v; }
@@ -22,7 +23,8 @@ static inline u32 lanes_in(const Warp *W, u8 state) {
 static inline u32 lowest_lanes(const Warp *W, u32 among, s32 *pc, s32 *next) {
     if (!among) return 0;
     Answers in; memcpy(&in, &among, 4);
-    const Signed32 none = INT32_MAX, at = __builtin_convertvector(in, Signed32) != 0 ? lanes_s32(W->pc) : none;
+    const Signed32 none = INT32_MAX, at = __builtin_convertvector(in, Signed32) != 0
+        ? lanes_s32(W->pc) : none;
     *pc = __builtin_reduce_min(at);
     *next = __builtin_reduce_min(at == *pc ? none : at);
     return MASK_OF(at == *pc);
@@ -35,11 +37,14 @@ static inline u32 lanes_outside(const u64 *address, u64 low, u64 size) {
 }
 
 // What the lanes 1, 8 and 16 before have; the first lanes keep what they have.
-#define BEFORE_1(v) __builtin_shufflevector(v, v, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, \
+#define BEFORE_1(v) __builtin_shufflevector(v, v, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, \
+    15, 16, 17, 18, \
                                             19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30)
-#define BEFORE_8(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, \
+#define BEFORE_8(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \
+    10, 11, 12, 13, \
                                             14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
-#define BEFORE_16(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, \
+#define BEFORE_16(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, \
+    0, 1, 2, 3, 4, \
                                              5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
 // Lanes that want what no lane 1, 8 or 16 before them wants: few others want a word a second time.
@@ -55,7 +60,8 @@ static inline int lanes_close(const u64 *address, u32 mask, int shift) {
     return !(MASK_OF(((a ^ first) >> shift) != 0) & mask);
 }
 
-// How many different pieces of 2^shift bytes lanes want that are neighbours and in order; -1 where they are not.
+// How many different pieces of 2^shift bytes lanes want that are neighbours and in order; -1 where they are
+// not.
 static inline int pieces_in_order(const u64 *address, u32 mask, int shift) {
     const u32 rest = mask & (mask - 1), run = mask >> __builtin_ctz(mask);
     if (run & (run + 1)) return -1;
