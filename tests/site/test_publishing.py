@@ -8,6 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
@@ -42,12 +43,15 @@ def publish(project: Path, site: Path, web_cache: Path, cache: Path, **environme
     return done.stdout + done.stderr if done.returncode else ""
 
 
-@pytest.fixture
-def published(project: Path, tmp_path: Path, web_cache: Path) -> Path:
-    """A small site, built to be published below a folder of its host."""
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType, web_cache: Path) -> Path:
+    """A small site, built once to be published below a folder of its host; tests only read it."""
+    folder = tmp_path_factory.mktemp("published")
+    project = folder / "project"
+    synthetic.write_project(project, 4, synthetic.SMALL)
     (project / "LICENSE").write_text("Code: so.\n", encoding="utf-8")
-    assert publish(project, tmp_path / "site", web_cache, tmp_path / "cache") == ""
-    return tmp_path / "site"
+    assert publish(project, folder / "site", web_cache, folder / "cache") == ""
+    return folder / "site"
 
 
 def pages(site: Path) -> dict[str, str]:
@@ -98,6 +102,28 @@ def test_scripts_wait_and_listings_are_lean(published: Path) -> None:
     for text in pages(published).values():
         assert not re.search(r"<script src", text)
         assert not re.search(r'<span class="[nw]">', text)
+
+
+def test_no_rule_restyles_all_of_a_page_that_opens(published: Path) -> None:
+    (sheet,) = published.glob("assets/tilewise/site.*.css")
+    styles = sheet.read_text(encoding="utf-8")
+    assert "table.tw-plain" in styles and ":not([class]) t" not in styles
+    assert "data-md-color-switching" not in styles
+    assert "no-js .tabbed-set>input:first-child:checked~.tabbed-labels>label:first-child" in styles
+
+
+def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_path: Path) -> None:
+    data = '<script type="application/json">"<table></table>"</script>'
+    (tmp_path / "a.css").write_text("a{}")
+    link = '<link rel="stylesheet" href="a.css">'
+    (tmp_path / "one.html").write_text(
+        f'<head>{link}</head>{data}<table><tr></table><table class="b"></table>'
+    )
+    finish(tmp_path, "a.css", lambda _: set(), "/", lambda css, _: css)
+    text = (tmp_path / "one.html").read_text()
+    table = '<table class="tw-plain"><tr></table>'
+    box = f'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">{table}</div></div>'
+    assert text.endswith(f'{data}{box}<table class="b"></table>')
 
 
 def test_the_404_page_works_from_any_depth(published: Path) -> None:

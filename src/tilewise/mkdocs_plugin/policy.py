@@ -20,6 +20,7 @@ _THEMES = (
     "javascripts/palette.html",
     "javascripts/content.html",
     "lazy-search.html",
+    "color-scheme.html",
 )
 """The partials of the theme, and of our overrides, that print scripts into pages."""
 _EMPTY = ""

@@ -19,6 +19,14 @@ from tilewise.mkdocs_plugin.policy import content_security_policy, inline_script
 _STYLESHEET = re.compile(r'\s*<link rel="stylesheet" href="([^"]+)">')
 _WORD = re.compile(rb"[A-Za-z0-9_-]+")
 _PLAIN_TOKEN = re.compile(r'<span class="(?:n|w)">([^<]*)</span>')
+_PLAIN_TABLE = re.compile(r"<script\b.*?</script>|<table>(.*?)</table>", re.DOTALL)
+_EASED = (
+    ("table:not([class])", "table.tw-plain"),
+    (".tabbed-labels>:", ".tabbed-labels>label:"),
+)
+"""Selectors that would restyle all of the page when <html> gets a class, and what stands in for them."""
+_SWITCHING = re.compile(r"\[data-md-color-switching\] \*,[^{}]*\{[^{}]*\}")
+"""Restyles the page twice whenever it is opened; site/palette.js does its work when the theme is switched."""
 _URL = re.compile(r"url\(\s*(['\"]?)(?!data:|[a-z]+:|/|#)([^)'\"]+)\1\s*\)")
 
 Purge = Callable[[str, Collection[str]], str]
@@ -65,6 +73,7 @@ def finish(
     for path, text in pages.items():
         lean = _PLAIN_TOKEN.sub(r"\1", text)
         if one:
+            lean = _PLAIN_TABLE.sub(_in_its_box, lean)
             lean = _with_one(lean, posixpath.join(_base(path, site, root), one).removeprefix("./"))
         path.write_text(with_policy(lean, policy), encoding="utf-8")
     return Published(policy, tuple(strangers))
@@ -102,7 +111,9 @@ def _merged(site: Path, sheets: list[str], own_styles: str, purge: Purge) -> str
     folder = posixpath.dirname(own_styles)
     theme = "".join(_moved(site, sheet, folder) for sheet in sheets if sheet != own_styles)
     own = (site / own_styles).read_text(encoding="utf-8")
-    text = purge(theme, sorted(_words(site))) + own
+    text = _SWITCHING.sub("", purge(theme, sorted(_words(site)))) + own
+    for costly, eased in _EASED:
+        text = text.replace(costly, eased)
     name = f"{folder}/site.{hashlib.sha256(text.encode()).hexdigest()[:8]}.css"
     (site / name).write_text(text, encoding="utf-8")
     return name
@@ -127,6 +138,14 @@ def _words(site: Path) -> Iterator[str]:
         if path.suffix == ".html" or (path.suffix == ".js" and "lunr" not in path.parts):
             words.update(_WORD.findall(path.read_bytes()))
     return (word.decode() for word in words)
+
+
+def _in_its_box(match: re.Match[str]) -> str:
+    """A table that may scroll, in the box that the theme's script would move it to, which costs a layout."""
+    if match[1] is None:
+        return match[0]
+    table = f'<table class="tw-plain">{match[1]}</table>'
+    return f'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">{table}</div></div>'
 
 
 def _with_one(text: str, href: str) -> str:

@@ -9,6 +9,7 @@ import { labelTabsForPrint } from "./tabs.js";
 import { copyFormulas } from "./formulas.js";
 import { askFirst } from "./guess.js";
 import { pairLines } from "./pairs.js";
+import "./palette.js";
 import { markProgress } from "./progress.js";
 import { placeNotes } from "./sidenotes.js";
 import { revealTargets } from "./reveal.js";

@@ -1,0 +1,63 @@
+"""Opening a page does no work that nobody sees: nothing is moved or restyled, listings wait to be seen."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from .test_pages import LESSONS
+
+
+def test_listings_get_their_button_when_they_come_near(page: Page, site: str) -> None:
+    page.goto(site + LESSONS[1])
+    page.wait_for_function("window.document$")
+    listings = page.locator("article pre")
+    expect(listings.last.locator(".md-code__button")).to_have_count(0)
+    shown = page.locator("article .tw-kernel:visible pre").first
+    shown.scroll_into_view_if_needed()
+    expect(shown.locator(".md-code__button")).to_have_count(1)
+
+
+def test_the_browser_is_told_of_the_theme_without_a_second_meta_element(page: Page, site: str) -> None:
+    page.goto(site + LESSONS[0])
+    page.wait_for_function("window.document$")
+    assert page.locator("meta[name=color-scheme]").count() == 1
+    scheme = "getComputedStyle(document.documentElement).colorScheme"
+    assert page.evaluate(scheme) != "dark"
+    switch = page.locator("form[data-md-component=palette] label:visible")
+    switch.click()
+    page.wait_for_function(f"{scheme} === 'dark'")
+    page.wait_for_function("document.adoptedStyleSheets.length === 0")
+    switch.click()
+    page.wait_for_function(f"{scheme} !== 'dark'")
+
+
+def test_a_switch_of_the_theme_fades_nothing(page: Page, site: str) -> None:
+    page.goto(site + LESSONS[0])
+    page.wait_for_function("window.document$")
+    page.evaluate(
+        """() => {
+            window.started = 0;
+            document.addEventListener("transitionrun", (event) => {
+                if (event.propertyName.includes("color")) window.started += 1;
+            });
+        }"""
+    )
+    page.evaluate("document.querySelectorAll('form[data-md-component=palette] input')[1].click()")
+    page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.started") == 0
+
+
+def test_tables_are_not_moved_by_the_themes_script(page: Page, site: str) -> None:
+    page.add_init_script(
+        """new MutationObserver((records) => {
+            for (const record of records)
+                for (const node of record.addedNodes)
+                    if (node.className === "md-typeset__scrollwrap" && window.document$) window.moved = true;
+        }).observe(document, { childList: true, subtree: true });"""
+    )
+    page.goto(site + LESSONS[1])
+    page.wait_for_function("window.document$")
+    page.wait_for_timeout(300)
+    assert page.locator("article .md-typeset__scrollwrap > .md-typeset__table > table.tw-plain").count() >= 1
+    assert page.evaluate("window.moved") is None
