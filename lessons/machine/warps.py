@@ -245,6 +245,11 @@ def pattern_of(name):
     return lambda n, steps: TWO_WAYS.on(deciding(pattern(np.arange(n)), steps))
 
 
+def ways_of_a_warp(name):
+    """How many of the two ways a warp's lanes take between them; each costs the whole warp its steps."""
+    return len(np.unique(PATTERNS[name](np.arange(32))))
+
+
 def after_two(start, way, steps):
     """What each chain ends at, in 64-bit floats: both ways halve in on 0.5."""
     factor = np.where(way == 0, 0.75, 0.25)
@@ -262,7 +267,7 @@ two = measure(
         over="one lane alone",
         at={"n": THREADS, "steps": 8192},
         between=(1.0, 32.0),
-        models={"steps of the warp": moments["one lane alone"] / moments["all one way"]},
+        models={"steps of the warp": ways_of_a_warp("one lane alone") / ways_of_a_warp("all one way")},
         because="One lane on the second way takes as many of the warp's steps as 31 would.",
     ),
     reference=after_two,
