@@ -265,7 +265,7 @@ class _Columns:
             self.plain(Column(name, "", "right"), lambda row, name=name: row["parameters"].get(name))
 
     def spread(self, name: str) -> None:
-        """What times are compared over as a share of the median: p20 to p80, or where another run should lie."""
+        """How far times lie apart as a share of the median: p20 to p80, or where another run should lie."""
         self.plain(
             Column("spread" if name == "recorded" else "spread here", "%", "right"),
             lambda row: _rounded(100 * _distance(row[name]), 2) if row.get(name) else None,
