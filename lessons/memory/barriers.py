@@ -9,33 +9,35 @@
 
 # %% [markdown]
 # A block of 256 threads is to add up 256 numbers. One thread alone makes 255 additions, each after
-# the one before. All 256 together are through in {{ tree.steps }} steps, if after every step each of
-# them waits for all the others. How often do they wait in all, and how long does waiting take? And
-# what is the sum if somebody forgets one of the waits?
+# the one before. All 256 together are through in {{ tree.steps }} steps, if after every step each
+# of them waits for all the others. How often do they wait in all, and how long does waiting take?
+# And what is the sum if somebody forgets one of the waits?
 
 # %% [markdown]
 # ## A box for the block
 #
 # Threads that work on one sum have to hand numbers to each other, and registers are private. The
 # threads of a block can use shared memory for it, the store on the SM that a block has to itself as
-# long as it runs. In CUDA C `__shared__` before an array puts it there: one `box` for each block, not
-# one for each thread. Combining many numbers into one, by a sum or a maximum, is called a reduction.
+# long as it runs. In CUDA C `__shared__` before an array puts it there: one `box` for each block,
+# not one for each thread. Combining many numbers into one, by a sum or a maximum, is called a
+# reduction.
 #
 # ??? definition "Reduction | reductions"
-#     Combining many values into one with an operation that may be grouped at will, such as a sum or a
-#     maximum.
+#     Combining many values into one with an operation that may be grouped at will, such as a sum or
+#     a maximum.
 #
 # ??? definition "Partial sum | partial sums"
 #     The sum over one share of the numbers, still to be added to those of the other shares.
 
 # %% [markdown]
 # The first version is plain. Every thread puts one number into the box, then thread 0 adds them up.
-# Between the two stands `__syncthreads()`, a barrier: no thread of the block goes on from there until
-# all of them have come. Without it thread 0 would read places that others have not filled yet.
+# Between the two stands `__syncthreads()`, a barrier: no thread of the block goes on from there
+# until all of them have come. Without it thread 0 would read places that others have not filled
+# yet.
 #
 # ??? definition "Barrier | barriers"
-#     A place in a kernel that no thread of a block passes before all threads of the block have reached
-#     it; what any of them wrote before, all of them see behind it.
+#     A place in a kernel that no thread of a block passes before all threads of the block have
+#     reached it; what any of them wrote before, all of them see behind it.
 
 # %% tab="Pseudocode"
 import numpy as np
@@ -74,9 +76,10 @@ void sum_by_one(const float* x, float* sums, int n) {
 # ## The tree
 #
 # 255 threads only watch while one adds. Let half of them add instead: thread `t` adds the number at
-# `t + h` to its own, with `h` = 128, and 128 numbers are left. With `h` = 64 the same again, then 32,
-# and so on down to 1: a tree of {{ tree.steps }} steps. In each step half as many threads work as in
-# the one before, and each step needs the sums of the one before. So there is a barrier in the loop.
+# `t + h` to its own, with `h` = 128, and 128 numbers are left. With `h` = 64 the same again, then
+# 32, and so on down to 1: a tree of {{ tree.steps }} steps. In each step half as many threads work
+# as in the one before, and each step needs the sums of the one before. So there is a barrier in the
+# loop.
 
 
 # %% tab="Pseudocode"
@@ -111,12 +114,26 @@ void sum_by_tree(const float* x, float* sums, int n) {
 """)
 
 # %% [markdown]
-# The numbers are whole ones, so that sums are exact in any order and no tolerance hides a fault. Both
-# kernels are compared with their pseudocode and so with each other, on sizes that end inside a block.
-# Threads past the end put a zero into the box; why they must not just return comes further down.
+# The numbers are whole ones, so that sums are exact in any order and no tolerance hides a fault.
+# Both kernels are compared with their pseudocode and so with each other, on sizes that end inside a
+# block. Threads past the end put a zero into the box; why they must not just return comes further
+# down.
 
 # %% fold="Code of the checks"
-from tilewise import agree, case, ceil_div, check, expect_hazard, integers, measure, normal, output, publish
+from tilewise import (
+    Guess,
+    Table,
+    agree,
+    case,
+    ceil_div,
+    check,
+    expect_hazard,
+    integers,
+    measure,
+    normal,
+    output,
+    publish,
+)
 
 
 def summing(n, block=256):
@@ -131,14 +148,14 @@ agree(sum_by_one, SUM_BY_ONE, sizes, rtol=0.0)
 agree(sum_by_tree, SUM_BY_TREE, sizes, rtol=0.0)
 
 # %% [markdown]
-# Here is the tree at work on 64 numbers, in a block of two warps. Go through the steps and watch two
-# things: the line of the barrier, at which all threads are lit, and the box, of which a shorter piece
-# is in use after each of them. In the first step of the loop threads 0 to 31, one warp, read what
-# threads 32 to 63, the other warp, have written.
+# Here is the tree at work on 64 numbers, in a block of two warps. Go through the steps and watch
+# two things: the line of the barrier, at which all threads are lit, and the box, of which a shorter
+# piece is in use after each of them. In the first step of the loop threads 0 to 31, one warp, read
+# what threads 32 to 63, the other warp, have written.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, show
-from tilewise.figures import Mark, Series, Span, line_chart, stepped, timeline
+from tilewise.figures import Mark, Series, heat_map, line_chart, stepped
 
 small = SUM_BY_TREE.on(summing(64, 64))
 show(
@@ -153,33 +170,31 @@ show(
 )
 
 # %% [markdown]
-# The barriers cut the run into intervals. Within one, warps may run in any order and at any pace; the
-# barrier in between is all that is certain. The next figure shows for a full block of eight warps in
-# which interval which of them has anything to do. From interval {{ tree.alone_from }} on only warp 0
-# adds, while the seven others walk from barrier to barrier.
+# The barriers cut the run into intervals. Within one, warps may run in any order and at any pace;
+# the barrier in between is all that is certain. The next figure shows for a full block of eight
+# warps in which interval which of them has anything to do. From interval {{ tree.alone_from }} on
+# only warp 0 adds, while the seven others walk from barrier to barrier.
 
 # %% fold="Code of the figure"
 full = SUM_BY_TREE.on(summing(256)).simulate(trace=Trace())
 trace = full.accesses
 last = int(trace.interval.max())
-spans, adding = [], {}
+lanes = np.zeros((8, last + 1))
 for interval in range(last + 1):
-    now = trace.interval == interval
     for warp in range(8):
-        mine = now & (trace.warp == warp)
-        lanes = len(np.unique(trace.lane[mine]))
-        if lanes:
-            role = "write" if interval == 0 else "block"
-            spans.append(Span(f"warp {warp}", interval, interval + 1, f"{lanes}", role))
-            adding[interval] = warp
-        else:
-            spans.append(Span(f"warp {warp}", interval, interval + 1, "", "waste"))
+        mine = (trace.interval == interval) & (trace.warp == warp)
+        lanes[warp, interval] = len(np.unique(trace.lane[mine]))
+alone_from = next(interval for interval in range(last + 1) if (lanes[:, interval] > 0).sum() == 1)
 show(
-    timeline(
-        spans,
-        unit="barriers passed",
-        title=f"In {last + 1 - 3} of {last + 1} intervals one warp works and seven wait",
-        caption="One block of 256 threads in the tree. The numbers say how many lanes of a warp touch memory between two barriers; hatched: none. Every interval is drawn equally long; the figure has no time.",
+    heat_map(
+        {"lanes at work": lanes},
+        x="interval, by barriers passed",
+        y="warp",
+        role="warp",
+        ranges={"lanes at work": (0, 32)},
+        key=False,
+        title=f"In {last + 1 - alone_from} of {last + 1} intervals one warp works and seven wait",
+        caption="One block of 256 threads in the tree, from the simulator's trace: how many lanes of each warp touch memory between two barriers.",
     )
 )
 barriers_of_a_thread = full.counts.barriers // 8
@@ -187,7 +202,7 @@ publish(
     tree={
         "steps": 8,
         "barriers": barriers_of_a_thread,
-        "alone_from": next(interval for interval, warp in adding.items() if warp == 0),
+        "alone_from": alone_from,
     }
 )
 check(barriers_of_a_thread, 1 + 8, name="barriers that a thread passes: one, and one for each step")
@@ -195,14 +210,15 @@ check(barriers_of_a_thread, 1 + 8, name="barriers that a thread passes: one, and
 # %% [markdown]
 # ## Without the first barrier
 #
-# Now leave out the barrier before the loop. A thread may then add a number that is not there yet. The
-# simulator runs one warp after the other, so warp 0 is early and finds places that nobody wrote; then
-# warp 4 writes where warp 0 has been. That is a race: two threads touch one place, at least one of
-# them writes, and nothing says who comes first. The simulator names the place and the two lines.
+# Now leave out the barrier before the loop. A thread may then add a number that is not there yet.
+# The simulator runs one warp after the other, so warp 0 is early and finds places that nobody
+# wrote; then warp 4 writes where warp 0 has been. That is a race: two threads touch one place, at
+# least one of them writes, and nothing says who comes first. The simulator names the place and the
+# two lines.
 #
 # ??? definition "Race | races"
-#     Two threads touch the same place, at least one of them writes, and nothing orders the two, so that
-#     the result depends on who comes first.
+#     Two threads touch the same place, at least one of them writes, and nothing orders the two, so
+#     that the result depends on who comes first.
 
 # %%
 NO_FIRST_BARRIER = Kernel(r"""
@@ -229,12 +245,13 @@ expect_hazard(NO_FIRST_BARRIER.on(summing(256)), "race", line_with="box[t] = i <
 #
 # The other barrier is missed in another way. The first fault that the simulator reports here lies
 # inside a warp: thread 0 reads what thread 16, a lane of the same warp, has just written. One would
-# think that lanes of a warp keep step anyhow. Nothing promises it: since Volta each lane has a program
-# counter of its own, and a compiler that sees no barrier may read ahead of what other lanes write.[^volta]
+# think that lanes of a warp keep step anyhow. Nothing promises it: since Volta each lane has a
+# program counter of its own, and a compiler that sees no barrier may read ahead of what other lanes
+# write.[^volta]
 #
-# [^volta]: Where the sources differ: one asks for `__syncthreads()` between the steps and lets a block of
-#     one warp do without. A lane may rely on another's write only behind a barrier, `__syncwarp()` for
-#     the lanes of one warp.
+# [^volta]: Where the sources differ: one asks for `__syncthreads()` between the steps and lets a
+#     block of one warp do without. A lane may rely on another's write only behind a barrier,
+#     `__syncwarp()` for the lanes of one warp.
 
 # %%
 NO_BARRIER_IN_THE_LOOP = Kernel(r"""
@@ -256,8 +273,8 @@ void sum_by_tree(const float* x, float* sums, int n) {
 expect_hazard(NO_BARRIER_IN_THE_LOOP.on(summing(256)), "race", line_with="box[t] += box[t + h]")
 
 # %% [markdown]
-# So a single warp, whose lanes run side by side, needs something as well. `__syncwarp()` lets the lanes
-# of one warp meet and costs little. A block of 32 threads without it is a race, too.
+# So a single warp, whose lanes run side by side, needs something as well. `__syncwarp()` lets the
+# lanes of one warp meet and costs little. A block of 32 threads without it is a race, too.
 
 # %%
 NO_SYNCWARP = Kernel(r"""
@@ -269,7 +286,7 @@ void sum_by_warp(const float* x, float* sums, int n) {
     box[t] = i < n ? x[i] : 0.0f;
     __syncwarp();
     for (int h = 16; h > 0; h /= 2) {
-        if (t < h) box[t] += box[t + h];  // hazard: the other lanes need not keep step
+        if (t < h) box[t] += box[t + h];  // hazard: lanes keep no step
     }
     if (t == 0) sums[blockIdx.x] = box[0];
 }
@@ -279,9 +296,9 @@ void sum_by_warp(const float* x, float* sums, int n) {
 expect_hazard(NO_SYNCWARP.on(summing(64, 32)), "race", line_with="box[t] += box[t + h]")
 
 # %% [markdown]
-# Would one notice? On a GPU nothing is reported. The next cell ran on an H100: a hundred launches of
-# each version, over 16,777,216 whole numbers, each block's sum compared with the right one. Before you
-# open it: in which of the three versions do you expect wrong sums?
+# Would one notice? On a GPU nothing is reported. The next cell ran on an H100: a hundred launches
+# of each version, over 16,777,216 whole numbers, each block's sum compared with the right one. In
+# which of the three versions do you expect wrong sums?
 
 # %% fold="Code that counts wrong sums on a GPU" needs="gpu" record="lost_sums"
 from tilewise import gpu_here
@@ -331,19 +348,20 @@ publish(
 )
 
 # %% [markdown]
-# In all three. Without the barrier in the loop {{ lost.loop.least | , }} to {{ lost.loop.most | , }} of
-# {{ lost.loop.of | , }} sums are wrong, without the first one {{ lost.first.least | , }} to {{ lost.first.most | , }},
-# other ones in every launch. The single warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} are
-# wrong, the same ones each time. That is no accident of timing. Most likely the compiler, which sees no
-# barrier, has lanes read places before other lanes' sums are in them; the page does not look into its code.
+# In all three. Without the barrier in the loop {{ lost.loop.least | , }} to
+# {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums are wrong, without the first one
+# {{ lost.first.least | , }} to {{ lost.first.most | , }}, other ones in every launch. The single
+# warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} are wrong, the same ones
+# each time. That is no accident of timing. Most likely the compiler, which sees no barrier, has
+# lanes read places before other lanes' sums are in them; the page does not look into its code.
 
 # %% [markdown]
 # ## A barrier that some do not reach
 #
-# A barrier waits for all threads of the block. In the next kernel those past the end return early, as
-# they did in vector addition, and the others wait for them. What then happens is undefined; the
-# simulator stops and says who is missing. The same goes for a barrier inside `if (t < h)`. So a guard
-# in a kernel with barriers goes around the work, never around the barrier.
+# A barrier waits for all threads of the block. In the next kernel those past the end return early,
+# as they did in vector addition, and the others wait for them. What then happens is undefined; the
+# simulator stops and says who is missing. The same goes for a barrier inside `if (t < h)`. So a
+# guard in a kernel with barriers goes around the work, never around the barrier.
 
 # %%
 RETURNS_EARLY = Kernel(r"""
@@ -388,10 +406,10 @@ expect_hazard(BARRIER_INSIDE.on(summing(256)), "barrier", line_with="only thread
 # ## 96 threads
 #
 # There is one more way to get a wrong sum, and no barrier is missing in it. Launch the tree with 96
-# threads, and give it 96 ones. `h` goes 48, 24, 12, 6, 3 and then 3 / 2, which is 1 in whole numbers:
-# of three numbers that are left, the third is never added. The sum is {{ odd.at_96 | .0f }}. With 100
-# threads it is {{ odd.at_100 | .0f }} as well. No hazard is reported, since nobody touches anything out
-# of turn; only a check finds it.[^power]
+# threads, and give it 96 ones. `h` goes 48, 24, 12, 6, 3 and then 3 / 2, which is 1 in whole
+# numbers: of three numbers that are left, the third is never added. The sum is
+# {{ odd.at_96 | .0f }}. With 100 threads it is {{ odd.at_100 | .0f }} as well. No hazard is
+# reported, since nobody touches anything out of turn; only a check finds it.[^power]
 
 
 # %% fold="Code of the figure"
@@ -414,7 +432,7 @@ show(
         ],
         x="threads in the block, each with a 1",
         y="sum",
-        marks=[Mark("96", x=96, role="hazard"), Mark("100", x=100, role="hazard")],
+        marks=[Mark("96 threads", x=96, role="hazard")],
         title="The halving tree is right for powers of two and for nothing else",
         caption="The sum of as many ones as the block has threads, from the simulator, for blocks of 1 to 256 threads.",
     )
@@ -429,9 +447,9 @@ show(
 # %% [markdown]
 # ## Fewer meetings
 #
-# From the figure of intervals follows a second version. Once a single warp is left, the other threads
-# return, for no barrier comes any more that would wait for them, and the lanes that are left meet by
-# `__syncwarp()`. {{ fewer.barriers }} barriers remain of {{ tree.barriers }}.
+# From the figure of intervals follows a second version. Once a single warp is left, the other
+# threads return, for no barrier comes any more that would wait for them, and the lanes that are
+# left meet by `__syncwarp()`. {{ fewer.barriers }} barriers remain of {{ tree.barriers }}.
 
 # %%
 WARP_AT_THE_END = Kernel(r"""
@@ -457,8 +475,8 @@ void sum_by_tree_and_warp(const float* x, float* sums, int n) {
 
 # %% [markdown]
 # A third version does without the tree. An atomic addition reads, adds and writes in one go that no
-# other thread can cut in two, so all threads may add into one place, and two barriers are enough. In
-# which order they add is open; with whole numbers it does not matter.
+# other thread can cut in two, so all threads may add into one place, and two barriers are enough.
+# In which order they add is open; with whole numbers it does not matter.
 #
 # ??? definition "Atomic | atomics"
 #     Said of a read, change and write of one place that no other thread can cut in two.
@@ -486,9 +504,9 @@ publish(fewer={"barriers": WARP_AT_THE_END.on(summing(256)).simulate().counts.ba
 # %% [markdown]
 # ## What waiting costs
 #
-# First a barrier by itself. The kernel below makes a multiply-add and meets, again and again; another
-# makes the multiply-adds alone. The difference, divided by the number of steps, is the price of one
-# meeting. Does it depend on how many threads have to come?
+# First a barrier by itself. The kernel below makes a multiply-add and meets, again and again;
+# another makes the multiply-adds alone. The difference, divided by the number of steps, is the
+# price of one meeting. Does it depend on how many threads have to come?
 
 
 # %% tab="Pseudocode"
@@ -585,16 +603,20 @@ if np.isfinite(list(price_ns.values())).all():
     )
 
 # %% [markdown]
-# A barrier of 32 threads takes {{ price.at_32 | .1f }} ns, one of 256 takes {{ price.at_256 | .0f }} ns and one of 1,024
-# {{ price.at_1024 | .0f }} ns; each further warp adds about {{ price.a_warp | .1f }} ns. A step without a barrier, one multiply-add in a
-# chain, takes {{ price.step | .1f }} ns. So nine meetings of 256 threads take at least {{ nine_ns | .0f }} ns of a block's life.
+# A barrier of 32 threads takes {{ price.at_32 | .1f }} ns, one of 256 takes
+# {{ price.at_256 | .0f }} ns and one of 1,024 {{ price.at_1024 | .0f }} ns; each further warp adds
+# about {{ price.a_warp | .1f }} ns. A step without a barrier, one multiply-add in a chain, takes
+# {{ price.step | .1f }} ns. So nine meetings of 256 threads take at least {{ nine_ns | .0f }} ns of
+# a block's life.
 
 # %% [markdown]
-# Then the sums, of 2²⁶ numbers in blocks of 256. Three bounds. Every number is read once, which takes at least
-# {{ sums_model.memory_us | us }}. Shared memory serves one request of a warp in a pass where its lanes stand side by side, and
-# an SM makes one pass a cycle: the tree takes {{ sums_model.tree_passes | .0f }} passes a block, one thread alone
-# {{ sums_model.one_passes | .0f }}, since it asks for number after number. And an SM issues four instructions a cycle at
-# most. How many does the tree take? All eight warps go through all steps, if only to find that `t < h` is false.
+# Then the sums, of 2²⁶ numbers in blocks of 256. Three bounds. Every number is read once, which
+# takes at least {{ sums_model.memory_us | us }}. Shared memory serves one request of a warp in a
+# pass where its lanes stand side by side, and an SM makes one pass a cycle: the tree takes
+# {{ sums_model.tree_passes | .0f }} passes a block, one thread alone
+# {{ sums_model.one_passes | .0f }}, since it asks for number after number. And an SM issues four
+# instructions a cycle at most. How many does the tree take? All eight warps go through all steps,
+# if only to find that `t < h` is false.
 
 # %% fold="Code of the model"
 from tilewise.models import bound, device, stated
@@ -608,26 +630,29 @@ for name, kernel in {"one": SUM_BY_ONE, "tree": SUM_BY_TREE, "warp": WARP_AT_THE
     issued[name] = counts.issued
 passes_us = {name: MANY / 256 * each / H100.sms / H100.boost_mhz for name, each in passes.items()}
 issue_us = {name: MANY / 256 * each / 4 / H100.sms / H100.boost_mhz for name, each in issued.items()}
+memory_us = bound(stated(H100), bytes_moved=4 * MANY, flop=0).time_us
+labels = {"one": "one thread adds", "tree": "tree", "warp": "tree, the last steps in a warp"}
+show(
+    Table(
+        ["variant", "instructions of a block", "bytes, µs", "passes, µs", "instructions, µs"],
+        [[label, issued[name], memory_us, passes_us[name], issue_us[name]] for name, label in labels.items()],
+        caption="Least times for 67,108,864 numbers in blocks of 256 on an H100 at its stated rates, from the simulator's counts of passes over shared memory and of instructions.",
+    )
+)
 publish(
     sums_model={
-        "memory_us": bound(stated(H100), bytes_moved=4 * MANY, flop=0).time_us,
+        "memory_us": memory_us,
         "one_passes": passes["one"],
         "tree_passes": passes["tree"],
-        "one_us": passes_us["one"],
-        "tree_us": passes_us["tree"],
-        "tree_issued": issued["tree"],
-        "warp_issued": issued["warp"],
-        "tree_issue_us": issue_us["tree"],
-        "warp_issue_us": issue_us["warp"],
+        "tree_us": issue_us["tree"],
     }
 )
 
 # %% [markdown]
-# The simulator counts {{ sums_model.tree_issued | .0f }} instructions for a block of the tree and
-# {{ sums_model.warp_issued | .0f }} where one warp goes on alone. The times: passes of one thread
-# {{ sums_model.one_us | us }}, of the tree {{ sums_model.tree_us | us }}; instructions of the tree {{ sums_model.tree_issue_us | us }}, of
-# the shorter tree {{ sums_model.warp_issue_us | us }}, if the GPU's compiler needs about as many. So the tree should
-# be a little ahead of the single thread, and neither close to its bytes.
+# The largest time in a row is the prediction, if the GPU's compiler makes about as many
+# instructions as the simulator counts. The tree should take {{ sums_model.tree_us | us }}, less
+# than half of what one thread takes, and neither is close to its bytes. Waiting is in none of the
+# columns.
 
 # %% fold="Code of the measurement"
 
@@ -661,6 +686,19 @@ block_sums = measure(
     tolerance=0.0,
     counts=("sectors", "wavefronts"),
     reasons={"*": "What waiting costs"},
+    guess=Guess(
+        "How many times as fast is the tree as one thread that adds alone?",
+        of="tree",
+        over="one thread adds",
+        at={"n": 2**26},
+        between=(0.1, 100),
+        models={
+            "the larger of passes and instructions": max(passes_us["one"], issue_us["one"])
+            / max(passes_us["tree"], issue_us["tree"]),
+            "additions one after another": 255 / 8,
+        },
+        because="Two things are in no model: how the compiler reads for the single thread, and waiting.",
+    ),
 )
 
 # %% fold="Code of the numbers"
@@ -684,41 +722,47 @@ publish(
 
 # %% [markdown]
 # The tree takes {{ block_sums.tree.n_67108864.median | us }} and one thread alone
-# {{ block_sums.one_thread_adds.n_67108864.median | us }}: the tree is the slower one. The last two columns say why the
-# single thread is better than its model: the GPU counted {{ sums_seen.one_passes | .0f }} passes a block and not
-# {{ sums_model.one_passes | .0f }}, since its compiler reads four neighbouring numbers in one go. The tree misses
-# its model by {{ sums_seen.tree_over_us | us }}, and {{ tree.barriers }} meetings are what the model leaves out. Where the last
-# steps are left to a warp, with {{ fewer.barriers }} meetings, it takes
-# {{ block_sums.tree_the_last_steps_in_a_warp.n_67108864.median | us }}. How much of the rest is waiting at barriers and how much is
-# waiting for numbers, this page does not take apart.
+# {{ block_sums.one_thread_adds.n_67108864.median | us }}: the tree is the slower one. The last two
+# columns say why the single thread is better than its model: the GPU counted
+# {{ sums_seen.one_passes | .0f }} passes a block and not {{ sums_model.one_passes | .0f }}, since
+# its compiler reads four neighbouring numbers in one go. The tree misses its model by
+# {{ sums_seen.tree_over_us | us }}, and {{ tree.barriers }} meetings are what the model leaves out.
+# Where the last steps are left to a warp, with {{ fewer.barriers }} meetings, it takes
+# {{ block_sums.tree_the_last_steps_in_a_warp.n_67108864.median | us }}. How much of the rest is
+# waiting at barriers and how much is waiting for numbers, this page does not take apart.
 
 # %% [markdown]
-# All adding to one place takes {{ block_sums.all_add_to_one_place.n_67108864.median | us }}. 256 atomic additions to one place
-# happen one after another, and in shared memory a floating-point addition is a loop that reads, adds, and tries to
-# write until nobody came between; the GPU counted {{ sums_seen.atomic_passes | ,.0f }} passes a block. And torch.sum takes
-# {{ block_sums.torch_sum.n_67108864.median | us }}, {{ block_sums.torch_sum.n_67108864.share_of_bound | .0% }} of the bound. What
-# it does otherwise has little to do with how threads meet, and much with how seldom: when each
-# thread first adds up many numbers on its own, a meeting serves more of them.
+# All adding to one place takes {{ block_sums.all_add_to_one_place.n_67108864.median | us }}. 256
+# atomic additions to one place happen one after another, and in shared memory a floating-point
+# addition is a loop that reads, adds, and tries to write until nobody came between; the GPU counted
+# {{ sums_seen.atomic_passes | ,.0f }} passes a block. And torch.sum takes
+# {{ block_sums.torch_sum.n_67108864.median | us }},
+# {{ block_sums.torch_sum.n_67108864.share_of_bound | .0% }} of the bound. What it does otherwise
+# has little to do with how threads meet, and much with how seldom: when each thread first adds up
+# many numbers on its own, a meeting serves more of them.
 
 # %% [markdown]
 # ## The answer
 #
-# 256 threads meet {{ tree.barriers }} times to add up 256 numbers: once when the numbers are in the box and once after each
-# of {{ tree.steps }} steps. A meeting of 256 takes {{ price.at_256 | .0f }} ns. If the wait in the loop is forgotten, an H100 gets
-# {{ lost.loop.least | , }} to {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums wrong, other ones each time, and says nothing. And meeting for every
-# 256 numbers is too often: the tree takes {{ block_sums.tree.n_67108864.times_first | .2f }} times the speed of one thread that adds alone.
+# 256 threads meet {{ tree.barriers }} times to add up 256 numbers: once when the numbers are in the
+# box and once after each of {{ tree.steps }} steps. A meeting of 256 takes {{ price.at_256 | .0f }}
+# ns. If the wait in the loop is forgotten, an H100 gets {{ lost.loop.least | , }} to
+# {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums wrong, other ones each time, and says
+# nothing. And meeting for every 256 numbers is too often: the tree takes
+# {{ block_sums.tree.n_67108864.times_first | .2f }} times the speed of one thread that adds alone.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A barrier makes what all threads of a block wrote before it visible to all of them behind it. All have to
-#   reach it; a guard goes around the work, never around the barrier.
-# - A race is reported by no GPU. Left out, each of three barriers gave wrong sums on an H100; one of them
-#   gave the same wrong sums every time, so that repeating proves nothing.
-# - Lanes of one warp need `__syncwarp()` before they use each other's writes. They do not keep step by themselves.
+# - A barrier makes what all threads of a block wrote before it visible to all of them behind it.
+#   All have to reach it; a guard goes around the work, never around the barrier.
+# - A race is reported by no GPU. Left out, each of three barriers gave wrong sums on an H100; one
+#   of them gave the same wrong sums every time, so that repeating proves nothing.
+# - Lanes of one warp need `__syncwarp()` before they use each other's writes. They do not keep step
+#   by themselves.
 # - The halving tree drops numbers unless the block is a power of two, without any hazard.
-# - A barrier costs some {{ price.a_warp | .1f }} ns for each warp, and every warp walks through every step. A tree is for
-#   the end of a sum, not for all of it.
+# - A barrier costs some {{ price.a_warp | .1f }} ns for each warp, and every warp walks through
+#   every step. A tree is for the end of a sum, not for all of it.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
@@ -803,10 +847,11 @@ exercise(
 )
 
 # %% [markdown]
-# A barrier is for one block. Blocks of a launch cannot meet at one, since not all of them need to be on
-# the chip at once;[^cluster] here each leaves a partial sum, and a second launch, or an atomic on device memory,
-# finishes. How to get from these sums to the fastest one, with lanes that hand numbers to each other
-# without memory, is for the lesson on reductions. Before that: which addresses a warp should ask for.
+# A barrier is for one block. Blocks of a launch cannot meet at one, since not all of them need to
+# be on the chip at once;[^cluster] here each leaves a partial sum, and a second launch, or an
+# atomic on device memory, finishes. How to get from these sums to the fastest one, with lanes that
+# hand numbers to each other without memory, is for the lesson on reductions. Before that: which
+# addresses a warp should ask for.
 #
-# [^cluster]: On an H100 a few blocks can be launched as a cluster, which stands on the chip together
-#     and has a barrier of its own.
+# [^cluster]: On an H100 a few blocks can be launched as a cluster, which stands on the chip
+#     together and has a barrier of its own.

@@ -8,19 +8,20 @@
 # ---
 
 # %% [markdown]
-# Two kernels add up the same {{ lists.numbers | , }} numbers, {{ lists.length }} to a thread. The loads and additions
-# are the same in both, and so is the number of threads. In one, the numbers of a thread lie side by side,
-# as one would lay them out for a processor with a few cores. In the other, the numbers that neighbouring
-# threads need at the same moment lie side by side. How many times as long does the first one take?
+# Two kernels add up the same {{ lists.numbers | , }} numbers, {{ lists.length }} to a thread. The
+# loads and additions are the same in both, and so is the number of threads. In one, the numbers of
+# a thread lie side by side, as one would lay them out for a processor with a few cores. In the
+# other, the numbers that neighbouring threads need at the same moment lie side by side. How many
+# times as long does the first one take?
 
 # %% [markdown]
 # ## Thirty-two addresses
 #
-# A load is one instruction for the 32 lanes of a warp, so it comes with 32 addresses. The hardware does
-# not fetch 32 numbers for them. It works out which pieces of 32 bytes, called sectors, the addresses fall
-# into, and fetches each of those once. Four neighbouring sectors, 128 bytes, are a cache line. All that a
-# warp asks for with one instruction is a request. Where few sectors serve all its lanes, the request is
-# coalesced.
+# A load is one instruction for the 32 lanes of a warp, so it comes with 32 addresses. The hardware
+# does not fetch 32 numbers for them. It works out which pieces of 32 bytes, called sectors, the
+# addresses fall into, and fetches each of those once. Four neighbouring sectors, 128 bytes, are a
+# cache line. All that a warp asks for with one instruction is a request. Where few sectors serve
+# all its lanes, the request is coalesced.
 #
 # ??? definition "Cache line | cache lines"
 #     128 bytes under one address in a cache: four sectors, each of which may be there or not.
@@ -29,14 +30,16 @@
 #     Serving the addresses of a warp's lanes by as few sectors as hold them.
 
 # %% [markdown]
-# 32 lanes that read 4 bytes each, side by side, need {{ sectors.stride_1 }} sectors, if the first address is
-# a multiple of 32: that is what alignment is about. If they begin 4 bytes later, it is {{ sectors.offset_1 }}. If
-# each takes every second number, a stride of 2, the numbers lie in {{ sectors.stride_2 }} sectors, of which
-# half is fetched in vain. From a stride of 8 on every lane needs a sector of its own, {{ sectors.stride_8 }} in all, and
-# {{ sectors.useless | .1%  }} of what is fetched is not used. Move the sliders.
+# 32 lanes that read 4 bytes each, side by side, need {{ sectors.stride_1 }} sectors, if the first
+# address is a multiple of 32: that is what alignment is about. If they begin 4 bytes later, it is
+# {{ sectors.offset_1 }}. If each takes every second number, a stride of 2, the numbers lie in
+# {{ sectors.stride_2 }} sectors, of which half is fetched in vain. From a stride of 8 on every lane
+# needs a sector of its own, {{ sectors.stride_8 }} in all, and {{ sectors.useless | .1%  }} of what
+# is fetched is not used. Move the sliders.
 #
 # ??? definition "Alignment | aligned"
-#     Whether an address is a whole multiple of the size that is fetched there, or that a wide load needs.
+#     Whether an address is a whole multiple of the size that is fetched there, or that a wide load
+#     needs.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -107,9 +110,9 @@ publish(
 # %% [markdown]
 # ## Every pattern, three times
 #
-# To see whether sectors decide, one kernel reads in any pattern. Its threads go through the numbers in a
-# grid-stride loop, and what is number `i` there lies at `offset + i * stride`. A thread keeps a sum, so that the
-# reads are not dropped and next to nothing is written.
+# To see whether sectors decide, one kernel reads in any pattern. Its threads go through the numbers
+# in a grid-stride loop, and what is number `i` there lies at `offset + i * stride`. A thread keeps
+# a sum, so that the reads are not dropped and next to nothing is written.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -159,9 +162,10 @@ cases = [
 agree(pick, PICK, cases, rtol=0.0)
 
 # %% [markdown]
-# The prediction: every variant uses the same number of bytes, so the time should grow as the sectors do.
-# A stride of 8 and all beyond should take {{ predicted.stride_8 | .0f }} times as long as a stride of 1, and an offset of one
-# number {{ predicted.offset_1 | .2f }} times. Which of these two do you trust less?
+# The prediction: every variant uses the same number of bytes, so the time should grow as the
+# sectors do. A stride of 8 and all beyond should take {{ predicted.stride_8 | .0f }} times as long
+# as a stride of 1, and an offset of one number {{ predicted.offset_1 | .2f }} times. Which of these
+# two do you trust less?
 
 # %% fold="Code of the numbers"
 publish(
@@ -172,8 +176,8 @@ publish(
 )
 
 # %% [markdown]
-# Among the variants are four more, to which we come back: they read whole runs of neighbouring numbers,
-# with gaps between the runs.
+# Among the variants are four more, to which we come back: they read whole runs of neighbouring
+# numbers, with gaps between the runs.
 
 
 # %% tab="Pseudocode"
@@ -307,23 +311,64 @@ publish(
 )
 
 # %% [markdown]
-# The two columns of sectors agree in all {{ seen.variants }} rows. A stride of 8 takes {{ seen.times_8 | .1f }} times as long as a
-# stride of 1, not {{ predicted.stride_8 | .0f }} times: some {{ seen.fixed_us | .1f }} µs of each launch pass whatever it reads, and
-# they weigh most where there is least to do. Sectors at the probed rate plus that fixed part give {{ seen.model_8_us | us }}
-# for a stride of 8, and {{ reads.stride_8.n_8388608.median | us }} were recorded.
+# The two columns of sectors agree in all {{ seen.variants }} rows. A stride of 8 takes
+# {{ seen.times_8 | .1f }} times as long as a stride of 1, not {{ predicted.stride_8 | .0f }} times:
+# some {{ seen.fixed_us | .1f }} µs of each launch pass whatever it reads, and they weigh most where
+# there is least to do. Sectors at the probed rate plus that fixed part give
+# {{ seen.model_8_us | us }} for a stride of 8, and {{ reads.stride_8.n_8388608.median | us }} were
+# recorded.
 
 # %% [markdown]
-# The offsets are another matter. {{ seen.offset_least_us | .1f }} to {{ seen.offset_most_us | .1f }} µs from offset 1 to 31,
-# and {{ reads.stride_1.n_8388608.median | us }} at 0, though every request that is not aligned needs a fifth sector, as both counts
-# say. The fifth sector of a warp is the first of the next one's. It is asked for twice and counted twice, in front of the
-# caches, and comes from memory once. So for reads that go on and on, alignment is a matter of requests, not of bytes.
+# Now the offsets, each divided by offset 0, which is the stride of 1. The figure has the sectors,
+# as simulated and as counted, and the time.
+
+# %% fold="Code of the figure"
+SHIFTED = [reads_rows["stride 1"], *(reads_rows[f"offset {offset}"] for offset in OFFSETS)]
+
+
+def over_first(values):
+    """Each value as a multiple of the first."""
+    return [value / values[0] for value in values]
+
+
+def sectors_by(source):
+    """Load sectors of every offset, from the simulator or from the GPU; NaN where there are none."""
+    return [(row[source] or {}).get("global_load_sectors", np.nan) for row in SHIFTED]
+
+
+shifted_us = [recorded_us(row) for row in SHIFTED]
+if np.isfinite([*shifted_us, *sectors_by("counted"), *sectors_by("simulated")]).all():
+    show(
+        line_chart(
+            [
+                Series(
+                    "sectors, simulator", range(32), over_first(sectors_by("simulated")), role="predicted"
+                ),
+                Series("sectors, GPU", range(32), over_first(sectors_by("counted")), role="read", line=False),
+                Series("time", range(32), over_first(shifted_us)),
+            ],
+            x="offset [numbers of 4 bytes]",
+            y="offset 0 = 1",
+            y_range=(0, 1.4),
+            title="A request that is not aligned asks for a fifth sector and takes hardly longer",
+            caption="8,388,608 numbers side by side on an H100, read from an offset on: sectors of the loads by simulator and by the GPU's counters, and the time.",
+        )
+    )
+
+# %% [markdown]
+# The sectors go up to 5 in place of 4 wherever the offset is no multiple of 8. The time does not:
+# {{ seen.offset_least_us | .1f }} to {{ seen.offset_most_us | .1f }} µs from offset 1 to 31, and
+# {{ reads.stride_1.n_8388608.median | us }} at 0. The fifth sector of a warp is the first of the
+# next one's. It is asked for twice and counted twice, in front of the caches, and comes from memory
+# once. So for reads that go on and on, alignment is a matter of requests, not of bytes.
 
 # %% [markdown]
 # ## What the sectors leave unexplained
 #
-# From stride 8 to 16 the sectors stay the same, {{ sectors.stride_8 }} a request, and the time grows {{ seen.times_16 | .2f }} times.
-# Does the memory itself send larger pieces? The four variants with runs can tell. All of them need
-# 4 sectors a request, like a stride of 1, and use every byte of each. They differ in which sectors they leave out.
+# From stride 8 to 16 the sectors stay the same, {{ sectors.stride_8 }} a request, and the time
+# grows {{ seen.times_16 | .2f }} times. Does the memory itself send larger pieces? The four
+# variants with runs can tell. All of them need 4 sectors a request, like a stride of 1, and use
+# every byte of each. They differ in which sectors they leave out.
 
 # %% fold="Code of the table"
 LAYOUTS = {
@@ -355,30 +400,34 @@ publish(
 )
 
 # %% [markdown]
-# Whoever takes both sectors of a pair is as fast as a stride of 1; whoever takes one of two takes {{ burst.times | .1f }} times
-# as long, as if the other came along. So this GPU's memory delivers {{ burst.bytes }} bytes at a time. Such a run is called a burst:
-# the slow part of a read is to open a row of the memory's cells, and to send on a few neighbours then costs
-# little.[^four] The second model in the figure has pieces of {{ burst.bytes }} bytes and gives {{ seen.model_16_us | us }} for a stride of 16, where
-# {{ reads.stride_16.n_8388608.median | us }} were recorded. A stride of 64 takes {{ seen.times_64 | .2f }} times as long again, spread over
+# Whoever takes both sectors of a pair is as fast as a stride of 1; whoever takes one of two takes
+# {{ burst.times | .1f }} times as long, as if the other came along. So this GPU's memory delivers
+# {{ burst.bytes }} bytes at a time. Such a run is called a burst: the slow part of a read is to
+# open a row of the memory's cells, and to send on a few neighbours then costs little.[^four] The
+# second model in the figure has pieces of {{ burst.bytes }} bytes and gives
+# {{ seen.model_16_us | us }} for a stride of 16, where {{ reads.stride_16.n_8388608.median | us }}
+# were recorded. A stride of 64 takes {{ seen.times_64 | .2f }} times as long again, spread over
 # {{ seen.megabytes_64 | ,.0f }} MiB; for that neither model has a reason.
 #
-# [^four]: Where the sources differ: the lecture's memory sends four neighbouring values for one, which it once
-#     calls bytes, and so gains up to a factor of four. That is the scale of its drawing. Here 8 numbers of 4 bytes
-#     are a sector and 16 a burst.
+# [^four]: Where the sources differ: the lecture's memory sends four neighbouring values for one,
+#     which it once calls bytes, and so gains up to a factor of four. That is the scale of its
+#     drawing. Here 8 numbers of 4 bytes are a sector and 16 a burst.
 #
 # ??? definition "Burst | bursts"
-#     The run of neighbouring bytes that memory delivers at a time, because opening their row was the slow part.
+#     The run of neighbouring bytes that memory delivers at a time, because opening their row was
+#     the slow part.
 
 # %% [markdown]
 # ## Own row, own column
 #
-# Now the question of the beginning. The numbers of all threads are a matrix in row-major order. In the
-# first kernel thread `r` walks along row `r`. It reads its numbers one after another from neighbouring
-# places, which looks orderly, and is, for one thread. But a warp is 32 threads, and at any moment its lanes
-# are a whole row apart.[^rows]
+# Now the question of the beginning. The numbers of all threads are a matrix in row-major order. In
+# the first kernel thread `r` walks along row `r`. It reads its numbers one after another from
+# neighbouring places, which looks orderly, and is, for one thread. But a warp is 32 threads, and at
+# any moment its lanes are a whole row apart.[^rows]
 #
-# [^rows]: Where the sources differ: the lecture changes rows and columns about three times over. What
-#     counts is what the lanes of a warp touch at one instant, not what one thread touches over time.
+# [^rows]: Where the sources differ: the lecture changes rows and columns about three times over.
+#     What counts is what the lanes of a warp touch at one instant, not what one thread touches over
+#     time.
 
 
 # %% tab="Pseudocode"
@@ -400,8 +449,8 @@ void sum_own_row(const int* A, int* out, int R, int C) {
 """)
 
 # %% [markdown]
-# In the second, thread `c` walks down column `c`. From one pass to the next it jumps a whole row ahead, and at
-# any moment the warp's lanes stand side by side.
+# In the second, thread `c` walks down column `c`. From one pass to the next it jumps a whole row
+# ahead, and at any moment the warp's lanes stand side by side.
 
 
 # %% tab="Pseudocode"
@@ -423,8 +472,9 @@ void sum_own_column(const int* A, int* out, int R, int C) {
 """)
 
 # %% [markdown]
-# Step through both with 32 threads and rows of eight numbers. In the first each pass touches all the sectors
-# of the matrix, and so does the next pass; in the second a pass touches four and is done with them.
+# Step through both with 32 threads and rows of eight numbers. In the first each pass touches all
+# the sectors of the matrix, and so does the next pass; in the second a pass touches four and is
+# done with them.
 
 
 # %% fold="Code of the checks"
@@ -448,8 +498,8 @@ agree(sum_own_row, SUM_OWN_ROW, lying, rtol=0.0)
 agree(sum_own_column, SUM_OWN_COLUMN, standing, rtol=0.0)
 
 # %% fold="Code of the figures"
-few_rows = SUM_OWN_ROW.on(walking(32, 8, "row", integers(32, 8, low=0, high=10, dtype="int32")))
-few_columns = SUM_OWN_COLUMN.on(walking(32, 8, "column", integers(8, 32, low=0, high=10, dtype="int32")))
+few_rows = SUM_OWN_ROW.on(walking(32, 8, "row", small_numbers(32, 8)), grid=1, block=32)
+few_columns = SUM_OWN_COLUMN.on(walking(32, 8, "column", small_numbers(8, 32)), grid=1, block=32)
 show(
     stepped(
         few_rows.simulate(trace=Trace()),
@@ -472,14 +522,16 @@ show(
 )
 
 # %% [markdown]
-# The rows are {{ lists.length }} numbers long, {{ lists.bytes }} bytes, so a sector that a lane has opened serves
-# its next seven passes, if it is still in the L1 by then. That is a bet on the cache: an SM with all its
-# {{ lists.threads | , }} threads has {{ lists.threads | , }} rows open at a time. There is a way to need less luck. A load
-# of 16 bytes takes four numbers at once, and a lane comes back for its sector once and not seven times. Such a
-# vectorised load needs an address that is a multiple of 16.
+# The rows are {{ lists.length }} numbers long, {{ lists.bytes }} bytes, so a sector that a lane has
+# opened serves its next seven passes, if it is still in the L1 by then. That is a bet on the cache:
+# an SM with all its {{ lists.threads | , }} threads has {{ lists.threads | , }} rows open at a
+# time. There is a way to need less luck. A load of 16 bytes takes four numbers at once, and a lane
+# comes back for its sector once and not seven times. Such a vectorised load needs an address that
+# is a multiple of 16.
 #
 # ??? definition "Vectorised load | vectorised"
-#     A load that brings several neighbouring numbers to a lane, up to 16 bytes, from an aligned address.
+#     A load that brings several neighbouring numbers to a lane, up to 16 bytes, from an aligned
+#     address.
 
 # %%
 SUM_OWN_ROW_WIDE = Kernel(r"""
@@ -488,7 +540,7 @@ void sum_own_row_wide(const int* A, int* out, int R, int C) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= R) return;
     int s = 0;
-    for (int c = 0; c < C; c += 4) {  // New: four numbers in a load; C is a multiple of 4
+    for (int c = 0; c < C; c += 4) {  // New: four numbers a load
         int4 v = *(const int4*)(A + r * C + c);
         s += v.x + v.y + v.z + v.w;
     }
@@ -529,36 +581,8 @@ walks = measure(
     ),
 )
 
-# %% [markdown]
-# A walk down the own column takes {{ walks.own_column.length_128_lists_262144.median | us }}, one along the own row
-# {{ walks.own_row.length_128_lists_262144.median | us }}: {{ walked.times | .1f }} times as long, where a request has {{ walked.sectors | .0f }} times
-# the sectors. So the caches keep most of what was opened, and it still costs. With 16 bytes a load the rows take
-# {{ walks.own_row_16_bytes_a_load.length_128_lists_262144.median | us }}. Every request there has {{ walked.wide_sectors | .0f }} sectors, too, but of
-# each sector half is used at once and there is a quarter of the requests.
-
-# %% [markdown]
-# All of it in one picture. For each pattern: the share of the fetched bytes that is useful, once from the
-# simulator's sectors and once from the GPU's own counters, and the useful bytes a second, with the best pattern of its
-# experiment at 100.
-
-
-# %% fold="Code of the figure"
-def useful(counts, bytes_a_lane):
-    """Useful share of the bytes in the sectors that loads touched."""
-    if not counts:
-        return float("nan")
-    asked = counts["global_load_requests"] * 32 * bytes_a_lane
-    return asked / (32 * counts["global_load_sectors"])
-
-
+# %% fold="Code of the numbers"
 walks_rows = {row["variant"]: row for row in walks.rows}
-PATTERNS = {
-    **{f"stride {stride}": (reads_rows[f"stride {stride}"], 4, reads_rows["stride 1"]) for stride in STRIDES},
-    **{f"offset {offset}": (reads_rows[f"offset {offset}"], 4, reads_rows["stride 1"]) for offset in (1, 8)},
-    "own row": (walks_rows["own row"], 4, walks_rows["own column"]),
-    "own row, 16 bytes a load": (walks_rows["own row, 16 bytes a load"], 16, walks_rows["own column"]),
-    "own column": (walks_rows["own column"], 4, walks_rows["own column"]),
-}
 publish(
     walked={
         "times": recorded_us(walks_rows["own row"]) / recorded_us(walks_rows["own column"]),
@@ -567,44 +591,25 @@ publish(
     },
     lists={"length": 128, "bytes": 4 * 128, "threads": 2048, "numbers": 128 * 2**18},
 )
-SHARES = {
-    label: {
-        "simulator": useful(row["simulated"], size),
-        "GPU's counters": useful(row["counted"], size),
-        "bandwidth": recorded_us(best) / recorded_us(row),
-    }
-    for label, (row, size, best) in PATTERNS.items()
-}
-if all(np.isfinite(list(shares.values())).all() for shares in SHARES.values()):
-    check(
-        [shares["GPU's counters"] for shares in SHARES.values()],
-        [shares["simulator"] for shares in SHARES.values()],
-        name="useful shares, counters and simulator",
-    )
-    show(
-        bars(
-            {
-                label: {name: 100 * share for name, share in shares.items()}
-                for label, shares in SHARES.items()
-            },
-            x="useful share of the bytes fetched; bandwidth, best = 100 [%]",
-            roles={"simulator": "predicted", "GPU's counters": "read", "bandwidth": "measured"},
-            form=".0f",
-            value_range=(0, 110),
-            height=940,
-            title="Simulator and counters agree on every pattern; bandwidth follows them, but not everywhere",
-            caption="Loads in twelve patterns on an H100. Bandwidth is that of the useful bytes; strides and offsets are divided by stride 1, walks by the own column.",
-        )
-    )
+
+# %% [markdown]
+# A walk down the own column takes {{ walks.own_column.length_128_lists_262144.median | us }}, one
+# along the own row {{ walks.own_row.length_128_lists_262144.median | us }}:
+# {{ walked.times | .1f }} times as long, where a request has {{ walked.sectors | .0f }} times the
+# sectors. So the caches keep most of what was opened, and it still costs. With 16 bytes a load the
+# rows take {{ walks.own_row_16_bytes_a_load.length_128_lists_262144.median | us }}. Every request
+# there has {{ walked.wide_sectors | .0f }} sectors, too, but of each sector half is used at once
+# and there is a quarter of the requests.
 
 # %% [markdown]
 # ## Streaming
 #
-# The friendliest pattern of all goes through everything once: vector addition. In the first lesson its plain form, one
-# number a thread, stayed below its bound although each of its requests has 4 sectors and uses all of them.
-# Coalescing has nothing left to give. The yardstick here is the driver's own copy, which moved
-# {{ streams.copy_gb_per_s | ,.0f }} GB/s on the recorded GPU, reads and writes added. What brings an addition there? The candidates: a
-# grid-stride loop with just as many blocks as the SMs hold at a time, and wider loads.
+# The friendliest pattern of all goes through everything once: vector addition. In the first lesson
+# its plain form, one number a thread, stayed below its bound although each of its requests has 4
+# sectors and uses all of them. Coalescing has nothing left to give. The yardstick here is the
+# driver's own copy, which moved {{ streams.copy_gb_per_s | ,.0f }} GB/s on the recorded GPU, reads
+# and writes added. What brings an addition there? The candidates: a grid-stride loop with just as
+# many blocks as the SMs hold at a time, and wider loads.
 
 
 # %% tab="Pseudocode"
@@ -622,7 +627,7 @@ void add(const float* a, const float* b, float* c, int n) {
 }
 """)
 
-# %%
+# %% fold="The grid-stride loop, and 8 bytes a load"
 ADD_STRIDED = Kernel(r"""
 extern "C" __global__
 void add_strided(const float* a, const float* b, float* c, int n) {
@@ -645,6 +650,7 @@ void add_two(const float* a, const float* b, float* c, int n) {
 }
 """)
 
+# %%
 ADD_FOUR = Kernel(r"""
 extern "C" __global__
 void add_four(const float* a, const float* b, float* c, int n) {
@@ -660,10 +666,11 @@ void add_four(const float* a, const float* b, float* c, int n) {
 """)
 
 # %% [markdown]
-# Two more steps are often recommended. One marks loads and stores as used once, so that they do not push other
-# things out of the caches. The other has a thread ask for everything it needs before it adds for the first time.
+# Two more steps are often recommended. One marks loads and stores as used once, so that they do not
+# push other things out of the caches. The other has a thread ask for everything it needs before it
+# adds for the first time.
 
-# %%
+# %% fold="The two kernels"
 ADD_FOUR_STREAMING = Kernel(r"""
 extern "C" __global__
 void add_four_streaming(const float* a, const float* b, float* c, int n) {
@@ -760,16 +767,18 @@ sums = measure(
 )
 
 # %% [markdown]
-# One number a thread reaches {{ streams.add_one | .0% }} of the copy's rate. The grid-stride loop, {{ streams.add_strided | .0% }}, hardly
-# helps. 8 bytes a load help: {{ streams.add_two | .0% }}; 16 bytes are as good, {{ streams.add_four | .0% }}. Sectors are the same in all
-# rows; what changes is how many bytes one request asks for, and so how much is under way at a time. [Hiding
-# latency](../speed/occupancy.py) has that as its subject. The steps beyond bring nothing: blocks of 1,024
-# {{ streams.add_blocks | .0% }}, the marks {{ streams.add_marked | .0% }}, eight loads at once {{ streams.add_eight | .0% }}; torch.add
-# {{ streams.torch_add | .0% }}.
+# One number a thread reaches {{ streams.add_one | .0% }} of the copy's rate. The grid-stride loop,
+# {{ streams.add_strided | .0% }}, hardly helps. 8 bytes a load help: {{ streams.add_two | .0% }};
+# 16 bytes are as good, {{ streams.add_four | .0% }}. Sectors are the same in all rows; what changes
+# is how many bytes one request asks for, and so how much is under way at a time. [Hiding
+# latency](../speed/occupancy.py) has that as its subject. The steps beyond bring nothing: blocks of
+# 1,024 {{ streams.add_blocks | .0% }}, the marks {{ streams.add_marked | .0% }}, eight loads at
+# once {{ streams.add_eight | .0% }}; torch.add {{ streams.torch_add | .0% }}.
 
 # %% [markdown]
-# ReLU, $y = \max(x, 0)$, has one input in place of two, so a thread has one load under way in place of two. If bytes under way
-# are what counts, its plain form must fall further behind, and the wide one must make up for it.
+# ReLU, $y = \max(x, 0)$, has one input in place of two, so a thread has one load under way in place
+# of two. If bytes under way are what counts, its plain form must fall further behind, and the wide
+# one must make up for it.
 
 
 # %% tab="Pseudocode"
@@ -787,7 +796,7 @@ void relu(const float* x, float* y, int n) {
 }
 """)
 
-# %%
+# %% fold="ReLU with 16 bytes a load, and with four of them at once"
 RELU_FOUR = Kernel(r"""
 extern "C" __global__
 void relu_four(const float* x, float* y, int n) {
@@ -869,9 +878,10 @@ relus = measure(
 )
 
 # %% [markdown]
-# It does: {{ streams.relu_one | .0% }} of the copy's rate with 4 bytes a load, {{ streams.relu_four | .0% }} with 16. Four such loads at once
-# are no better, {{ streams.relu_eight | .0% }}. A little above 100 % is no error: the copy is a kernel, too, and adding reads two
-# bytes for one that it writes, which suits the memory better than one for one.
+# It does: {{ streams.relu_one | .0% }} of the copy's rate with 4 bytes a load,
+# {{ streams.relu_four | .0% }} with 16. Four such loads at once are no better,
+# {{ streams.relu_eight | .0% }}. Some shares lie a little above 100: the yardstick is one copy of a
+# size of its own, and what the last per cents hang on is not shown here.
 
 # %% fold="Code of the figure"
 COPY_GB_PER_S = (
@@ -912,17 +922,76 @@ if np.isfinite(list(of_copy.values())).all():
     )
 
 # %% [markdown]
+# All of it in one picture. For each pattern: the share of the fetched bytes that is useful, once
+# from the simulator's sectors and once from the GPU's own counters, and the useful bytes a second,
+# with the best pattern of its experiment at 100.
+
+
+# %% fold="Code of the figure"
+def useful(counts, bytes_a_lane):
+    """Useful share of the bytes in the sectors that loads touched."""
+    if not counts:
+        return float("nan")
+    asked = counts["global_load_requests"] * 32 * bytes_a_lane
+    return asked / (32 * counts["global_load_sectors"])
+
+
+adds = {row["variant"]: row for row in sums.rows}
+PATTERNS = {
+    **{f"stride {stride}": (reads_rows[f"stride {stride}"], 4, reads_rows["stride 1"]) for stride in STRIDES},
+    "offset 1": (reads_rows["offset 1"], 4, reads_rows["stride 1"]),
+    "own row": (walks_rows["own row"], 4, walks_rows["own column"]),
+    "own row, 16 bytes a load": (walks_rows["own row, 16 bytes a load"], 16, walks_rows["own column"]),
+    "own column": (walks_rows["own column"], 4, walks_rows["own column"]),
+    **{
+        f"add, {size} bytes a load": (adds[f"{size} bytes a load"], size, adds["8 bytes a load"])
+        for size in (4, 8, 16)
+    },
+}
+SHARES = {
+    label: {
+        "simulator": useful(row["simulated"], size),
+        "GPU's counters": useful(row["counted"], size),
+        "bandwidth": recorded_us(best) / recorded_us(row),
+    }
+    for label, (row, size, best) in PATTERNS.items()
+}
+if all(np.isfinite(list(shares.values())).all() for shares in SHARES.values()):
+    check(
+        [shares["GPU's counters"] for shares in SHARES.values()],
+        [shares["simulator"] for shares in SHARES.values()],
+        name="useful shares, counters and simulator",
+    )
+    show(
+        bars(
+            {
+                label: {name: 100 * share for name, share in shares.items()}
+                for label, shares in SHARES.items()
+            },
+            x="useful share of the bytes fetched; bandwidth, best = 100 [%]",
+            roles={"simulator": "predicted", "GPU's counters": "read", "bandwidth": "measured"},
+            form=".0f",
+            value_range=(0, 110),
+            height=1060,
+            title="Simulator and counters agree on every pattern; bandwidth follows them, but not everywhere",
+            caption="Loads in patterns of this page on an H100. Bandwidth is that of the useful bytes; strides and the offset are divided by stride 1, walks by the own column, additions by the one with 8 bytes a load.",
+        )
+    )
+
+# %% [markdown]
 # ## Kernel 3
 #
-# Back to attention. In Kernel 2 the lanes of a warp stand along the keys, `j`. For the scores they read
-# `K[j, k]` at one `k`: the column of a matrix, 32 sectors. Softmax walks along a row of $S$, a row a lane: 32
-# sectors. Only the weighted sum was coalesced already. All of this can be mended by the choice of layout
-# alone, if the lanes stand along the queries, `i`, and three arrays are kept turned: $Q^\top$, $S^\top$ and
-# $P^\top$. Then each lane has its own column. $K$ is read at one place for the whole warp,[^broadcast] which is
-# one sector. For the turned $Q$ there is one small launch more.
+# Back to attention. In Kernel 2 the lanes of a warp stand along the keys, `j`. For the scores they
+# read `K[j, k]` at one `k`: the column of a matrix, 32 sectors. Softmax walks along a row of $S$, a
+# row a lane: 32 sectors. Only the weighted sum was coalesced already. All of this can be mended by
+# the choice of layout alone, if the lanes stand along the queries, `i`, and three arrays are kept
+# turned: $Q^\top$, $S^\top$ and $P^\top$. Then each lane has its own column. $K$ is read at one
+# place for the whole warp,[^broadcast] which is one sector. For the turned $Q$ there is one small
+# launch more.
 #
-# [^broadcast]: Where the sources differ: the lecture calls the row operand of a product uncoalesced. Where
-#     x of the block runs along the columns, all lanes of a warp want the same number of it: one sector.
+# [^broadcast]: Where the sources differ: the lecture calls the row operand of a product
+#     uncoalesced. Where x of the block runs along the columns, all lanes of a warp want the same
+#     number of it: one sector.
 
 
 # %% tab="Pseudocode"
@@ -1012,9 +1081,10 @@ void weighted_sum_turned(const float* PT, const float* V, float* O,
 """)
 
 # %% [markdown]
-# The loops, and so the chains of passes, are those of Kernel 2; only the addresses differ. The formulas for the
-# sectors are checked against the simulator at three sizes. Where sectors decided, in the scores, the time should
-# fall by {{ third.fewer | .1f }} times; softmax was a matter of its chain, not of sectors, and the sum is as it was.
+# The loops, and so the chains of passes, are those of Kernel 2; only the addresses differ. The
+# formulas for the sectors are checked against the simulator at three sizes. Where sectors decided,
+# in the scores, the time should fall by {{ third.fewer | .1f }} times; softmax was a matter of its
+# chain, not of sectors, and the sum is as it was.
 
 
 # %% fold="Code of the checks"
@@ -1203,12 +1273,15 @@ publish(
 )
 
 # %% [markdown]
-# Kernel 3 takes {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, less than the model gave it. The scores gain a
-# factor of {{ step.scores.times | .1f }} where {{ third.fewer | .1f }} was predicted. Sectors are not all that a request asks for: the 33
-# sectors of Kernel 2 lie in 33 cache lines, the 5 of Kernel 3 in 2, and the L1 looks addresses up by line. That would be a factor of
-# {{ third.lines | .1f }}; the measured one lies between. And softmax gains {{ step.softmax.times | .1f }}, with the same chain of passes: a
-# pass that waits for {{ sectors.stride_8 }} lines waits longer than one that waits for one. The sum stays as it was. Turning $Q$ takes
-# {{ third_turn.us | .1f }} µs. Softmax is now the largest part, and {{ third_turn.rows }} threads are all that it has.
+# Kernel 3 takes {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, less than
+# the model gave it. The scores gain a factor of {{ step.scores.times | .1f }} where
+# {{ third.fewer | .1f }} was predicted. Sectors are not all that a request asks for: the 33 sectors
+# of Kernel 2 lie in 33 cache lines, the 5 of Kernel 3 in 2, and the L1 looks addresses up by line.
+# That would be a factor of {{ third.lines | .1f }}; the measured one lies between. And softmax
+# gains {{ step.softmax.times | .1f }}, with the same chain of passes: a pass that waits for
+# {{ sectors.stride_8 }} lines waits longer than one that waits for one. The sum stays as it was.
+# Turning $Q$ takes {{ third_turn.us | .1f }} µs. Softmax is now the largest part, and
+# {{ third_turn.rows }} threads are all that it has.
 
 # %% fold="Code of the table"
 kept = lookup("attention_three_kernels") or {}
@@ -1243,20 +1316,27 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# The same loads and additions, the same threads: along its own row a thread takes {{ walked.times | .1f }} times as long as down its
-# own column. At each moment the 32 lanes of a warp need {{ sectors.stride_8 }} sectors in the one and {{ sectors.stride_1 }} in the other. Without
-# caches it would be worse, and a stride that leaves sectors half empty for good is: {{ seen.times_8 | .1f }} times at a stride of 8.
+# The same loads and additions, the same threads: along its own row a thread takes
+# {{ walked.times | .1f }} times as long as down its own column. At each moment the 32 lanes of a
+# warp need {{ sectors.stride_8 }} sectors in the one and {{ sectors.stride_1 }} in the other.
+# Without caches it would be worse, and a stride that leaves sectors half empty for good is:
+# {{ seen.times_8 | .1f }} times at a stride of 8.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A warp's 32 addresses become sectors of 32 bytes; side by side they need {{ sectors.stride_1 }}, a stride of 8 apart
-#   {{ sectors.stride_8 }}. What counts is what the lanes touch at one instant, not what a thread touches over time.
-# - Simulator and hardware counters agree on the sectors of all {{ seen.variants }} patterns. Time follows them up to a fixed part, and
-#   beyond a stride of 8 it follows the bursts of {{ burst.bytes }} bytes.
-# - A missing alignment costs a fifth sector a request, but hardly time where the next warp needs that sector anyway.
-# - Vector addition and ReLU run at the copy's rate with 8 or 16 bytes a load. Larger blocks, marks and more loads at once did not help.
-# - Attention becomes {{ third_gain.times | .1f }} times as fast by standing the lanes along the queries, with the same operations.
+# - A warp's 32 addresses become sectors of 32 bytes; side by side they need {{ sectors.stride_1 }},
+#   a stride of 8 apart {{ sectors.stride_8 }}. What counts is what the lanes touch at one instant,
+#   not what a thread touches over time.
+# - Simulator and hardware counters agree on the sectors of all {{ seen.variants }} patterns. Time
+#   follows them up to a fixed part, and beyond a stride of 8 it follows the bursts of
+#   {{ burst.bytes }} bytes.
+# - A missing alignment costs a fifth sector a request, but hardly time where the next warp needs
+#   that sector anyway.
+# - Vector addition and ReLU run at the copy's rate with 8 or 16 bytes a load. Larger blocks, marks
+#   and more loads at once did not help.
+# - Attention becomes {{ third_gain.times | .1f }} times as fast by standing the lanes along the
+#   queries, with the same operations.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
@@ -1327,7 +1407,7 @@ exercise(
 )
 
 # %% [markdown]
-# Turning $Q$ read a matrix along one axis and wrote it along the other, so one side of it was not coalesced,
-# and no choice of lanes can help that: one side is always a column. It takes a detour through shared memory,
-# and that, with the sums and maxima of whole rows by a block in place of a thread, is for the lesson on
-# \reductions.
+# Turning $Q$ read a matrix along one axis and wrote it along the other, so one side of it was not
+# coalesced, and no choice of lanes can help that: one side is always a column. It takes a detour
+# through shared memory, and that, with the sums and maxima of whole rows by a block in place of a
+# thread, is for the lesson on \reductions.
