@@ -352,6 +352,15 @@ def bandwidth(label):
     return [row["parameters"]["warps"] for row in rows], [4 * 2**27 / time / 1e3 for time in times]
 
 
+BLOCKS = 2**27 // 512 // 64  # of the whole grid, two warps each
+
+
+def of_rounds(warps):
+    """How full the rounds are in which the grid's blocks stand on the SMs, the last one included."""
+    rounds = BLOCKS / (SMS * (warps // 2))
+    return rounds / np.ceil(rounds)
+
+
 RATES = {
     label: bandwidth(label)
     for label in ("one load of 4 bytes", "four loads of 4 bytes", "one load of 16 bytes")
@@ -370,8 +379,16 @@ publish(
         "wide_at_64": AT["one load of 16 bytes"].get(64, np.nan),
         "one_share": AT["one load of 4 bytes"].get(64, np.nan) / READ_GB_PER_S,
         "wide_share": AT["one load of 16 bytes"].get(64, np.nan) / READ_GB_PER_S,
-        "ns_at_2": SMS * 2 * 128 / AT["one load of 4 bytes"].get(2, np.nan),
-        "ns_at_64": SMS * 64 * 128 / AT["one load of 4 bytes"].get(64, np.nan),
+        "one_at_32": AT["one load of 4 bytes"].get(32, np.nan),
+        "one_at_48": AT["one load of 4 bytes"].get(48, np.nan),
+        "ns_at_2": of_rounds(2) * SMS * 2 * 128 / AT["one load of 4 bytes"].get(2, np.nan),
+        "ns_at_64": of_rounds(64) * SMS * 64 * 128 / AT["one load of 4 bytes"].get(64, np.nan),
+    },
+    rounds={
+        "blocks": BLOCKS,
+        "at_48": BLOCKS / (SMS * 24),
+        "at_32": BLOCKS / (SMS * 16),
+        "at_64": BLOCKS / (SMS * 32),
     },
 )
 if all(warps for warps, _ in RATES.values()):
@@ -393,11 +410,21 @@ if all(warps for warps, _ in RATES.values()):
                     )
                     for label, each in (("Little, 128 bytes a warp", 128), ("Little, 512", 512))
                 ),
+                Series(
+                    "Little, 128, whole rounds",
+                    RATES["one load of 4 bytes"][0],
+                    [
+                        of_rounds(warps) * SMS * warps * 128 / LATENCY_NS
+                        for warps in RATES["one load of 4 bytes"][0]
+                    ],
+                    role="predicted",
+                    line=False,
+                ),
             ],
             x="resident warps on an SM",
             y="bandwidth [GB/s]",
             title="Each byte under way buys bandwidth until the memory is full; more warps buy nothing then",
-            caption="A sum of 134,217,728 numbers on an H100 with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory.",
+            caption="A sum of 134,217,728 numbers on an H100 with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory; open marks: the same if the grid's blocks run in whole rounds.",
         )
     )
 
@@ -405,10 +432,17 @@ if all(warps for warps, _ in RATES.values()):
 # With 2 warps and one small load each the sum reaches {{ flying.one_at_2 | .0f }} GB/s, with 64 warps
 # {{ flying.one_at_64 | ,.0f }}, {{ flying.one_share | .0% }} of the probed read. With 16 warps four
 # loads at once reach {{ flying.four_at_16 | ,.0f }} GB/s and one wide load
-# {{ flying.wide_at_16 | ,.0f }}, where a small load reaches {{ flying.one_at_16 | ,.0f }}. Little's
-# law read backwards gives the time that a load took in its loop: {{ flying.ns_at_2 | .0f }} ns with 2
-# warps, and {{ flying.ns_at_64 | .0f }} with 64. The first is longer than the {{ latency.ns | .0f }}
-# ns of the chase, since a pass is more than its load; the second shows the queues of a busy memory.
+# {{ flying.wide_at_16 | ,.0f }}, where a small load reaches {{ flying.one_at_16 | ,.0f }}.
+
+# %% [markdown]
+# Two things on the small load's curve ask for a reason. Why do 48 warps reach
+# {{ flying.one_at_48 | ,.0f }} GB/s, hardly more than the {{ flying.one_at_32 | ,.0f }} of 32? The
+# grid has {{ rounds.blocks | , }} blocks. With 48 warps on an SM they make
+# {{ rounds.at_48 | .2f }} rounds, with 32 {{ rounds.at_32 | .2f }}, and both end after the second;
+# with 64 it is {{ rounds.at_64 | .2f }}, and one is enough. The open marks count that in. And Little's
+# law read backwards, rounds included, gives the time that a load took: {{ flying.ns_at_2 | .0f }} ns
+# with 2 warps, as in the chase, and {{ flying.ns_at_64 | .0f }} with 64. The difference is the queues
+# of a busy memory.
 
 # %% [markdown]
 # ## How many fit
@@ -520,6 +554,9 @@ for (name, threads, registers, shared), blocks in sorted(answers.items()):
         ]
     )
 publish(asked={"launches": len(rows), "full": sum(row[6] == "100%" for row in rows)})
+fewest = {}
+for row in sorted(rows, key=lambda row: row[5]):
+    fewest.setdefault(row[0], row)
 if rows:
     check([row[4] for row in rows], [row[5] for row in rows], name="blocks on an SM, model and driver")
     show(
@@ -534,8 +571,8 @@ if rows:
                 "occupancy",
                 "limited by",
             ],
-            [row for row in rows if row[6] != "100%" and not row[0].startswith("sum_")],
-            caption="Kernels of the lessons so far that do not fill an SM, as they were launched on an H100: what they take, and how many blocks fit by the model and by the driver. The sums of this lesson are left out.",
+            [row for row in fewest.values() if row[6] != "100%" and not row[0].startswith("sum_")],
+            caption="Kernels of the lessons so far that do not fill an SM, of each the launch on an H100 with the fewest blocks: what it takes, and how many blocks fit by the model and by the driver. The sums of this lesson are left out.",
         )
     )
 
@@ -594,8 +631,7 @@ void best_score(const float* Q, const float* K, float* best,
 
 # %% [markdown]
 # `q` looks like an array and is none: all its indices are known after unrolling, so each element
-# becomes a register. With `-maxrregcount`, here `--maxrregcount`, the compiler can be held to fewer,
-# and what does not fit is spilled to local memory. That memory is as far away as any, though its
+# becomes a register. With the option `--maxrregcount` the compiler can be held to fewer, and what does not fit is spilled to local memory. That memory is as far away as any, though its
 # lines are usually found in L1.
 
 
@@ -634,6 +670,7 @@ def taken(d, cap):
     return found.registers, found.spill_store_bytes
 
 
+TAKEN = {}
 if available() is None:
     TAKEN = {(d, cap): taken(d, cap) for d in (32, 64, 128) for cap in CAPS}
     show(
@@ -669,10 +706,14 @@ if available() is None:
         )
     )
 
+# %% fold="Code of the numbers"
+FREE, CAPPED = TAKEN.get((64, None), (np.nan, 0))[0], TAKEN.get((64, 128), (np.nan, 0))[0]
+publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
+
 # %% [markdown]
 # Two things stand in the report. A cap under the need costs spills, up to nearly the whole query. And
-# a cap above it can *raise* the number of registers: at D = 64 the kernel does with 78, and allowed
-# 128 it takes them all. The likely use for more is to ask for several numbers before the first is
+# a cap above it can *raise* the number of registers: at D = 64 the kernel does with
+# {{ report.free_64 }}, and allowed {{ report.cap }} it takes {{ report.capped_64 }}. The likely use for more is to ask for several numbers before the first is
 # needed, instruction-level parallelism bought with occupancy. Which of the two is worth more, no
 # report says.[^read]
 #
@@ -734,6 +775,8 @@ show(
 )
 publish(
     caps={
+        "warps_free_64": occupancy(128, FREE).warps_per_sm if TAKEN else np.nan,
+        "warps_capped_64": occupancy(128, CAPPED).warps_per_sm if TAKEN else np.nan,
         "free_64": took("no cap", 64) * 1000,
         "best_64": took("at most 128", 64) * 1000,
         "gain_64": took("no cap", 64) / took("at most 128", 64),
@@ -746,8 +789,8 @@ publish(
 # In every column the fastest is the one with the *fewest* warps. Held to 32 registers, the kernel has
 # every place on an SM taken and needs {{ caps.full_64 | .1f }} times as long as the best at D = 64,
 # and {{ caps.full_128 | .1f }} times at D = 128: the spilled numbers have to be fetched again for
-# every key. Allowed 128 at D = 64, the compiler takes them all, a third of the warps lose their
-# place, and the kernel is {{ caps.gain_64 | .2f }} times as fast as without a cap. The likely reason
+# every key. Allowed 128 at D = 64, {{ caps.warps_capped_64 }} warps fit in place of
+# {{ caps.warps_free_64 }}, and the kernel is {{ caps.gain_64 | .2f }} times as fast as without a cap. The likely reason
 # is that it asks for more numbers before it uses the first; the report names registers, not the order
 # of loads. And why a cap of 64 beats one of 128 at D = 128, in spite of its spills, nothing on this
 # page explains.
