@@ -1,4 +1,5 @@
-// bfloat16: the names of CUDA's cuda_bf16.h that lessons use, written from the CUDA Math API's public documentation.
+// bfloat16: the names of CUDA's cuda_bf16.h that lessons use, written from the CUDA Math API's public
+// documentation.
 #pragma once
 #include "tilewise_half.h"
 
@@ -16,7 +17,8 @@ TW_FN unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return __builtin_bi
 TW_FN __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) { return tw_of(__builtin_bit_cast(__bf16, x)); }
 TW_FN __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
     unsigned short r;
-    asm("fma.rn.bf16 %0, %1, %2, %3;" : "=h"(r) : "h"(__bfloat16_as_ushort(a)), "h"(__bfloat16_as_ushort(b)), "h"(__bfloat16_as_ushort(c)));
+    asm("fma.rn.bf16 %0, %1, %2, %3;" : "=h"(r) : "h"(__bfloat16_as_ushort(a)), "h"(__bfloat16_as_ushort(b)),
+        "h"(__bfloat16_as_ushort(c)));
     return __ushort_as_bfloat16(r);
 }
 TW_FN __nv_bfloat162 __hfma2(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bfloat162 c) {
@@ -25,9 +27,12 @@ TW_FN __nv_bfloat162 __hfma2(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bfloat162 
 TW_FN __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat162(a, b); }
 TW_FN __nv_bfloat162 make_bfloat162(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat162(a, b); }
 TW_FN __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 a) { return __nv_bfloat162(a, a); }
-TW_FN __nv_bfloat162 __float2bfloat162_rn(float x) { return __nv_bfloat162(__nv_bfloat16(x), __nv_bfloat16(x)); }
-TW_FN __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return __nv_bfloat162(__nv_bfloat16(x), __nv_bfloat16(y)); }
-TW_FN __nv_bfloat162 __float22bfloat162_rn(float2 a) { return __nv_bfloat162(__nv_bfloat16(a.x), __nv_bfloat16(a.y)); }
+TW_FN __nv_bfloat162 __float2bfloat162_rn(float x) { return __nv_bfloat162(__nv_bfloat16(x),
+    __nv_bfloat16(x)); }
+TW_FN __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+    return __nv_bfloat162(__nv_bfloat16(x), __nv_bfloat16(y)); }
+TW_FN __nv_bfloat162 __float22bfloat162_rn(float2 a) { return __nv_bfloat162(__nv_bfloat16(a.x),
+    __nv_bfloat16(a.y)); }
 TW_FN float2 __bfloat1622float2(__nv_bfloat162 a) { return make_float2((float)a.x.v, (float)a.y.v); }
 TW_FN __nv_bfloat16 __low2bfloat16(__nv_bfloat162 a) { return a.x; }
 TW_FN __nv_bfloat16 __high2bfloat16(__nv_bfloat162 a) { return a.y; }

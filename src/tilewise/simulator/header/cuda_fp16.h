@@ -1,4 +1,5 @@
-// Half precision: the names of CUDA's cuda_fp16.h that lessons use, written from the CUDA Math API's public documentation.
+// Half precision: the names of CUDA's cuda_fp16.h that lessons use, written from the CUDA Math API's public
+// documentation.
 #pragma once
 #include "tilewise_half.h"
 
@@ -19,7 +20,8 @@ TW_FN short __half_as_short(__half x) { return __builtin_bit_cast(short, x.v); }
 TW_FN __half __ushort_as_half(unsigned short x) { return tw_of(__builtin_bit_cast(_Float16, x)); }
 TW_FN __half __short_as_half(short x) { return tw_of(__builtin_bit_cast(_Float16, x)); }
 TW_FN __half __hfma(__half a, __half b, __half c) { return tw_of(__builtin_fmaf16(a.v, b.v, c.v)); }
-TW_FN __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }
+TW_FN __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+    return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }
 TW_FN __half2 __halves2half2(__half a, __half b) { return __half2(a, b); }
 TW_FN __half2 make_half2(__half a, __half b) { return __half2(a, b); }
 TW_FN __half2 __half2half2(__half a) { return __half2(a, a); }
