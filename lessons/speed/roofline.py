@@ -100,7 +100,7 @@ show(
 # Three programs to set: one that does 200 operations for 100 bytes, {{ programs.low }} a byte; one
 # with {{ programs.best }}; and one with 400 operations for 25 bytes, {{ programs.high }} a byte. Only
 # the middle one keeps both valves wide open. That does not make it the best program: the third
-# reaches the same rate, and it is no fault to leave the memory half idle.[^middle]
+# reaches the same rate, and it is no fault to leave the memory idle most of the time.[^middle]
 #
 # [^middle]: Where the sources differ: one of them looks for the best intensity in the middle and
 #     counts the right side as a loss. The rate only ever grows with intensity, up to the ceiling. The
@@ -136,8 +136,21 @@ publish(programs={name: round(value) for name, value in programs.items()})
 # For an H100 both numbers can be had from its data sheet. $B$ is {{ h100.tb_per_s | .2f }} TB/s. $F$
 # follows from counting: {{ h100.sms }} processors with {{ h100.lanes }} units each, every one of them
 # able to start a multiply-add, 2 FLOP, in each tick of a clock of {{ h100.ghz | .2f }} GHz, makes
-# {{ h100.tflop_per_s | .1f }} TFLOP/s. The ridge is at {{ h100.ridge | .1f }} FLOP per byte. A number
-# of 4 bytes must be worth {{ h100.per_number | .0f }} operations before it pays for its way.[^which]
+# {{ h100.tflop_per_s | .1f }} TFLOP/s.[^card] The ridge is at {{ h100.ridge | .1f }} FLOP per byte. A
+# number of 4 bytes must be worth {{ h100.per_number | .0f }} operations before it pays for its
+# way.[^which] Other arithmetic has other ridges; the figure has three for each GPU.[^hundred]
+#
+# [^card]: One GPU's name covers several cards. Where the sources differ: the draft's bandwidth of an
+#     A100, 1,935 GB/s{from: the draft}, is that of the card for a PCIe slot. The module for a server has
+#     {{ a100.gb_per_s | ,.0f }} GB/s, and its first edition with 40 GB {{ a100.first_gb_per_s | ,.0f }}.
+#
+# [^hundred]: Where the sources differ: the blog post sets 1.1 trillion numbers of two bytes, moved in
+#     the same second, against 133.9 trillion operations, and calls the one a hundredth of the other.
+#     {{ h100.tb_per_s | .2f }} TB/s are {{ ridges.numbers | .3f }} trillion such numbers, and it depends on
+#     the units what stands against each of them: {{ ridges.half_number | .0f }} operations in 16 bits,
+#     {{ ridges.matrix_number | .0f }} in the matrix units, of which the post has the rate, too,
+#     989.4 TFLOP/s{from: NVIDIA H100 data sheet}. Data sheets also print twice such a rate, for matrices
+#     in which half of the numbers are zero; the figure leaves that out.
 #
 # [^which]: The bandwidth here is that of the device's own memory. Copies from the host run over a
 #     link that is {{ h100.link_ratio | .0f }} times narrower and have a roofline of their own. The
@@ -159,7 +172,16 @@ publish(
         "ridge": ROOF.ridge_flop_per_byte(),
         "per_number": 4 * ROOF.ridge_flop_per_byte(),
         "link_ratio": H100.memory_gb_per_s / 64,
-    }
+    },
+    a100={
+        "gb_per_s": device("A100 SXM 80 GB").memory_gb_per_s,
+        "first_gb_per_s": device("A100 SXM 40 GB").memory_gb_per_s,
+    },
+    ridges={
+        "numbers": H100.memory_gb_per_s / 2 / 1000,
+        "half_number": 2 * ROOF.ridge_flop_per_byte("fp16"),
+        "matrix_number": 2 * 989_400 / H100.memory_gb_per_s,  # GFLOP/s of NVIDIA's data sheet
+    },
 )
 UNITS = {"32-bit": "fp32", "16-bit": "fp16", "16-bit, matrix units": "fp16_matrix"}
 STEPS_OF_INTENSITY = [round(2 ** (step / 2), 4) for step in range(-10, 25)]
@@ -213,7 +235,7 @@ from tilewise import Table
 N, d = 1024, 128
 TASKS = [
     ["vector addition", 1, 12],
-    ["mirror a picture", 0, 8],
+    ["ReLU: replace what is below 0 by 0", 1, 8],
     ["sum of all numbers", 1, 4],
     ["product of two N x N matrices", 2 * N**3, 12 * N**2],
     ["attention, S and P stored", 4 * N**2 * d, 4 * (4 * N * d + 4 * N**2)],
@@ -227,15 +249,16 @@ for task, flop, moved in TASKS:
         [
             task,
             intensity,
+            2 * intensity,
             "memory" if intensity < ROOF.ridge_flop_per_byte() else "arithmetic",
             f"{share:.1%}",
         ]
     )
 show(
     Table(
-        ["task, 32-bit numbers", "FLOP per byte", "limited by", "of the H100's peak at most"],
+        ["task", "FLOP per byte, 32-bit", "16-bit", "limited by, 32-bit", "of the H100's peak at most"],
         rows,
-        caption="Intensities at N = 1024, d = 128, per element where that is all. Attention counts its two products. Two programs for one task stand in the last rows.",
+        caption="Intensities at N = 1024, d = 128, per element where that is all. ReLU's comparison is counted as one operation, attention's two products as its only ones. Two programs for one task stand in the last rows.",
     )
 )
 publish(
@@ -576,7 +599,7 @@ if HAVE:
         line_chart(
             [
                 Series("32-bit", *TIMES["32-bit"], role="block"),
-                Series("32-bit, 4 bytes a load", *TIMES["32-bit, 4 bytes a load"], role="warp"),
+                Series("32-bit, 4 bytes a load", *TIMES["32-bit, 4 bytes a load"], role="lane"),
                 Series("16-bit", *TIMES["16-bit"], role="tile"),
                 Series("32-bit, model", PASSES, least_us(PASSES, 32), role="predicted", marks=False),
                 Series("16-bit, model", PASSES, least_us(PASSES, 16), role="predicted", marks=False),
@@ -623,7 +646,7 @@ if HAVE:
                 Series(label, passes, MANY * BYTES[LADDERS[label][3]] / times / 1e3, role=role)
                 for label, role in {
                     "32-bit": "block",
-                    "32-bit, 4 bytes a load": "warp",
+                    "32-bit, 4 bytes a load": "lane",
                     "16-bit": "tile",
                 }.items()
                 for passes, times in (TIMES[label],)
@@ -688,8 +711,8 @@ publish(
 # %% [markdown]
 # Two things the roofline did not say. With 4 bytes a load the same bytes and the same operations take
 # {{ seen.small_once_us | us }} from the start, at {{ seen.small_gb_per_s | ,.0f }} GB/s in place of
-# {{ seen.gb_per_s | ,.0f }}: such a kernel never reaches its roof, and
-# [Hiding \latency](occupancy.py) shows what it lacks. And pairs of 16 bits reach
+# {{ seen.gb_per_s | ,.0f }}: such a kernel never reaches its roof. What it
+# lacks is the subject of [a later lesson](occupancy.py). And pairs of 16 bits reach
 # {{ seen.pairs | .1f }} TFLOP/s, no more than 32 bits do, where twice that was counted on. What it
 # takes to get there is not shown on this page.
 
@@ -699,7 +722,15 @@ publish(
 # Two kernels mark the ends of the scale. The first adds up all numbers: 1 FLOP for 4 bytes. It has
 # fewer threads than numbers, so each thread takes number `me`, then the one a whole grid further, and
 # so on, a grid-stride loop, and keeps a sum of its own. That every number goes into a sum that is
-# stored matters: loads whose values go nowhere are dropped by the compiler.
+# stored matters: loads whose values go nowhere are dropped by the
+# compiler.[^examples]
+#
+# [^examples]: Where the sources differ: the draft's example of low intensity loads as many numbers as
+#     the memory holds and does nothing with them, which is just what a compiler drops; and they could
+#     not all be in registers, {{ examples.registers_mb | .0f }} MB on an H100. Its example of high
+#     intensity counts to 2,147,483,647 by ones. Whole numbers are no FLOP, compilers drop such a loop,
+#     it keeps one lane of the GPU busy, for {{ examples.count_s | .1f }} s at the pace at which a lane
+#     adds; and in 32-bit floats it would stick at {{ examples.stuck | , }}, where adding 1 changes nothing.
 #
 # ??? definition "Grid-stride loop | grid-stride loops"
 #     A loop in which a thread takes item i, then i plus the number of all threads, and so on, so that
@@ -783,7 +814,14 @@ agree(
 agree(chains, CHAINS, [chained(n, steps) for n, steps in ((1, 130), (257, 64))], rtol=1e-4)
 
 STEPS = 2**16
+STUCK = int(np.float32(2**24))
+check(np.float32(STUCK) + np.float32(1), STUCK, name="2²⁴ + 1 in 32-bit floats")
 publish(
+    examples={
+        "registers_mb": H100.sms * 65_536 * 4 / 1e6,
+        "count_s": (2**31 - 1) * 4 / (H100.boost_mhz * 1e6),  # four cycles for each addition
+        "stuck": STUCK,
+    },
     steps=STEPS,
     chain={"intensity": 2 * STEPS // 8, "over_ridge": 2 * STEPS / 8 / ROOF.ridge_flop_per_byte()},
 )
@@ -823,11 +861,15 @@ high = measure(
 
 # %% [markdown]
 # All of them under one roof, this time with the ceilings that probes reached on the recorded device:
-# {{ roofs.gb_per_s | ,.0f }} GB/s and {{ roofs.tflop_per_s | .1f }} TFLOP/s. The sum reaches
+# {{ roofs.gb_per_s | ,.0f }} GB/s and {{ roofs.tflop_per_s | .1f }} TFLOP/s.[^probes] The sum reaches
 # {{ ends.sum_share | .0% }} of what its intensity allows. The chains have one and the same intensity,
 # and their rates lie a factor of {{ ends.apart | ,.0f }} apart: a single chain keeps one unit of
 # thousands busy, and even that one mostly waits for its own last result. A million chains reach
 # {{ ends.many_share | .0% }} of the ceiling.
+#
+# [^probes]: The fastest of three probes is the roof's slope, and that is the one that only writes.
+#     Reading alone reached {{ roofs.read_gb_per_s | ,.0f }} GB/s, of which the sum has
+#     {{ ends.sum_of_read | .0% }}, and copying {{ roofs.copy_gb_per_s | ,.0f }}.
 
 # %% fold="Code of the figure"
 from tilewise.measurements import lookup
@@ -838,13 +880,20 @@ MEASURED = (FOUND["repeat_32bit"] or {}).get(
 )
 GB_PER_S, TFLOP_PER_S = MEASURED["memory_gb_per_s"], MEASURED["tflop_per_s"]["fp32"]
 RIDGE = TFLOP_PER_S * 1000 / GB_PER_S
+PROBES = MEASURED.get("probes", {})
 _, chain_us = recorded(high, "chains")
 chain_rates = 2 * STEPS * np.array([1, 1024, 2**20])[: len(chain_us)] / chain_us / 1e6
 _, sum_us = recorded(low, "grid-stride sum")
 sum_rate = 2**27 / sum_us[0] / 1e6
 publish(
-    roofs={"gb_per_s": GB_PER_S, "tflop_per_s": TFLOP_PER_S},
+    roofs={
+        "gb_per_s": GB_PER_S,
+        "tflop_per_s": TFLOP_PER_S,
+        "read_gb_per_s": PROBES.get("read_gb_per_s", np.nan),
+        "copy_gb_per_s": PROBES.get("copy_gb_per_s", np.nan),
+    },
     ends={
+        "sum_of_read": 4000 * sum_rate / PROBES.get("read_gb_per_s", np.nan),
         "sum_share": sum_rate / (0.25 * GB_PER_S / 1000),
         "apart": chain_rates[-1] / chain_rates[0],
         "one": 1e6 * chain_rates[0],
