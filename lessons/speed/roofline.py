@@ -726,8 +726,8 @@ publish(
 # compiler.[^examples]
 #
 # [^examples]: Where the sources differ: the draft's example of low intensity loads as many numbers as
-#     the memory holds and does nothing with them, which is just what a compiler drops; and they could
-#     not all be in registers, {{ examples.registers_mb | .0f }} MB on an H100. Its example of high
+#     the memory holds and does nothing with them, which is just what a compiler drops; and the
+#     processors have no room to keep them, {{ examples.registers_mb | .0f }} MB in all on an H100. Its example of high
 #     intensity counts to 2,147,483,647 by ones. Whole numbers are no FLOP, compilers drop such a loop,
 #     it keeps one lane of the GPU busy, for {{ examples.count_s | .1f }} s at the pace at which a lane
 #     adds; and in 32-bit floats it would stick at {{ examples.stuck | , }}, where adding 1 changes nothing.
