@@ -63,6 +63,40 @@ K = Kernel(r"""
 // EVIL
 extern "C" __global__ void k(float* a) { a[0] = 1; /* EVIL */ }
 """)
+
+# %%
+from tilewise import Trace, case
+from tilewise.figures import stepped
+
+one = K.on(case(a=np.zeros(4, np.float32), grid=1, block=2))
+show(stepped(one.simulate(trace=Trace()), launch=one, title=BAD, caption=BAD, alt=BAD, step_name=BAD))
+
+# %%
+from tilewise.figures.calculators import Answer, Meter, Slider, calculator
+
+show(
+    calculator(
+        [Slider(BAD, [1, 2], 1, BAD)],
+        lambda **given: Answer([1.0], BAD, [BAD]),
+        meters=[Meter(BAD, 2.0, BAD)],
+        title=BAD,
+        caption=BAD,
+    )
+)
+
+# %%
+from tilewise import exercise
+
+
+def double(x):
+    return x + x  # EVIL
+
+
+def doubles(answer):
+    assert answer(2) == 4, BAD
+
+
+exercise(BAD, "Write `EVIL`.", double, doubles, hint="`EVIL`", explanation="`EVIL`")
 '''
 
 
@@ -95,11 +129,13 @@ def test_nothing_that_a_lesson_shows_can_run(hostile: tuple[Path, str], browser:
             assert page.locator("article script, [onerror], [onload], [onmouseover]").count() == 0
         assert page.locator('[href^="javascript:" i]').count() == 0
         figures = page.locator(".tw-figure[data-figure]")
-        assert figures.count() == 4
+        assert figures.count() == 6
         for figure in figures.all():
             figure.scroll_into_view_if_needed()
             page.wait_for_function("one => one.dataset.state === 'drawn'", arg=figure.element_handle())
             figure.hover()
+            for slider in figure.get_by_role("slider").all():
+                slider.press("ArrowRight")
         page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
         page.keyboard.press("/")
         page.keyboard.type("script hacked", delay=10)
@@ -107,4 +143,24 @@ def test_nothing_that_a_lesson_shows_can_run(hostile: tuple[Path, str], browser:
         assert page.locator("article script, [onerror]").count() == 0
         assert page.evaluate("window.ran") is None
         assert "<script>hacked()</script>" in page.locator(".md-content__inner").inner_text()
+        context.close()
+
+
+def test_a_hostile_draft_and_a_hostile_quote_stay_texts(hostile: tuple[Path, str], browser: Any) -> None:
+    site, lesson = hostile
+    with host(site) as address:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        page.add_init_script("window.hacked = () => { window.ran = true; }")
+        draft = {"text": EVIL, "place": {"quote": EVIL, "heading": EVIL, "anchor": '"><b>', "line": EVIL}}
+        name = f"tilewise:draft:/{lesson}"
+        page.goto(address)
+        page.evaluate("([name, draft]) => localStorage.setItem(name, JSON.stringify(draft))", [name, draft])
+        page.goto(address + lesson)
+        page.locator(".tw-feedback [data-do=open]").click()
+        dialog = page.locator("dialog.tw-dialog")
+        dialog.wait_for()
+        assert EVIL in dialog.inner_text()
+        assert dialog.locator("script, img, b").count() == 0
+        assert page.evaluate("window.ran") is None
         context.close()
