@@ -40,8 +40,6 @@
 #     reached it; what any of them wrote before, all of them see behind it.
 
 # %% tab="Pseudocode"
-import numpy as np
-
 from tilewise import parallel, tiles
 
 
@@ -85,14 +83,16 @@ void sum_by_one(const float* x, float* sums, int n) {
 # %% tab="Pseudocode"
 def sum_by_tree(x, sums):
     for b, tile in enumerate(tiles(len(x), 256)):
-        box = np.zeros(256)
-        for t in range(len(tile)):
-            box[t] = x[tile[t]]
+        # [fill
+        box = [x[i] for i in tile] + [0.0] * (256 - len(tile))
+        # fill]
+        # [halve
         h = 128
         while h > 0:
             for t in parallel(h):
                 box[t] += box[t + h]
             h = h // 2
+        # halve]
         sums[b] = box[0]
 
 
@@ -103,12 +103,16 @@ void sum_by_tree(const float* x, float* sums, int n) {
     __shared__ float box[256];
     int t = threadIdx.x;
     int i = blockIdx.x * blockDim.x + t;
+    // [fill
     box[t] = i < n ? x[i] : 0.0f;
     __syncthreads();  // every number is in the box
+    // fill]
+    // [halve
     for (int h = blockDim.x / 2; h > 0; h /= 2) {
         if (t < h) box[t] += box[t + h];
         __syncthreads();  // every sum of this step is in the box
     }
+    // halve]
     if (t == 0) sums[blockIdx.x] = box[0];
 }
 """)
@@ -120,6 +124,8 @@ void sum_by_tree(const float* x, float* sums, int n) {
 # down.
 
 # %% fold="Code of the checks"
+import numpy as np
+
 from tilewise import (
     Guess,
     Table,
@@ -193,6 +199,7 @@ show(
         role="warp",
         ranges={"lanes at work": (0, 32)},
         key=False,
+        form=".0f",
         title=f"In {last + 1 - alone_from} of {last + 1} intervals one warp works and seven wait",
         caption="One block of 256 threads in the tree, from the simulator's trace: how many lanes of each warp touch memory between two barriers.",
     )
@@ -274,7 +281,7 @@ expect_hazard(NO_BARRIER_IN_THE_LOOP.on(summing(256)), "race", line_with="box[t]
 
 # %% [markdown]
 # So a single warp, whose lanes run side by side, needs something as well. `__syncwarp()` lets the
-# lanes of one warp meet and costs little. A block of 32 threads without it is a race, too.
+# lanes of one warp meet. A block of 32 threads without it is a race, too.
 
 # %%
 NO_SYNCWARP = Kernel(r"""
@@ -649,10 +656,17 @@ publish(
 )
 
 # %% [markdown]
-# The largest time in a row is the prediction, if the GPU's compiler makes about as many
-# instructions as the simulator counts. The tree should take {{ sums_model.tree_us | us }}, less
-# than half of what one thread takes, and neither is close to its bytes. Waiting is in none of the
-# columns.
+# Where do so many instructions come from? The simulator has them by line. In the loop the line that
+# adds is the smaller part; counting `h`, testing it and meeting are the larger, for all eight warps.
+
+# %%
+show(SUM_BY_TREE.on(summing(256)).simulate())
+
+# %% [markdown]
+# The largest time in a row of the small table is the prediction, if the GPU's compiler makes about
+# as many instructions as the simulator counts. The tree should take {{ sums_model.tree_us | us }},
+# less than half of what one thread takes, and neither is close to its bytes. Waiting is in none of
+# the columns.
 
 # %% fold="Code of the measurement"
 
