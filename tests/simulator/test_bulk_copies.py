@@ -226,7 +226,16 @@ STORE = (
 )
 
 
-@pytest.mark.parametrize(("x", "y"), [(0, 0), (8, 4), (24, 10), (-8, -3), (64, 0)])
+@pytest.mark.parametrize(("x", "y"), [(-8, 0), (0, -3)])
+def test_no_box_is_stored_before_its_array_where_an_h100_stops(x: int, y: int) -> None:
+    a = np.full((12, 32), -1, np.float32)
+    made = kernel(f"{MAP} A, int x, int y", STORE, "__shared__ __align__(128) float s[128];")
+    with pytest.raises(HazardError, match=f"stores a box at the coordinate {min(x, y)}:"):
+        made.simulate(tensor_map(a, box=(8, 16)), x, y, grid=1, block=32)
+    assert (a == -1).all()
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (8, 4), (24, 10), (64, 0)])
 def test_boxes_are_clipped_when_stored(x: int, y: int) -> None:
     a = np.full((12, 32), -1, np.float32)
     made = kernel(f"{MAP} A, int x, int y", STORE, "__shared__ __align__(128) float s[128];")

@@ -178,4 +178,9 @@ class AsynchronousFindings:
                 f"{self._who(row)} gives {int(row['index'])} as the first coordinate of elements of "
                 f"{size} bytes: the copy unit takes only multiples of {16 // size}, or 16 bytes"
             )
+        if why == 4:
+            return (
+                f"{self._who(row)} stores a box at the coordinate {int(row['index'])}: "
+                "loads may begin before an array, stores may not"
+            )
         return f"{self._who(row)} uses as a tensor map what is none"

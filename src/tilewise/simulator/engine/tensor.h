@@ -16,7 +16,7 @@ typedef struct {
     u8 rest[40];
 } Map;
 
-enum { WRONG_MAP, WRONG_PLACE, WRONG_RANK, WRONG_COLUMN }; // Hazard.buffer
+enum { WRONG_MAP, WRONG_PLACE, WRONG_RANK, WRONG_COLUMN, WRONG_CORNER }; // Hazard.buffer
 
 static int read_map(Block *B, const Ins *in, int w, int l, u64 address, Map *map, int rank) {
     int space, buffer, wrong = -1;
@@ -50,13 +50,21 @@ static int next_row(const Map *map, u32 *at) {
     return 0;
 }
 
-// An H100's copy unit stops at a first coordinate that is not a multiple of 16 bytes.
-static int between_pieces(Block *B, const Ins *in, int w, int l, const Map *map, s64 first) {
-    if (!(first * map->element & 15)) return 0;
+// An H100's copy unit stops at a first coordinate that is not a multiple of 16 bytes, and at a negative one where
+// it stores.
+static int wrong_corner(Block *B, const Ins *in, int w, int l, const Map *map, const s64 *corner, int out) {
+    int axis = 0, wrong = -1;
+    if (corner[0] * map->element & 15) wrong = WRONG_COLUMN;
+    for (int at = 0; wrong < 0 && out && at < (int)map->rank; at++)
+        if (corner[at] < 0) {
+            wrong = WRONG_CORNER;
+            axis = at;
+        }
+    if (wrong < 0) return 0;
     Hazard *h = hazard(B, in, w, l, H_TENSOR);
     if (h) {
-        h->buffer = WRONG_COLUMN;
-        h->index = first;
+        h->buffer = wrong;
+        h->index = corner[axis];
         h->size = map->element;
     }
     return 1;
@@ -104,7 +112,7 @@ static void copy_tensor(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             corner[axis] = (s32)REG(slots[axis])[l];
             size *= map.box[axis];
         }
-        if (between_pieces(B, in, w, l, &map, corner[0])) {
+        if (wrong_corner(B, in, w, l, &map, corner, !!out)) {
             if (B->stop) return;
             continue;
         }
