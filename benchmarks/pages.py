@@ -61,6 +61,10 @@ class Verdict:
     kilobytes: dict[str, float]
     """Transferred, by type."""
 
+    def __str__(self) -> str:
+        times = f"paint {self.paint_ms / 1000:.2f} s  blocking {self.blocking_ms:4.0f} ms"
+        return f"{self.score:3}  {times}  shift {self.shift:.4f}  {sum(self.kilobytes.values()):4.0f} kB"
+
     @staticmethod
     def of(report: dict[str, Any]) -> Verdict:
         audits = report["audits"]
@@ -103,8 +107,7 @@ def main() -> None:
                 with host(site) as address:
                     verdict = Verdict.of(audit(address + path, ["performance"], given.chromium))
                 found[page].append(verdict)
-                load = os.getloadavg()[0]
-                print(f"run {run}  {page:21} {verdict.score:4}  load {load:.1f}", flush=True)
+                print(f"run {run}  {page:21} {verdict}  load {os.getloadavg()[0]:.1f}", flush=True)
     for page, verdicts in found.items():
         report(page, verdicts)
     middle = statistics.median(one.score for one in found["tilewise"])
