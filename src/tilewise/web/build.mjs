@@ -67,6 +67,7 @@ await Promise.all([
       outfile: join(given.out, name),
       format: "iife",
       define: { global: "globalThis" },
+      loader: { ".css": "empty" }, // plotly.js brings styles of maps, which no page draws
     }),
   ),
   // A module, which site/suggest.js imports once somebody has something to say.

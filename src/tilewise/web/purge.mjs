@@ -1,5 +1,5 @@
 // Leaves out style rules that nothing on the site can meet.
-// In: on stdin {"css": text, "words": every word of every page and script}; --modules. Out: the rest, on stdout.
+// In: on stdin {"css": text, "words": every word of every page and script}; --modules. Out: the rest.
 // Which styles may be thinned is left to tilewise/mkdocs_plugin/publishing.py.
 
 import { readFileSync } from "node:fs";

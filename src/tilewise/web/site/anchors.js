@@ -9,7 +9,7 @@ prototype.send = () => undefined;
 window.dispatchEvent(new PopStateEvent("popstate"));
 prototype.send = send;
 
-/** How long Material may take to write the last heading of the page before into the address of the next one. */
+/** How long Material may take to write the last heading of one page into the address of the next one. */
 const SETTLED_MS = 600;
 let shown = location.pathname;
 /** Where the link leads that was followed last. */

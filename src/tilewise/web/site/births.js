@@ -1,6 +1,6 @@
-// In: recorded numbers, `a[data-born]` with the id of the list of their facts, and stated ones, `[data-source]`.
-// Out: the facts beside the number that is pointed at, focused or tapped. The box can be pointed at, Tab leads
-// into it, Escape and a press elsewhere put it away. Without this script the link leads to the list.
+// In: recorded numbers, `a[data-born]` with the id of the list of their facts; stated ones, `[data-source]`.
+// Out: the facts beside the number that is pointed at, focused or tapped. The box can be pointed at, Tab
+// leads into it, Escape and a press elsewhere put it away. Without this script the link leads to the list.
 
 import { element } from "./dom.js";
 
@@ -46,7 +46,8 @@ export function showBirths(article, signal) {
     timer = setTimeout(what, ms);
   };
   const at = (event) => event.target.closest?.(NUMBERS);
-  const listen = (target, kind, handle, options = {}) => target.addEventListener(kind, handle, { signal, ...options });
+  const listen = (target, kind, handle, options = {}) =>
+    target.addEventListener(kind, handle, { signal, ...options });
 
   listen(article, "pointerover", (event) => {
     if (event.pointerType === "touch") return;
@@ -97,11 +98,12 @@ function contents(number) {
   if (!list) return [number.dataset.source ?? ""];
   const copy = list.cloneNode(true);
   copy.removeAttribute("id");
-  if (number.dataset.spread) copy.prepend(element("dt", {}, "spread"), element("dd", {}, number.dataset.spread));
+  const { spread } = number.dataset;
+  if (spread) copy.prepend(element("dt", {}, "spread"), element("dd", {}, spread));
   return [copy];
 }
 
-/** Below the number, or above it where there is no room; inside the window at either side, and over tables. */
+/** Below the number, or above it where there is no room; inside the window at either side, over tables. */
 function place(box, number) {
   const mark = number.getClientRects()[0] ?? number.getBoundingClientRect();
   const room = document.documentElement.clientWidth - box.offsetWidth - EDGE_PX;

@@ -1,4 +1,4 @@
-// In: places for figures. Out: the figures' script, fetched once, when the first of them is about a screen away.
+// In: places for figures. Out: the figures' script, fetched once, when one of them is about a screen away.
 // What it draws, and on which pages after that, is its own affair.
 
 const home = document.currentScript?.src ?? document.baseURI;

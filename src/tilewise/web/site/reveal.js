@@ -29,7 +29,8 @@ export function revealTargets(article, signal) {
     },
     { signal },
   );
-  window.addEventListener("afterprint", () => opened.splice(0).forEach((fold) => (fold.open = false)), { signal });
+  const close = () => opened.splice(0).forEach((fold) => (fold.open = false));
+  window.addEventListener("afterprint", close, { signal });
 }
 
 /** Open what hides `target` and bring it into view; do nothing where it is visible already. */

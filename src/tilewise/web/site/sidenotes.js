@@ -1,6 +1,7 @@
-// In: the footnotes at the end of a page and their marks. Out: on a wide screen each note stands in the margin
-// beside its mark, below the note before it; elsewhere the list stays where it is. The notes never leave the
-// list, so the links between mark and note, the reading order and a page without script stay as they are.
+// In: the footnotes at the end of a page and their marks. Out: on a wide screen each note stands in the
+// margin beside its mark, below the note before it; elsewhere the list stays where it is. The notes never
+// leave the list, so the links between mark and note, the reading order and a page without script stay as
+// they are.
 
 const wide = window.matchMedia("(min-width: 76.25em)");
 const GAP_PX = 14;
@@ -8,10 +9,11 @@ const GAP_PX = 14;
 export function placeNotes(article, signal) {
   const list = article.querySelector(":scope > .footnote");
   if (!list) return;
+  const references = [...article.querySelectorAll("a.footnote-ref")];
   const pairs = [...list.querySelectorAll(":scope > ol > li[id]")].map((note, at) => {
     const first = note.querySelector("p") ?? note;
     first.dataset.number = at + 1;
-    const marks = [...article.querySelectorAll("a.footnote-ref")].filter((mark) => mark.hash === `#${note.id}`);
+    const marks = references.filter((mark) => mark.hash === `#${note.id}`);
     return { note, marks };
   });
 

@@ -13,7 +13,8 @@ export function labelTabsForPrint(article) {
 
 /** Show the tab that holds `element`, if one does and another is shown; sets inside sets included. */
 export function showTabOf(element) {
-  for (let block = element.closest(".tabbed-block"); block; block = block.parentElement.closest(".tabbed-block")) {
+  const around = (node) => node.closest(".tabbed-block");
+  for (let block = around(element); block; block = around(block.parentElement)) {
     const set = block.closest(".tabbed-set");
     const at = [...block.parentElement.children].indexOf(block);
     const input = set.querySelectorAll(":scope > input")[at];
