@@ -55,17 +55,12 @@ def test_tabs_switch_by_arrow_keys(page: Page, site: str) -> None:
     assert chosen_tabs(page) == {"CUDA C"}
 
 
-def test_definitions_stand_open_and_code_of_figures_is_folded(page: Page, site: str) -> None:
+@pytest.mark.parametrize("kind", ["definition", "code"])
+def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str, kind: str) -> None:
     page.goto(site + FIRST)
-    definitions = page.locator("article details.definition")
-    assert definitions.count() >= 3
-    assert page.locator("article details.definition:not([open])").count() == 0
-    expect(definitions.first.locator("p")).to_be_visible()
-    definitions.first.locator("summary").click()
-    expect(definitions.first.locator("p")).to_be_hidden()
-    folds = page.locator("article details.code")
+    folds = page.locator(f"article details.{kind}")
     assert folds.count() >= 3
-    assert page.locator("article details.code[open]").count() == 0
+    assert page.locator(f"article details.{kind}[open]").count() == 0
     folds.nth(0).locator("summary").click()
     expect(folds.nth(0)).to_have_js_property("open", True)
     folds.nth(1).locator("summary").focus()
@@ -88,7 +83,6 @@ def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
     link = page.locator("article a.tw-term").first
     target = link.get_attribute("href").partition("#")[2]
     fold = page.locator("details", has=page.locator(f'[id="{target}"]'))
-    fold.locator("summary").click()
     expect(fold).to_have_js_property("open", False)
     link.click()
     expect(fold).to_have_js_property("open", True)

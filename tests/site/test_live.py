@@ -108,7 +108,7 @@ def test_an_edit_of_prose_appears_and_keeps_what_the_reader_set(page: Any, serve
         """() => {
           window.stillHere = true;
           document.querySelectorAll('.tabbed-set')[1].querySelectorAll('input')[1].click();
-          document.querySelector('details.definition').open = false;
+          document.querySelector('details.definition').open = true;
           window.figure = document.querySelector('[data-figure]');
           window.scrollTo(0, 1500);
         }"""
@@ -122,11 +122,11 @@ def test_an_edit_of_prose_appears_and_keeps_what_the_reader_set(page: Any, serve
         """() => ({
           here: window.stillHere,
           tab: document.querySelectorAll('.tabbed-set')[1].querySelectorAll('input')[1].checked,
-          closed: !document.querySelector('details.definition').open,
+          fold: document.querySelector('details.definition').open,
           figure: document.querySelector('[data-figure]') === window.figure,
         })"""
     )
-    assert after == {"here": True, "tab": True, "closed": True, "figure": True}
+    assert after == {"here": True, "tab": True, "fold": True, "figure": True}
     assert page.evaluate(heading) == pytest.approx(before, abs=2)
 
 

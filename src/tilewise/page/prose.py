@@ -137,8 +137,7 @@ def _anchor(definition: Definition, lesson: Lesson) -> Edit:
     line = source[definition.place.start : end if end >= 0 else len(source)]
     match = _TITLE_LINE.match(line)
     assert match is not None
-    head = re.sub(r"\?{3}\+?", "???+", match["head"])  # open: a word is new just here
-    title = f'{head}"*{definition.title}*{{ #{definition.anchor} .tw-term-title }}"'
+    title = f'{match["head"]}"*{definition.title}*{{ #{definition.anchor} .tw-term-title }}"'
     return (definition.place.start, definition.place.start + match.end(), title)
 
 
