@@ -373,12 +373,12 @@ publish(
 # kernel lays the ring with many threads; a second walks it with one. As many lines as fit into
 # 4 KB, or into 1 GB: the walk is the same.
 #
-# [^whole]: One word would do for the walk. But a line of which only a part has been written must
-#     be completed from device memory when it is read, and the walk would time that.
-#
 # [^ring]: The line after line x is a · x + b, modulo the number of lines. With a - 1 a multiple
 #     of 420 and b prime to it, this visits every line once before it comes back to the first, for
 #     any number of lines whose prime factors are 2, 3, 5 and 7.
+#
+# [^whole]: One word would do for the walk. But a line of which only a part has been written must
+#     be completed from device memory when it is read, and the walk would time that.
 
 # %% tab="Pseudocode"
 from tilewise import parallel

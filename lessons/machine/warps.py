@@ -51,6 +51,44 @@
 #     The point behind a branch from which the lanes of a warp run together again.
 
 # %% [markdown]
+# ## From blocks to warps
+#
+# How does a warp come to an SM? With its block. A launch's blocks wait in a row; an SM with room
+# takes the next one, cuts it into warps, and keeps all of them until the last has ended. No order
+# among blocks is promised, and an SM that got short ones simply takes more. A kernel must come to
+# the same result in every order, which is why blocks must not wait for each other.
+
+# %% fold="Code of the figure"
+from tilewise import show
+from tilewise.figures import Span, timeline
+
+SMS, ROOM = 4, 2
+LENGTHS = (6, 3, 4, 2, 5, 2, 3, 4, 4, 2, 3, 5, 2, 3)  # made up
+
+
+def placed(lengths):
+    """Who takes which block when: the next in the row goes to the place that is free first."""
+    free = {(sm, place): 0.0 for place in range(ROOM) for sm in range(SMS)}
+    spans = []
+    for block, length in enumerate(lengths):
+        where = min(free, key=free.get)
+        sm, place = where
+        row = f"SM {sm}, place {place + 1}"
+        spans.append(Span(row, free[where], free[where] + length, f"block {block}", "block"))
+        free[where] += length
+    return sorted(spans, key=lambda span: span.row)
+
+
+show(
+    timeline(
+        placed(LENGTHS),
+        unit="moments",
+        title="An SM takes the next block as soon as one of its own has ended",
+        caption="A model: 14 blocks of unequal length on four SMs with room for two blocks each. The slider moves through time.",
+    )
+)
+
+# %% [markdown]
 # ## Two ways
 #
 # The kernel below is told by an array which way each thread goes, so that one kernel serves every
@@ -130,7 +168,7 @@ agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
 # comes.
 
 # %% fold="Code of the figure"
-from tilewise import Trace, show
+from tilewise import Trace
 from tilewise.figures import stepped
 
 every_other = TWO_WAYS.on(deciding(PATTERNS["every other lane"](np.arange(32)), 3, 32))

@@ -438,8 +438,8 @@ if all(warps for warps, _ in RATES.values()):
 # Two things on the small load's curve ask for a reason. Why do 48 warps reach
 # {{ flying.one_at_48 | ,.0f }} GB/s, hardly more than the {{ flying.one_at_32 | ,.0f }} of 32? The
 # grid has {{ rounds.blocks | , }} blocks. With 48 warps on an SM they make
-# {{ rounds.at_48 | .2f }} rounds, with 32 {{ rounds.at_32 | .2f }}, and both end after the second;
-# with 64 it is {{ rounds.at_64 | .2f }}, and one is enough. The open marks count that in. And Little's
+# {{ rounds.at_48 | .2f }} rounds and with 32 they make {{ rounds.at_32 | .2f }}: both end after the
+# second. With 64 it is {{ rounds.at_64 | .2f }}, and one is enough. The open marks count that in. And Little's
 # law read backwards, rounds included, gives the time that a load took: {{ flying.ns_at_2 | .0f }} ns
 # with 2 warps, as in the chase, and {{ flying.ns_at_64 | .0f }} with 64. The difference is the queues
 # of a busy memory.

@@ -144,6 +144,11 @@ publish(programs={name: round(value) for name, value in programs.items()})
 #     A100, 1,935 GB/s{from: the draft}, is that of the card for a PCIe slot. The module for a server has
 #     {{ a100.gb_per_s | ,.0f }} GB/s, and its first edition with 40 GB {{ a100.first_gb_per_s | ,.0f }}.
 #
+# [^which]: The bandwidth here is that of the device's own memory. Copies from the host run over a
+#     link that is {{ h100.link_ratio | .0f }} times narrower and have a roofline of their own. The
+#     ridge is a quotient of rates; how long one load or one multiplication takes plays no part in it,
+#     although one often reads that it does.
+#
 # [^hundred]: Where the sources differ: the blog post sets 1.1 trillion numbers of two bytes, moved in
 #     the same second, against 133.9 trillion operations, and calls the one a hundredth of the other.
 #     {{ h100.tb_per_s | .2f }} TB/s are {{ ridges.numbers | .3f }} trillion such numbers, and it depends on
@@ -151,11 +156,6 @@ publish(programs={name: round(value) for name, value in programs.items()})
 #     {{ ridges.matrix_number | .0f }} in the matrix units, of which the post has the rate, too,
 #     989.4 TFLOP/s{from: NVIDIA H100 data sheet}. Data sheets also print twice such a rate, for matrices
 #     in which half of the numbers are zero; the figure leaves that out.
-#
-# [^which]: The bandwidth here is that of the device's own memory. Copies from the host run over a
-#     link that is {{ h100.link_ratio | .0f }} times narrower and have a roofline of their own. The
-#     ridge is a quotient of rates; how long one load or one multiplication takes plays no part in it,
-#     although one often reads that it does.
 
 # %% fold="Code of the figure"
 from tilewise.models import attainable_tflop_per_s, device, intensity_flop_per_byte, stated
