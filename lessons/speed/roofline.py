@@ -118,10 +118,11 @@ publish(programs={name: round(value) for name, value in programs.items()})
 #
 # In formulas: with $I$ for the intensity, $B$ for the bandwidth and $F$ for the arithmetic rate,
 #
-# $$\text{time} \ge \max\left(\frac{\text{bytes}}{B},\ \frac{\text{FLOP}}{F}\right)
-# \qquad\text{and}\qquad \text{rate} \le \min(F,\ I \cdot B).$$
+# $$\text{time} \ge \max\left(\frac{\text{bytes}}{B},\ \frac{\text{FLOP}}{F}\right),$$
 #
-# Drawn over $I$ the right side is a roof: a slope as long as memory limits, then a flat ceiling. The
+# $$\text{rate} \le \min(F,\ I \cdot B).$$
+#
+# Drawn over $I$ the second is a roof: a slope as long as memory limits, then a flat ceiling. The
 # corner is the ridge point, $I = F/B$. Both axes are logarithmic by custom, so that an intensity of
 # 1/12 and one of 500 fit on a page.
 #
