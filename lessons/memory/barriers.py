@@ -707,8 +707,6 @@ block_sums = measure(
         at={"n": 2**26},
         between=(0.1, 100),
         models={
-            "the larger of passes and instructions": max(passes_us["one"], issue_us["one"])
-            / max(passes_us["tree"], issue_us["tree"]),
             "additions one after another": 255 / 8,
         },
         because="Two things are in no model: how the compiler reads for the single thread, and waiting.",

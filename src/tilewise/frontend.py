@@ -98,7 +98,7 @@ def purge(root: Path, css: str, words: Collection[str]) -> str:
 
 
 def packages(source: Path, root: Path) -> Path:
-    """Return a folder whose ``node_modules`` holds what ``source/package-lock.json`` says; fetched when absent.
+    """Return a folder whose ``node_modules`` are those of ``source/package-lock.json``, fetched if absent.
 
     Args:
         source: a folder with ``package.json``, ``package-lock.json`` and ``.npmrc``.
