@@ -55,7 +55,7 @@
 #
 # How does a warp come to an SM? With its block. A launch's blocks wait in a row; an SM with room
 # takes the next one, cuts it into warps, and keeps all of them until the last has ended. No order
-# among blocks is promised, and an SM that got short ones simply takes more. A kernel must come to
+# among blocks is promised, and an SM that got short ones takes more of them. A kernel must come to
 # the same result in every order, which is why blocks must not wait for each other.
 
 # %% fold="Code of the figure"
