@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from tilewise.course import Course
 from tilewise.errors import LessonError
 from tilewise.hardware import clangs, page
 from tilewise.hardware.collection import groups
-from tilewise.hardware.comparison import compare
-from tilewise.hardware.differences import KNOWN
-from tilewise.hardware.record import CountsRecord, recorded
+from tilewise.hardware.comparison import Compared, compare
+from tilewise.hardware.differences import FUSED, KNOWN
+from tilewise.hardware.record import CountsRecord, Row, recorded
 from tilewise.mkdocs_plugin.lessons import Shelf
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,21 +48,60 @@ def test_the_shelf_fills_the_parts_in() -> None:
     text = "Of {{ hardware.counts }} counts, {{ hardware.equal }} are equal.\n\n{{ hardware.differences }}\n"
     filled = shelf.fill(text, "docs/page.md", text)
     counts, equal = (int(word.replace(",", "")) for word in re.findall(r"\d[\d,]*(?= )", filled)[:2])
-    assert counts - equal == sum(len(known) for known in KNOWN.values())
-    for specimen in KNOWN:
+    compared = {row.specimen.name for row in page.current().rows}
+    assert counts - equal == sum(len(known) for name, known in KNOWN.items() if name in compared)
+    for specimen in compared & set(KNOWN):
         assert specimen in filled
     with pytest.raises(LessonError, match=r'docs/page\.md:1: there is no "hardware\.tabel"'):
         shelf.fill("{{ hardware.tabel }}", "docs/page.md", "{{ hardware.tabel }}")
 
 
-def test_a_specimen_that_has_changed_is_named_and_left_out() -> None:
+OWN = {"Global memory": groups()["Global memory"]}
+
+
+def _rows(names: list[str]) -> list[Row]:
+    return [row for row in recorded()[0].rows if row.name in names]
+
+
+def _against(rows: list[Row]) -> Compared:
     record = recorded()[0]
-    stale = CountsRecord(
-        record.provenance, record.metrics, (replace(record.rows[0], key=""), *record.rows[1:])
-    )
-    compared = compare(stale, groups(), keep_stale=True)
-    name = record.rows[0].name
-    found = compare(record, groups(), keep_stale=True)
-    assert {one.name for one in compared.stale} - {one.name for one in found.stale} == {name}
-    assert re.search(f'to be counted again: .*"{re.escape(name)}"', page.FRAGMENTS["table"](compared))
-    assert page.FRAGMENTS["kernels"](compared) == str(len(found.rows) - 1)
+    return compare(CountsRecord(record.provenance, record.metrics, tuple(rows)), OWN)
+
+
+def test_what_is_not_compared_is_named() -> None:
+    names = [one.name for one in OWN["Global memory"]]
+    first, second, *others = _rows(names)
+    whole, part = _against([first, second, *others]), _against([replace(second, key=""), *others])
+    assert page.FRAGMENTS["uncounted"](whole) == "All kernels of all lessons are in these tables."
+    text = page.FRAGMENTS["uncounted"](part)
+    assert re.search(rf"not counted on this GPU yet</td>.*{re.escape(first.name)}</td>", text)
+    assert re.search(rf"changed since they were counted</td>.*{re.escape(second.name)}</td>", text)
+    assert text.startswith("2 kernels of lessons are in none of these tables")
+    assert page.FRAGMENTS["kernels"](part) == str(len(names) - 2)
+    for name in (first.name, second.name):
+        assert f">{name}<" in page.FRAGMENTS["table"](whole)
+        assert f">{name}<" not in page.FRAGMENTS["table"](part)
+
+
+def test_kernels_of_lessons_that_wait_are_named_on_the_page() -> None:
+    text, compared = page.fragment("uncounted"), page.current()
+    for specimen in (*compared.uncounted, *compared.changed):
+        lesson, _, kernel = specimen.name.partition(": ")
+        assert re.search(rf"{re.escape(lesson)}</td>.*{re.escape(escape(kernel, quote=False))}", text)
+
+
+def test_a_difference_without_a_reason_stands_as_not_explained() -> None:
+    row, *_ = _rows(["strided by 3"])
+    counters = {**row.counters, "global_load_sectors": row.counters["global_load_sectors"] + 1}
+    text = page.FRAGMENTS["differences"](_against([replace(row, counters=counters)]))
+    assert text.startswith("### Not explained\n") and "strided by 3" in text and "+1" in text
+
+
+def test_outputs_with_other_bits_stand_with_their_reason() -> None:
+    compared = page.current()
+    text = page.FRAGMENTS["rewritten"](compared)
+    other = [row for row in compared.rows if any(one.why for one in row.outputs.values())]
+    for row in other:
+        assert row.specimen.name in text and FUSED.title.capitalize() in text
+    bounded = sum(not row.specimen.exact for row in compared.rows)
+    assert int(page.FRAGMENTS["same_bits"](compared)) == len(compared.rows) - bounded - len(other)

@@ -37,7 +37,8 @@ def main() -> int:
         write_list(groups()[LESSONS], given.list)
         return 0
     if given.simulate:
-        from tilewise.hardware.comparison import compare_all, report
+        from tilewise.hardware.comparison import compare_all
+        from tilewise.hardware.said import report
 
         for compared in compare_all():
             print(report(compared))

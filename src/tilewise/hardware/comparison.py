@@ -1,7 +1,7 @@
 """The comparison: every specimen on the simulator, beside what a device's own counters said.
 
-In: a record. Out: ``Compared`` with a row for each specimen: counts of both, differences with their
-reasons, and how far the outputs lie apart. Printing is ``report``'s and ``page``'s affair.
+In: a record. Out: ``Compared`` with a row for each specimen that the record has as it is now: counts of both,
+differences with their reasons, how far outputs lie apart; the others are named. ``page`` and ``said`` print.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from tilewise.cases import Array
-from tilewise.errors import LessonError
+from tilewise.gpu.kernel import Kernel
 from tilewise.hardware.collection import groups
-from tilewise.hardware.differences import KNOWN, Reason
-from tilewise.hardware.record import FOLDER, REPAIR, CountsRecord, Row, array_of, recorded
+from tilewise.hardware.differences import KNOWN, REWRITTEN, Reason
+from tilewise.hardware.record import FOLDER, CountsRecord, Row, array_of, recorded
 from tilewise.hardware.specimen import Specimen
 from tilewise.simulator import Counts
 
@@ -67,7 +67,12 @@ class Pair:
     expected: int = 0
     """The known difference, hardware less simulator."""
     reason: Reason | None = None
-    """Why they differ."""
+    """Why that difference is known."""
+
+    @property
+    def why(self) -> Reason | None:
+        """Why they differ; None where that is unknown, or was known for another number."""
+        return self.reason if self.residual == self.expected else None
 
     @property
     def residual(self) -> int:
@@ -85,6 +90,8 @@ class Distance:
     """Whether the specimen allows this difference."""
     largest: float | None = None
     """The largest absolute difference; None where only a hash was kept."""
+    why: Reason | None = None
+    """Why they differ where the same bits were asked for, shown by a rewritten source that leaves these."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +118,12 @@ class Compared:
     """What the device counted."""
     rows: tuple[ComparedRow, ...]
     """In the order of the specimens."""
-    stale: tuple[Specimen, ...] = ()
-    """Specimens that have changed since they were counted, where these were to be kept apart."""
+    uncounted: tuple[Specimen, ...] = ()
+    """Specimens without a row: newer than the record."""
+    changed: tuple[Specimen, ...] = ()
+    """Specimens whose kernel, inputs or launch have changed since their row was counted."""
+    gone: tuple[str, ...] = ()
+    """The names of rows without a specimen: kernels that are launched no more."""
 
 
 def compare_all(folder: Path = FOLDER, root: Path | None = None) -> tuple[Compared, ...]:
@@ -121,47 +132,30 @@ def compare_all(folder: Path = FOLDER, root: Path | None = None) -> tuple[Compar
     return tuple(compare(record, found) for record in recorded(folder))
 
 
-def compare(
-    record: CountsRecord, found: Mapping[str, Sequence[Specimen]], keep_stale: bool = False
-) -> Compared:
-    """Run every specimen on the simulator and hold it against a record.
+def compare(record: CountsRecord, found: Mapping[str, Sequence[Specimen]]) -> Compared:
+    """Run every specimen that a record has as it is now on the simulator, and hold it against its row.
 
     Args:
         record: what a device counted.
         found: specimens by the title of their group.
-        keep_stale: put specimens without a current row aside instead of raising.
 
     Raises:
-        LessonError: a specimen was not counted, or has changed since.
         HazardError: a specimen has a hazard.
     """
     rows: list[ComparedRow] = []
-    stale: list[Specimen] = []
+    uncounted: list[Specimen] = []
+    changed: list[Specimen] = []
+    kept = {row.name: row for row in record.rows}
     for group, specimens in found.items():
         for specimen in specimens:
-            try:
-                row = current_row(record, specimen)
-            except LessonError:
-                if not keep_stale:
-                    raise
-                stale.append(specimen)
+            row = kept.pop(specimen.name, None)
+            if row is None:
+                uncounted.append(specimen)
+            elif row.key != specimen.key:
+                changed.append(specimen)
             else:
                 rows.append(compare_one(specimen, group, row))
-    return Compared(record, tuple(rows), tuple(stale))
-
-
-def current_row(record: CountsRecord, specimen: Specimen) -> Row:
-    """What a record says of a specimen as it is now.
-
-    Raises:
-        LessonError: it was not counted, or has changed since.
-    """
-    row = record.row(specimen.name)
-    if row is None or row.key != specimen.key:
-        path, line = specimen.launch.kernel.origin
-        what = "was not counted" if row is None else "has changed since it was counted"
-        raise LessonError(path, line, f'"{specimen.name}" {what} on {record.device}.', REPAIR)
-    return row
+    return Compared(record, tuple(rows), tuple(uncounted), tuple(changed), tuple(kept))
 
 
 def compare_one(specimen: Specimen, group: str, row: Row) -> ComparedRow:
@@ -183,31 +177,30 @@ def compare_one(specimen: Specimen, group: str, row: Row) -> ComparedRow:
 def _distance(specimen: Specimen, row: Row, name: str, ours: Array) -> Distance:
     kept = row.outputs[name]
     same = hashlib.sha256(ours.tobytes()).hexdigest() == kept.sha256
-    if same or kept.bits is None:
-        return Distance(same, same, 0.0 if same else None)
+    if same:
+        return Distance(True, True, 0.0)
+    if kept.bits is None:
+        return _rewritten(specimen, name, ours, kept.sha256)
     theirs = array_of(kept, ours)
     fits = np.allclose(ours, theirs, rtol=specimen.rtol, atol=specimen.atol, equal_nan=True)
     apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
     return Distance(False, bool(fits), float(np.nanmax(apart)))
 
 
-def report(compared: Compared) -> str:
-    """Every residual in plain text, with its reason or the word that there is none."""
-    lines = [f"{compared.record.device}, {compared.record.provenance['date']}: {len(compared.rows)} kernels"]
-    equal = 0
-    for row in compared.rows:
-        for name, pair in row.counts.items():
-            if pair.residual == 0 == pair.expected:
-                equal += 1
-                continue
-            why = pair.reason.title if pair.reason and pair.residual == pair.expected else "NOT EXPLAINED"
-            lines.append(
-                f"  {row.specimen}: {name}: simulator {pair.simulated:,}, hardware {pair.counted:,}, "
-                f"residual {pair.residual:+,}: {why}"
-            )
-        for output, distance in row.outputs.items():
-            if not distance.same_bits:
-                bound = "within its bound" if distance.allowed else "NOT ALLOWED"
-                lines.append(f"  {row.specimen}: {output} differs by up to {distance.largest}, {bound}")
-    lines.append(f"  {equal} other counts are equal")
-    return "\n".join(lines)
+def _rewritten(specimen: Specimen, name: str, ours: Array, sha256: str) -> Distance:
+    """The distance to what the rewritten source leaves, where that has the hardware's bits."""
+    edits, reason = REWRITTEN.get(specimen.name, ({}, None))
+    kernel = specimen.launch.kernel
+    source = kernel.source
+    for before, after in edits.items():
+        source = source.replace(before, after)
+    if source == kernel.source:
+        return Distance(False, False)
+    rewritten = Kernel(source, kernel.name, kernel.defines, kernel.options)
+    arrays = specimen.launch.case.make()
+    rewritten.on(specimen.launch.case).simulate(arrays=arrays)
+    theirs = np.asarray(arrays[name])
+    if hashlib.sha256(theirs.tobytes()).hexdigest() != sha256:
+        return Distance(False, False)
+    apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
+    return Distance(False, True, float(np.nanmax(apart)), reason)

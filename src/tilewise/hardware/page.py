@@ -15,7 +15,7 @@ from tilewise.gpu import compile_gate
 from tilewise.hardware import clangs, resources
 from tilewise.hardware.collection import default_lessons, groups
 from tilewise.hardware.comparison import COUNTS, Compared, ComparedRow, Pair, compare
-from tilewise.hardware.differences import Reason
+from tilewise.hardware.differences import REWRITTEN, UNEXPLAINED, Reason
 from tilewise.hardware.record import FOLDER, recorded
 from tilewise.outputs import Cell, Column, Table
 
@@ -44,7 +44,7 @@ def current(root: Path | None = None) -> Compared:
 
 @lru_cache(maxsize=1)
 def _made(_keys: tuple[str, ...], _stamps: tuple[int, ...], root: Path | None) -> Compared:
-    return compare(recorded()[0], groups(root), keep_stale=True)
+    return compare(recorded()[0], groups(root))
 
 
 def _device(compared: Compared) -> str:
@@ -73,7 +73,28 @@ def _kernels(compared: Compared) -> str:
 
 
 def _same_bits(compared: Compared) -> str:
-    return str(sum(row.specimen.exact for row in compared.rows))
+    return str(sum(row.specimen.exact and not _fused(row) for row in compared.rows))
+
+
+def _fused(row: ComparedRow) -> bool:
+    return any(distance.why for distance in row.outputs.values())
+
+
+def _rewritten(compared: Compared) -> str:
+    """Outputs with other bits than the hardware's, and the reason that a rewritten source shows."""
+    by_reason: dict[Reason, list[list[Any]]] = {}
+    for row in compared.rows:
+        edits, _ = REWRITTEN.get(row.specimen.name, ({}, None))
+        shown = "; ".join(f"{before.rstrip(';')} as {after.rstrip(';')}" for before, after in edits.items())
+        for name, distance in row.outputs.items():
+            if distance.why:
+                line = [row.specimen.name, name, distance.largest, shown]
+                by_reason.setdefault(distance.why, []).append(line)
+    columns = ["kernel", "output", "largest difference", "equal once the source has"]
+    return "\n\n".join(
+        f"### {reason.title.capitalize()}\n\n{reason.text}\n\n{_html(columns, rows)}"
+        for reason, rows in by_reason.items()
+    )
 
 
 def _bounded(compared: Compared) -> str:
@@ -97,10 +118,28 @@ def _table(compared: Compared) -> str:
         body = [[row.specimen.name, row.specimen.idea, *(_cell(row, name) for name in names)] for row in rows]
         caption = "One number where both agree, else the simulator's, an arrow, and the hardware's."
         parts.append(f"### {group}\n\n{_html(columns, body, caption)}")
-    stale = [f'"{specimen.name}"' for specimen in compared.stale]
-    if stale:
-        parts.append(f"Changed since they were counted, and to be counted again: {', '.join(stale)}.")
     return "\n\n".join(parts)
+
+
+def _uncounted(compared: Compared) -> str:
+    """What was not compared, by name: kernels newer than their counters, and counters without a kernel."""
+    named = (
+        ("not counted on this GPU yet", [one.name for one in compared.uncounted]),
+        ("changed since they were counted", [one.name for one in compared.changed]),
+        ("counted, and launched no more", compared.gone),
+    )
+    rows = []
+    for why, names in named:
+        by_lesson: dict[str, list[str]] = {}
+        for name in names:
+            lesson, apart, kernel = name.partition(": ")
+            by_lesson.setdefault(lesson if apart else "", []).append(kernel if apart else name)
+        rows += [[lesson, why, "; ".join(kernels)] for lesson, kernels in by_lesson.items()]
+    if not rows:
+        return "All kernels of all lessons are in these tables."
+    count = len(compared.uncounted) + len(compared.changed)
+    said = f"{count:,} kernels of lessons are in none of these tables until counters are taken again."
+    return f"{said}\n\n{_html(['lesson', 'why', 'kernels'], rows)}"
 
 
 def _cell(row: ComparedRow, name: str) -> Cell | str | int:
@@ -109,7 +148,7 @@ def _cell(row: ComparedRow, name: str) -> Cell | str | int:
         return ""
     if not pair.residual:
         return Cell(pair.counted)
-    why = pair.reason.title if pair.reason else "not explained"
+    why = pair.why.title if pair.why else "not explained"
     title = f"simulator {pair.simulated:,}, hardware {pair.counted:,}: {why}"
     return Cell(f"{pair.simulated:,} → {pair.counted:,}", title, mark="hazard")
 
@@ -118,9 +157,9 @@ def _differences(compared: Compared) -> str:
     by_reason: dict[Reason, list[list[Any]]] = {}
     for row in compared.rows:
         for name, pair in row.counts.items():
-            if pair.residual and pair.reason:
+            if pair.residual:
                 both = [pair.simulated, pair.counted, f"{pair.residual:+,}"]
-                by_reason.setdefault(pair.reason, []).append([row.specimen.name, name, *both])
+                by_reason.setdefault(pair.why or UNEXPLAINED, []).append([row.specimen.name, name, *both])
     columns = [
         Column("kernel"),
         Column("count"),
@@ -173,6 +212,8 @@ FRAGMENTS: Mapping[str, Callable[[Compared], str]] = {
     "equal": _equal,
     "same_bits": _same_bits,
     "bounded": _bounded,
+    "rewritten": _rewritten,
+    "uncounted": _uncounted,
     "table": _table,
     "differences": _differences,
     "instructions": _instructions,

@@ -16,6 +16,7 @@ from pathlib import Path
 from tilewise.gpu import compile_gate
 from tilewise.gpu.compile_gate import ARCHITECTURES, CompileGateError, Resources
 from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.options import architecture
 from tilewise.hardware.lessons import noted, title
 from tilewise.outputs import Cell, Column, Table
 from tilewise.simulator.toolchain import cache_folder
@@ -61,9 +62,10 @@ def row(lesson: str, kernel: Kernel) -> Row:
     Raises:
         CompileGateError: NVRTC refuses it, for another reason than an architecture that lacks something.
     """
+    targets = compile_gate.architectures(kernel)
     taken: dict[str, Resources] = {}
-    needs = ""
-    for target in compile_gate.architectures(kernel):
+    needs = targets[0] if targets[0] in ARCHITECTURES[1:] and not architecture(kernel.options) else ""
+    for target in targets:
         found = _compiled(kernel, target)
         if isinstance(found, str):
             needs = found
