@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 LESSON = "lessons/kernels/first_kernel/"
 ALL = "measurements/"
+OWN = "NVIDIA H100 80GB HBM3"
+SHOWN = "tr[data-lesson]:visible"
 
 
 def born(page: Page) -> None:
@@ -90,15 +93,19 @@ def test_without_scripts_a_number_leads_to_the_list_of_its_facts(
         assert target is not None
         assert page.locator(target).count() == 1
     page.goto(site + ALL)
-    assert page.locator("table.tw-sortable tbody tr").count() > 50
-    assert page.locator(".tw-sort").count() == 0
+    rows = page.locator("table.tw-sortable").first.locator("tr[data-lesson]")
+    assert rows.count() > 50
+    assert all(row.is_visible() for row in rows.all()[::40])
+    assert {row.get_attribute("data-device") for row in rows.all()} >= {OWN, "NVIDIA H200"}
+    assert page.locator(":is(.tw-sort, .tw-fold, .tw-filters)").count() == 0
 
 
 @pytest.mark.parametrize("by", ["mouse", "keyboard"])
 def test_headings_sort_by_number_with_empty_cells_last(page: Page, site: str, by: str) -> None:
     page.goto(site + ALL)
     table = page.locator("table.tw-sortable").first
-    head = table.locator("th", has_text="recorded, µs").first
+    head = table.locator("thead th", has_text="recorded").first
+    grouped = table.locator(SHOWN).count()
     column = head.evaluate("it => it.cellIndex")
 
     def press() -> list[float | None]:
@@ -122,22 +129,117 @@ def test_headings_sort_by_number_with_empty_cells_last(page: Page, site: str, by
     assert head.get_attribute("aria-sort") == "descending"
     assert down[: len(values)] == values[::-1]
     assert table.locator("th[aria-sort]").count() == 1
+    assert len({row.get_attribute("data-lesson") for row in table.locator(SHOWN).all()}) > 5, (
+        "over all lessons"
+    )
+    assert table.locator(".tw-group").count() == 0
+    expect(table.locator(".tw-row-lesson").first).to_be_visible()
+    page.get_by_role("button", name="Group by lesson").first.click()
+    assert table.locator(SHOWN).count() == grouped
+    assert table.locator("th[aria-sort]").count() == 0
+    order = table.evaluate(
+        "it => [...it.querySelectorAll('tr[data-lesson]')].map((row) => row.dataset.lesson)"
+    )
+    assert len([1 for one, other in pairwise(order) if one != other]) == len(set(order)) - 1
 
 
 def test_rows_can_be_chosen_by_lesson_and_device(page: Page, site: str) -> None:
     page.goto(site + ALL)
     filters = page.locator(".tw-filters").first
     table = page.locator("table.tw-sortable").first
-    every = table.locator("tbody tr").count()
-    expect(filters.get_by_role("status")).to_have_text(f"{every} rows")
+    every = table.locator("tr[data-lesson]").count()
+    own = table.locator(f"tr[data-device='{OWN}']").count()
+    expect(filters.get_by_label("Rows by device")).to_have_value(OWN)
+    expect(filters.get_by_role("status")).to_have_text(f"{own} of {every} rows")
     filters.get_by_label("Rows by lesson").select_option("Grids with several axes")
-    shown = table.locator("tbody tr:visible")
+    shown = table.locator(SHOWN)
     chosen = shown.count()
-    assert 0 < chosen < every
-    assert {row.locator("td").first.inner_text() for row in shown.all()} == {"Grids with several axes"}
+    assert 0 < chosen < own
+    assert {row.get_attribute("data-lesson") for row in shown.all()} == {"Grids with several axes"}
+    assert table.locator(".tw-group:visible").count() == 1
     expect(filters.get_by_role("status")).to_have_text(f"{chosen} of {every} rows")
-    filters.get_by_label("Rows by device").select_option("NVIDIA H100 80GB HBM3")
-    assert shown.count() <= chosen
+    expect(table.locator(".tw-group:visible small")).to_have_text(f"{chosen} rows")
+    filters.get_by_label("Rows by device").select_option("NVIDIA H200")
+    assert {row.get_attribute("data-device") for row in shown.all()} == {"NVIDIA H200"}
+    filters.get_by_label("Rows by lesson").select_option("")
+    filters.get_by_label("Rows by device").select_option("")
+    expect(filters.get_by_role("status")).to_have_text(f"{every} rows")
+
+
+def test_lessons_fold_by_keyboard_and_all_at_once(page: Page, site: str) -> None:
+    page.goto(site + ALL)
+    table = page.locator("table.tw-sortable").first
+    folds = table.locator(".tw-fold")
+    assert folds.count() > 5
+    assert [one.get_attribute("aria-expanded") for one in folds.all()[:3]] == ["true", "false", "false"]
+    first = table.locator(SHOWN).count()
+    assert 0 < first < 60
+    folds.nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(folds.nth(1)).to_have_attribute("aria-expanded", "true")
+    assert table.locator(SHOWN).count() > first
+    page.get_by_role("button", name="Open all lessons").click()
+    assert table.locator(SHOWN).count() == table.locator(f"tr[data-device='{OWN}']").count()
+    page.get_by_role("button", name="Fold all lessons").click()
+    assert table.locator(SHOWN).count() == 0
+
+
+def test_on_paper_no_lesson_is_folded(page: Page, site: str) -> None:
+    page.goto(site + ALL)
+    table = page.locator("table.tw-sortable").first
+    page.emulate_media(media="print")
+    assert table.locator(SHOWN).count() == table.locator(f"tr[data-device='{OWN}']").count()
+    assert page.locator(".tw-all-rows").first.evaluate("it => it.scrollHeight - it.clientHeight") <= 1
+
+
+@pytest.mark.parametrize("wanted", ["two_ways", "walks"])
+def test_an_address_opens_the_lesson_of_its_experiment(page: Page, site: str, wanted: str) -> None:
+    page.goto(f"{site}{ALL}#{wanted}")
+    row = page.locator(f"tr#{wanted}")
+    expect(row).to_be_visible()
+    expect(row).to_be_in_viewport()
+    page.get_by_label("Rows by device").first.select_option("NVIDIA H200")
+    expect(row).to_be_hidden()
+    page.evaluate("location.hash = ''")
+    page.evaluate("it => (location.hash = it)", wanted)
+    expect(row).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_name_and_recorded_time_are_in_sight_and_names_stay_when_the_table_is_scrolled(
+    open_context: Callable[..., BrowserContext], site: str, width: int
+) -> None:
+    page = open_context(viewport={"width": width, "height": 900}).new_page()
+    page.goto(site + ALL)
+    box = page.locator(".tw-all-rows").first
+    edges = "it => [it.getBoundingClientRect().left, it.getBoundingClientRect().right]"
+    left, right = box.evaluate(edges)
+    for row in page.locator(SHOWN).all()[:10]:
+        name, time = row.locator("th").evaluate(edges), row.locator("td").first.evaluate(edges)
+        assert left <= name[0] < name[1] <= time[0] + 1
+        assert time[1] <= right + 1
+    assert page.evaluate("document.documentElement.scrollHeight") < 12_000
+    if width == 1440:
+        assert box.evaluate("it => it.scrollWidth - it.clientWidth") <= 1
+        return
+    box.evaluate("it => (it.scrollLeft = it.scrollTop = 200)")
+    assert page.locator(SHOWN).nth(9).locator("th").evaluate(edges)[0] == left
+    head = page.locator(".tw-all-rows thead th").first.bounding_box()
+    place = box.bounding_box()
+    assert head is not None
+    assert place is not None
+    assert abs(head["x"] - place["x"]) <= 1
+    assert abs(head["y"] - place["y"]) <= 1
+
+
+def test_a_row_opens_its_facts_by_keyboard_and_leads_to_its_record(page: Page, site: str) -> None:
+    page.goto(site + ALL)
+    row = page.locator(SHOWN).first
+    row.locator("summary").focus()
+    page.keyboard.press("Enter")
+    for label in ("p20 to p80", "rounds", "device", "date"):
+        expect(row.locator("dt", has_text=label)).to_be_visible()
+    assert page.request.get(row.locator("a[data-birth-file]").evaluate("it => it.href")).ok
 
 
 @pytest.mark.parametrize("width", [360, 1220, 1440])

@@ -22,6 +22,10 @@ BORN = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "versions": {},
 BYTES = 3260e9 * 240e-6
 
 
+def cells_of(line: str) -> list[str]:
+    return re.findall(r"<t[hd][ >].*?</t[hd]>", line)
+
+
 def row(variant: str, n: int, median: float, role: str = "variant", moved: float | None = BYTES) -> Row:
     return Row(variant, role, {"n": n}, (median,), median - 1, median, median + 1, None, moved, None)
 
@@ -77,17 +81,51 @@ def test_every_row_is_there_with_what_was_predicted_simulated_counted_and_measur
 def test_the_table_leads_to_lesson_record_and_birth_and_can_be_sorted(archive: Archive) -> None:
     html = fragment("all", LESSONS, archive)
     assert '<a href="../lessons/kernels/adding/#adding">adding</a>' in html
-    assert '<a href="nvidia-h100-80gb-hbm3/adding.json" data-birth-file>JSON</a>' in html
+    assert '<a href="nvidia-h100-80gb-hbm3/adding.json" data-birth-file>adding.json</a>' in html
     born = "born-nvidia-h100-80gb-hbm3-adding"
     assert f'data-born="{born}" data-spread="p20 259 µs, median 260 µs, p80 261 µs">260</a>' in html
     assert 'data-value="92.3' in html, "240 predicted of 260 recorded, in percent"
-    assert html.count('<tr id="adding">') == 1
-    heads, first = re.search(r"<thead><tr>(.*)</tr>", html), re.search(r'<tr id="adding">(.*)</tr>', html)
-    assert heads and first and heads[1].count("<th ") == len(re.findall(r"<td", first[1])) == 15
+    assert 'data-value="20"' in html, "the 20 µs that the bound leaves unexplained"
+    assert html.count('<tr id="adding"') == 1
+    heads, first = re.search(r"<thead><tr>(.*)</tr>", html), re.search(r'<tr id="adding".*</tr>', html)
+    assert heads and first and len(cells_of(heads[1])) == len(cells_of(first[0])) == 7
     births = fragment("births", LESSONS, archive)
     assert f'<dl class="tw-birth" id="{born}">' in births
     assert "<dt>SM clock</dt><dd>1980 MHz</dd>" in births
     assert "\n\n" not in "".join(fragment(name, LESSONS, archive) for name in FRAGMENTS)
+
+
+def test_a_row_is_named_by_variant_experiment_and_size_and_keeps_the_rest_in_a_fold(archive: Archive) -> None:
+    first, _, library, counted = re.findall(r"<tr[^>]*data-lesson.*</tr>", fragment("all", LESSONS, archive))
+    name, fold = re.search(r"<summary>(.*)</summary>(.*)</details>", first).groups()  # type: ignore[union-attr]
+    assert name == "<b>wide</b><small>adding, n = 8</small>"
+    for fact in ("p20 to p80</dt><dd>259 to 261 µs", "rounds</dt><dd>1", "date</dt><dd>2026-11-21",
+                 "device</dt><dd>NVIDIA H100 80GB HBM3"):  # fmt: skip
+        assert f"<dt>{fact}</dd>" in fold
+    assert "<b>cupy.add</b> <i>library</i>" in library
+    assert "p20" not in counted
+    assert 'data-value="3">3<small>sectors</small>' in counted
+
+
+def test_the_first_count_that_the_lesson_asks_for_is_shown_and_the_others_open(tmp_path: Path) -> None:
+    counts = {"global_load_sectors": 2.0, "global_store_sectors": 1.0, "instructions": 40.0}
+    (only,) = MADE.rows
+    made = replace(MADE, counts=("instructions", "sectors"), rows=({**only, "simulated": counts},))
+    html = fragment("all", replace(LESSONS, measured={"kernels/adding": (made,)}), Archive(tmp_path))
+    assert ">40<small>instructions</small></td>" in html
+    assert "<dt>sectors</dt><dd>3 simulated</dd>" in html
+    assert "<small>sectors" not in html
+
+
+def test_rows_stand_under_their_lesson_and_those_of_another_device_say_so(archive: Archive) -> None:
+    on_an_h200(archive, 1.0)
+    html = fragment("all", LESSONS, archive)
+    (title,) = re.findall(r'<tr class="tw-group"><th colspan="7" scope="rowgroup">(.*?)</th>', html)
+    assert '<a href="../lessons/kernels/adding/">Adding</a>' in title
+    assert 'data-first-device="NVIDIA H100 80GB HBM3"' in html
+    rows = re.findall(r'<tr[^>]*data-device="([^"]*)".*</tr>', html)
+    assert rows.count("NVIDIA H200") == html.count("<i>H200</i>") == 3
+    assert rows.count("NVIDIA H100 80GB HBM3") == 4
 
 
 def test_an_experiment_without_a_record_is_there_all_the_same(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from html import escape
 
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.births import birth_id, born
+from tilewise.measurements.every_row import row_head, unit_of
 from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import spread_of
@@ -132,31 +133,37 @@ def _table(made: Prediction, rows: Sequence[Compared]) -> str:
     own = device(made.recorded_on)
     first, second = own.name if own else made.recorded_on, made.device
     heads = [
-        ("experiment", ""), ("variant", ""), ("size", ""), ("most of it", ""), (f"{first}, µs", "r"),
-        (f"{second} predicted, µs", "r"), (f"{second} recorded, µs", "r"), ("ratio predicted", "r"),
-        ("ratio recorded", "r"), ("recorded / predicted - 1, %", "r"), ("within the tolerance", ""),
+        ("variant", "", ""), ("most of it", "", ""), (first, "µs", "r"), (f"{second} predicted", "µs", "r"),
+        (f"{second} recorded", "µs", "r"), ("ratio predicted", "", "r"), ("ratio recorded", "", "r"),
+        ("recorded / predicted - 1", "%", "r"), ("within the tolerance", "", ""),
     ]  # fmt: skip
-    top = "".join(f'<th scope="col"{_right(side)}>{escape(head)}</th>' for head, side in heads)
-    body = [f"<tr>{''.join(_cells(made, one))}</tr>" for one in rows]
+    top = "".join(
+        f'<th scope="col"{_right(side)}>{escape(head)}{unit_of(unit)}</th>' for head, unit, side in heads
+    )
+    body = [
+        f'<tr data-experiment="{escape(one.predicted.experiment)}" data-within="{_within(made, one)}">'
+        f"{''.join(_cells(made, one))}</tr>"
+        for one in rows
+    ]
     return "\n".join([
         '<div class="tw-table tw-all-rows" tabindex="0" role="group" '
         f'aria-label="{escape(first)} and {escape(second)}">',
-        f'<table class="tw-sortable" data-filters="0 10"><thead><tr>{top}</tr></thead>',
+        f'<table class="tw-sortable" data-filters="experiment within"><thead><tr>{top}</tr></thead>',
         "<tbody>", *body, "</tbody></table></div>",
     ])  # fmt: skip
 
 
 def _cells(made: Prediction, one: Compared) -> Iterator[str]:
     told = one.predicted
-    yield f"<td>{escape(told.experiment)}</td><td>{escape(told.variant)}</td>"
-    yield f"<td>{escape(case_text(told.case))}</td><td>{_WAITS[told.waits_for]}</td>"
+    yield row_head(told.variant, told.experiment, told.case, link=f"#{told.experiment}")
+    yield f"<td>{_WAITS[told.waits_for]}</td>"
     first = born(_us(told.recorded_us), birth_id(told.experiment, made.recorded_on))
     yield _value(told.recorded_us, first, "measured") + _value(
         told.predicted_us, _us(told.predicted_us), "predicted"
     )
     if one.row is None or one.record is None or one.row.median is None:
         yield _empty() + _value(told.ratio, f"{told.ratio:.2f}", "predicted") + _empty() * 2
-        yield "<td>not recorded</td>"
+        yield f"<td>{_within(made, one)}</td>"
         return
     birth = birth_id(told.experiment, one.record.provenance["device"])
     spread = spread_of(one.row)
@@ -167,6 +174,12 @@ def _cells(made: Prediction, one: Compared) -> Iterator[str]:
     yield _value(one.ratio, f"{one.ratio:.2f}", "measured")
     yield _value(100 * one.residual, f"{100 * one.residual:+.1f}")
     yield "<td>yes</td>" if one.within(made.tolerance) else '<td class="tw-off">no</td>'
+
+
+def _within(made: Prediction, one: Compared) -> str:
+    if one.row is None or one.record is None or one.row.median is None:
+        return "not recorded"
+    return "yes" if one.within(made.tolerance) else "no"
 
 
 def _value(value: float, shown: str, mark: str = "") -> str:

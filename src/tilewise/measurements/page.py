@@ -14,14 +14,13 @@ from typing import Any
 
 from tilewise.measurements import comparison
 from tilewise.measurements.archive import Archive, bound_of
-from tilewise.measurements.births import birth_id, birth_list, born, record_url
-from tilewise.measurements.counting import total
+from tilewise.measurements.births import birth_list
+from tilewise.measurements.counting import COUNTS, total
+from tilewise.measurements.every_row import cell, device_of, every_row, side
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, Row
-from tilewise.measurements.rounds import spread_of
-from tilewise.measurements.slugs import case_text
+from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import DEVICES
-from tilewise.outputs.table import number
 
 FRAGMENTS = ("all", "births", "comparison", "devices")
 """What ``fragment`` makes."""
@@ -59,16 +58,26 @@ class Line:
     case: Mapping[str, Any]
     predicted_us: float | None
     """The bound."""
-    simulated: float | None
-    """Sectors by the simulator, at this case."""
-    counted: float | None
-    """Sectors by the hardware's counters, at this case."""
+    counts: Mapping[str, tuple[float | None, float | None]]
+    """What the simulator and the hardware's counters say at this case, by the names of ``COUNTS``."""
+    count: str
+    """The count that the table shows: the first of the lesson's own that is there; empty for none."""
     row: Row | None
     """The recorded times; None where nothing is recorded."""
     record: Record | None
     """The record that they are in."""
     stale: bool
     """Whether what was measured has changed since."""
+
+    @property
+    def simulated(self) -> float | None:
+        """The count that is shown, by the simulator."""
+        return self.counts[self.count][0] if self.count else None
+
+    @property
+    def counted(self) -> float | None:
+        """The count that is shown, by the hardware's counters."""
+        return self.counts[self.count][1] if self.count else None
 
 
 def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
@@ -81,6 +90,7 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
     records = list(archive.records())
     stale = {made.name for several in lessons.measured.values() for made in several if made.stale}
     place = {made.name: lesson for lesson, several in lessons.measured.items() for made in several}
+    wanted = {made.name: made.counts for several in lessons.measured.values() for made in several}
     order = list(place)
     known = [record for record in records if record.experiment in place]
     known.sort(key=lambda record: order.index(record.experiment))
@@ -92,19 +102,31 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
             if here:
                 del counts[record.experiment, row.variant]
             least = bound_of(row, record)
+            both = _counts(found if here else None, row.counters)
             yield Line(
                 record.lesson, record.experiment, row.variant, row.role, row.case,
-                least.time_us if least and row.median else None,
-                total(found, "sectors") if here else None, total(row.counters, "sectors"),
-                row, record, record.experiment in stale,
+                least.time_us if least and row.median else None, both,
+                _shown(both, wanted[record.experiment]), row, record, record.experiment in stale,
             )  # fmt: skip
     recorded = {(record.experiment) for record in known}
     for (experiment, variant), (case, found) in simulated.items():
         if experiment not in recorded:
+            both = _counts(found, None)
             yield Line(
-                place[experiment], experiment, variant, "variant", case, None, total(found, "sectors"),
-                None, None, None, True,
+                place[experiment], experiment, variant, "variant", case, None, both,
+                _shown(both, wanted[experiment]), None, None, True,
             )  # fmt: skip
+
+
+def _counts(
+    simulated: Mapping[str, float] | None, counted: Mapping[str, float] | None
+) -> dict[str, tuple[float | None, float | None]]:
+    both = {name: (total(simulated, name), total(counted, name)) for name in COUNTS}
+    return {name: pair for name, pair in both.items() if pair != (None, None)}
+
+
+def _shown(counts: Mapping[str, tuple[float | None, float | None]], wanted: Sequence[str]) -> str:
+    return next((name for name in (*wanted, *COUNTS) if name in counts), "")
 
 
 def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
@@ -115,72 +137,14 @@ def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
         return _births(archive)
     if name == "comparison":
         return comparison.fragment(archive)
-    return _all(list(lines(lessons, archive)), lessons)
+    found = sorted(lines(lessons, archive), key=lambda line: list(lessons.titles).index(line.lesson))
+    return every_row(found, lessons, _own(found, archive))
 
 
-_HEADS = (
-    "lesson", "experiment", "variant", "size", "predicted, µs", "sectors simulated", "sectors counted",
-    "recorded, µs", "p20", "p80", "predicted / recorded, %", "device", "date", "library", "record",
-)  # fmt: skip
-
-
-def _all(found: Sequence[Line], lessons: Lessons) -> str:
-    heads = "".join(
-        f'<th scope="col"{_right(at in range(4, 11))}>{escape(head)}</th>' for at, head in enumerate(_HEADS)
-    )
-    named: set[str] = set()
-    body = []
-    for line in found:
-        anchor = "" if line.experiment in named else f' id="{escape(line.experiment)}"'
-        named.add(line.experiment)
-        body.append(f"<tr{anchor}>{''.join(_cells(line, lessons))}</tr>")
-    return "\n".join([
-        '<div class="tw-table tw-all-rows" tabindex="0" role="group" aria-label="All measurements">',
-        f'<table class="tw-sortable" data-filters="0 11"><thead><tr>{heads}</tr></thead>',
-        "<tbody>", *body, "</tbody></table></div>",
-    ])  # fmt: skip
-
-
-def _cells(line: Line, lessons: Lessons) -> Iterator[str]:
-    title, url = lessons.titles[line.lesson], f"../{lessons.urls[line.lesson]}"
-    yield f'<td><a href="{escape(url)}">{escape(title)}</a></td>'
-    yield f'<td><a href="{escape(url)}#{escape(line.experiment)}">{escape(line.experiment)}</a></td>'
-    yield f"<td>{escape(line.variant)}</td><td>{escape(case_text(line.case))}</td>"
-    median = line.row.median if line.row else None
-    yield _number(line.predicted_us, "predicted")
-    yield _number(line.simulated, "predicted") + _number(line.counted, "measured")
-    if line.row is None or line.record is None or median is None:
-        yield from ("<td></td>",) * 4
-    else:
-        mark = "tw-stale" if line.stale else ""
-        spread = spread_of(line.row)
-        birth = birth_id(line.experiment, line.record.provenance["device"])
-        yield _number(median, "measured", born(_short(median), birth, spread, mark))
-        yield _number(line.row.p20) + _number(line.row.p80)
-        yield _number(100 * line.predicted_us / median if line.predicted_us else None)
-    if line.record is None:
-        yield "<td>not recorded</td><td></td><td></td><td></td>"
-        return
-    device, day = str(line.record.provenance["device"]), str(line.record.provenance["date"])
-    file = record_url(line.experiment, device).removeprefix("measurements/")
-    yield f"<td>{escape(device)}</td><td>{escape(day)}</td>"
-    yield f"<td>{escape(line.variant) if line.role == 'library' else ''}</td>"
-    yield f'<td><a href="{escape(file)}" data-birth-file>JSON</a></td>'
-
-
-def _number(value: float | None, mark: str = "", shown: str = "") -> str:
-    if value is None:
-        return f"<td{_right(True)}></td>"
-    role = f' data-mark="{mark}"' if mark else ""
-    return f'<td{_right(True)}{role} data-value="{value:.9g}">{shown or _short(value)}</td>'
-
-
-def _short(value: float) -> str:
-    return number(int(value)) if value == int(value) else number(float(f"{value:.4g}"))
-
-
-def _right(wanted: bool) -> str:
-    return ' class="tw-right"' if wanted else ' class="tw-left"'
+def _own(found: Sequence[Line], archive: Archive) -> str:
+    """The name of the course's own device; empty where nothing is recorded."""
+    devices = dict.fromkeys(device_of(line) for line in found if line.record)
+    return next((name for name in devices if device_slug(name) == archive.home), next(iter(devices), ""))
 
 
 def _births(archive: Archive) -> str:
@@ -202,7 +166,7 @@ def _devices() -> str:
     kinds = (("fp32", "fp32"), ("fp16 matrix", "fp16_matrix"), ("bf16 matrix", "bf16_matrix"))
     heads = ["device", "SMs", "clock, MHz", "memory, GB", "memory, GB/s", "L2, MB"]
     heads += [f"{label}, TFLOP/s" for label, _ in kinds]
-    top = "".join(f'<th scope="col"{_right(at > 0)}>{head}</th>' for at, head in enumerate(heads))
+    top = "".join(f'<th scope="col"{side(at > 0)}>{head}</th>' for at, head in enumerate(heads))
     body = []
     for entry in DEVICES:
         values: list[float | None] = [
@@ -211,7 +175,7 @@ def _devices() -> str:
         for _, kind in kinds:
             known = kind in entry.fma_per_sm_clock
             values.append(float(f"{entry.peak_tflop_per_s(kind):.4g}") if known else None)
-        cells = "".join(_number(value) for value in values)
+        cells = "".join(cell(value) for value in values)
         body.append(f"<tr><td>{escape(entry.name)}</td>{cells}<td>{escape(entry.source)}</td></tr>")
     return "\n".join([
         '<div class="tw-table" tabindex="0" role="group" aria-label="Devices">',
