@@ -98,7 +98,7 @@ class Figure:
         name = f' id="{escape(element_id)}"' if element_id else ""
         style = f"--tw-figure-height:{self.height}px;--tw-figure-height-narrow:{self.narrow_height}px"
         rows = "".join(f"<li>{escape(step)}</li>" for step in self.steps)
-        listed = f"<ol>{rows}</ol>" if rows else ""
+        listed = f'<ol tabindex="0">{rows}</ol>' if rows else ""
         return (
             f'<figure class="tw-figure"{name} data-figure="{escape(url)}" data-kind="{escape(self.kind)}" '
             f'style="{style}">\n'

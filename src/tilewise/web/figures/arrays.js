@@ -24,7 +24,7 @@ const GAP = [28, 8];
  * @param {{sectorElements?: number, onThread?: (k: number) => void, largest?: number}} [options]
  */
 export function arrayPanel(arrays, steps, { sectorElements = 0, onThread, largest = 20 } = {}) {
-  const root = element("div", { class: "tw-arrays" });
+  const root = element("div", { class: "tw-arrays", tabindex: "0" });
   const boxes = arrays.map((array) => {
     const head = element("p", { class: "tw-array-name" });
     const body = element("div", { class: "tw-array-cells" });

@@ -14,7 +14,7 @@ const [CHARACTER, HEAD_ROOM] = [7, 19];
 
 /** @param {any} spec @param {{onThread: (k: number) => void}} options */
 export function cellPanel(spec, { onThread }) {
-  const root = element("div", { class: "tw-arrays tw-memory" });
+  const root = element("div", { class: "tw-arrays tw-memory", tabindex: "0" });
   const boxes = spec.arrays.map((array) => {
     const head = element("p", { class: "tw-array-name" });
     const body = element("div", { class: "tw-array-cells" });
