@@ -40,7 +40,7 @@ def test_a_note_says_what_a_term_means_on_hover_can_be_pointed_at_and_goes_on_es
 def test_a_note_opens_on_focus_and_belongs_to_the_term(page: Page, site: str) -> None:
     page.goto(site + SERIAL)
     page.locator("article .tw-meta a").first.focus()
-    for _ in range(12):
+    for _ in range(60):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.matches('a.tw-term')"):
             break
