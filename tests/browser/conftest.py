@@ -73,6 +73,13 @@ class _Quiet(SimpleHTTPRequestHandler):
         self.wfile.write(body)
 
 
+def search_for(page: Page, words: str) -> None:
+    """Open the search by its key and type ``words``: Material closes it 125 ms after a page has opened."""
+    page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))")
+    page.keyboard.press("/")
+    page.keyboard.type(words, delay=20)
+
+
 @pytest.fixture(scope="session")
 def served() -> Iterator[Callable[[Path], str]]:
     """``served(folder)`` is the address under which a folder is served."""

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page
 
 from tilewise.frontend import packages
 
-from .conftest import ROOT
+from .conftest import ROOT, search_for
 from .test_csp import addresses
 from .test_pages import LESSONS, read_through
 
@@ -82,8 +82,7 @@ def test_open_search_and_open_drawer_have_no_serious_fault(
 ) -> None:
     page = open_context(reduced_motion="reduce").new_page()
     page.goto(site + LESSONS[0])
-    page.keyboard.press("/")
-    page.keyboard.type("thread", delay=20)
+    search_for(page, "thread")
     page.locator(".md-search-result__item").first.wait_for()
     assert faults(page, axe) == []
     page.keyboard.press("Escape")

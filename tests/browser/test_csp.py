@@ -20,7 +20,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tilewise.mkdocs_plugin.policy import inline_scripts
 
-from .conftest import ROOT, Faults
+from .conftest import ROOT, Faults, search_for
 from .test_pages import LESSONS, read_through
 
 FOLDER = "/tilewise/"
@@ -67,8 +67,7 @@ def tour(page: Page, site: str) -> None:
     page.wait_for_url(site + LESSONS[2])
     expect(page.locator("article h1")).to_contain_text("Attention")
     read_through(page)
-    page.keyboard.press("/")
-    page.keyboard.type("warp", delay=20)
+    search_for(page, "warp")
     page.locator(".md-search-result__item").first.wait_for()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, Response
 
-from .conftest import Faults
+from .conftest import Faults, search_for
 
 LESSONS = ["lessons/kernels/first_kernel/", "lessons/kernels/grids/", "lessons/kernels/serial_attention/"]
 OTHERS = ["", "conventions/", "how-we-measure/", "glossary/", "reference/"]
@@ -84,8 +84,7 @@ def test_search_is_fetched_when_the_field_is_used_and_then_finds(
     page.goto(site + LESSONS[0])
     page.wait_for_load_state("networkidle")
     assert not [url for url in faults.requests if "search_index" in url or "workers/search" in url]
-    page.keyboard.press("/")
-    page.keyboard.type("thread", delay=20)
+    search_for(page, "thread")
     page.locator(".md-search-result__item").first.wait_for()
     assert [url for url in faults.requests if "search_index" in url]
     assert page.locator(".md-search-result__item").count() >= 2

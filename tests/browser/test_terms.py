@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from .conftest import search_for
+
 GRIDS, SERIAL = "lessons/kernels/grids/", "lessons/kernels/serial_attention/"
 
 
@@ -103,8 +105,7 @@ def test_the_glossary_says_who_defines_and_who_uses_each_term(page: Page, site: 
 
 def test_a_search_hit_inside_a_fold_opens_it(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
-    page.keyboard.press("/")
-    page.keyboard.type("row-major", delay=20)
+    search_for(page, "row-major")
     page.locator(".md-search-result__link[href*='grids']").first.wait_for()
     page.locator(".md-search-result__link[href*='grids']").first.click()
     page.wait_for_timeout(500)

@@ -54,7 +54,7 @@ def test_its_html_holds_what_must_be_there_without_a_script() -> None:
         "script, and scripts are switched off here. The text below says what it shows.</p></noscript></div>\n"
         "<figcaption>Two bars.</figcaption>\n"
         '<details class="tw-figure-alt"><summary>The same as text</summary><p>Bars of 1 and 2.</p>'
-        "<ol tabindex=\"0\"><li>one: 1</li><li>two: 2.5</li></ol></details>\n"
+        '<ol tabindex="0"><li>one: 1</li><li>two: 2.5</li></ol></details>\n'
         "</figure>"
     )
 

@@ -137,6 +137,7 @@ def test_nothing_that_a_lesson_shows_can_run(hostile: tuple[Path, str], browser:
             for slider in figure.get_by_role("slider").all():
                 slider.press("ArrowRight")
         page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+        page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))")  # Material closes it until then
         page.keyboard.press("/")
         page.keyboard.type("script hacked", delay=10)
         page.wait_for_timeout(700)
