@@ -158,9 +158,10 @@ publish(
 # since all threads that are on the SM keep their values there at the same time. The figure goes
 # through the parts.
 #
-# [^sp]: Where the sources differ: the lecture has such a unit run many threads in parallel. It
-#     does one thread's operation at a time; what an SM has many of is threads that are resident,
-#     which means that their registers are in it and they can go on in any cycle.
+# [^sp]: [Where the sources differ](../../conventions.md#the-sources): the lecture has such a
+#     unit run many threads in parallel. It does one thread's operation at a time; what an SM has
+#     many of is threads that are resident, which means that their registers are in it and they
+#     can go on in any cycle.
 #
 # ??? definition "Register | registers"
 #     A place for one 32-bit value of one thread, inside the SM; the fastest store there is.

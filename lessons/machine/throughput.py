@@ -536,10 +536,11 @@ if gpu_here():
 # as before would now double the power of each square millimetre with every generation, as the
 # figure computes. So the new transistors went into more units, not into quicker ones.
 #
-# [^moore]: Where the sources differ: the lecture has the number of transistors double every
-#     year. Moore wrote that in 1965; in 1975 he made it two years, which is what the rule is
-#     remembered as. And the draft's footnote on throughput has its two words the wrong way
-#     round: it is the GPU that is built for throughput and the core that is built for latency.
+# [^moore]: [Where the sources differ](../../conventions.md#the-sources): the lecture has the
+#     number of transistors double every year. Moore wrote that in 1965; in 1975 he made it two
+#     years, which is what the rule is remembered as. And the draft's footnote on throughput has
+#     its two words the wrong way round: it is the GPU that is built for throughput and the core
+#     that is built for latency.
 #
 # ??? definition "Dennard scaling"
 #     The rule, true until about 2005, that transistors made smaller can run faster and at a lower

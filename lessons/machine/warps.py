@@ -23,9 +23,9 @@
 # that do not belong there are off; the active mask says which are on.[^exactly] Behind the branch
 # all of them reconverge.
 #
-# [^four]: Where the sources differ: the blog post has an SM run one warp at a time. An SM has four
-#     warp schedulers, and each can send an instruction off in every cycle, from whichever of its
-#     warps is ready.
+# [^four]: [Where the sources differ](../../conventions.md#the-sources): the blog post has an SM run
+#     one warp at a time. An SM has four warp schedulers, and each can send an instruction off in
+#     every cycle, from whichever of its warps is ready.
 #
 # [^exactly]: Where the sources differ: one set of notes calls 32 the minimum. On NVIDIA's GPUs it
 #     is exactly 32, so far on all of them; a block of 40 threads takes two warps, the second with

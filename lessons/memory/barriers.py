@@ -256,9 +256,9 @@ expect_hazard(NO_FIRST_BARRIER.on(summing(256)), "race", line_with="box[t] = i <
 # program counter of its own, and a compiler that sees no barrier may read ahead of what other lanes
 # write.[^volta]
 #
-# [^volta]: Where the sources differ: one asks for `__syncthreads()` between the steps and lets a
-#     block of one warp do without. A lane may rely on another's write only behind a barrier,
-#     `__syncwarp()` for the lanes of one warp.
+# [^volta]: [Where the sources differ](../../conventions.md#the-sources): one asks for
+#     `__syncthreads()` between the steps and lets a block of one warp do without. A lane may rely
+#     on another's write only behind a barrier, `__syncwarp()` for the lanes of one warp.
 
 # %%
 NO_BARRIER_IN_THE_LOOP = Kernel(r"""

@@ -409,9 +409,9 @@ publish(
 # were recorded. A stride of 64 takes {{ seen.times_64 | .2f }} times as long again, spread over
 # {{ seen.megabytes_64 | ,.0f }} MiB; for that neither model has a reason.
 #
-# [^four]: Where the sources differ: the lecture's memory sends four neighbouring values for one,
-#     which it once calls bytes, and so gains up to a factor of four. That is the scale of its
-#     drawing. Here 8 numbers of 4 bytes are a sector and 16 a burst.
+# [^four]: [Where the sources differ](../../conventions.md#the-sources): the lecture's memory sends
+#     four neighbouring values for one, which it once calls bytes, and so gains up to a factor of
+#     four. That is the scale of its drawing. Here 8 numbers of 4 bytes are a sector and 16 a burst.
 #
 # ??? definition "Burst | bursts"
 #     The run of neighbouring bytes that memory delivers at a time, because opening their row was

@@ -310,9 +310,10 @@ if np.isfinite(ONE) and all(np.isfinite(cost) for cost in COST.values()):
 # work from reaching the device: the host that is late with its launches, the link over which the data
 # come, and the network to other machines.
 #
-# [^levers]: Where the sources differ: the blog post counts copies from the host among the work of the
-#     device's memory. They cross a link of their own, and belong to data loading. And it sees no way
-#     out of waiting for arithmetic but to buy more of it; the table names three.
+# [^levers]: [Where the sources differ](../../conventions.md#the-sources): the blog post counts
+#     copies from the host among the work of the device's memory. They cross a link of their own,
+#     and belong to data loading. And it sees no way out of waiting for arithmetic but to buy more
+#     of it; the table names three.
 #
 # ??? definition "Data-loading bound"
 #     Said of a program whose device waits for its inputs: for the disk, for the host that prepares

@@ -22,10 +22,10 @@
 # nothing restored. With enough warps there is always one that is ready, and the latency of each is
 # hidden behind the work of the others.[^turns]
 #
-# [^turns]: Where the sources differ: one says that it makes no difference whether warps run one after
-#     the other or take turns. That holds only if no instruction ever waits. Another says that hiding
-#     latency does little for vector addition, of all kernels; it is what brings vector addition to
-#     the memory's bandwidth.
+# [^turns]: [Where the sources differ](../../conventions.md#the-sources): one says that it makes no
+#     difference whether warps run one after the other or take turns. That holds only if no
+#     instruction ever waits. Another says that hiding latency does little for vector addition, of
+#     all kernels; it is what brings vector addition to the memory's bandwidth.
 #
 # ??? definition "Resident warp | resident warps"
 #     Said of a block and its warps from the moment an SM takes the block until all of its threads

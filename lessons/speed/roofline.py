@@ -102,10 +102,10 @@ show(
 # the middle one keeps both valves wide open. That does not make it the best program: the third
 # reaches the same rate, and it is no fault to leave the memory idle most of the time.[^middle]
 #
-# [^middle]: Where the sources differ: one of them looks for the best intensity in the middle and
-#     counts the right side as a loss. The rate only ever grows with intensity, up to the ceiling. The
-#     same text gives intensity as "FLOPS/B"; it is FLOP per byte, since FLOP/s already has the second
-#     in it.
+# [^middle]: [Where the sources differ](../../conventions.md#the-sources): one of them looks for the
+#     best intensity in the middle and counts the right side as a loss. The rate only ever grows
+#     with intensity, up to the ceiling. The same text gives intensity as "FLOPS/B"; it is FLOP per
+#     byte, since FLOP/s already has the second in it.
 
 # %% fold="Code of the numbers"
 programs = {"low": 200 / 100, "best": TOY["flop_per_s"] / TOY["bytes_per_s"], "high": 400 / 25}
