@@ -208,21 +208,27 @@ def _loops(lines: list[str], before: int, number: int) -> bool:
     )
 
 
-def mutants(source: str, arrays: tuple[str, ...] = (), shared_bytes: int = 0) -> list[Mutant]:
+def mutants(
+    source: str, arrays: tuple[str, ...] = (), shared_bytes: int = 0, entry: str | None = None
+) -> list[Mutant]:
     """Every operator everywhere it applies.
 
     Args:
-        source: a kernel.
+        source: a kernel, or several of which one is launched.
         arrays: parameters that the launch may give one element too little.
         shared_bytes: of the launch; if any, four too few is one more bug.
+        entry: the kernel that is launched; nothing is planted into the others, which do not run.
     """
     head, mark, body = source.rpartition("#line 1\n")
     lines = body.split("\n")
+    idle = _of_other_kernels(lines, entry) if entry else frozenset()
     shared = shared_names(body)
     made = []
     for operator, (edits, kinds, rule) in OPERATORS.items():
         seen: dict[str, int] = {}
         for number, line in enumerate(lines, 1):
+            if number in idle:
+                continue
             if line.startswith(("extern", "void", "        ")) and "__global__" in line:
                 continue
             for new, what in edits(line):
@@ -249,6 +255,24 @@ def mutants(source: str, arrays: tuple[str, ...] = (), shared_bytes: int = 0) ->
             )
         )
     return made
+
+
+def _of_other_kernels(lines: list[str], entry: str) -> frozenset[int]:
+    """Lines of the kernels of a source that are not the one launched; helpers count to none of them."""
+    found: set[int] = set()
+    last = 0
+    for number, line in enumerate(lines, 1):
+        if number <= last or "__global__" not in line:
+            continue
+        depth, last = 0, number
+        for last, text in enumerate(lines[number - 1 :], number):  # noqa: B007
+            depth += text.count("{") - text.count("}")
+            if depth == 0 and "}" in text:
+                break
+        text = re.sub(r"__\w+__\s*\([^)]*\)", "", " ".join(lines[number - 1 : last]))  # launch bounds
+        named = re.search(r"\b(\w+)\s*\(", text.partition("void")[2])
+        found |= set() if named and named[1] == entry else set(range(number, last + 1))
+    return frozenset(found)
 
 
 def _pointing(lines: list[str], array: str) -> set[int]:

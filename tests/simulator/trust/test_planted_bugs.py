@@ -127,7 +127,7 @@ def _mutants(subject: Subject) -> list[Mutant]:
     arrays = tuple(
         name for name, one in given.items() if isinstance(one, np.ndarray) and one.ndim and one.size > 1
     )
-    return mutants(subject.source, arrays, subject.shared_bytes)
+    return mutants(subject.source, arrays, subject.shared_bytes, subject.entry)
 
 
 ALL = pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=[one.name for one in SUBJECTS])
@@ -157,6 +157,28 @@ def test_planted_bugs_are_caught(number: int) -> None:
         if outcome == "misnamed":
             faults.append(f"is none of {sorted(mutant.kinds)}: {mutant.name} ({said})")
     assert not faults, "\n".join(faults)
+
+
+TWO_OF_A_SOURCE = """
+#define ME threadIdx.x
+__device__ float twice(const float* x) { return 2.0f * x[ME]; }
+extern "C" __global__
+void first(const float* x, float* y, int n) {
+    if (ME < n) {
+        y[ME] = twice(x);
+    }
+}
+extern "C" __global__ void __launch_bounds__(64) second(const float* x, float* y, int n) {
+    if (ME < n) y[ME] = x[ME];
+}"""
+
+
+def test_bugs_are_planted_into_the_kernel_that_is_launched_and_into_helpers() -> None:
+    lines = {
+        entry: {mutant.line for mutant in mutants(TWO_OF_A_SOURCE, entry=entry)}
+        for entry in ("first", "second", None)
+    }
+    assert lines == {"first": {3, 6, 7}, "second": {3, 11}, None: {3, 6, 7, 11}}
 
 
 def test_survivors_are_bugs_that_are_planted() -> None:
