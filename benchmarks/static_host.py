@@ -30,7 +30,7 @@ class _Handler(BaseHTTPRequestHandler):
     def __init__(self, *args: object, folder: Path, below: str) -> None:
         self._folder = folder
         self._below = below
-        super().__init__(*args)  # type: ignore[arg-type]
+        super().__init__(*args)  # type: ignore[arg-type]  # the server passes what the handler asks for
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

@@ -324,7 +324,7 @@ if gpu_here():
         compiled = cupy.RawKernel(kernel.source, kernel.name)
         right = numbers.reshape(-1, block).sum(axis=1)
         wrong, seen = [], []
-        for attempt in range(100):  # noqa: B007
+        for attempt in range(100):
             sums = cupy.full(right.size, cupy.nan, cupy.float32)
             compiled((right.size,), (block,), (numbers, sums, np.int32(numbers.size)))
             wrong.append(int((sums != right).sum()))

@@ -594,7 +594,7 @@ if gpu_here():
         zero = min(a[1].min(), b[1].min())
         took = (max(a[2].max(), b[2].max()) - zero) / 1000
         both = {
-            sm for sm, start, stop in zip(*a) for other, begun, ended in zip(*b)  # noqa: B905
+            sm for sm, start, stop in zip(*a) for other, begun, ended in zip(*b)
             if sm == other and start < ended and begun < stop
         }  # fmt: skip
         print(f"{title}: {took:.1f} us, processors with blocks of both at once: {len(both)} of {sms}")
@@ -602,7 +602,7 @@ if gpu_here():
             spans = [
                 f"{name} {(start - zero) / 1000:.1f} to {(stop - zero) / 1000:.1f}"
                 for name, rows in (("A", a), ("B", b))
-                for where, start, stop in zip(*rows)  # noqa: B905
+                for where, start, stop in zip(*rows)
                 if where == sm
             ]
             print(f"  processor {sm}: {', '.join(spans)}")

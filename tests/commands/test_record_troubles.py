@@ -49,12 +49,17 @@ def fails(project: SimpleNamespace, error: BaseException, monkeypatch: pytest.Mo
     monkeypatch.setattr(bench, "time_contenders", failing)
 
 
+def add_lesson(project: SimpleNamespace, name: str) -> None:
+    """A second lesson whose experiment has the name."""
+    text = project.lesson.read_text().replace('"adding"', f'"{name}"')
+    project.lesson.with_name(f"{name}.py").write_text(text)
+
+
 def test_a_gpu_that_disappears_stops_the_run_and_the_next_one_goes_on(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, before = kept_record(project)
-    other = project.lesson.with_name("later.py")
-    other.write_text(project.lesson.read_text().replace('"adding"', '"later"'))
+    add_lesson(project, "later")
     with monkeypatch.context() as context:
         fails(project, CUDARuntimeError("cudaErrorDevicesUnavailable: devices are unavailable"), context)
         capfd.readouterr()
@@ -74,8 +79,7 @@ def test_out_of_memory_ends_one_experiment_and_not_the_run(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, before = kept_record(project)
-    other = project.lesson.with_name("later.py")
-    other.write_text(project.lesson.read_text().replace('"adding"', '"later"'))
+    add_lesson(project, "later")
     with monkeypatch.context() as context:
         fails(project, OutOfMemoryError("Out of memory allocating 8,589,934,592 bytes"), context)
         assert main(["record", "kernels/adding", "--force"]) == 1

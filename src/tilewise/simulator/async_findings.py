@@ -6,6 +6,7 @@ what all findings share stands in ``findings``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from .memory import Memory, short_name
@@ -14,27 +15,27 @@ from .program import Program
 _BY_WARP, _BY_BULK, _BY_GROUP, _BY_OBJECT = range(4)
 
 
-class AsynchronousFindings:
+class AsynchronousFindings(ABC):
     """Sentences for the hazards of ``engine/agents.h`` and of what stands on it."""
 
     program: Program
     memory: Memory
     lines: list[str]
 
-    def _who(self, row: Any) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _who(self, row: Any) -> str: ...
 
-    def _thread(self, number: int) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _thread(self, number: int) -> str: ...
 
-    def _block(self, number: int) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _block(self, number: int) -> str: ...
 
-    def _shared(self, address: int, size: int) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _shared(self, address: int, size: int) -> str: ...
 
-    def _verb(self, row: Any) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _verb(self, row: Any) -> str: ...
 
     def _at(self, row: Any) -> str:
         """Line and text of the other side; assembly says little and is long."""

@@ -181,7 +181,7 @@ class Asynchronous(MemoryInstructions):
     def _op_barrier(self) -> None:
         parts = self.instruction.opcode
         if parts[1] != "cluster":
-            super()._op_barrier()  # type: ignore[misc]
+            super()._op_barrier()  # type: ignore[misc]  # Control, a base of the decoder too, has it
             return
         self.agents = True
         if parts[2] not in ("arrive", "wait"):
