@@ -133,8 +133,9 @@ def _birth(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]
 
     if not record.get("device"):
         return "", ""
-    times = [float(around[name]) for name in ("p20", "median", "p80") if name in around]
-    spread = spread_text(*times) if len(times) == 3 else ""
+    spread = ""
+    if {"p20", "median", "p80"} <= around.keys():
+        spread = spread_text(float(around["p20"]), float(around["median"]), float(around["p80"]))
     return birth_id(experiment, str(record["device"])), spread
 
 
