@@ -10,12 +10,14 @@ import hashlib
 import operator
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from tilewise import bf16
 
 Array: TypeAlias = npt.NDArray[Any]
 Scalar: TypeAlias = "int | float | bool | np.generic"
@@ -39,6 +41,8 @@ class Recipe:
     """Seed of NumPy's PCG64; None takes the one that `make` is given."""
     params: tuple[tuple[str, int | float], ...] = ()
     """What the kind needs besides, in a fixed order: scale, bounds, value."""
+    element: str | None = None
+    """`bfloat16` where `dtype` is uint16 and the array holds the bits of such numbers; else None."""
 
     @property
     def size(self) -> int:
@@ -61,6 +65,11 @@ class Recipe:
         Args:
             seed: used where the recipe itself has none.
         """
+        if self.element is not None:
+            if self.kind == "output":
+                return np.full(self.shape, bf16.NOT_A_NUMBER, dtype=self.dtype)
+            made: Array = bf16.bits(replace(self, dtype=np.dtype(np.float32), element=None).make(seed))
+            return made
         given = dict(self.params)
         if self.kind == "output":
             return poisoned(self.shape, self.dtype)
@@ -85,7 +94,8 @@ class Recipe:
         settings = [f"{name}={value!r}" for name, value in self.params]
         if self.seed is not None:
             settings.append(f"seed={self.seed}")
-        return f"{self.kind}({shape_text(self.shape)} {self.dtype}{''.join(', ' + one for one in settings)})"
+        element = self.element or self.dtype
+        return f"{self.kind}({shape_text(self.shape)} {element}{''.join(', ' + one for one in settings)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +140,7 @@ class Case:
             value = self.values[name]
             if isinstance(value, Recipe):
                 lines.append(
-                    f"{name}={value.kind} {value.shape} {value.dtype.str} seed={value.seed} "
+                    f"{name}={value.kind} {value.shape} {value.element or value.dtype.str} seed={value.seed} "
                     f"{[(key, repr(setting)) for key, setting in value.params]}"
                 )
             elif isinstance(value, np.ndarray):
@@ -199,8 +209,9 @@ def _maps_by_name(value: Any) -> bool:
 def normal(
     *shape: int, dtype: npt.DTypeLike = "float32", seed: int | None = None, scale: float = 1.0
 ) -> Recipe:
-    """Standard normal numbers times `scale`."""
-    return Recipe("normal", _shape(shape), _floating(dtype, "normal"), seed, (("scale", float(scale)),))
+    """Standard normal numbers times `scale`; of `dtype="bfloat16"` the bits, as uint16."""
+    params = (("scale", float(scale)),)
+    return Recipe("normal", _shape(shape), _floating(dtype, "normal"), seed, params, _element(dtype))
 
 
 def uniform(
@@ -212,7 +223,7 @@ def uniform(
 ) -> Recipe:
     """Numbers spread evenly over [low, high)."""
     params = (("low", float(low)), ("high", float(high)))
-    return Recipe("uniform", _shape(shape), _floating(dtype, "uniform"), seed, params)
+    return Recipe("uniform", _shape(shape), _floating(dtype, "uniform"), seed, params, _element(dtype))
 
 
 def integers(
@@ -222,17 +233,17 @@ def integers(
     if not low < high:
         raise ValueError(f"integers: low={low} must be less than high={high}, which is not drawn itself.")
     params = (("low", operator.index(low)), ("high", operator.index(high)))
-    return Recipe("integers", _shape(shape), np.dtype(dtype), seed, params)
+    return Recipe("integers", _shape(shape), _held(dtype), seed, params, _element(dtype))
 
 
 def constant(*shape: int, value: float, dtype: npt.DTypeLike = "float32") -> Recipe:
     """The same number everywhere."""
-    return Recipe("constant", _shape(shape), np.dtype(dtype), None, (("value", value),))
+    return Recipe("constant", _shape(shape), _held(dtype), None, (("value", value),), _element(dtype))
 
 
 def output(*shape: int, dtype: npt.DTypeLike = "float32") -> Recipe:
     """An array for the kernel to write, poisoned: NaN for floats, the byte 0xA5 otherwise."""
-    return Recipe("output", _shape(shape), np.dtype(dtype))
+    return Recipe("output", _shape(shape), _held(dtype), element=_element(dtype))
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -281,8 +292,19 @@ def _shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return extents
 
 
+def _element(dtype: npt.DTypeLike) -> str | None:
+    return bf16.NAME if isinstance(dtype, str) and dtype == bf16.NAME else None
+
+
+def _held(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """The type of the array that holds such elements."""
+    return np.dtype(np.uint16 if _element(dtype) else dtype)
+
+
 def _floating(dtype: npt.DTypeLike, kind: str) -> np.dtype[Any]:
-    checked = np.dtype(dtype)
+    checked = _held(dtype)
+    if _element(dtype):
+        return checked
     if checked.kind != "f":
         raise ValueError(f"{kind}: {checked} is not a floating type. Use integers(...) for whole numbers.")
     return checked

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewise import bf16
 from tilewise.cases import Array, Case
 from tilewise.errors import LessonError
 from tilewise.gpu.arguments import is_device_array
@@ -94,7 +95,8 @@ def agree(
     """Run pseudocode and kernel on the same cases and show that they write the same.
 
     Kernel and pseudocode take their arguments from a case by their own parameter names; arrays keep their
-    shape. Both get fresh copies with poisoned outputs. Every array that the kernel may write is compared.
+    shape; one that holds the bits of BF16 numbers comes to the pseudocode as float32. Both get fresh
+    copies with poisoned outputs. Every array that the kernel may write is compared.
 
     Args:
         pseudocode: one function that writes into its arrays and returns nothing.
@@ -196,7 +198,9 @@ def compare(
         for name in names:
             if not _equal_bytes(values[name], before[name]):
                 unwritten.discard(name)
-            found = difference(result[name], values[name], rtol, atol)
+            coded = name in bf16.names(case.values)
+            theirs, mine = (bf16.values(one) if coded else one for one in (result[name], values[name]))
+            found = difference(theirs, mine, rtol, atol)
             if found.wrong:
                 raise CheckError(
                     f'pseudocode {pseudocode.__name__} and kernel "{kernel.name}" differ in case {number} '
@@ -225,10 +229,11 @@ def run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int
     path, line = place_of(pseudocode)
     values = case.make()
     constant = {one.name for one in kernel.parameters if one.is_pointer and one.is_const}
+    coded = bf16.names(case.values)
     given = {}
     for name, wanted in inspect.signature(pseudocode).parameters.items():
         if name in values:
-            value = values[name]
+            value = bf16.values(values[name]) if name in coded else values[name]
             if isinstance(value, np.ndarray) and name in constant:
                 value.flags.writeable = False
             given[name] = value
@@ -248,6 +253,8 @@ def run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int
             f"pseudocode {pseudocode.__name__} returns a value, and a kernel cannot.",
             "Write into the output arrays instead.",
         )
+    for name in coded & given.keys():
+        values[name] = bf16.bits(given[name])
     return values
 
 

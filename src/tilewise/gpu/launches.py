@@ -189,6 +189,7 @@ def _value(value: Recipe | Array | Scalar | TensorMap) -> dict[str, Any]:
             "dtype": value.dtype.str,
             "seed": value.seed,
             "params": [list(pair) for pair in value.params],
+            **({"element": value.element} if value.element else {}),
         }
     if isinstance(value, np.ndarray | np.generic):
         raw = io.BytesIO()
@@ -206,7 +207,8 @@ def _read(data: Mapping[str, Any]) -> Recipe | Array | Scalar | TensorMap:
         return plain
     if "kind" in data:
         params = tuple((name, setting) for name, setting in data["params"])
-        return Recipe(data["kind"], tuple(data["shape"]), np.dtype(data["dtype"]), data["seed"], params)
+        held = np.dtype(data["dtype"])
+        return Recipe(data["kind"], tuple(data["shape"]), held, data["seed"], params, data.get("element"))
     kept = data["array"] if "array" in data else data["number"]
     array: Array = np.load(io.BytesIO(zlib.decompress(base64.b64decode(kept))), allow_pickle=False)
     return array if "array" in data else array[()]

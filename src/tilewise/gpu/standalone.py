@@ -9,10 +9,12 @@ from __future__ import annotations
 import keyword
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tilewise import bf16
 from tilewise.cases import POISON_BYTE, Array, Recipe, Scalar
 from tilewise.gpu.arguments import Parameter, check_arguments
 from tilewise.gpu.cupy_backend import (
@@ -160,6 +162,8 @@ def _recipe(parameter: str, recipe: Recipe) -> list[str]:
     """The steps of `Recipe.make`, spelled out; a test holds the two together."""
     name = _variable(parameter)
     shape, dtype, given = recipe.shape, str(recipe.dtype), dict(recipe.params)
+    if recipe.element is not None:
+        return _bits(parameter, recipe)
     if recipe.kind == "constant":
         return [f'{name} = np.full({shape}, {given["value"]!r}, dtype="{dtype}")']
     if recipe.kind == "output":
@@ -185,6 +189,18 @@ def _recipe(parameter: str, recipe: Recipe) -> list[str]:
     if dtype != working:
         lines.append(f'{name} = {name}.astype("{dtype}")')
     return lines
+
+
+def _bits(parameter: str, recipe: Recipe) -> list[str]:
+    """The same of an array that holds the bits of BF16 numbers."""
+    name = _variable(parameter)
+    if recipe.kind == "output":
+        return [f"{name} = np.full({recipe.shape}, {bf16.NOT_A_NUMBER:#x}, dtype=np.uint16)"]
+    return [
+        *_recipe(parameter, replace(recipe, dtype=np.dtype(np.float32), element=None)),
+        f"{name} = {name}.view(np.uint32)  # rounded to bf16, whose bits are the upper half",
+        f"{name} = (({name} + (0x7FFF + ({name} >> 16 & 1))) >> 16).astype(np.uint16)",
+    ]
 
 
 def _array(one: Parameter, value: Array) -> list[str]:

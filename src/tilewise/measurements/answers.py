@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewise import bf16
 from tilewise.cases import Recipe
 
 if TYPE_CHECKING:
@@ -72,13 +73,10 @@ def _copied(value: Any) -> Any:
 
 
 def written(launches: Sequence[Any]) -> tuple[str, ...]:
-    """Names of the arrays that a variant's kernels may write, in the order of their parameters."""
-    names = [
-        parameter.name
-        for launch in launches
-        for parameter in launch.kernel.parameters
-        if parameter.is_pointer and not parameter.is_const
-    ]
+    """Names of the arrays that a variant's kernels may write, in order; tensor maps' come last."""
+    from tilewise.gpu.comparison import written_names
+
+    names = [name for launch in launches for name in written_names(launch.kernel, launch.case)]
     return tuple(dict.fromkeys(names))
 
 
@@ -100,7 +98,8 @@ def expected_answer(
     if experiment.reference is None:
         return None
     made = set(outputs(launches))
-    known = {name: _wide(value) for name, value in inputs.items() if name not in made}
+    meant = numbers(launches, inputs)
+    known = {name: _wide(value) for name, value in meant.items() if name not in made}
     wanted = inspect.signature(experiment.reference).parameters
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in wanted.values()):
         given = known
@@ -150,6 +149,12 @@ def checked_names(
             "Let the reference return a mapping with every array that a variant writes.",
         )
     return names
+
+
+def numbers(launches: Sequence[Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by name, of host or GPU, with those that hold the bits of BF16 numbers as float32."""
+    coded = bf16.names(values_of(launches))
+    return {name: bf16.values(array) if name in coded else array for name, array in arrays.items()}
 
 
 def _wide(value: Any) -> Any:

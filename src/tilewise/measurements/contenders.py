@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewise import bf16
+from tilewise.gpu.tensor_map import bound
 from tilewise.gpu.timing import Contender
 from tilewise.measurements.answers import (
     Drawn,
@@ -78,12 +80,13 @@ def checked_contenders(
             writes = (answer,) if answer else ()
             entries.append(Entry(label, "library", made, first, device[first], writes))
     expected = expected_answer(experiment, by_label[first], fresh[first])
-    _check_all(experiment, entries, fresh, expected)
+    _check_all(experiment, by_label, entries, fresh, expected)
     return _ready(by_label, entries, device), entries, absent
 
 
 def _check_all(
     experiment: Experiment,
+    by_label: Mapping[str, Sequence[Any]],
     entries: Sequence[Entry],
     fresh: Mapping[str, Mapping[str, Any]],
     expected: Mapping[str, Any] | None,
@@ -92,6 +95,7 @@ def _check_all(
     import cupy
 
     right: dict[str, Any] = {}
+    coded = bf16.names(values_of([one for launches in by_label.values() for one in launches]))
     for name, value in (expected or {}).items():
         right[name] = cupy.asarray(value, dtype=np.float64)
     for entry in entries:
@@ -99,6 +103,10 @@ def _check_all(
         returned = entry.call()
         cupy.cuda.get_current_stream().synchronize()
         got = _result(entry, returned)
+        got = {
+            name: bf16.values(one) if name in coded and one.dtype.kind == "u" else one
+            for name, one in got.items()
+        }
         if not right:
             right = {name: got[name].astype(np.float64) for name in entry.writes}
         names = tuple(returned) if isinstance(returned, Mapping) else entry.writes
@@ -176,7 +184,8 @@ def on_device(launches: Sequence[Any]) -> dict[str, Any]:
 def launcher(launches: Sequence[Any], arrays: Mapping[str, Any]) -> Callable[[], None]:
     """A function that enqueues the launches with these arrays."""
     ready = [
-        (launch, [arrays[parameter.name] for parameter in launch.kernel.parameters]) for launch in launches
+        (launch, [bound(arrays[parameter.name], arrays) for parameter in launch.kernel.parameters])
+        for launch in launches
     ]
 
     def call() -> None:

@@ -95,6 +95,7 @@ def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> dict[str,
         checked_names,
         expected_answer,
         make_inputs,
+        numbers,
         written,
     )
 
@@ -106,16 +107,19 @@ def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> dict[str,
         arrays = make_inputs(launches)
         summed: dict[str, float] = {}
         for launch in launches:
-            values = [arrays[parameter.name] for parameter in launch.kernel.parameters]
             run = launch.kernel.simulate(
-                *values, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_bytes
+                *launch.arguments(arrays),
+                grid=launch.grid,
+                block=launch.block,
+                shared_bytes=launch.shared_bytes,
             )
             for name, value in counts_of(run).items():
                 summed[name] = summed.get(name, 0.0) + value
+        meant = numbers(launches, arrays)
         if expected is None:
-            expected = {name: arrays[name].copy() for name in written(launches)}
+            expected = {name: meant[name].copy() for name in written(launches)}
         names = checked_names(experiment, label, written(launches), expected)
-        got = {name: arrays[name] for name in names}
+        got = {name: meant[name] for name in names}
         check_answer(experiment, label, got, {name: expected[name] for name in names}, "on the simulator")
         by_variant[label] = summed
     return by_variant

@@ -1,0 +1,45 @@
+"""BF16 in arrays of uint16: NumPy has no such type, so an array holds the bits, and a recipe says so.
+
+In: floats, or bits as uint16, of NumPy or CuPy. Out: the other. Which arrays are meant is told by a case's
+recipes; how a kernel reads them is its own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+NAME = "bfloat16"
+NOT_A_NUMBER = 0xFFFF
+
+
+def bits(values: Any) -> Any:
+    """The bits of floats as BF16, rounded to the nearest, ties to even; NaN stays NaN.
+
+    Args:
+        values: an array of floats, on the host or on a GPU.
+
+    Returns:
+        An array of uint16 of the same shape.
+    """
+    words = values.astype(np.float32).view(np.uint32)
+    rounded = (words + (np.uint32(0x7FFF) + (words >> 16 & 1))) >> 16
+    nan = (words & 0x7FFFFFFF) > 0x7F800000
+    rounded[nan] = 0x7FFF
+    return rounded.astype(np.uint16)
+
+
+def values(bits: Any) -> Any:
+    """The numbers that bits stand for, as float32, exactly.
+
+    Args:
+        bits: an array of uint16, on the host or on a GPU.
+    """
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def names(given: Mapping[str, Any]) -> frozenset[str]:
+    """Which of a case's values are recipes of BF16 arrays."""
+    return frozenset(name for name, value in given.items() if getattr(value, "element", None) == NAME)
