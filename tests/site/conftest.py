@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from sites import Serving, forget_plugins, link_assets
 
