@@ -1,11 +1,12 @@
-"""Guess first: a measured table waits for the reader's guess, tells the miss, and is there elsewhere."""
+"""Guess first: what was recorded waits for the reader's guess, the miss is told; elsewhere it is there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 LESSONS = {
     "lessons/kernels/first_kernel/": "vec_add",
@@ -15,8 +16,41 @@ LESSONS = {
 GRIDS = "lessons/kernels/grids/"
 
 
+RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
+
+
 def kept(page: Page) -> object:
     return page.evaluate("JSON.parse(localStorage.getItem('tilewise:guesses'))")
+
+
+def expect_covered(page: Page, covered: bool, told: bool = True) -> None:
+    """Whether every recorded cell, and what was worked out from it, can be seen, read out or found by none.
+
+    Args:
+        page: a page with one guess.
+        covered: what is expected.
+        told: whether the cells are a screen's, which assistive technology is told of, too.
+    """
+    cells = page.locator(RECORDED)
+    expect(cells.last).to_have_css("color", "rgba(0, 0, 0, 0)" if covered else re.compile(r"^rgb\("))
+    seen = cells.evaluate_all(
+        """(cells) => cells.map((cell) => {
+            const shown = getComputedStyle(cell).color !== "rgba(0, 0, 0, 0)";
+            const seen = (one) => one.checkVisibility({ visibilityProperty: true });
+            return [...cell.children].every((one) => seen(one) === shown) ? shown : "half";
+        })"""
+    )
+    assert set(seen) == {not covered}
+    if told:
+        table = page.locator(".tw-measurement:has(.tw-guess) table").first
+        number = table.locator("td[data-mark=measured]").first.text_content() or "-"
+        assert (number in said(table)) is not covered
+    assert page.locator("td[data-mark=predicted]").first.is_visible()
+
+
+def said(table: Locator) -> str:
+    """What assistive technology is told of a table."""
+    return table.aria_snapshot()
 
 
 @pytest.mark.parametrize(("path", "name"), LESSONS.items())
@@ -36,8 +70,8 @@ def test_each_lesson_asks_once_and_the_record_answers(page: Page, site: str, pat
 
 def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
-    panel, table = page.locator(".tw-guess"), page.locator(".tw-measurement:has(.tw-guess) table").first
-    expect(table).to_be_hidden()
+    panel = page.locator(".tw-guess")
+    expect_covered(page, True)
     compare = panel.get_by_role("button", name="Compare with the recording")
     expect(compare).to_be_disabled()
     slider = panel.get_by_role("slider")
@@ -47,7 +81,7 @@ def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(p
     guess = panel.locator("output").inner_text()
     assert slider.get_attribute("aria-valuetext") == guess
     compare.press("Enter")
-    expect(table).to_be_visible()
+    expect_covered(page, False)
     answer = float(panel.get_attribute("data-answer") or 0)
     factor = float(guess.removesuffix("×")) / answer
     verdict = panel.locator(".tw-guess-verdict")
@@ -72,7 +106,7 @@ def test_a_models_answer_may_be_picked(page: Page, site: str) -> None:
 def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
     page.get_by_role("button", name="Show without guessing").click()
-    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
+    expect_covered(page, False)
     assert "Your guess" not in page.locator(".tw-guess-verdict").inner_text()
     assert "off by" not in page.locator(".tw-guess-score").inner_text()
 
@@ -85,14 +119,16 @@ def test_nothing_moves_when_the_table_appears(
     page.goto(site + GRIDS)
     page.wait_for_load_state("networkidle")
     page.locator(".tw-guess [data-value]").first.click()
-    page.wait_for_timeout(300)
-    top = (
-        "document.querySelector('.tw-measurement:has(.tw-guess) table').getBoundingClientRect().top + scrollY"
-    )
-    before = page.evaluate(top)
+    places = """[...document.querySelectorAll('.tw-measurement:has(.tw-guess) :is(table, td, details)')].map(
+        (one) => [one.getBoundingClientRect().left, one.getBoundingClientRect().top + scrollY])"""
+    before = page.evaluate(places)
     page.locator(".tw-guess [data-do=compare]").click()
-    page.wait_for_timeout(200)
-    assert abs(page.evaluate(top) - before) <= 24
+    expect_covered(page, False)
+    moved = [
+        max(abs(a - b) for a, b in zip(*pair, strict=True))
+        for pair in zip(before, page.evaluate(places), strict=True)
+    ]
+    assert max(moved) <= 24
 
 
 def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
@@ -109,17 +145,17 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     page.locator(".tw-guess [data-do=compare]").click()
     expect(page.locator(".tw-guess-score")).to_contain_text("2 guesses so far")
     page.goto(site + GRIDS)
-    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
+    expect_covered(page, False)
     page.get_by_role("button", name="Clear my guesses").click()
     assert kept(page) is None
-    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_hidden()
+    expect_covered(page, True)
 
 
 def test_in_print_the_table_is_there_without_the_question(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
-    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_hidden()
+    expect_covered(page, True)
     page.emulate_media(media="print")
-    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
+    expect_covered(page, False, told=False)
     expect(page.locator(".tw-guess")).to_be_hidden()
 
 
@@ -128,5 +164,5 @@ def test_without_script_the_table_is_there_without_the_question(
 ) -> None:
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + GRIDS)
-    expect(page.locator(".tw-measurement:has(.tw-guess) table").first).to_be_visible()
+    expect_covered(page, False)
     expect(page.locator(".tw-guess")).to_be_hidden()

@@ -1,6 +1,6 @@
-// In: `.tw-guess` above a measured table, with the recorded answer. Out: the table stays covered until the
-// reader has guessed or asks to see it; then the miss is told. Guesses are kept in this browser, from click
-// to click, and can be cleared. Without script, and in print, the table is simply there.
+// In: `.tw-guess` above measured tables, with the recorded answer. Out: what was recorded stays covered until
+// the reader has guessed or asks to see it; then the miss is told. Guesses are kept in this browser, from
+// click to click, and can be cleared. Without script, and in print, the numbers are simply there.
 
 import { element } from "./dom.js";
 import { keep, recall } from "./stored.js";
@@ -41,6 +41,7 @@ function guessPanel(panel, signal, changed) {
   const [compare, skip] = ["compare", "skip"].map((what) => panel.querySelector(`[data-do=${what}]`));
   const part = (which) => panel.querySelector(`.tw-guess-${which}`);
   const [verdict, marks, score] = ["verdict", "marks", "score"].map(part);
+  const covered = recordedCells(panel);
   const share = (value) => Math.log(value / low) / Math.log(high / low);
   const ofSlider = () => Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(2));
   const withUnit = (value) => said(value) + unit;
@@ -60,6 +61,7 @@ function guessPanel(panel, signal, changed) {
     const entry = recall(KEPT)?.[name];
     const open = entry !== undefined;
     panel.dataset.state = open ? "open" : "asked";
+    for (const cell of covered) cell.inert = !open;
     for (const each of [slider, ...models, skip]) each.disabled = open;
     compare.disabled = open || !chosen;
     if (!open) {
@@ -94,6 +96,13 @@ function guessPanel(panel, signal, changed) {
   compare.addEventListener("click", () => settle(chosen.guess), { signal });
   skip.addEventListener("click", () => settle(null), { signal });
   return show;
+}
+
+/** The cells of the tables below that hold what was recorded, and what was worked out from it beside them. */
+function recordedCells(panel) {
+  const tables = ":scope > .tw-guess ~ :is(.tw-table, .tw-rows)";
+  const recorded = ':is([data-mark="measured"], [data-mark="best"])';
+  return panel.parentElement.querySelectorAll(`${tables} td:is(${recorded}, ${recorded} ~ td)`);
 }
 
 /** How the guesses so far have done, and the button that clears them. */
