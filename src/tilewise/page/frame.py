@@ -74,13 +74,13 @@ def head(lesson: Lesson, course: Course, layout: Layout, runs_on: str = "") -> s
         f"<span>{fact}</span>" for fact in facts
     )
     lines.append(f'<p class="tw-meta">{spans}</p>')
-    downloads = " ".join(
+    downloads = " or ".join(
         f'<a href="{name}{suffix}" download>{name}{suffix}</a>' for suffix in (".py", ".ipynb")
     )
     hosted = f' <span class="tw-hosted">{escape(runs_on, quote=False)}</span>' if runs_on else ""
     lines.append(
         f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. '
-        f"Download {downloads}{hosted}</p>"
+        f"Download {downloads}.{hosted}</p>"
     )
     if len(course.lessons) > 1:
         lines.append(course_map(course, lesson.id, layout))
