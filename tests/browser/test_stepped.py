@@ -66,6 +66,10 @@ def figures() -> dict[str, Figure]:
         )
         for at in range(3)
     ]
+    comes_and_goes = [
+        State(text, arrays={"x": [1.0, np.nan], "chip": [held]}, reads={"x": [0, 1]})
+        for text, held in (("Empty.", np.nan), ("Made.", 2.0), ("Cleared.", np.nan))
+    ]
     run = tree.simulate(trace=Trace())
     return {
         "tree": stepped(run, launch=tree, title="Sums meet in a tree", caption="c"),
@@ -75,6 +79,7 @@ def figures() -> dict[str, Figure]:
         "wrong": stepped(
             past.simulate(trace=Trace(), hazards="collect"), launch=past, title="Past the end", caption="c"
         ),
+        "empty": stepped(comes_and_goes, blanks=True, title="Empty places", caption="c"),
         "model": stepped(
             model, source="m = -inf\nfor v in x: m = max(m, v)", language="python", title="Model", caption="c"
         ),
@@ -254,6 +259,18 @@ def test_a_hazard_is_marked_at_its_line_and_thread(open_page: Callable[..., Page
     expect(wrong).to_have_attribute("title", "out of bounds: " + (wrong.get_attribute("title") or "")[15:])
     expect(past.locator(".tw-step-said")).to_contain_text("threads 4 to 7 reach outside A, to [4 to 7]")
     expect(past.locator(".tw-marks .tw-outside")).to_have_count(4)
+
+
+def test_an_empty_place_of_a_model_shows_nothing_and_is_not_written(open_page: Callable[..., Page]) -> None:
+    figure = drawn(open_page(), "empty")
+    seen = []
+    for step in (1, 2, 3):
+        go(figure, step)
+        x, chip = figure.locator(".tw-array").all()
+        texts = [x.locator("text").all_text_contents(), chip.locator("text").all_text_contents()]
+        seen.append((*texts, x.locator("rect.tw-read").count(), chip.locator("rect.tw-write").count()))
+    empty = (["1", ""], [""], 1, 0)
+    assert seen == [empty, (["1", ""], ["2"], 1, 1), empty]
 
 
 def test_a_model_steps_without_threads(open_page: Callable[..., Page]) -> None:

@@ -225,6 +225,13 @@ def test_a_model_steps_through_its_states() -> None:
     assert plain(figure.plotly())["data"][0]["type"] == "heatmap"
 
 
+def test_a_model_says_whether_nan_is_an_empty_place() -> None:
+    states = [State("Nothing is there.", arrays={"y": [np.nan]}), State("It is made.", arrays={"y": [1.0]})]
+    drawn = stepped(states, blanks=True, **WORDS).spec
+    assert drawn["blanks"] is True and drawn["arrays"][0]["start"] == ["nan"]
+    assert "blanks" not in stepped(states, **WORDS).spec
+
+
 def test_a_model_with_threads_says_who_works() -> None:
     one = State("Half of them work.", threads=range(0, 8, 2), values={"i": np.arange(8.0)})
     figure = stepped([one], grid=1, block=8, **WORDS)

@@ -52,6 +52,7 @@ def stepped(
     view: Literal["2d", "3d"] = "2d",
     step_name: str = "step",
     start: int = 0,
+    blanks: bool = False,
 ) -> Figure:
     """Return a figure whose slider goes through a run, a model or charts.
 
@@ -73,6 +74,7 @@ def stepped(
         view: which view of the threads stands first.
         step_name: what the slider sets.
         start: the step shown first, from 0.
+        blanks: of a model, whether a place that holds NaN is drawn empty, and never as written.
 
     Raises:
         ValueError: the run has no trace, the figure would be too large, or states do not fit together.
@@ -93,6 +95,7 @@ def stepped(
         moments, buffers, watched = _of_run(subject, spec, launch, arrays, shapes or {})
     else:
         moments, buffers, watched = _of_states(subject, spec, grid, block, source, language)
+        spec |= {"blanks": True} if blanks else {}
     if len(moments) > MOST_MOMENTS:
         raise ValueError(
             f"the figure {title!r} would have {len(moments):,} steps, and a reader steps through at most "

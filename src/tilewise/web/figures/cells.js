@@ -40,7 +40,7 @@ export function cellPanel(spec, { onThread }) {
         const array = spec.arrays[number];
         const now = touched(moment, number, here);
         head.textContent = `${array.name} (${array.shape.map(grouped).join(" × ")})${cost(moment, number) || where(array, block, spec)}`;
-        body.innerHTML = drawing({ array, hatch, now, known, number, selected, room });
+        body.innerHTML = drawing({ array, hatch, now, known, number, selected, room, blanks: spec.blanks });
       });
     },
   };
@@ -91,7 +91,7 @@ function touched(moment, number, here) {
   return now;
 }
 
-function drawing({ array, hatch, now, known, number, selected, room }) {
+function drawing({ array, hatch, now, known, number, selected, room, blanks }) {
   const size = array.shape.reduce((all, side) => all * side, 1);
   const { columns, wide, tall, valued } = laidOut(array, room);
   const rows = Math.ceil(size / columns);
@@ -102,11 +102,14 @@ function drawing({ array, hatch, now, known, number, selected, room }) {
   if (array.space === "global") for (const index of now.keys()) sectors.add(sectorOf(index));
   const parts = [];
   for (let index = first * columns; index < Math.min(size, (first + shown) * columns); index += 1) {
-    const touch = now.get(index);
+    const held = known.contents[number].get(index);
+    const empty = blanks && held === "nan";
+    const value = empty ? undefined : held;
+    const touch = empty ? undefined : now.get(index);
     const [x, y] = [(index % columns) * wide, (Math.floor(index / columns) - first) * tall];
-    const value = known.contents[number].get(index);
     const fetched = !touch && sectors.has(sectorOf(index));
-    const looks = touch ? `tw-element tw-${touch.kind}` : known.before[number].has(index) ? "tw-element tw-before" : "tw-element";
+    const before = !empty && known.before[number].has(index);
+    const looks = touch ? `tw-element tw-${touch.kind}` : before ? "tw-element tw-before" : "tw-element";
     const drawn = fetched ? `class="tw-fetched" fill="url(#${hatch})"` : `class="${looks}"`;
     const thread = touch?.threads.length ? ` data-k="${touch.threads[0]}"` : "";
     const title = escaped(said(array, index, columns, touch, value));
@@ -120,7 +123,7 @@ function drawing({ array, hatch, now, known, number, selected, room }) {
         parts.push(`<rect class="tw-open" x="${x + 3}" y="${y + 3}" width="${w - 6}" height="${h - 6}"/>`);
       }
       const filled = touch && touch.kind !== "read" ? "tw-sign" : "tw-number";
-      parts.push(`<text class="${filled}" ${middle}>${brief(value)}</text>`);
+      parts.push(`<text class="${filled}" ${middle}>${empty ? "" : brief(value)}</text>`);
     } else if (touch && tall >= 13) parts.push(`<text class="tw-sign" ${middle}>${SIGNS[touch.kind]}</text>`);
     else if (touch && touch.kind !== "read") {
       parts.push(`<rect class="tw-hole" x="${x + w / 3}" y="${y + h / 3}" width="${w / 3}" height="${h / 3}"/>`);
