@@ -51,6 +51,8 @@ export function chart(body, figure, memory) {
         await plotly.react(plot, made.data, made.layout, CONFIG);
         const tight = crowded(plot._fullLayout, made.data);
         if (tight.length) await plotly.restyle(plot, { texttemplate: "" }, tight);
+        const title = wrapped(plot);
+        if (title) await plotly.relayout(plot, title);
         const moved = apart(plot._fullLayout, made.layout.annotations || []);
         if (moved) await plotly.relayout(plot, { annotations: moved });
         memory.save({ step: at });
@@ -136,6 +138,30 @@ function crowded(full, data) {
     const longest = Math.max(...trace.z.flat().map((value) => value.toFixed(digits).length));
     return axis._length / trace.z[0].length < longest * 7.4 + 2 ? [at] : [];
   });
+}
+
+/** The title of the axis at the foot in lines that the drawing has room for; null where one line has it. */
+function wrapped(plot) {
+  const drawn = plot.querySelector(".xtitle");
+  const axis = plot._fullLayout?.xaxis;
+  if (!drawn || !axis || axis.title.text.includes("<br>")) return null;
+  const middle = axis._offset + axis._length / 2;
+  const room = 2 * Math.min(middle, plot.clientWidth - middle) - 4;
+  const wide = drawn.getBBox().width;
+  if (wide <= room) return null;
+  const letters = Math.floor((room / wide) * axis.title.text.length);
+  return { "xaxis.title.text": folded(axis.title.text, letters).join("<br>") };
+}
+
+/** Words in lines of at most so many letters, where the words allow it. */
+function folded(text, letters) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const last = lines[lines.length - 1];
+    if (last !== undefined && last.length + 1 + word.length <= letters) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** Labels that stand beside line ends, moved apart where they would lie on each other; null where none would. */
