@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from .test_pages import LESSONS
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_hardly_a_heading_breaks_otherwise_when_its_face_arrives(
+    open_context: Callable[..., BrowserContext], site: str, built: Path, width: int
+) -> None:
+    page = open_context(viewport={"width": width, "height": 900}).new_page()
+    page.goto(site)
+    stands_in = "['Georgia', 'Times'].map((name) => document.fonts.load(`600 1em 'Tilewise ${name}'`))"
+    if page.evaluate(f"Promise.any({stands_in}).then((found) => found.length === 0, () => true)"):
+        pytest.skip("no face that stands in for the text's is installed")
+    held: list[Route] = []
+    seen, moved = 0, []
+    page.route("**/*.woff2", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it is given
+    lines = "[...document.querySelectorAll('article :is(h1, h2)')].map((one) => [one.id, one.offsetHeight])"
+    for lesson in sorted((built / "lessons").glob("*/*/index.html")):
+        page.goto(f"{site}{lesson.parent.relative_to(built).as_posix()}/", wait_until="domcontentloaded")
+        page.wait_for_function("getComputedStyle(document.querySelector('article h1')).fontWeight === '600'")
+        before = page.evaluate(lines)
+        face = page.evaluate_handle("({ come: document.fonts.load('600 1em \"Tilewise Text\"') })")
+        page.wait_for_timeout(50)
+        assert held, "no face was asked for"
+        while held:
+            held.pop().continue_()
+        face.evaluate("(face) => face.come")
+        seen += len(before)
+        moved += [one[0] for one, then in zip(page.evaluate(lines), before, strict=True) if one != then]
+    assert len(moved) <= seen / 25, moved
 
 
 def test_listings_get_their_button_when_they_come_near(page: Page, site: str) -> None:
