@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewise.figures.line_charts import Mark, Series, line_chart
     from tilewise.figures.loop_nests import Loop, Stage, loop_nest
     from tilewise.figures.memory_maps import memory_map
+    from tilewise.figures.number_formats import BitFormat, Held, bit_fields
     from tilewise.figures.ribbons import ribbon
     from tilewise.figures.states import State
     from tilewise.figures.stepping import stepped
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 # Modules are named otherwise than what they hold: an imported module takes its name in the package.
 _HOME = {
     "Answer": "tilewise.figures.calculators",
+    "BitFormat": "tilewise.figures.number_formats",
     "Figure": "tilewise.figures.figure",
+    "Held": "tilewise.figures.number_formats",
     "Loop": "tilewise.figures.loop_nests",
     "Mark": "tilewise.figures.line_charts",
     "Meter": "tilewise.figures.calculators",
@@ -41,6 +44,7 @@ _HOME = {
     "State": "tilewise.figures.states",
     "Stop": "tilewise.figures.floor_plans",
     "bars": "tilewise.figures.bar_charts",
+    "bit_fields": "tilewise.figures.number_formats",
     "block_grid": "tilewise.figures.block_grids",
     "calculator": "tilewise.figures.calculators",
     "floor_plan": "tilewise.figures.floor_plans",
@@ -55,7 +59,9 @@ _HOME = {
 
 __all__ = [
     "Answer",
+    "BitFormat",
     "Figure",
+    "Held",
     "Loop",
     "Mark",
     "Meter",
@@ -68,6 +74,7 @@ __all__ = [
     "State",
     "Stop",
     "bars",
+    "bit_fields",
     "block_grid",
     "calculator",
     "floor_plan",

@@ -35,8 +35,8 @@ class Figure:
     height: int
     """Height in px that a page reserves, controls included."""
     kind: str
-    """Which drawing: ``chart``, ``block_grid``, ``ribbon``, ``timeline``, ``memory_map``, ``loop_nest``,
-    ``stepped``."""
+    """Which drawing: ``chart``, ``bit_fields``, ``block_grid``, ``ribbon``, ``timeline``, ``memory_map``,
+    ``loop_nest``, ``stepped``."""
     spec: Mapping[str, Any]
     """What is drawn; for ``chart`` a Plotly figure whose colours are role tokens."""
     steps: tuple[str, ...] = ()

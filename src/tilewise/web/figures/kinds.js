@@ -1,6 +1,7 @@
 // Which script draws a kind of figure; what few pages need is fetched when it is needed.
 // In: the name of a kind. Out: a promise of the function that draws it, or of nothing where no one does.
 
+import { bitFields } from "./bit_fields.js";
 import { blockGrid } from "./block_grid.js";
 import { calculator } from "./calculator.js";
 import { chart } from "./chart.js";
@@ -14,6 +15,7 @@ const home = document.currentScript instanceof HTMLScriptElement ? document.curr
 
 /** @type {Record<string, import("./main.js").Draw>} */
 const HERE = {
+  bit_fields: bitFields,
   block_grid: blockGrid,
   calculator,
   chart,
