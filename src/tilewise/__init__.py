@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewise.measurements import Guess, measure
     from tilewise.outputs import Table, exercise, publish, show
     from tilewise.pseudocode import lanes, parallel, tiles
+    from tilewise.puzzles import puzzle
     from tilewise.simulator import HazardError, Trace, expect_hazard
 
 _HOME = {
@@ -45,6 +46,7 @@ _HOME = {
     "output": "tilewise.cases",
     "parallel": "tilewise.pseudocode",
     "publish": "tilewise.outputs",
+    "puzzle": "tilewise.puzzles.output",
     "show": "tilewise.outputs",
     "tensor_map": "tilewise.gpu.tensor_map",
     "tiles": "tilewise.pseudocode",
@@ -74,6 +76,7 @@ __all__ = [
     "output",
     "parallel",
     "publish",
+    "puzzle",
     "show",
     "tensor_map",
     "tiles",

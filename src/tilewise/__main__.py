@@ -1,4 +1,4 @@
-"""The command line: ``tilewise record | table | predict | check | doctor | trace``.
+"""The command line: ``tilewise record | table | predict | check | doctor | trace | puzzle``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
 called, so that none pays for another's needs.
@@ -73,6 +73,14 @@ def parser() -> argparse.ArgumentParser:
     )
     trace.add_argument("--out", metavar="FILE.html", help="where the page goes (FILE.trace.html, here)")
     trace.add_argument("--no-page", action="store_true", help="print counts and hazards only")
+    puzzle = commands.add_parser(
+        "puzzle", help="list the puzzles, begin one, check an answer, ask for a hint"
+    )
+    puzzle.add_argument(
+        "words", nargs="*", metavar="[start] NAME", help="NAME checks puzzles/NAME.cu, start NAME writes it"
+    )
+    puzzle.add_argument("--hint", nargs="?", type=int, const=1, metavar="N", help="the first N hints (1)")
+    puzzle.add_argument("--file", metavar="FILE", help="check this file instead of puzzles/NAME.cu")
     child = commands.add_parser("count-child", help="(used by record --counters)")
     child.add_argument("lesson")
     child.add_argument("--manifest", required=True)
@@ -139,6 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 out=given.out,
                 show_page=not given.no_page,
             )
+        if given.command == "puzzle":
+            from tilewise.commands.puzzle import puzzle
+
+            return puzzle(given.words, given.hint, given.file)
         from tilewise.commands.doctor import doctor
 
         return doctor(given.probe)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -73,6 +73,21 @@ class Output(ABC):
     @abstractmethod
     def markdown(self, context: Context) -> str:
         """What the page holds, without a final line end; empty for nothing. Pure: no clock, GPU or disk."""
+
+
+class Task(Output):
+    """An output that sets the reader a task: its texts are prose, and their terms are checked like prose.
+
+    On the page it stands without the code of the cell that made it.
+    """
+
+    @abstractmethod
+    def texts(self) -> tuple[str, ...]:
+        """Its texts in Markdown, in a fixed order."""
+
+    @abstractmethod
+    def with_texts(self, texts: Sequence[str]) -> Self:
+        """The same task with other texts, in the order of ``texts()``."""
 
 
 def _plain(value: Any) -> Any:

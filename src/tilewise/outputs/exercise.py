@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from tilewise.outputs.base import Context, Output, sink
+from tilewise.outputs.base import Context, Task, sink
 from tilewise.outputs.kernel import folded, from_kernel
 from tilewise.outputs.kinds import attribute, fence
 
 
 @dataclass(frozen=True)
-class ExerciseOutput(Output):
+class ExerciseOutput(Task):
     """A task, its hint and its answer, tested."""
 
     kind: ClassVar[str] = "exercise"
@@ -39,6 +39,15 @@ class ExerciseOutput(Output):
     """What stands beside the answer, in Markdown."""
     wrong_answers: int = 0
     """How many wrong answers the tests turned down."""
+
+    def texts(self) -> tuple[str, ...]:
+        """Task, hint and explanation."""
+        return (self.task, self.hint, self.explanation)
+
+    def with_texts(self, texts: Sequence[str]) -> Self:
+        """The same exercise with other texts."""
+        task, hint, explanation = texts
+        return replace(self, task=task, hint=hint, explanation=explanation)
 
     def text(self) -> str:
         """Title, task and what was tested; the answer stays in the lesson's file."""

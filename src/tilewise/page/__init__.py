@@ -23,7 +23,8 @@ What styles and scripts may rely on, besides what the outputs document:
   a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers;
   ``[data-markers="2 4"]``: lines of a kernel that only marked a region; they stand blank until
   ``hide_marker_lines`` has been applied to the HTML.
-- ``details.kernel``, ``.code``, ``.answer``, ``.hint``, ``.tests``, ``.terms``; ``div.exercise``.
+- ``details.kernel``, ``.code``, ``.answer``, ``.hint``, ``.tests``, ``.terms``; ``div.exercise``, also
+  ``div.exercise.puzzle``.
 - ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
 - ``svg.tw-map``: see ``course_map``.
 """
@@ -32,7 +33,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewise.course import Course
 from tilewise.installation import Package
@@ -40,7 +41,7 @@ from tilewise.lesson import Lesson
 from tilewise.measurements.births import birth_id, birth_list
 from tilewise.measurements.output import Measurement
 from tilewise.notebook import to_notebook
-from tilewise.outputs import Context, ExerciseOutput, Output
+from tilewise.outputs import Context, Output, Task
 from tilewise.page.code import code_cell, tab_set
 from tilewise.page.course_map import course_map
 from tilewise.page.frame import front_matter, glossary, hardware, head, minutes, terms
@@ -93,7 +94,7 @@ def render(
     files: dict[str, bytes] = {}
     old = {*stale, *run.stale}
     numbers = quoted_numbers(lesson, run.published, run.records)
-    _check_exercises(lesson, run, course)
+    _check_tasks(lesson, run, course)
     prose = prose_cells(lesson, course, where, numbers, old)
     runs_on = hardware(run)
     parts = [front_matter(lesson), head(lesson, course, where, runs_on)]
@@ -129,21 +130,20 @@ def _births(lesson: Lesson, run: LessonRun, quoted: Collection[str], layout: Lay
     return f'<details class="tw-provenance">{summary}{"".join(lists)}</details>'
 
 
-def _check_exercises(lesson: Lesson, run: LessonRun, course: Course) -> None:
-    """The terms that exercises use must be known, like those of the prose."""
+def _check_tasks(lesson: Lesson, run: LessonRun, course: Course) -> None:
+    """The terms that exercises and puzzles use must be known, like those of the prose."""
     for cell, outputs in zip(lesson.cells, run.outputs, strict=True):
         for output in outputs:
-            if isinstance(output, ExerciseOutput):
-                for text in (output.task, output.hint, output.explanation):
+            if isinstance(output, Task):
+                for text in output.texts():
                     course.check_terms(lesson.id, text, cell.first_line)
 
 
 def _plain(output: Output) -> Output:
-    """An exercise without the marks of everyday words; every other output as it is."""
-    if not isinstance(output, ExerciseOutput):
+    """A task without the marks of everyday words; every other output as it is."""
+    if not isinstance(output, Task):
         return output
-    task, hint, explanation = map(without_escapes, (output.task, output.hint, output.explanation))
-    return replace(output, task=task, hint=hint, explanation=explanation)
+    return output.with_texts([without_escapes(text) for text in output.texts()])
 
 
 def _body(

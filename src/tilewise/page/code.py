@@ -13,7 +13,7 @@ from functools import lru_cache
 from html import escape
 
 from tilewise.lesson import Cell
-from tilewise.outputs import Context, ExerciseOutput, KernelOutput, Output, Text
+from tilewise.outputs import Context, KernelOutput, Output, Task, Text
 from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers, folded
 from tilewise.outputs.kinds import attribute, fence
 
@@ -38,9 +38,9 @@ def code_cell(
         missing: what it needs and the building machine lacks.
         context: the page, as outputs see it.
     """
-    is_exercise = any(isinstance(output, ExerciseOutput) for output in outputs)
+    is_task = any(isinstance(output, Task) for output in outputs)
     is_folded = bool(cell.fold)
-    code = "" if is_exercise and not is_folded else source(cell, kernels, context)
+    code = "" if is_task and not is_folded else source(cell, kernels, context)
     if is_folded and code:
         code = folded(cell.fold, "code", code)
     below = [text for output in outputs if (text := output.markdown(context))]
@@ -49,10 +49,10 @@ def code_cell(
             isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
         )
         below.insert(0, _lacking(missing, is_recorded, context))
-    books = "" if is_exercise or is_folded else _bookkeeping(cell)
+    books = "" if is_task or is_folded else _bookkeeping(cell)
     if books:
         below.append(folded(BOOKS, "code", books))
-    parts = [*below, code] if is_exercise or is_folded else [code, *below]
+    parts = [*below, code] if is_task or is_folded else [code, *below]
     return "\n\n".join(part for part in parts if part)
 
 

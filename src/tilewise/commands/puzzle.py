@@ -1,0 +1,95 @@
+"""``tilewise puzzle``: list the puzzles, begin one, check an answer, or ask for a hint.
+
+In: a puzzle's name, and the current folder, where answers are kept. Out: lines on stdout and an exit status;
+what is wrong with an answer comes as a ``LessonError``. Judging is left to ``tilewise.puzzles``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewise.errors import LessonError
+from tilewise.outputs.table import Column, Table
+from tilewise.puzzles.answers import answer, write_start
+from tilewise.puzzles.catalogue import NAMES, following, named
+from tilewise.puzzles.judging import judge
+from tilewise.puzzles.model import Puzzle, plain_text
+
+WIDEST = 100
+"""Columns that a hint fills at most."""
+
+
+def puzzle(words: Sequence[str], hint: int | None = None, file: str | None = None) -> int:
+    """Do what the command's words say.
+
+    Args:
+        words: nothing to list the puzzles, a name to check its answer, or ``start`` and a name.
+        hint: up to which hint to print, from 1; None checks the answer.
+        file: where the answer is, if not where ``start`` puts it.
+
+    Returns:
+        0; an answer that is not right raises.
+
+    Raises:
+        LessonError: there is no such puzzle, file or hint, or the answer is not right yet.
+    """
+    begins = bool(words) and words[0] == "start"
+    names = words[1:] if begins else words
+    if len(names) > 1 or (begins and not names) or (hint is not None and (begins or not names)):
+        repair = "Give one name: tilewise puzzle kernels/guard, tilewise puzzle start kernels/guard."
+        raise LessonError("tilewise puzzle", 0, "this takes one puzzle at a time.", repair)
+    if not names:
+        return _list()
+    found = named(names[0])
+    if begins:
+        return _begin(found, file)
+    if hint is not None:
+        return _hint(found, hint)
+    return _check(found, file)
+
+
+def _list() -> int:
+    rows = [(name, named(name).title, _state(named(name))) for name in NAMES]
+    print(Table(["puzzle", "what it is about", "here"], rows).text())
+    print("\nBegin one with `tilewise puzzle start NAME`, check it with `tilewise puzzle NAME`.")
+    return 0
+
+
+def _state(found: Puzzle) -> str:
+    return found.file if Path(found.file).exists() else "not begun"
+
+
+def _begin(found: Puzzle, file: str | None) -> int:
+    if file is not None:
+        raise LessonError("tilewise puzzle", 0, "start takes no --file.", f"It writes {found.file}.")
+    write_start(found, Path())
+    print(f"{found.file} is yours to edit. When it is done: tilewise puzzle {found.name}")
+    return 0
+
+
+def _hint(found: Puzzle, last: int) -> int:
+    if not 1 <= last <= len(found.hints):
+        repair = f"Give a number from 1 to {len(found.hints)}: tilewise puzzle {found.name} --hint 1."
+        raise LessonError("tilewise puzzle", 0, f"{found.name} has no hint {last}.", repair)
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    for number, text in enumerate(found.hints[:last], start=1):
+        print(textwrap.fill(f"Hint {number} of {len(found.hints)}: {plain_text(text)}", width))
+    if last < len(found.hints):
+        print(f"The next one: tilewise puzzle {found.name} --hint {last + 1}")
+    return 0
+
+
+def _check(found: Puzzle, file: str | None) -> int:
+    text, path = answer(found, Path(), file)
+    verdict = judge(found, text, path)
+    print(f"{path}: solved. Right at all {verdict.launches} sizes, and within the budget.")
+    rows = [(one.what, one.counted, one.most) for one in verdict.spent]
+    print(
+        Table([Column("counted"), Column("yours"), Column("budget")], rows, f"With {verdict.label}.").text()
+    )
+    if after := following(found.name):
+        print(f"Next: tilewise puzzle start {after}")
+    return 0

@@ -1,0 +1,68 @@
+"""The reader's files: one a puzzle, below the folder in which the reader works, and never written twice.
+
+In: a puzzle and a folder. Out: the file with its gaps, or the text of an answer. Nothing else in tilewise
+writes there, so neither a build nor an upgrade touches an answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewise.errors import LessonError
+from tilewise.puzzles.model import Puzzle
+
+
+def write_start(puzzle: Puzzle, folder: Path) -> Path:
+    """Write the reader's file of a puzzle, with its gaps.
+
+    Args:
+        puzzle: which.
+        folder: the folder that the reader works in.
+
+    Returns:
+        The file.
+
+    Raises:
+        LessonError: the file is there, whatever it holds, or cannot be written.
+    """
+    file = folder / puzzle.file
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(puzzle.start)
+    except FileExistsError:
+        raise LessonError(
+            puzzle.file,
+            0,
+            "there is such a file, and what you wrote in it is kept.",
+            f"Check it: tilewise puzzle {puzzle.name}. To begin anew, move it away or delete it first.",
+        ) from None
+    except OSError as error:
+        raise LessonError(
+            puzzle.file, 0, f"it cannot be written: {error.strerror}.", "Work in a folder of your own."
+        ) from None
+    return file
+
+
+def answer(puzzle: Puzzle, folder: Path, file: str | None = None) -> tuple[str, str]:
+    """The text of an answer, and its file's name for messages.
+
+    Args:
+        puzzle: which.
+        folder: the folder that the reader works in.
+        file: the file, where it is not the one that `write_start` makes.
+
+    Raises:
+        LessonError: there is no such file, or it cannot be read as text.
+    """
+    name = file or puzzle.file
+    try:
+        return (folder / name).read_text(encoding="utf-8"), name
+    except FileNotFoundError:
+        begin = f"Begin with: tilewise puzzle start {puzzle.name}."
+        repair = f"{begin} Answers are looked for below the current folder."
+        raise LessonError(name, 0, "there is no such file here.", repair) from None
+    except UnicodeDecodeError:
+        raise LessonError(name, 0, "the file is no UTF-8 text.", "Save it as UTF-8.") from None
+    except OSError as error:
+        raise LessonError(name, 0, f"the file cannot be read: {error.strerror}.") from None

@@ -1,0 +1,55 @@
+"""Which puzzles there are, in the order in which the pages set them.
+
+In: a name such as ``kernels/guard``. Out: the `Puzzle`, from a module of that name below this package. A
+puzzle's module is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tilewise.errors import LessonError, nearest
+from tilewise.puzzles.model import Puzzle
+
+NAMES = (
+    "kernels/map",
+    "kernels/guard",
+    "kernels/mirror",
+    "kernels/strides",
+    "kernels/broadcast",
+    "kernels/stride_loop",
+    "speed/fused",
+    "speed/registers",
+    "speed/one_pass",
+    "speed/sides",
+    "memory/scan",
+    "memory/row_sums",
+    "memory/vectors",
+    "memory/stencil",
+    "memory/transpose",
+    "memory/tree",
+    "memory/histogram",
+)
+"""Every puzzle, easy ones first within a part."""
+
+
+def named(name: str) -> Puzzle:
+    """The puzzle of a name.
+
+    Raises:
+        LessonError: there is none.
+    """
+    if name not in NAMES:
+        message = "there is no such puzzle."
+        near = nearest(name, NAMES) or "`tilewise puzzle` lists them."
+        raise LessonError(name, 0, message, near)
+    module = import_module(f"tilewise.puzzles.{name.replace('/', '.')}")
+    puzzle = module.PUZZLE
+    assert isinstance(puzzle, Puzzle)
+    return puzzle
+
+
+def following(name: str) -> str:
+    """The puzzle after one; empty after the last."""
+    at = NAMES.index(name) + 1
+    return NAMES[at] if at < len(NAMES) else ""

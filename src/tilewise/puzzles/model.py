@@ -1,0 +1,207 @@
+"""A puzzle: a kernel with gaps, the launches that an answer must get right, and what it may spend on them.
+
+In: nothing; these are plain facts, one `Puzzle` a module below this package. Out: the reader's file and a
+solution, both made of one text, so that they cannot drift apart. Judging an answer is left to `judging`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewise.cases import Array, Case
+
+Values = Mapping[str, Any]
+"""A launch's arrays and numbers by parameter name, before it ran."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Something that the simulator counts, in words."""
+
+    short: str
+    """What it is, for a table."""
+    words: str
+    """What it is, for the end of `at most 375 ...`."""
+    repair: str
+    """How to count less of it, one sentence."""
+
+
+_SIDE_BY_SIDE = "Let neighbouring lanes meet neighbouring elements, and none twice."
+_BANKS = "Let the lanes of a warp meet words in different banks, and let only those meet any that must."
+
+COUNTERS: Mapping[str, Counter] = {
+    "global_load.requests": Counter(
+        "load requests",
+        "requests that load from global memory",
+        "Load once what is needed again, or several neighbours with one instruction.",
+    ),
+    "global_load.sectors": Counter("sectors loaded", "sectors loaded from global memory", _SIDE_BY_SIDE),
+    "global_store.requests": Counter(
+        "store requests",
+        "requests that store to global memory",
+        "Store each result once, several with one instruction if asked.",
+    ),
+    "global_store.sectors": Counter(
+        "sectors stored", "sectors stored to global memory", f"Store only what is finished. {_SIDE_BY_SIDE}"
+    ),
+    "global_atomic.lane_accesses": Counter(
+        "global atomics",
+        "atomic additions to global memory",
+        "Add up within the block first, in shared memory.",
+    ),
+    "shared_load.wavefronts": Counter(
+        "passes, shared loads", "passes over the banks for loads from shared memory", _BANKS
+    ),
+    "shared_store.wavefronts": Counter(
+        "passes, shared stores", "passes over the banks for stores to shared memory", _BANKS
+    ),
+    "shared_store.requests": Counter(
+        "shared store requests",
+        "requests that store to shared memory",
+        "Hand values on through registers, by shuffles.",
+    ),
+    "barriers": Counter(
+        "warps at barriers",
+        "arrivals of warps at a barrier",
+        "Put one barrier where data pass from writers to readers, and no more.",
+    ),
+    "divergent_branches": Counter(
+        "parting branches",
+        "branches at which a warp parts",
+        "Let the condition be the same for all lanes of a warp.",
+    ),
+}
+"""What a budget may limit: the simulator's counter, and how to speak of it."""
+
+_OPENS = re.compile(r"^(?P<indent>\s*)// \[gap (?P<text>.+)$")
+_CLOSES = re.compile(r"^\s*// gap\]$")
+_TO_DO = "Your code: "
+WIDEST = 82
+"""Columns of a kernel's lines on a page."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that an answer may count of one thing in one launch."""
+
+    counter: str
+    """One of `COUNTERS`."""
+    most: Callable[[Values], int]
+    """The limit, from the launch's own arrays and numbers."""
+    because: str
+    """Why that many are enough, a clause for the end of a sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One launch that an answer must get right."""
+
+    label: str
+    """Its sizes, as messages name them: `n = 1000`."""
+    case: Case
+    """Inputs, grid and block."""
+
+
+@dataclass(frozen=True, eq=False)
+class Puzzle:
+    """A kernel to fill in."""
+
+    name: str
+    """The part of the course and one word: `kernels/guard`."""
+    title: str
+    """A few words."""
+    task: str
+    """What the kernel must do, in Markdown."""
+    launch: str
+    """How it is launched, one sentence."""
+    code: str
+    """A solution in CUDA C; what stands between `// [gap question` and `// gap]` is the reader's to write."""
+    trials: tuple[Trial, ...]
+    """The first is named on the page and in the file; the others, with awkward sizes, are not."""
+    expected: Callable[[Values], Mapping[str, Array]]
+    """The right outputs of a launch, by parameter name, without a GPU and without the kernel."""
+    limits: tuple[Limit, ...]
+    """The budget."""
+    hints: tuple[str, ...]
+    """From a nudge to nearly the answer, in Markdown."""
+    after: str
+    """What stands beside the solution, in Markdown."""
+    plain: str = ""
+    """A right kernel that is over budget, where the budget is the puzzle; counted on the page."""
+    rtol: float = 0.0
+    """How far results may be off, relative to the right ones."""
+    atol: float = 0.0
+    """The same, absolute."""
+
+    @property
+    def part(self) -> str:
+        """The part of the course it belongs to."""
+        return self.name.split("/", maxsplit=1)[0]
+
+    @property
+    def file(self) -> str:
+        """Where the reader's file is, relative to the folder the reader works in."""
+        return f"puzzles/{self.name}.cu"
+
+    @cached_property
+    def solution(self) -> str:
+        """The kernel with its gaps filled."""
+        lines = self.code.strip("\n").split("\n")
+        return "\n".join(line for line in lines if not _OPENS.match(line) and not _CLOSES.match(line)) + "\n"
+
+    @cached_property
+    def gaps(self) -> str:
+        """The kernel with a comment in place of each gap."""
+        lines: list[str] = []
+        inside = False
+        for line in self.code.strip("\n").split("\n"):
+            if opening := _OPENS.match(line):
+                begin = f"{opening['indent']}// "
+                lines += textwrap.wrap(
+                    _TO_DO + opening["text"],
+                    WIDEST,
+                    initial_indent=begin,
+                    subsequent_indent=f"{begin}  ",
+                    break_on_hyphens=False,
+                )
+                inside = True
+            elif _CLOSES.match(line):
+                inside = False
+            elif not inside:
+                lines.append(line)
+        return "\n".join(lines) + "\n"
+
+    @cached_property
+    def start(self) -> str:
+        """The reader's file: what to do in comments, then the kernel with its gaps."""
+        first = self.trials[0]
+        values = first.case.make()
+        paragraphs = [
+            f"{self.name}: {self.title}",
+            plain_text(self.task),
+            f"Launch: {plain_text(self.launch)}",
+            f"Budget, for {first.label}; other sizes are tried too:",
+        ]
+        budget = [
+            f"  at most {limit.most(values):,} {COUNTERS[limit.counter].words}" for limit in self.limits
+        ]
+        commands = [
+            f"Check it:  tilewise puzzle {self.name}",
+            f"A hint:    tilewise puzzle {self.name} --hint",
+        ]
+        lines: list[str] = []
+        for text in paragraphs:
+            lines += [*textwrap.wrap(text, 96, break_long_words=False), ""]
+        lines[-1:] = [*budget, "", *commands]
+        head = "\n".join(f"// {line}".rstrip() for line in lines)
+        return f"{head}\n\n{self.gaps}"
+
+
+def plain_text(markdown: str) -> str:
+    """A text without the marks of everyday words, on one line."""
+    return " ".join(re.sub(r"\\(?=\w)", "", markdown).split())

@@ -1,0 +1,147 @@
+"""What a puzzle looks like on a page: its task, budget, file, hints in stages, a solution that was judged.
+
+In: a puzzle and its solution's verdict. Out: an `Output`. `puzzle` is what a lesson calls: it judges the
+solution where it is called, so that one which fails stops the build at the page's own line.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import ClassVar, Self
+
+from tilewise.outputs.base import Context, Task, sink
+from tilewise.outputs.kernel import folded
+from tilewise.outputs.kinds import attribute, fence
+from tilewise.outputs.table import Column, Table
+from tilewise.puzzles.model import plain_text
+
+
+@dataclass(frozen=True)
+class PuzzleOutput(Task):
+    """A puzzle with its solution, judged."""
+
+    kind: ClassVar[str] = "puzzle"
+    name: str
+    """Such as ``kernels/guard``."""
+    title: str
+    """A few words."""
+    task: str
+    """What to do, in Markdown."""
+    launch: str
+    """How it is launched, in Markdown."""
+    label: str
+    """The sizes that the budget is for."""
+    budget: tuple[tuple[str, int, int, int], ...]
+    """What is limited, the limit, what the solution counts, what the plain kernel counts (-1: none)."""
+    reasons: tuple[str, ...]
+    """Why each limit is enough, clauses in Markdown."""
+    launches: int
+    """How many sizes the solution was tried at."""
+    start: str
+    """The kernel with its gaps."""
+    hints: tuple[str, ...]
+    """In Markdown."""
+    solution: str
+    """CUDA C."""
+    after: str
+    """What stands beside the solution, in Markdown."""
+
+    def texts(self) -> tuple[str, ...]:
+        """Everything in Markdown, in a fixed order."""
+        return (self.task, self.launch, self.after, *self.hints, *self.reasons)
+
+    def with_texts(self, texts: Sequence[str]) -> Self:
+        """The same with other texts."""
+        task, launch, after, *others = texts
+        hints, reasons = others[: len(self.hints)], others[len(self.hints) :]
+        return replace(
+            self, task=task, launch=launch, after=after, hints=tuple(hints), reasons=tuple(reasons)
+        )
+
+    def text(self) -> str:
+        """Its name, the task, and that the solution holds."""
+        lines = [f"puzzle {self.name}: {self.title}", textwrap.indent(_unmarked(self.task), "  ")]
+        lines.append(f"  [its solution is right at {self.launches} sizes and within the budget]")
+        lines.append(f"  tilewise puzzle start {self.name}")
+        return "\n".join(lines)
+
+    def markdown(self, context: Context) -> str:
+        """A ``!!! exercise puzzle`` block with the budget, the file, and folds for hints and solution."""
+        nested = replace(context, nested=True)
+        commands = f"tilewise puzzle start {self.name}\ntilewise puzzle {self.name}"
+        parts = [
+            self.task,
+            f"Launched in {self.launch}",
+            self._table().markdown(nested),
+            f"Why that is enough: {'; '.join(dict.fromkeys(self.reasons))}.",
+            fence(self.start, ".cuda .tw-puzzle"),
+            "The first line writes this kernel into a file of yours, the second one checks it:",
+            fence(commands, ".sh"),
+        ]
+        parts += [
+            folded(f"Hint {at} of {len(self.hints)}", "hint", hint)
+            for at, hint in enumerate(self.hints, start=1)
+        ]
+        answer = f"{self.after}\n\n{fence(self.solution, '.cuda')}"
+        parts.append(folded("A solution, checked in every build", "answer", answer))
+        inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
+        return f'!!! exercise puzzle "{escape(attribute(self.name), quote=False)}"\n\n{inside}'
+
+    def _table(self) -> Table:
+        is_plain = any(plain >= 0 for *_, plain in self.budget)
+        columns = [
+            Column("counted"),
+            *([Column("plain")] if is_plain else []),
+            Column("budget"),
+            Column("solved"),
+        ]
+        rows = [
+            (what, *([plain] if is_plain else []), most, solved) for what, most, solved, plain in self.budget
+        ]
+        return Table(columns, rows, f"Counted by the simulator for {self.label}.")
+
+
+def _unmarked(text: str) -> str:
+    """Without the marks of everyday words, lines as they are."""
+    return "\n".join(plain_text(line) for line in text.split("\n"))
+
+
+def puzzle(name: str) -> None:
+    """Set a puzzle: show its task, budget, file and hints, and a solution that is judged here and now.
+
+    Args:
+        name: such as ``kernels/guard``; ``tilewise puzzle`` lists them.
+
+    Raises:
+        LessonError: there is no such puzzle, or its solution is wrong or over budget.
+    """
+    import inspect
+
+    from tilewise.puzzles.catalogue import named
+    from tilewise.puzzles.judging import counted, judge
+
+    found = named(name)
+    verdict = judge(found, found.solution, found.file)
+    plain = [one.counted for one in counted(found, found.plain)] if found.plain else [-1] * len(verdict.spent)
+    sink().add(
+        PuzzleOutput(
+            name=found.name,
+            title=found.title,
+            task=inspect.cleandoc(found.task),
+            launch=found.launch,
+            label=verdict.label,
+            budget=tuple(
+                (one.what, one.most, one.counted, other)
+                for one, other in zip(verdict.spent, plain, strict=True)
+            ),
+            reasons=tuple(one.because for one in verdict.spent),
+            launches=verdict.launches,
+            start=found.gaps,
+            hints=found.hints,
+            solution=found.solution,
+            after=inspect.cleandoc(found.after),
+        )
+    )

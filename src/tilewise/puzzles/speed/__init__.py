@@ -1,0 +1,1 @@
+"""The puzzles of the part `speed`, one a module."""

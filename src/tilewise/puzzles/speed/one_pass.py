@@ -1,0 +1,107 @@
+"""Two questions, one pass: a running answer in registers saves the second walk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import Array, case, ceil_div, integers, output
+from tilewise.puzzles.counting import row_sectors, runs
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+
+CODE = """
+extern "C" __global__
+void largest(const float* A, float* peak, int* count, int rows, int cols) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (col >= cols) return;
+    // [gap walk down the column once
+    float most = A[col];
+    int times = 1;
+    for (int row = 1; row < rows; ++row) {
+        float value = A[row * cols + col];
+        if (value > most) {
+            most = value;
+            times = 1;
+        } else if (value == most) {
+            ++times;
+        }
+    }
+    peak[col] = most;
+    count[col] = times;
+    // gap]
+}
+"""
+PLAIN = """
+extern "C" __global__
+void largest(const float* A, float* peak, int* count, int rows, int cols) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (col >= cols) return;
+    float most = -INFINITY;
+    for (int row = 0; row < rows; ++row)
+        most = fmaxf(most, A[row * cols + col]);
+    int times = 0;
+    for (int row = 0; row < rows; ++row)
+        times += A[row * cols + col] == most;
+    peak[col] = most;
+    count[col] = times;
+}
+"""
+
+
+def _trial(rows: int, cols: int, low: int, high: int) -> Trial:
+    arrays: dict[str, Any] = {
+        "A": integers(rows * cols, low=low, high=high, dtype="float32"),
+        "peak": output(cols),
+        "count": output(cols, dtype="int32"),
+    }
+    return Trial(f"{rows} x {cols}", case(ceil_div(cols, 64), 64, rows=rows, cols=cols, **arrays))
+
+
+def _expected(v: Values) -> dict[str, Array]:
+    matrix = v["A"].reshape(v["rows"], v["cols"])
+    peak = matrix.max(axis=0)
+    return {"peak": peak, "count": (matrix == peak).sum(axis=0).astype(np.int32)}
+
+
+PUZZLE = Puzzle(
+    name="speed/one_pass",
+    title="The peak and how often",
+    task="""
+    For each column of the row-major matrix `A`, find the largest value and how many times it occurs. One
+    thread has one column. Read each element once.
+    """,
+    launch="blocks of 64 threads, just enough for cols.",
+    code=CODE,
+    plain=PLAIN,
+    trials=(
+        _trial(40, 100, 0, 9),
+        _trial(1, 5, -9, 0),
+        _trial(23, 65, -9, -3),
+        _trial(64, 31, -1, 1),
+        _trial(7, 130, -50, 50),
+    ),
+    expected=_expected,
+    limits=(
+        Limit(
+            "global_load.requests",
+            lambda v: v["rows"] * runs(v["cols"]),
+            "a warp reads each row of its columns once",
+        ),
+        Limit(
+            "global_load.sectors",
+            lambda v: row_sectors(v["rows"], v["cols"]),
+            "32 floats side by side lie in at most 5 sectors",
+        ),
+    ),
+    hints=(
+        "Think of the answer for the first rows only. What does one more value do to it? There are "
+        "three cases.",
+        "A smaller value changes nothing, an equal one adds 1 to the count. And a larger one?",
+        "Start with the first value and a count of 1. On `value > most`, set `most = value` and `times = 1`.",
+    ),
+    after="""
+    When a new peak comes, what was counted for the old one is worthless, and the count begins again at 1.
+    The same thought, with a factor in place of a fresh start, lets softmax be computed in one pass.
+    """,
+)

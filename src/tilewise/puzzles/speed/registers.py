@@ -1,0 +1,113 @@
+"""Four results a thread: a coefficient that is in a register serves them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import Array, case, ceil_div, integers, output
+from tilewise.puzzles.counting import runs
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+
+CODE = """
+#define ITEMS 4
+
+extern "C" __global__
+void polynomial(const float* x, const float* coefficients, float* out,
+                int n, int degree) {
+    int first = blockIdx.x * (ITEMS * blockDim.x) + threadIdx.x;
+    // [gap results of first, first + blockDim.x, ...: ITEMS of them, those below n
+    float at[ITEMS], sum[ITEMS];
+    for (int k = 0; k < ITEMS; ++k) {
+        int i = first + k * blockDim.x;
+        at[k] = i < n ? x[i] : 0.0f;
+        sum[k] = 0.0f;
+    }
+    for (int power = degree; power >= 0; --power) {
+        float c = coefficients[power];
+        for (int k = 0; k < ITEMS; ++k) sum[k] = sum[k] * at[k] + c;
+    }
+    for (int k = 0; k < ITEMS; ++k) {
+        int i = first + k * blockDim.x;
+        if (i < n) out[i] = sum[k];
+    }
+    // gap]
+}
+"""
+PLAIN = """
+#define ITEMS 4
+
+extern "C" __global__
+void polynomial(const float* x, const float* coefficients, float* out,
+                int n, int degree) {
+    int first = blockIdx.x * (ITEMS * blockDim.x) + threadIdx.x;
+    for (int k = 0; k < ITEMS; ++k) {
+        int i = first + k * blockDim.x;
+        if (i >= n) return;
+        float sum = 0.0f;
+        for (int power = degree; power >= 0; --power)
+            sum = sum * x[i] + coefficients[power];
+        out[i] = sum;
+    }
+}
+"""
+ITEMS = 4
+THREADS = 64
+
+
+def _trial(n: int, degree: int) -> Trial:
+    arrays: dict[str, Any] = {
+        "x": integers(n, low=-3, high=4, dtype="float32"),
+        "coefficients": integers(degree + 1, low=-4, high=5, dtype="float32"),
+        "out": output(n),
+    }
+    blocks = ceil_div(n, ITEMS * THREADS)
+    return Trial(f"n = {n:,}, degree = {degree}", case(blocks, THREADS, n=n, degree=degree, **arrays))
+
+
+def _expected(v: Values) -> dict[str, Array]:
+    powers = v["x"].astype(np.float64)[:, None] ** np.arange(v["degree"] + 1)
+    return {"out": powers @ v["coefficients"].astype(np.float64)}
+
+
+def _warps(v: Values) -> int:
+    """Warps with at least one element to compute."""
+    first = np.arange(ceil_div(v["n"], ITEMS * THREADS))[:, None] * ITEMS * THREADS
+    return int((first + np.arange(0, THREADS, 32) < v["n"]).sum())
+
+
+PUZZLE = Puzzle(
+    name="speed/registers",
+    title="Four results for one coefficient",
+    task="""
+    Evaluate one polynomial at many places: set `out[i]` to the sum over k of `coefficients[k] * x[i]` to
+    the power k, with k from 0 to `degree`, for each `i` below `n`. A thread computes `ITEMS` results,
+    `blockDim.x` apart. Load each coefficient once for all of them.
+    """,
+    launch="blocks of 64 threads, each block for 256 elements, just enough blocks for n.",
+    code=CODE,
+    plain=PLAIN,
+    trials=(_trial(2048, 6), _trial(1, 3), _trial(700, 0), _trial(256, 8), _trial(1025, 5)),
+    expected=_expected,
+    limits=(
+        Limit(
+            "global_load.requests",
+            lambda v: runs(v["n"]) + (THREADS // 32) * ceil_div(v["n"], ITEMS * THREADS) * (v["degree"] + 1),
+            "each x once, and each coefficient once for every warp",
+        ),
+    ),
+    hints=(
+        "Turn the loops round: the coefficient outside, the four elements inside. What has to be "
+        "kept between?",
+        "Keep four running results and four places in small arrays, `float at[ITEMS], sum[ITEMS];`. "
+        "With a fixed number "
+        "of steps the compiler keeps them in registers.",
+        "By Horner's rule, from the highest power down: `c = coefficients[power]`, then for each k "
+        "`sum[k] = sum[k] * at[k] + c`. Load the places before and store the results after; guard both.",
+    ),
+    after="""
+    The straightforward kernel walks through all coefficients again for each of its four results. One load
+    that feeds four results is the step by which a product of matrices becomes fast; here it is alone.
+    """,
+)

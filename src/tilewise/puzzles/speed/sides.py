@@ -1,0 +1,114 @@
+"""Two kinds of work, and warps that each do one: the split goes between warps instead of through them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import Array, case, ceil_div, integers, output
+from tilewise.puzzles.counting import sectors
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+
+CODE = """
+__device__ unsigned even_work(unsigned v, int steps) {
+    for (int s = 0; s < steps; ++s) v = v * 5u + 1u;
+    return v;
+}
+
+__device__ unsigned odd_work(unsigned v, int steps) {
+    for (int s = 0; s < steps; ++s) v = (v ^ (v >> 3)) + 7u;
+    return v;
+}
+
+extern "C" __global__
+void two_kinds(const unsigned* in, unsigned* out, int n, int steps) {
+    // [gap deal out the elements so that a warp does one kind of work
+    int half = blockDim.x / 2;
+    bool odd = threadIdx.x >= half;
+    int i = blockIdx.x * blockDim.x + 2 * (threadIdx.x % half) + odd;
+    // gap]
+    if (i >= n) return;
+    out[i] = odd ? odd_work(in[i], steps) : even_work(in[i], steps);
+}
+"""
+PLAIN = (
+    CODE.replace(
+        """    int half = blockDim.x / 2;
+    bool odd = threadIdx.x >= half;
+    int i = blockIdx.x * blockDim.x + 2 * (threadIdx.x % half) + odd;
+""",
+        """    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    bool odd = i % 2;
+""",
+    )
+    .replace("    // [gap deal out the elements so that a warp does one kind of work\n", "")
+    .replace("    // gap]\n", "")
+)
+
+
+def _trial(n: int, threads: int, steps: int) -> Trial:
+    arrays: dict[str, Any] = {
+        "in": integers(n, low=0, high=1 << 30, dtype="uint32"),
+        "out": output(n, dtype="uint32"),
+    }
+    return Trial(
+        f"n = {n:,}, steps = {steps}", case(ceil_div(n, threads), threads, n=n, steps=steps, **arrays)
+    )
+
+
+def _expected(v: Values) -> dict[str, Array]:
+    even, odd = v["in"][::2].copy(), v["in"][1::2].copy()
+    for _ in range(v["steps"]):
+        even = even * np.uint32(5) + np.uint32(1)
+        odd = (odd ^ (odd >> np.uint32(3))) + np.uint32(7)
+    out = np.empty_like(v["in"])
+    out[::2], out[1::2] = even, odd
+    return {"out": out}
+
+
+PUZZLE = Puzzle(
+    name="speed/sides",
+    title="Each warp on one side",
+    task="""
+    Elements with an even index need `even_work`, those with an odd index `odd_work`. With neighbours on
+    neighbouring lanes every warp parts and does both. Choose `i` and `odd` so that each warp has one kind
+    of work, and each element still has one thread.
+    """,
+    launch="blocks of 64, 128 or 256 threads, just enough for n.",
+    code=CODE,
+    plain=PLAIN,
+    trials=(
+        _trial(1024, 64, 20),
+        _trial(1, 64, 3),
+        _trial(100, 128, 5),
+        _trial(513, 256, 4),
+        _trial(190, 64, 2),
+        _trial(600, 128, 0),
+    ),
+    expected=_expected,
+    limits=(
+        Limit(
+            "divergent_branches",
+            lambda v: 2 if v["n"] % 64 else 0,
+            "only the warps that hold the end of the array may part, one for each kind",
+        ),
+        Limit(
+            "global_load.sectors",
+            lambda v: 2 * sectors(v["n"]),
+            "every second float is wanted, so a sector is read by two warps, and by no more",
+        ),
+    ),
+    hints=(
+        "A block of 64 threads has two warps and 64 elements, 32 of them even. Which warp should take which?",
+        "Let the first half of the block's threads take the even elements of the block, and the "
+        "second half the odd ones.",
+        "With `half = blockDim.x / 2`, thread `t` is the `t % half`-th of its kind: element "
+        "`2 * (t % half)` of the block, plus 1 in the second half.",
+    ),
+    after="""
+    The number of operations that are needed has not changed, but no warp waits for a side that is not its
+    own. It is not free: each sector is now read by two warps, 32 bytes for 16 wanted ones. Where the work
+    is long, as it is here, that is a good trade.
+    """,
+)

@@ -1,0 +1,110 @@
+"""Says which output of an answer is wrong, and what its value gives away.
+
+In: the array that a kernel wrote and the one it should have written. Out: a sentence with the first wrong
+element, and one that says what to look at. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import Array
+from tilewise.gpu.difference import index_text
+
+
+def first_wrong(
+    name: str, actual: Array, right: Array, before: Mapping[str, Any], rtol: float = 0.0, atol: float = 0.0
+) -> tuple[str, str] | None:
+    """The first wrong element of an output.
+
+    Args:
+        name: the output's name.
+        actual: what the kernel left there.
+        right: what should be there, of the same shape.
+        before: every array before the launch, by name.
+        rtol: how far a value may be off, relative to the right one.
+        atol: the same, absolute.
+
+    Returns:
+        What is wrong and what to do about it; None where nothing is.
+    """
+    wrong = ~_equal(actual, right, rtol, atol)
+    if not wrong.any():
+        return None
+    index = tuple(int(at) for at in np.argwhere(wrong)[0])
+    message = (
+        f"{name}{index_text(index)} is {_shown(actual[index])} and must be {_shown(right[index])}; "
+        f"{int(wrong.sum()):,} of {wrong.size:,} values are wrong, this one first."
+    )
+    return message, _diagnosis(name, actual, right, np.asarray(before[name]), index, wrong)
+
+
+def _equal(actual: Array, right: Array, rtol: float, atol: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    same = actual == right
+    if actual.dtype.kind != "f":
+        return np.asarray(same)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.abs(actual.astype(np.float64) - right) <= rtol * np.abs(right.astype(np.float64)) + atol
+    return np.asarray(same | near | (np.isnan(actual) & np.isnan(right)))
+
+
+def _diagnosis(
+    name: str,
+    actual: Array,
+    right: Array,
+    before: Array,
+    index: tuple[int, ...],
+    wrong: np.ndarray[Any, np.dtype[np.bool_]],
+) -> str:
+    """What the value at an index gives away."""
+    value = actual[index]
+    if _same(value, before[index]):
+        written = int((~_sames(actual, before)).sum())
+        if not written:
+            return f"No thread wrote anything to {name}: look at the guard, and at the line that stores."
+        return (
+            "It holds what was there before the launch: no thread wrote it, or one wrote back what "
+            "it had read "
+            "there. Look at the index, at the guard and at how far loops run."
+        )
+    if _same(right[index], before[index]):
+        return "This element must stay as it was before the launch: look at the index and at the guard."
+    if isinstance(value, np.floating) and np.isnan(value):
+        return (
+            "It was computed from a number that nobody had written. Look at what was read before it was set."
+        )
+    elsewhere = np.argwhere(_sames(right, value))
+    if len(elsewhere) == 1 and _is_moved(actual, right, wrong):
+        other = tuple(int(at) for at in elsewhere[0])
+        return (
+            f"That value belongs to {name}{index_text(other)}: compare the index that is read with the "
+            f"one written."
+        )
+    if not (~wrong).any():
+        return "Every value is wrong: look at the formula, then at which inputs a thread reads."
+    return "Compute this element by hand from the inputs, and see which of them the thread read."
+
+
+def _is_moved(actual: Array, right: Array, wrong: np.ndarray[Any, np.dtype[np.bool_]]) -> bool:
+    """Whether the wrong values are right ones in the wrong places, and few of those are alike by chance."""
+    are_distinct = len(np.unique(right)) > 0.9 * right.size
+    return are_distinct and bool(np.isin(actual[wrong], right).mean() > 0.9)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other) or bool(np.isnan(one) and np.isnan(other))
+
+
+def _sames(array: Array, other: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    same = array == other
+    if array.dtype.kind == "f":
+        same = same | (np.isnan(array) & np.isnan(other))
+    return np.asarray(same)
+
+
+def _shown(value: Any) -> str:
+    plain = value.item()
+    return f"{plain:g}" if isinstance(plain, float) else str(plain)

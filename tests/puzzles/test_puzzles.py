@@ -1,0 +1,139 @@
+"""Each puzzle is whole: one text for gaps and solution, and a budget that a solution needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tilewise.errors import LessonError
+from tilewise.gpu.kernel_source import tokens
+from tilewise.outputs import CollectingSink, installed
+from tilewise.outputs.base import Context, decode, encode
+from tilewise.puzzles.catalogue import NAMES, following, named
+from tilewise.puzzles.judging import judge
+from tilewise.puzzles.model import Limit, Puzzle
+from tilewise.puzzles.output import PuzzleOutput, puzzle
+from tilewise.typed_numbers import faults
+
+CONTEXT = Context("kernels/puzzles", 1, lambda suffix, content: "", lambda wanted: wanted)
+
+
+def shown(name: str) -> PuzzleOutput:
+    with installed(CollectingSink()) as sink:
+        puzzle(name)
+    (output,) = sink.outputs  # type: ignore[attr-defined]
+    assert isinstance(output, PuzzleOutput)
+    return output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_solution_is_right_at_every_size_and_within_the_budget(name: str) -> None:
+    found = named(name)
+    verdict = judge(found, found.solution, found.file)
+    assert found.name == name
+    assert verdict.launches == len(found.trials) >= 5
+    assert all(one.counted <= one.most for one in verdict.spent)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_budget_is_looser_than_a_half_above_what_the_solution_needs(name: str) -> None:
+    found = named(name)
+    for one in judge(found, found.solution, found.file).spent:
+        assert one.most <= 1.5 * one.counted, one
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_readers_file_lacks_the_solution_and_is_told_so(name: str) -> None:
+    found = named(name)
+    assert "gap" not in found.start
+    assert "Your code: " in found.start
+    kept = [line for line in found.gaps.splitlines() if not re.match(r"\s*// (Your code: |  )", line)]
+    solved = found.solution.splitlines()
+    assert all(line in solved for line in kept)
+    missing = [line for line in solved if line not in kept]
+    assert missing
+    assert not any(line in found.start for line in missing if len(line.strip()) > 1)
+    assert max(map(len, found.gaps.splitlines())) <= 82
+    assert max(map(len, found.start.splitlines())) <= 100
+    with pytest.raises(LessonError, match=r"nothing is filled in yet\. Write your code here") as caught:
+        judge(found, found.start, found.file)
+    assert "Your code: " in found.start.splitlines()[caught.value.line - 1]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if named(name).plain])
+def test_the_plain_kernel_is_right_and_over_budget(name: str) -> None:
+    found = named(name)
+    with pytest.raises(LessonError, match="over budget by"):
+        judge(found, found.plain, found.file)
+    unlimited = replace(found, limits=())
+    assert judge(unlimited, found.plain, found.file).launches == len(found.trials)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_some_size_does_not_divide_and_one_is_small(name: str) -> None:
+    threads, elements = [], []
+    for trial in named(name).trials:
+        assert trial.case.grid and trial.case.block
+        total = 1
+        for blocks, one in zip(trial.case.grid, trial.case.block, strict=True):
+            total *= blocks * one
+        threads.append(total)
+        elements.append(max(getattr(value, "size", 1) for value in trial.case.values.values()))
+    if name != "kernels/map":
+        assert any(count % one for count, one in zip(elements, threads, strict=True))
+    assert min(elements) <= 64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_shows_the_puzzle_and_folds_hints_and_solution(name: str) -> None:
+    output = shown(name)
+    assert decode(encode(output)) == output
+    assert output.with_texts(output.texts()) == output
+    page = output.markdown(CONTEXT)
+    found = named(name)
+    opened = page.split("??? hint")[0]
+    for line in found.gaps.splitlines():
+        assert line.strip() in opened
+    assert f"tilewise puzzle start {name}" in opened
+    assert page.count("??? hint") == len(found.hints) >= 3
+    assert page.count("??? answer") == 1
+    assert page.index("??? answer") > page.rindex("??? hint")
+    assert page.startswith('!!! exercise puzzle "')
+    assert "_[" not in output.text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_text_of_a_puzzle_types_a_measured_number(name: str) -> None:
+    output = shown(name)
+    assert [list(faults(text)) for text in output.texts()] == [[] for _ in output.texts()]
+
+
+def test_a_solution_over_its_budget_stops_the_page() -> None:
+    found = named("kernels/guard")
+    mean = replace(found, limits=(Limit("global_load.sectors", lambda v: 1, "of this test"),))
+    with pytest.raises(
+        LessonError, match=r"over budget by 249: .* the budget is 1\..* Why 1: of this test\."
+    ):
+        judge(mean, found.solution, found.file)
+
+
+def test_names_lead_to_puzzles_and_a_wrong_one_is_told_the_nearest() -> None:
+    assert all(isinstance(named(name), Puzzle) and named(name).part in name for name in NAMES)
+    assert len({named(name).title for name in NAMES}) == len(NAMES)
+    assert [following(name) for name in NAMES] == [*NAMES[1:], ""]
+    with pytest.raises(LessonError, match=r'no such puzzle\. Did you mean "kernels/guard"'):
+        named("kernels/gard")
+
+
+def test_an_answer_may_be_written_anew_around_the_same_kernel() -> None:
+    found = named("kernels/guard")
+    text = f"\n\n// mine\n__device__ float twice(float x) {{ return x + x; }}\n{found.solution}"
+    text = text.replace("2.0f * a[i]", "twice(a[i])")
+    assert tokens(text) != tokens(found.solution)
+    assert judge(found, text, "mine.cu").launches == 5
+    with pytest.raises(
+        LessonError, match=r"^mine\.cu:9: out of bounds: thread 232 of block 3 reads a\[1000\]"
+    ):
+        judge(found, text.replace("if (i < n)", ""), "mine.cu")
