@@ -17,6 +17,7 @@ from tilewise.puzzles.answers import answer, write_start
 from tilewise.puzzles.catalogue import NAMES, following, named
 from tilewise.puzzles.judging import judge
 from tilewise.puzzles.model import Puzzle, plain_text
+from tilewise.simulator import ToolchainError
 
 WIDEST = 100
 """Columns that a hint fills at most."""
@@ -84,7 +85,12 @@ def _hint(found: Puzzle, last: int) -> int:
 
 def _check(found: Puzzle, file: str | None) -> int:
     text, path = answer(found, Path(), file)
-    verdict = judge(found, text, path)
+    try:
+        verdict = judge(found, text, path)
+    except ToolchainError as error:
+        raise LessonError(
+            "tilewise puzzle", 0, str(error), "`tilewise doctor` says what is missing."
+        ) from None
     print(f"{path}: solved. Right at all {verdict.launches} sizes, and within the budget.")
     rows = [(one.what, one.counted, one.most) for one in verdict.spent]
     print(

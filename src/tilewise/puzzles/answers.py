@@ -57,7 +57,7 @@ def answer(puzzle: Puzzle, folder: Path, file: str | None = None) -> tuple[str, 
     """
     name = file or puzzle.file
     try:
-        return (folder / name).read_text(encoding="utf-8"), name
+        return (folder / name).read_text(encoding="utf-8-sig"), name
     except FileNotFoundError:
         begin = f"Begin with: tilewise puzzle start {puzzle.name}."
         repair = f"{begin} Answers are looked for below the current folder."
