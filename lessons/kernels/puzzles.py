@@ -23,9 +23,9 @@
 # thing that it finds. The sizes it tries are more than the one on the page, and few of them
 # divide by anything.
 #
-# Each table has three columns: what a *plain* kernel counts, one that is right and thinks of nothing
-# but being right, where that is more than the budget; the *budget*; and what the folded solution
-# counts, *solved*.
+# A table beside each puzzle has its *budget* and what the folded solution counts, *solved*. Where
+# a kernel that thinks of nothing but being right would be over budget, the table says by how much:
+# that is the column *plain*.
 #
 # `tilewise puzzle` lists all puzzles, and `tilewise puzzle kernels/map --hint` prints the first
 # hint. On the page hints and solutions are folded. The command comes with the course's

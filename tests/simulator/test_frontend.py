@@ -164,6 +164,20 @@ def test_a_machine_that_does_not_load_is_built_anew(
         machine._loaded()
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["for (int k = 0; k < 4; ++n) {}", "int i = 3 % i;\n    out[i] = n;"],
+    ids=["an endless loop that does nothing", "a variable used before it has a value"],
+)
+def test_a_kernel_of_which_the_compiler_leaves_nothing_says_why(body: str) -> None:
+    source = f'\nextern "C" __global__ void gone(int* out, int n) {{\n    {body}\n}}\n'
+    with pytest.raises(LessonError, match="the compiler left nothing of the kernel") as caught:
+        simulate(source, np.zeros(4, np.int32), np.int32(4))
+    assert (caught.value.path, caught.value.line) == (ORIGIN[0], ORIGIN[1] + 1)
+    assert "look for a loop that cannot end" in str(caught.value)
+    assert "a variable that is used before it has a value" in str(caught.value)
+
+
 def test_recursion_is_refused() -> None:
     source = """
 __device__ __noinline__ int steps(int n, int k) {

@@ -45,8 +45,10 @@ class Module:
         """The entry point of a name, ready to run.
 
         Raises:
-            LessonError: it uses an instruction that the simulator does not carry out.
+            LessonError: it uses an instruction that the simulator does not carry out, or the compiler left
+                nothing of it.
         """
+        self._must_hold(name)
         try:
             return _decoded(self, name)
         except UnknownInstructionError as error:
@@ -57,6 +59,20 @@ class Module:
                 f'the simulator does not carry out "{error.text}".',
                 "Write it another way, or report it with this line and the kernel.",
             ) from None
+
+    def _must_hold(self, name: str) -> None:
+        """An entry point without a single instruction is one in which all that can happen is undefined."""
+        if self.ptx.functions[name].instructions:
+            return
+        lines = [one.line for one in global_functions(self.source) if one.name == name]
+        path, line = self.place(lines[0] if lines else 1)
+        raise LessonError(
+            path,
+            line,
+            f'the compiler left nothing of the kernel "{name}", not even its end.',
+            "All that it can do is undefined in C++: look for a loop that cannot end, as its condition never "
+            "changes, and for a variable that is used before it has a value.",
+        )
 
     @property
     def kernels(self) -> dict[str, Entry]:

@@ -29,6 +29,8 @@ def _trial(blocks: int, threads: int) -> Trial:
     return Trial(f"{n:,} elements", case(blocks, threads, a=normal(n), out=output(n)))
 
 
+_WHY = "8 floats lie in a sector, and neighbouring threads meet neighbouring elements"
+
 PUZZLE = Puzzle(
     name="kernels/map",
     title="Every thread its square",
@@ -45,12 +47,12 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: sectors(v["a"].size),
-            "8 floats lie in a sector, and neighbouring threads read neighbours",
+            _WHY,
         ),
         Limit(
             "global_store.sectors",
             lambda v: sectors(v["a"].size),
-            "8 floats lie in a sector, and neighbouring threads write neighbours",
+            _WHY,
         ),
     ),
     hints=(
