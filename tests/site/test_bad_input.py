@@ -104,6 +104,14 @@ def test_an_unknown_fragment_is_named_with_its_line(mkdocs: MkDocs, project: Pat
     assert "Traceback" not in done.stderr
 
 
+def test_an_indented_fragment_of_many_lines_is_refused(mkdocs: MkDocs, project: Path) -> None:
+    fold = '# Course\n\n??? note "The lessons"\n\n    {{ course.lessons }}\n\nAfter the fold.\n'
+    (project / "docs" / "index.md").write_text(fold, encoding="utf-8")
+    done = mkdocs("build")
+    assert done.returncode != 0
+    assert "docs/index.md:5: {{ course.lessons }} is more than one line, and indented" in done.stderr
+
+
 def test_a_formula_that_cannot_be_read_is_quoted(mkdocs: MkDocs, project: Path) -> None:
     edit(project / LESSON, "$n = 2$", r"$n = \unheard$")
     done = mkdocs("build")

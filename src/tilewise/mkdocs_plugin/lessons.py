@@ -72,7 +72,13 @@ class Shelf:
             line = text.count(
                 "\n", 0, text.find(markdown[: match.end()].strip()) + len(markdown[: match.end()].strip())
             )
-            return self._fragment(match[1], match[2], path, line + 1)
+            made = self._fragment(match[1], match[2], path, line + 1)
+            before = markdown[markdown.rfind("\n", 0, match.start()) + 1 : match.start()]
+            if "\n" in made and before.isspace():
+                message = f"{match[0]} is more than one line, and indented: what is indented would end in it."
+                repair = "Start the line with it; a fold around it is written as <details> and </details>."
+                raise LessonError(path, line + 1, message, repair)
+            return made
 
         return _PLACEHOLDER.sub(replace, markdown)
 

@@ -7,11 +7,9 @@ serves.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -21,20 +19,22 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.livereload import LiveReloadServer
 from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority, get_plugin_logger
-from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 from tilewise.errors import LessonError, raise_all
 from tilewise.frontend import FrontendError, build_assets
-from tilewise.measurements.page import record_files
 from tilewise.mkdocs_plugin import navigation, publication
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings
-from tilewise.mkdocs_plugin.lessons import LAYOUT, Lessons, Shelf
+from tilewise.mkdocs_plugin.faults import explained, formula_fault
+from tilewise.mkdocs_plugin.inputs import Trees, config_mark, links_mark
+from tilewise.mkdocs_plugin.lessons import Lessons, Shelf
 from tilewise.mkdocs_plugin.math import UnreadableFormula
 from tilewise.mkdocs_plugin.replay import Ledger, requires_versions
 from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.server import LiveServer
+from tilewise.mkdocs_plugin.site_files import lesson_id, site_files
 from tilewise.mkdocs_plugin.staging import StagedFiles, Staging
 from tilewise.mkdocs_plugin.templates import KeptTemplates
 from tilewise.page.prose import edited
@@ -48,15 +48,6 @@ log = get_plugin_logger(__name__)
 
 ASSETS = "assets/tilewise"
 _PACKAGE = Path(__file__).parents[1]
-_DECIDING = (
-    "mkdocs",
-    "mkdocs-material",
-    "mkdocs-autorefs",
-    "mkdocstrings",
-    "mkdocstrings-python",
-    "Markdown",
-)
-_DECIDING_TOO = ("pymdown-extensions", "Pygments", "latex2mathml", "mkdocs-jupyter", "Jinja2")
 
 
 class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
@@ -78,7 +69,6 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._templates: KeptTemplates | None = None
         self._entries: dict[str, tuple[object, list[Any]]] = {}
         self._staging: Staging | None = None
-        self._server: LiveServer | None = None
         self._shelf: Shelf | None = None
         self._files = Files([])
         self._nav: Navigation | None = None
@@ -89,7 +79,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._config_mark = ""
         self._own = ""
         self._told_to_restart = False
-        self._hashes: dict[Path, tuple[tuple[int, int], bytes]] = {}
+        self._trees = Trees()
         self.failure: LessonError | None = None
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
@@ -113,8 +103,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         overrides = str(_PACKAGE / "web" / "overrides")
         if overrides not in config.theme.dirs:
             config.theme.dirs.insert(0, overrides)
-        self._config_mark = self._mark(config)
-        self._templates.use_for(config.theme, (self._config_mark, self._tree(Path(overrides), "*")))
+        self._config_mark = config_mark(Path(config.config_file_path), self._own)
+        self._templates.use_for(config.theme, (self._config_mark, self._trees.mark(Path(overrides), "*")))
         order = navigation.reading_order(config.nav)
         self._lessons.package = publication.package(config, root)
         try:
@@ -149,34 +139,16 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         shelf = self._loaded()
         for fault in shelf.warnings:
             log.warning(str(fault))
-        for path, page in shelf.pages.items():
-            draft = shelf.course.lesson(_id(path)).header.draft
-            level = InclusionLevel.DRAFT if draft else InclusionLevel.UNDEFINED
-            files.append(
-                File(path, str(self._root), config.site_dir, config.use_directory_urls, inclusion=level)
-            )
-            if draft and not self._serving:
-                continue
-            for name, content in page.files.items():
-                if files.get_file_from_path(name) is None:
-                    files.append(File.generated(config, name, content=content))
-        for licence in publication.licence_files(config, self._root):
-            files.append(licence)
-        for name, content in shelf.figure_files().items():
-            if files.get_file_from_path(name) is None:
-                files.append(File.generated(config, name, content=content))
-        for name, file in record_files(shelf.root):
-            files.append(File.generated(config, name, abs_src_path=str(file)))
-        for asset in sorted(self._assets.rglob("*")):
-            if asset.is_file():
-                inside = asset.relative_to(self._assets).as_posix()
-                files.append(File.generated(config, f"{ASSETS}/{inside}", abs_src_path=str(asset)))
+        for file in site_files(shelf, self._root, self._assets, ASSETS, config, self._serving):
+            if file.generated_by is None or files.get_file_from_path(file.src_uri) is None:
+                files.append(file)
         return files
 
     @event_priority(-100)
     def _on_files_last(self, files: Files, *, config: MkDocsConfig) -> Files:
         self._files = StagedFiles(files) if self._serving else files
-        self._around = self._surroundings(config)
+        links = links_mark(self._files, config.site_url, leaving_out=ASSETS)
+        self._around = Surroundings(self._config_mark, links, cache(self._code_mark))
         return self._files
 
     on_files = CombinedEvent(_on_files_first, _on_files_last)
@@ -246,11 +218,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         """While serving, move the finished build into the served folder."""
         assert self._conversions is not None
         self._conversions.tidy()
-        if not self._told_to_restart and self._own != self._tree(_PACKAGE, "*.py"):
+        if not self._told_to_restart and self._own != self._code_mark():
             self._told_to_restart = True
-            log.info(
-                "tilewise's own modules have changed. Restart mkdocs serve for pages to be made by them."
-            )
+            log.info("tilewise's own modules have changed. Restart mkdocs serve to make pages by them.")
         if self._staging is not None:
             self._staging.publish(self._files)
             config.site_dir = str(self._staging.served)
@@ -261,8 +231,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Callable[..., None]
     ) -> LiveReloadServer:
         """Serve with a server that swaps the article and shows what went wrong."""
-        self._server = LiveServer.instead_of(server, lambda: str(self._assets), self._explain)
-        return self._server
+        return LiveServer.instead_of(server, lambda: str(self._assets), self._explain)
 
     def on_shutdown(self) -> None:
         """Stop what was started and delete what was made."""
@@ -286,10 +255,13 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if self._lessons is not None:
             self._lessons.close()
         self._root = root
-        self._own = self._tree(_PACKAGE, "*.py")
+        self._own = self._code_mark()
         self._lessons = Lessons(root, cache, warm=self._serving, time_limit_s=self.config.time_limit_s)
         self._conversions = Conversions(cache / "pages")
         self._templates = KeptTemplates(cache / "templates")
+
+    def _code_mark(self) -> str:
+        return self._trees.mark(_PACKAGE, "*.py")
 
     def _render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         assert self._conversions is not None
@@ -298,22 +270,13 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         try:
             self._conversions.render(page, config, files, self._around, self._ledger)
         except UnreadableFormula as error:
-            path, text = self._source(page)
-            before, found, _ = text.partition(error.tex)
-            self._fail(
-                LessonError(
-                    path,
-                    before.count("\n") + 1 if found else 0,
-                    str(error),
-                    "Write it in TeX that latex2mathml knows.",
-                )
-            )
+            self._fail(formula_fault(error, *self._source(page)))
 
     def _source(self, page: Page) -> tuple[str, str]:
         """The file that an author edits for a page, as messages name it, and its text."""
         shelf = self._loaded()
         if page.file.src_uri in shelf.pages:
-            lesson = shelf.course.lesson(_id(page.file.src_uri))
+            lesson = shelf.course.lesson(lesson_id(page.file.src_uri))
             return lesson.path, lesson.text
         return f"docs/{page.file.src_uri}", page.file.content_string
 
@@ -333,46 +296,4 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _explain(self) -> str:
         """What the last failed build was about, for the open page; empty where no lesson is to blame."""
-        if self.failure is None:
-            return ""
-        return "\n".join(
-            f"{fault}\n{fault.details}" if fault.details else str(fault) for fault in self.failure.errors
-        )
-
-    def _mark(self, config: MkDocsConfig) -> str:
-        """A hash of the configuration and of the code that converts pages."""
-        text = Path(config.config_file_path).read_bytes()
-        return hashlib.sha256(repr((text, _versions(), self._own)).encode()).hexdigest()
-
-    def _surroundings(self, config: MkDocsConfig) -> Surroundings:
-        linked = [
-            (file.src_uri, file.url, file.inclusion.name)
-            for file in self._files
-            if file.generated_by is None and not file.src_uri.startswith(ASSETS)
-        ]
-        links = hashlib.sha256(repr((sorted(linked), config.site_url)).encode()).hexdigest()
-        return Surroundings(self._config_mark, links, cache(lambda: self._tree(_PACKAGE, "*.py")))
-
-    def _tree(self, folder: Path, pattern: str) -> str:
-        """A hash of the files in a folder; one that did not change is not read again."""
-        digest = hashlib.sha256()
-        for path in sorted(folder.rglob(pattern)):
-            if "__pycache__" in path.parts or not path.is_file():
-                continue
-            stat = path.stat()
-            stamp = (stat.st_mtime_ns, stat.st_size)
-            kept = self._hashes.get(path)
-            if kept is None or kept[0] != stamp:
-                kept = (stamp, hashlib.sha256(path.read_bytes()).digest())
-                self._hashes[path] = kept
-            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + kept[1])
-        return digest.hexdigest()
-
-
-@cache
-def _versions() -> tuple[str, ...]:
-    return tuple(f"{name} {version(name)}" for name in (*_DECIDING, *_DECIDING_TOO))
-
-
-def _id(source_path: str) -> str:
-    return source_path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix)
+        return explained(self.failure) if self.failure is not None else ""

@@ -1,0 +1,77 @@
+"""Marks of what decides how pages come out besides their own text.
+
+In: folders of sources, the configuration's file and the site's files. Out: hashes that change when one of
+them does, or when another version of a package that renders pages is installed. What is kept under them is
+left to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from mkdocs.structure.files import Files
+
+_DECIDING = [
+    "mkdocs",
+    "mkdocs-material",
+    "mkdocs-jupyter",
+    "mkdocs-autorefs",
+    "mkdocstrings",
+    "mkdocstrings-python",
+    "Markdown",
+    "pymdown-extensions",
+    "Pygments",
+    "latex2mathml",
+    "Jinja2",
+]
+
+
+class Trees:
+    """Hashes of folders; a file that did not change is not read again."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[Path, tuple[tuple[int, int], bytes]] = {}
+
+    def mark(self, folder: Path, pattern: str) -> str:
+        """A hash of the files in a folder whose names match a pattern."""
+        digest = hashlib.sha256()
+        for path in sorted(folder.rglob(pattern)):
+            if "__pycache__" in path.parts or not path.is_file():
+                continue
+            stat = path.stat()
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            kept = self._hashes.get(path)
+            if kept is None or kept[0] != stamp:
+                kept = (stamp, hashlib.sha256(path.read_bytes()).digest())
+                self._hashes[path] = kept
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + kept[1])
+        return digest.hexdigest()
+
+
+def config_mark(file: Path, code: str) -> str:
+    """A hash of the configuration's file, of the code that converts pages and of the packages that do."""
+    return hashlib.sha256(repr((file.read_bytes(), _versions(), code)).encode()).hexdigest()
+
+
+def links_mark(files: Files, site_url: str | None, leaving_out: str) -> str:
+    """A hash of the pages and files of authors that links may lead to.
+
+    Args:
+        files: all files of the site.
+        site_url: the address that the site will have.
+        leaving_out: the folder of styles and scripts, which pages do not link.
+    """
+    linked = [
+        (file.src_uri, file.url, file.inclusion.name)
+        for file in files
+        if file.generated_by is None and not file.src_uri.startswith(leaving_out)
+    ]
+    return hashlib.sha256(repr((sorted(linked), site_url)).encode()).hexdigest()
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    return tuple(f"{name} {version(name)}" for name in _DECIDING)
