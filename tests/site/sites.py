@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -15,6 +16,8 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
+
+import tilewise
 
 URL = "http://127.0.0.1:8000/"
 
@@ -85,7 +88,10 @@ def link_assets(web_cache: Path, cache: Path) -> None:
 
 
 def cold(project: Path, folder: Path, web_cache: Path) -> Built:
-    """Build a project in a process of its own with an empty cache, as if nothing had been built before."""
+    """Build a project in a process of its own with an empty cache, as if nothing had been built before.
+
+    It runs the code that the test itself runs, wherever another copy may be installed.
+    """
     cache = folder / "cache"
     link_assets(web_cache, cache)
     code = (
@@ -96,9 +102,11 @@ def cold(project: Path, folder: Path, web_cache: Path) -> Built:
     )
     site = folder / "site"
     site.mkdir(parents=True, exist_ok=True)
+    home = str(Path(tilewise.__file__).parents[1])
+    others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     done = subprocess.run(
         [sys.executable, "-c", code, str(Path(__file__).parent), str(project), str(site)],
-        env={**os.environ, "TILEWISE_CACHE": str(cache)},
+        env={**os.environ, "TILEWISE_CACHE": str(cache), "PYTHONPATH": os.pathsep.join([home, *others])},
         cwd=project,
         capture_output=True,
         text=True,
@@ -107,6 +115,16 @@ def cold(project: Path, folder: Path, web_cache: Path) -> Built:
     assert "RESULT" in done.stdout, done.stdout + done.stderr
     warnings, failure = json.loads(done.stdout.rpartition("RESULT")[2])
     return Built(read(site), warnings, failure)
+
+
+def code_of_tilewise() -> dict[str, str]:
+    """The hashes of everything that makes pages, by path: all builds of one test need the same."""
+    home = Path(tilewise.__file__).parent
+    return {
+        path.relative_to(home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in home.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
 def read(site: Path) -> dict[str, bytes]:
