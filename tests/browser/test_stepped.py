@@ -83,6 +83,14 @@ def figures() -> dict[str, Figure]:
         "model": stepped(
             model, source="m = -inf\nfor v in x: m = max(m, v)", language="python", title="Model", caption="c"
         ),
+        "box": stepped(
+            [State("The first.", threads=[0, 1]), State("The others.", threads=[2, 3])],
+            grid=2,
+            block=2,
+            cell="multiply-add",
+            title="Box",
+            caption="c",
+        ),
     }
 
 
@@ -282,6 +290,14 @@ def test_a_model_steps_without_threads(open_page: Callable[..., Page]) -> None:
     expect(model.locator(".tw-array text")).to_have_text(["1", "3", "2"])
     expect(model.locator(".tw-step-said")).to_have_text("Step 2, line 2: Element 1 enters. m is 3.")
     assert line(model) == "2"
+
+
+def test_cells_that_are_no_threads_are_called_by_their_name(open_page: Callable[..., Page]) -> None:
+    box = drawn(open_page(), "box")
+    own = box.locator(".tw-step-mine")
+    expect(own).to_have_text("The multiply-add at 0 is part of this step.")
+    go(box, 2)
+    expect(own).to_have_text("The multiply-add at 0 is not part of this step.")
 
 
 def test_both_views_show_the_same_step_and_thread_in_the_same_height(open_page: Callable[..., Page]) -> None:

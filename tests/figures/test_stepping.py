@@ -238,6 +238,14 @@ def test_a_model_with_threads_says_who_works() -> None:
     assert figure.spec["threads"] == [[0, 2, 4, 6]]
 
 
+def test_cells_of_a_model_that_are_no_threads_are_called_by_their_name() -> None:
+    figure = stepped([State("Two of them.", threads=[0, 1])], grid=2, block=2, cell="multiply-add", **WORDS)
+    assert figure.spec["cell"] == "multiply-add"
+    assert "Each of 4 cells is a multiply-add." in figure.alt
+    assert "thread" not in figure.alt
+    assert "cell" not in stepped([State("a")], grid=2, block=2, **WORDS).spec
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

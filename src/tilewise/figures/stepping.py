@@ -47,6 +47,7 @@ def stepped(
     axes: Sequence[str] = ("x", "y", "z"),
     grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
+    cell: str = "",
     source: str = "",
     language: Literal["cuda", "python"] = "cuda",
     view: Literal["2d", "3d"] = "2d",
@@ -69,6 +70,7 @@ def stepped(
         axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
         grid: of a model with threads, its blocks in x, y, z.
         block: of a model with threads, the threads of a block.
+        cell: of a model, what one of them stands for where that is no thread, e.g. ``"multiply-add"``.
         source: of a model, the text whose lines the states name.
         language: the language of that text.
         view: which view of the threads stands first.
@@ -95,6 +97,8 @@ def stepped(
         moments, buffers, watched = _of_run(subject, spec, launch, arrays, shapes or {})
     else:
         moments, buffers, watched = _of_states(subject, spec, grid, block, source, language)
+        if cell and "grid" in spec:
+            spec["cell"] = cell
         spec |= {"blanks": True} if blanks else {}
     if len(moments) > MOST_MOMENTS:
         raise ValueError(
@@ -226,7 +230,9 @@ def _buffer(trace: Any, mine: Any, name: str, shape: Sequence[int] | None, hazar
 
 def _alt(spec: Mapping[str, Any], moments: Sequence[Moment], buffers: Any, watched: Sequence[str]) -> str:
     said = [f"{len(moments):,} steps; each is a line below."]
-    if "grid" in spec:
+    if "cell" in spec:
+        said.append(f"Each of {total(spec['grid']) * total(spec['block']):,} cells is a {spec['cell']}.")
+    elif "grid" in spec:
         blocks, each = total(spec["grid"]), total(spec["block"])
         warps = -(-each // WARP)
         said.append(

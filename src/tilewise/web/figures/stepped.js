@@ -245,6 +245,10 @@ export function stepped(body, figure, memory) {
     );
     const place = usedAxes(spec.grid, spec.block).length;
     const tuple = (values) => (place === 1 ? String(values[0]) : `(${values.slice(0, place).join(", ")})`);
+    if (spec.cell) {
+      const busy = spec.threads?.[state.step]?.includes(k);
+      return `The ${spec.cell} at ${tuple(who.position)} is ${busy ? "" : "not "}part of this step.`;
+    }
     const name = `Thread ${tuple(who.thread)} of block ${tuple(who.block)}, lane ${who.lane} of warp ${who.warp}`;
     const values = spec.watched.flatMap((variable, number) => {
       const value = known.watched[number].get(k);
