@@ -19,7 +19,7 @@ from tilewise.run import LessonRun, Runner
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path for path in (ROOT / "lessons").glob("*/*.py"))
-CHECKING = {"agree", "check", "exercise", "expect_hazard", "measure"}
+CHECKING = {"agree", "check", "exercise", "expect_hazard", "measure", "puzzle"}
 
 
 @cache
@@ -116,8 +116,8 @@ class _Wrong(ast.NodeTransformer):
         return node
 
 
-def mutated(source: str) -> str:
-    tree = ast.parse(source)
+def last_write(tree: ast.Module) -> int:
+    """The line of the last assignment to an element of an array."""
     lines = [
         node.lineno
         for node in ast.walk(tree)
@@ -125,7 +125,12 @@ def mutated(source: str) -> str:
         and isinstance(node.targets[0] if isinstance(node, ast.Assign) else node.target, ast.Subscript)
     ]
     assert lines, "the pseudocode writes no array"
-    return ast.unparse(ast.fix_missing_locations(_Wrong(max(lines)).visit(tree)))
+    return max(lines)
+
+
+def mutated(source: str) -> str:
+    tree = ast.parse(source)
+    return ast.unparse(ast.fix_missing_locations(_Wrong(last_write(tree)).visit(tree)))
 
 
 MARKER = re.compile(r"^[ \t]*(?:#|//) (?:\[[\w-]+|[\w-]+\])[ \t]*\n", re.MULTILINE)
@@ -140,8 +145,11 @@ def _as_text(cell: Cell, source: str) -> str:
 @pytest.mark.parametrize(("file", "at"), PSEUDOCODE)
 def test_agree_turns_down_a_wrong_line_of_the_pseudocode(file: Path, at: int, tmp_path: Path) -> None:
     lesson = lesson_of(file)
+    tree = ast.parse(lesson.cells[at].source)
     function = next(
-        node.name for node in ast.parse(lesson.cells[at].source).body if isinstance(node, ast.FunctionDef)
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.lineno <= last_write(tree) <= (node.end_lineno or 0)
     )
     last = next(
         index
