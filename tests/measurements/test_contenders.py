@@ -9,7 +9,9 @@ import fake_gpu
 import numpy as np
 import pytest
 
+from tilewise import bf16
 from tilewise.cases import case, normal, output
+from tilewise.errors import LessonError
 from tilewise.measurements.contenders import checked_contenders
 from tilewise.measurements.experiment import Experiment
 
@@ -44,3 +46,41 @@ def test_arrays_that_differ_in_their_middle_only_are_not_shared(monkeypatch: pyt
 
 def _copy(start: Any, way: Any, end: Any) -> None:
     end[...] = start
+
+
+def test_arrays_of_bits_are_checked_as_the_numbers_that_they_stand_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = fake_gpu.FakeGpu()
+    fake_gpu.install(monkeypatch, gpu)
+    parameters = (fake_gpu.Parameter("start", True, True), fake_gpu.Parameter("end", True, False))
+
+    def experiment(function: Any) -> Experiment:
+        kernel = fake_gpu.FakeKernel(gpu, "", function, parameters)
+
+        def variant(n: int) -> Any:
+            return kernel.on(case(start=normal(n, dtype="bfloat16"), end=output(n, dtype="bfloat16")))
+
+        def doubled(start: Any) -> Any:
+            assert start.dtype == np.float64
+            return {"end": 2 * start}
+
+        return Experiment(
+            "bits", {"doubled": variant}, ({"n": 64},),
+            None, None, None, {}, doubled, 2**-8, "fp32", (), None, "lesson.py", 1, Path(), "part/lesson",
+        )  # fmt: skip
+
+    def twice(start: Any, end: Any) -> None:
+        end[...] = bf16.bits(2 * bf16.values(start))
+
+    def nothing(start: Any, end: Any) -> None:
+        pass
+
+    def nearly(start: Any, end: Any) -> None:
+        end[...] = bf16.bits(2.03 * bf16.values(start))
+
+    contenders, _, _ = checked_contenders(experiment(twice), {"n": 64})
+    assert [one.label for one in contenders] == ["doubled"]
+    for wrong in (nothing, nearly):
+        with pytest.raises(LessonError, match="is wrong on the GPU"):
+            checked_contenders(experiment(wrong), {"n": 64})
