@@ -21,7 +21,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tilewise.mkdocs_plugin.policy import inline_scripts
 
 from .conftest import ROOT, Faults, search_for
-from .test_pages import LESSONS, read_through
+from .test_pages import LESSONS, addresses, read_through
 
 FOLDER = "/tilewise/"
 COLLECT = """
@@ -29,12 +29,6 @@ COLLECT = """
     document.addEventListener("securitypolicyviolation", (event) =>
         window.broken.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
-
-
-def addresses(folder: Path) -> list[str]:
-    """Every page of a built site, as addresses relative to its root."""
-    pages = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
-    return [page.removesuffix("index.html") for page in pages]
 
 
 def watched(context: BrowserContext, faults: Faults) -> Page:
