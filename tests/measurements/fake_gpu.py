@@ -98,6 +98,7 @@ class FakeKernel:
         text = f"{tokens(self.source)} {grid} {block} {case.fingerprint()}"
         launch = SimpleNamespace(kernel=self, case=case, grid=grid, block=block, shared_bytes=0)
         launch.fingerprint = lambda: text
+        launch.arguments = lambda values: [values[parameter.name] for parameter in self.parameters]
         launch.run = lambda: self._run(case.make(), grid, block)
         return launch
 
