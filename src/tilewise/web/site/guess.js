@@ -41,7 +41,8 @@ function guessPanel(panel, signal, changed) {
   const [compare, skip] = ["compare", "skip"].map((what) => panel.querySelector(`[data-do=${what}]`));
   const part = (which) => panel.querySelector(`.tw-guess-${which}`);
   const [verdict, marks, score] = ["verdict", "marks", "score"].map(part);
-  const covered = recordedCells(panel);
+  // What was recorded, and what was worked out from it beside it.
+  const covered = panel.parentElement.querySelectorAll("[data-mark=measured], [data-mark=measured] ~ td");
   const share = (value) => Math.log(value / low) / Math.log(high / low);
   const ofSlider = () => Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(2));
   const withUnit = (value) => said(value) + unit;
@@ -96,13 +97,6 @@ function guessPanel(panel, signal, changed) {
   compare.addEventListener("click", () => settle(chosen.guess), { signal });
   skip.addEventListener("click", () => settle(null), { signal });
   return show;
-}
-
-/** The cells of the tables below that hold what was recorded, and what was worked out from it beside them. */
-function recordedCells(panel) {
-  const tables = ":scope > .tw-guess ~ :is(.tw-table, .tw-rows)";
-  const recorded = ':is([data-mark="measured"], [data-mark="best"])';
-  return panel.parentElement.querySelectorAll(`${tables} td:is(${recorded}, ${recorded} ~ td)`);
 }
 
 /** How the guesses so far have done, and the button that clears them. */
