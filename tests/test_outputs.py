@@ -29,6 +29,7 @@ from tilewise.outputs import (
     installed,
 )
 from tilewise.outputs.kernel import dropped_markers, without_markers
+from tilewise.outputs.kinds import LONGEST_TEXT
 from tilewise.outputs.table import number
 
 TABLE = Table(["name", Column("time", "µs")], [["a", 1.25], ["b", 20_000]], caption="Two rows.")
@@ -188,3 +189,13 @@ MARKED = "a\n// [load\nb\n// load]\n  // [sum\nc\n  # sum]\nd"
 def test_region_markers_stand_blank_or_go() -> None:
     assert without_markers(MARKED, 10) == ("a\n\nb\n\n\nc\n\nd", "load:12-12 sum:15-15", "11 13 14 16")
     assert dropped_markers(MARKED) == ("a\nb\nc\nd", "load:2-2 sum:3-3", "2 4 5 7")
+
+
+def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> None:
+    lines = [f"{n} {n}.5" for n in range(LONGEST_TEXT + 1)]
+    open_text = Text("\n".join(lines[:-1]), source="recorded on a machine").markdown(context())
+    long_text = Text("\n".join(lines), source="recorded on a machine").markdown(context())
+    assert open_text.startswith("```")
+    assert long_text.startswith(f'??? code "What the cell printed, {len(lines)} lines"')
+    assert 'title="recorded on a machine"' in long_text
+    assert all(f"    {line}" in long_text.splitlines() for line in lines)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NOT_CURRENT = "not current"
 """The source of a recorded text that is missing or was printed by other code."""
+LONGEST_TEXT = 30
+"""Lines of a printed text that stand open on a page."""
 _SMALL = re.compile(r"\d[\d.]*e-\d+")
 _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
@@ -39,11 +41,17 @@ class Text(Output):
         return f"[{self.source}]\n{self.content}" if self.source else self.content
 
     def markdown(self, context: Context) -> str:
-        """A ``text`` fence of class ``tw-output``."""
+        """A ``text`` fence of class ``tw-output``; a long text is folded, as a figure speaks for it."""
         if not self.content.strip():
             return ""
         title = f' title="{attribute(self.source)}"' if self.source else ""
-        return fence(self.content, f".text .tw-output{title}")
+        block = fence(self.content, f".text .tw-output{title}")
+        lines = len(self.content.splitlines())
+        if lines <= LONGEST_TEXT:
+            return block
+        from tilewise.outputs.kernel import folded  # which imports this module
+
+        return folded(f"What the cell printed, {lines} lines", "code", block)
 
 
 @dataclass(frozen=True)
