@@ -52,6 +52,18 @@ function scan() {
   }
 }
 
+/** Resolves once an element has a width: what is not drawn yet has none in print. */
+function shown(body) {
+  return new Promise((resolve) => {
+    const seen = new ResizeObserver(() => {
+      if (!body.clientWidth) return;
+      seen.disconnect();
+      resolve(undefined);
+    });
+    seen.observe(body);
+  });
+}
+
 /** @param {HTMLElement} place */
 async function mount(place) {
   const body = /** @type {HTMLElement} */ (place.querySelector(".tw-figure-body"));
@@ -61,6 +73,7 @@ async function mount(place) {
   try {
     const figure = await fetched(url);
     const draw = await drawingOf(figure.kind);
+    if (!body.clientWidth) await shown(body);
     if (!place.isConnected || views.get(place)) return;
     if (!draw) throw new Error(`This page's script draws no figure of kind ${figure.kind}.`);
     const name = `${page} ${figure.title}`;
