@@ -11,6 +11,7 @@ import { MOST_IN_BLOCK, threadAt, threadOf, total, usedAxes, working } from "./l
 import { NO_WEBGL, hasWebGL } from "./plotly_loader.js";
 import { arithmetic, stepText } from "./readout.js";
 import { space } from "./space.js";
+import { firstView, viewChoice } from "./stage.js";
 import { within } from "./state.js";
 import { palette } from "./theme.js";
 
@@ -33,17 +34,9 @@ export function blockGrid(body, figure, memory) {
   const arrays = run ? arrayPanel(run.arrays, run.steps, { onThread: select }) : null;
   const stage = element("div", { class: "tw-stage" }, flat.root, deep);
 
-  const view = choice({
-    label: "View",
-    options: [
-      { value: "2d", label: "2-D" },
-      { value: "3d", label: "3-D", disabled: !hasWebGL() },
-    ],
-    value: state.view,
-    onInput(next) {
-      state.view = next;
-      redraw();
-    },
+  const view = viewChoice(state.view, (next) => {
+    state.view = next;
+    redraw();
   });
   const colours = choice({
     label: "Colour by",
@@ -234,13 +227,12 @@ function restored(spec, run, saved) {
       : spec[name].map((usual, axis) => within(saved[name][axis], 1, spec.most[name][axis], usual));
   const [grid, block] = [size("grid"), size("block")];
   const last = Math.min(total(grid) * total(block), spec.max_threads) - 1;
-  const wanted = saved.view === "2d" || saved.view === "3d" ? saved.view : spec.view;
   return {
     grid,
     block,
     selected: within(saved.selected, 0, last, 0),
     step: run ? within(saved.step, 0, run.steps.length - 1, 0) : 0,
-    view: wanted === "3d" && hasWebGL() ? "3d" : "2d",
+    view: firstView(saved.view, spec.view),
     colourBy: saved.colourBy === "block" || saved.colourBy === "warp" ? saved.colourBy : spec.colour_by,
   };
 }

@@ -1,10 +1,9 @@
 // Parts of a machine where they lie, flat or as cubes, and a slider that lights some of them.
 // In: the specification that tilewise.figures.floor_plan wrote. Out: a View.
 
-import { choice, stepper } from "./controls.js";
+import { stepper } from "./controls.js";
 import { element, escaped } from "./dom.js";
-import { NO_WEBGL, hasWebGL } from "./plotly_loader.js";
-import { space } from "./space.js";
+import { firstView, pictureStage, viewChoice } from "./stage.js";
 import { within } from "./state.js";
 import { palette } from "./theme.js";
 
@@ -18,26 +17,12 @@ export function floorPlan(body, figure, memory) {
   const roles = Object.fromEntries(levels.map((level) => [level.name, level.role]));
   const state = {
     step: within(memory.saved.step, 0, stops.length - 1, figure.spec.start),
-    view: ["2d", "3d"].includes(memory.saved.view) ? memory.saved.view : figure.spec.view,
+    view: firstView(memory.saved.view, figure.spec.view),
   };
-  if (!hasWebGL()) state.view = "2d";
-  const flat = element("div", { class: "tw-flat", role: "img" });
-  const deep = element("div", { class: "tw-space", hidden: true });
-  const cubes = space(deep, {});
-  const stage = element("div", { class: "tw-stage" }, flat, deep);
-  const text = element("p", { class: "tw-readout tw-stage-text", "aria-live": "polite" });
-  const note = element("p", { class: "tw-stage-note", role: "status" }, hasWebGL() ? "" : NO_WEBGL);
-  const view = choice({
-    label: "View",
-    options: [
-      { value: "2d", label: "2-D" },
-      { value: "3d", label: "3-D", disabled: !hasWebGL() },
-    ],
-    value: state.view,
-    onInput(next) {
-      state.view = next;
-      draw();
-    },
+  const { root: stage, flat, deep, cubes, text, note } = pictureStage();
+  const view = viewChoice(state.view, (next) => {
+    state.view = next;
+    draw();
   });
   const steps = stepper({
     label: stepName,

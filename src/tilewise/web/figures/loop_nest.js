@@ -1,10 +1,9 @@
 // Loops that fold into the axes of a grid, stage by stage: the code on one side, the passes as cells on the other.
 // In: the specification that tilewise.figures.loop_nest wrote. Out: a View. A colour and an outline are one thread.
 
-import { choice, stepper } from "./controls.js";
+import { stepper } from "./controls.js";
 import { element, escaped } from "./dom.js";
-import { NO_WEBGL, hasWebGL } from "./plotly_loader.js";
-import { space } from "./space.js";
+import { firstView, pictureStage, viewChoice } from "./stage.js";
 import { within } from "./state.js";
 import { palette } from "./theme.js";
 
@@ -15,27 +14,13 @@ export function loopNest(body, figure, memory) {
   const { loops, stages, body: innermost } = figure.spec;
   const state = {
     step: within(memory.saved.step, 0, stages.length - 1, 0),
-    view: ["2d", "3d"].includes(memory.saved.view) ? memory.saved.view : figure.spec.view,
+    view: firstView(memory.saved.view, figure.spec.view),
   };
-  if (!hasWebGL()) state.view = "2d";
   const code = element("pre", { class: "tw-nest" });
-  const flat = element("div", { class: "tw-flat", role: "img" });
-  const deep = element("div", { class: "tw-space", hidden: true });
-  const cubes = space(deep, {});
-  const stage = element("div", { class: "tw-stage" }, flat, deep);
-  const text = element("p", { class: "tw-readout tw-stage-text", "aria-live": "polite" });
-  const note = element("p", { class: "tw-stage-note", role: "status" }, hasWebGL() ? "" : NO_WEBGL);
-  const view = choice({
-    label: "View",
-    options: [
-      { value: "2d", label: "2-D" },
-      { value: "3d", label: "3-D", disabled: !hasWebGL() },
-    ],
-    value: state.view,
-    onInput(next) {
-      state.view = next;
-      draw();
-    },
+  const { root: stage, flat, deep, cubes, text, note } = pictureStage();
+  const view = viewChoice(state.view, (next) => {
+    state.view = next;
+    draw();
   });
   const steps = stepper({
     label: "stage",

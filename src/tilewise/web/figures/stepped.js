@@ -4,7 +4,6 @@
 import { bankStrip } from "./banks.js";
 import { cellPanel, elementName } from "./cells.js";
 import { codePanel } from "./code_panel.js";
-import { choice } from "./controls.js";
 import { element } from "./dom.js";
 import { SIGNS, grid2d } from "./grid_2d.js";
 import { scene } from "./grid_3d.js";
@@ -12,8 +11,8 @@ import { threadAt, threadOf, total, usedAxes } from "./launch.js";
 import { copied } from "./links.js";
 import { acting, knownAt, moments } from "./moments.js";
 import { player } from "./player.js";
-import { NO_WEBGL, hasWebGL } from "./plotly_loader.js";
 import { space } from "./space.js";
+import { firstView, stageNote, viewChoice } from "./stage.js";
 import { within } from "./state.js";
 import { palette } from "./theme.js";
 import { warpOf, watchPanel } from "./watch_panel.js";
@@ -31,7 +30,7 @@ export function stepped(body, figure, memory) {
   const state = {
     step: within(saved.step, 0, all.length - 1, spec.start),
     selected: within(saved.selected, 0, Math.max(0, threads - 1), firstActing()),
-    view: hasWebGL() && (saved.view || spec.view) === "3d" ? "3d" : "2d",
+    view: firstView(saved.view, spec.view),
   };
 
   const grid = spec.grid ? threadViews() : null;
@@ -122,19 +121,11 @@ export function stepped(body, figure, memory) {
     flat.root.addEventListener("keydown", onGridKey);
     const deep = element("div", { class: "tw-space", hidden: true });
     const stage = element("div", { class: "tw-stage" }, flat.root, deep);
-    const note = element("p", { class: "tw-stage-note", role: "status", hidden: hasWebGL() }, hasWebGL() ? "" : NO_WEBGL);
-    const view = choice({
-      label: "View",
-      options: [
-        { value: "2d", label: "2-D" },
-        { value: "3d", label: "3-D", disabled: !hasWebGL() },
-      ],
-      value: state.view,
-      onInput(next) {
-        state.view = next;
-        moved();
-        draw();
-      },
+    const note = stageNote();
+    const view = viewChoice(state.view, (next) => {
+      state.view = next;
+      moved();
+      draw();
     });
     const cubes = space(deep, { onSelect: select });
     return { root: element("div", { class: "tw-stage-box" }, stage, note), stage, flat, deep, cubes, view, note };
