@@ -71,13 +71,14 @@ def test_a_null_pointer() -> None:
     _hazard(lambda: simulate(source, _ints(32), np.int64(0)), "out of bounds", 3)
 
 
-def test_a_local_array_overrun() -> None:
+@pytest.mark.parametrize("place", [64, -1])
+def test_a_local_array_overrun(place: int) -> None:
     source = on_threads(
         "int a[4]; for (int k = 0; k < 4; ++k) a[k] = y[k];\na[y[i]] = 5;\nint s = 0;"
         " for (int k = 0; k < 4; ++k) s += a[k] * y[k + 1]; y[i] = s;",
         "int* y",
     )
-    _hazard(lambda: simulate(source, _ints(32) + 64), "out of bounds", 4)
+    _hazard(lambda: simulate(source, np.full(32, place, np.int32)), "out of bounds", 4)
 
 
 @pytest.mark.parametrize(

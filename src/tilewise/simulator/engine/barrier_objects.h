@@ -35,18 +35,21 @@ static Object *find_object(Block *T, u64 address) {
     return 0;
 }
 
+// Whether 8 bytes at an address can be an mbarrier: aligned, and in shared memory; a hazard where they cannot.
+static int reach_object(Block *B, const Ins *in, int w, int l, u64 address) {
+    if (!(address & 7)) return reach(B, in, w, l, address, 8, 1) != 0;
+    Hazard *h = hazard(B, in, w, l, H_MISALIGNED);
+    if (h) {
+        h->address = address;
+        h->size = 8;
+        h->write = 1;
+    }
+    return 0;
+}
+
 // The mbarrier at an address, which may be another block's (*T); null after a hazard.
 static Object *object_at(Block *B, const Ins *in, int w, int l, u64 address, Block **T) {
-    if (address & 7) {
-        Hazard *h = hazard(B, in, w, l, H_MISALIGNED);
-        if (h) {
-            h->address = address;
-            h->size = 8;
-            h->write = 1;
-        }
-        return 0;
-    }
-    if (!reach(B, in, w, l, address, 8, 1)) return 0;
+    if (!reach_object(B, in, w, l, address)) return 0;
     u64 offset = address;
     *T = owner_of(B, &offset);
     Object *o = find_object(*T, offset);
@@ -75,16 +78,7 @@ static void settle(Block *T, Object *o) {
 static void init_object(Block *B, const Ins *in, int w, int l, u64 address, u32 count) {
     Warp *W = &B->warps[w];
     Object *o = 0;
-    if (address & 7) {
-        Hazard *h = hazard(B, in, w, l, H_MISALIGNED);
-        if (h) {
-            h->address = address;
-            h->size = 8;
-            h->write = 1;
-        }
-        return;
-    }
-    if (!reach(B, in, w, l, address, 8, 1)) return;
+    if (!reach_object(B, in, w, l, address)) return;
     if ((o = find_object(B, address))) {
         object_hazard(B, in, w, l, MB_TWICE, address, 0, o->line);
         if (B->stop) return;

@@ -113,8 +113,8 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
         if (L->agents && address >> RANK_SHIFT && address >> RANK_SHIFT <= 255) return reach(B, in, w, lane,
             address, size, kind != KIND_LOAD);
     } else if (space == SPACE_LOCAL) {
-        if (address + (u64)size <= (u64)L->local_bytes) return B->local + ((s64)(w * 32 + lane))
-            * L->local_bytes + address;
+        if (address < (u64)L->local_bytes && address + (u64)size <= (u64)L->local_bytes)
+            return B->local + ((s64)(w * 32 + lane)) * L->local_bytes + address;
     } else {
         u64 k = (address - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
         if (address >= GLOBAL_BASE - (1ull << (GLOBAL_SHIFT - 1)) && k < (u64)L->n_buffers) {
