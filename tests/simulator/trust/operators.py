@@ -221,7 +221,7 @@ def mutants(
     """
     head, mark, body = source.rpartition("#line 1\n")
     lines = body.split("\n")
-    idle = _of_other_kernels(lines, entry) if entry else frozenset()
+    idle = _left_out(head, lines) | (_of_other_kernels(lines, entry) if entry else frozenset())
     shared = shared_names(body)
     made = []
     for operator, (edits, kinds, rule) in OPERATORS.items():
@@ -255,6 +255,50 @@ def mutants(
             )
         )
     return made
+
+
+DIRECTIVE = re.compile(r"\s*#\s*(define|undef|ifdef|ifndef|if|elif|else|endif)\b\s*(.*)")
+
+
+def _left_out(head: str, lines: list[str]) -> frozenset[int]:
+    """Lines that the preprocessor drops or obeys, by what `head` and the text define: no place for bugs."""
+    defined: dict[str, str] = {}
+    found: set[int] = set()
+    stack: list[tuple[bool, bool]] = []  # of each open #if: whether a branch was taken, whether this one is
+    for number, line in enumerate([*head.split("\n"), *lines], 1 - len(head.split("\n"))):
+        live = all(here for _, here in stack)
+        directive = DIRECTIVE.match(line)
+        if directive is None:
+            found |= set() if live or number < 1 else {number}
+            continue
+        word, rest = directive[1], directive[2].split("//")[0].strip()
+        found |= set() if word == "define" and live else {number}
+        if word in ("if", "ifdef", "ifndef"):
+            text = {"if": rest, "ifdef": f"defined({rest})", "ifndef": f"!defined({rest})"}[word]
+            holds = live and _holds(text, defined)
+            stack.append((holds, holds))
+        elif word in ("elif", "else"):
+            taken, _ = stack.pop()
+            outside = all(here for _, here in stack)
+            holds = outside and not taken and (word == "else" or _holds(rest, defined))
+            stack.append((taken or holds, holds))
+        elif word == "endif":
+            stack.pop()
+        elif live and word == "define" and "(" not in rest.partition(" ")[0]:
+            name, _, value = rest.partition(" ")
+            defined[name] = value.strip()
+        elif live and word == "undef":
+            defined.pop(rest, None)
+    return frozenset(found)
+
+
+def _holds(text: str, defined: dict[str, str]) -> bool:
+    """What an #if makes of whole numbers, comparisons and names; a name that nothing defines is 0."""
+    text = re.sub(r"\bdefined\s*\(?\s*(\w+)\s*\)?", lambda found: str(int(found[1] in defined)), text)
+    for _ in range(8):  # a name may stand for another
+        text = re.sub(r"\b[A-Za-z_]\w*\b", lambda found: f"({defined.get(found[0]) or 0})", text)
+    text = text.replace("&&", " and ").replace("||", " or ")
+    return bool(eval(re.sub(r"!(?!=)", " not ", text).replace("/", "//"), {"__builtins__": {}}))
 
 
 def _of_other_kernels(lines: list[str], entry: str) -> frozenset[int]:

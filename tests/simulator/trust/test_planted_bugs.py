@@ -181,6 +181,33 @@ def test_bugs_are_planted_into_the_kernel_that_is_launched_and_into_helpers() ->
     assert lines == {"first": {3, 6, 7}, "second": {3, 11}, None: {3, 6, 7, 11}}
 
 
+TWO_TEXTS_IN_ONE = """#define TEAM 4
+#line 1
+#define WIDE (TEAM * 2)
+extern "C" __global__ void k(float* x, int n) {
+#if WIDE > 4 && !defined(OLD)
+    x[threadIdx.x] = 1.0f;
+#elif TEAM == 4
+    x[threadIdx.x] = 2.0f;
+#else
+    x[threadIdx.x] = 3.0f;
+#endif
+#ifdef OLD
+    x[threadIdx.x] = 4.0f;
+#endif
+}"""
+
+
+@pytest.mark.parametrize(
+    ("team", "old", "lines"), [(4, False, {4}), (1, False, {8}), (4, True, {6, 11}), (1, True, {8, 11})]
+)
+def test_no_bug_is_planted_into_text_that_the_preprocessor_drops(
+    team: int, old: bool, lines: set[int]
+) -> None:
+    source = TWO_TEXTS_IN_ONE.replace("TEAM 4", f"TEAM {team}" + old * "\n#define OLD")
+    assert {one.line for one in mutants(source, entry="k")} == lines
+
+
 def test_survivors_are_bugs_that_are_planted() -> None:
     planted = {
         (subject.name, mutant.name)
@@ -213,11 +240,31 @@ MOST = 24
 NOT_CAUGHT = Path(__file__).with_name("lesson_bugs.txt")
 
 
-def _of_lesson(subjects: tuple[Subject, ...]) -> list[tuple[Mutant, str, str]]:
-    """As `_outcomes`, of a kernel with several launches: a bug is caught where any of them shows it."""
+def _by_text() -> dict[str, list[tuple[Subject, ...]]]:
+    """The lessons' kernels by text: those that differ in defines stand together, the most launched first."""
+    found: dict[tuple[str, str | None, str], tuple[str, list[tuple[Subject, ...]]]] = {}
+    for name, subjects in from_lessons().items():
+        text = subjects[0].source.rpartition("#line 1\n")[2]
+        found.setdefault((name.partition(":")[0], subjects[0].entry, text), (name, []))[1].append(subjects)
+    return {name: sorted(variants, key=len, reverse=True) for name, variants in found.values()}
+
+
+def _of_lesson(variants: list[tuple[Subject, ...]]) -> list[tuple[Mutant, str, str]]:
+    """As `_outcomes`, of a kernel with several launches: a bug is caught where any of them shows it.
+
+    A variant with other defines gets the bugs that the ones before had no place for.
+    """
+    found, names = [], set()
+    for subjects in variants:
+        fresh = [mutant for mutant in _mutants(subjects[0]) if mutant.name not in names]
+        names |= {mutant.name for mutant in fresh}
+        found += _of_launches(subjects, fresh[:: max(1, -(-len(fresh) // MOST))])
+    return found
+
+
+def _of_launches(subjects: tuple[Subject, ...], planted: list[Mutant]) -> list[tuple[Mutant, str, str]]:
     found = []
-    planted = _mutants(subjects[0])
-    for mutant in planted[:: -(-len(planted) // MOST)]:
+    for mutant in planted:
         outcome: tuple[str, str] | None = None
         for subject in subjects:
             outcome = _outcome(subject, mutant)
@@ -232,11 +279,11 @@ def test_bugs_planted_into_the_kernels_of_the_lessons(golden: Callable[[Path, st
     """Those that nothing shows, or that have an unexpected name or line, stand by name in a golden file."""
     tally: Counter[str] = Counter()
     kept = []
-    for name, subjects in from_lessons().items():
-        for subject in subjects:
+    for name, variants in _by_text().items():
+        for subject in (one for subjects in variants for one in subjects):
             run, wrong = subject.run()
             assert not run.hazards and not wrong, name
-        for mutant, outcome, said in _of_lesson(subjects):
+        for mutant, outcome, said in _of_lesson(variants):
             tally[outcome] += 1
             if outcome not in ("hazard", "check"):
                 kept.append(f"{name}: {mutant.name}: {outcome}{': ' * bool(said)}{said}")
