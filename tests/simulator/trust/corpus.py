@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.simulator.kernels import TILED, VEC_ADD, simulate
+from tilewise.gpu.tensor_map import TensorMap, bound
 from tilewise.simulator import Run
 
 from .sources import (
@@ -58,11 +59,15 @@ class Subject:
     """For the compiler."""
     max_steps: int = 400_000
     """Warp instructions after which a launch counts as endless."""
+    parameters: tuple[str, ...] = ()
+    """Which arguments the kernel takes, where the others are arrays that its tensor maps name."""
 
     def run(self, source: str | None = None, without: str = "") -> tuple[Run, list[str]]:
         """Run a source, perhaps without the end of one array; the run, and the outputs that are wrong."""
         given = self.make(np.random.Generator(np.random.PCG64(11)))
-        before = {name: np.copy(value) for name, value in given.items()}
+        before = {
+            name: value if isinstance(value, TensorMap) else np.copy(value) for name, value in given.items()
+        }
         if without and without != "shared_bytes":
             given[without] = given[without].reshape(-1)[:-1].copy()
         run = self.launch(given, source, -4 * (without == "shared_bytes"))
@@ -78,7 +83,7 @@ class Subject:
         """Run a source on arguments, which it writes."""
         return simulate(
             source or self.source,
-            *given.values(),
+            *(bound(given[name], given) for name in self.parameters or given),
             grid=self.grid,
             block=self.block,
             name=self.entry,

@@ -14,6 +14,7 @@ import numpy as np
 from tilewise.gpu.arguments import check_arguments
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
+from tilewise.gpu.tensor_map import TensorMap
 from tilewise.hardware.lessons import noted, title
 
 from .corpus import Arguments, Subject
@@ -46,18 +47,29 @@ def _simulated(kernel: Kernel) -> object:
 
 def _subject(launch: Launch) -> Subject:
     kernel = launch.kernel
+    names = tuple(one.name for one in kernel.parameters)
 
     def make(_: np.random.Generator) -> Arguments:
         made = launch.case.make()
-        names = [one.name for one in kernel.parameters]
-        checked = check_arguments(kernel.name, kernel.parameters, [made[name] for name in names])
-        return dict(zip(names, checked, strict=True))
+        checked = check_arguments(kernel.name, kernel.parameters, launch.arguments(made))
+        values = dict(zip(names, checked, strict=True))
+        return {
+            name: made[name] if isinstance(made[name], TensorMap) else values.get(name, made[name])
+            for name in launch.taken
+        }
 
     def expected(before: Arguments) -> dict[str, Any]:
-        arrays = {name: np.copy(value) if np.ndim(value) else value[()] for name, value in before.items()}
+        arrays = {
+            name: value if isinstance(value, TensorMap) else np.copy(value) if np.ndim(value) else value[()]
+            for name, value in before.items()
+        }
         launch.simulate(arrays=arrays)
-        written = [one.name for one in kernel.parameters if one.is_pointer and not one.is_const]
-        return {name: arrays[name] for name in written}
+        read_only = {one.name for one in kernel.parameters if one.is_const}
+        return {
+            name: value
+            for name, value in arrays.items()
+            if isinstance(value, np.ndarray) and value.ndim and name not in read_only
+        }
 
     return Subject(
         kernel.name,
@@ -70,4 +82,5 @@ def _subject(launch: Launch) -> Subject:
         kernel.name,
         kernel.options,
         max(400_000, 2 * launch.simulate().counts.issued),
+        names,
     )

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.kernels import ORIGIN
+from tilewise.gpu.kernel_source import KernelError
 from tilewise.simulator import CompileError, HazardError
 
 from .corpus import OWN, Subject
@@ -107,10 +108,10 @@ def _outcomes(number: int) -> tuple[tuple[Mutant, str, str], ...]:
 
 
 def _outcome(subject: Subject, mutant: Mutant) -> tuple[str, str] | None:
-    """What a bug does in a launch, and what was said; None where it does not compile."""
+    """What a bug does in a launch, and what was said; None where it does not compile, or does not fit."""
     try:
         run, wrong = subject.run(mutant.source, mutant.without)
-    except CompileError:
+    except (CompileError, KernelError):
         return None
     except HazardError as error:
         hazard = error.hazard
@@ -125,7 +126,9 @@ def _outcome(subject: Subject, mutant: Mutant) -> tuple[str, str] | None:
 def _mutants(subject: Subject) -> list[Mutant]:
     given = subject.make(np.random.Generator(np.random.PCG64(11)))
     arrays = tuple(
-        name for name, one in given.items() if isinstance(one, np.ndarray) and one.ndim and one.size > 1
+        name
+        for name in subject.parameters or given
+        if isinstance(given[name], np.ndarray) and given[name].ndim and given[name].size > 1
     )
     return mutants(subject.source, arrays, subject.shared_bytes, subject.entry)
 
