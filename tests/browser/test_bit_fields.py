@@ -75,7 +75,7 @@ def test_fractions_begin_in_line_and_nothing_is_wider_than_the_page(
     page = opened(open_context, address, width)
     expect(page.locator(".tw-bit").first).to_be_visible()
     lefts = [row.locator("[data-field=fraction]").first.bounding_box() for row in rows(page)]
-    assert all(lefts) and abs(lefts[0]["x"] - lefts[1]["x"]) < 1  # type: ignore[index]
+    assert all(lefts) and abs(lefts[0]["x"] - lefts[1]["x"]) < 1
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     small = page.evaluate(
         "[...document.querySelectorAll('.tw-bit-rows *')].filter(one => one.children.length === 0 && "

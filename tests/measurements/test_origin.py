@@ -47,4 +47,4 @@ def test_it_is_a_float_everywhere_else() -> None:
     again = pickle.loads(pickle.dumps(TIME))
     assert (again, again.born) == (1500.0, "born-x-adding")
     with pytest.raises(TypeError):
-        TIME * "a"  # type: ignore[operator]
+        TIME * "a"

@@ -97,7 +97,7 @@ def test_the_table_leads_to_lesson_record_and_birth_and_can_be_sorted(archive: A
 
 def test_a_row_is_named_by_variant_experiment_and_size_and_keeps_the_rest_in_a_fold(archive: Archive) -> None:
     first, _, library, counted = re.findall(r"<tr[^>]*data-lesson.*</tr>", fragment("all", LESSONS, archive))
-    name, fold = re.search(r"<summary>(.*)</summary>(.*)</details>", first).groups()  # type: ignore[union-attr]
+    name, fold = re.search(r"<summary>(.*)</summary>(.*)</details>", first).groups()
     assert name == "<b>wide</b><small>adding, n = 8</small>"
     for fact in ("p20 to p80</dt><dd>259 to 261 µs", "rounds</dt><dd>1", "date</dt><dd>2026-11-21",
                  "device</dt><dd>NVIDIA H100 80GB HBM3"):  # fmt: skip

@@ -23,7 +23,7 @@ CONTEXT = Context("kernels/puzzles", 1, lambda suffix, content: "", lambda wante
 def shown(name: str) -> PuzzleOutput:
     with installed(CollectingSink()) as sink:
         puzzle(name)
-    (output,) = sink.outputs  # type: ignore[attr-defined]
+    (output,) = sink.outputs
     assert isinstance(output, PuzzleOutput)
     return output
 

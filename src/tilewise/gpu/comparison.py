@@ -195,11 +195,12 @@ def compare(
     for number, (case, result) in enumerate(zip(cases, results, strict=True), start=1):
         values = run_pseudocode(pseudocode, kernel, case, seed=number)
         before = case.make()
+        coded = bf16.names(case.values)
         for name in names:
             if not _equal_bytes(values[name], before[name]):
                 unwritten.discard(name)
-            coded = name in bf16.names(case.values)
-            theirs, mine = (bf16.values(one) if coded else one for one in (result[name], values[name]))
+            pair = (result[name], values[name])
+            theirs, mine = map(bf16.values, pair) if name in coded else pair
             found = difference(theirs, mine, rtol, atol)
             if found.wrong:
                 raise CheckError(

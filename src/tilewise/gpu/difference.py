@@ -37,9 +37,7 @@ def difference(actual: Array, expected: Array, rtol: float, atol: float) -> Diff
     left, right = np.asarray(actual), np.asarray(expected)
     if left.size == 0:
         return Difference(0, 0, 0.0, (), None, None)
-    same = left == right
-    if left.dtype.kind == "f" and right.dtype.kind == "f":
-        same |= np.isnan(left) & np.isnan(right)
+    same = alike(left, right)
     with np.errstate(invalid="ignore", over="ignore"):
         wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
         error = np.where(same, 0.0, np.abs(wide_left - wide_right))
@@ -56,6 +54,14 @@ def difference(actual: Array, expected: Array, rtol: float, atol: float) -> Diff
         left[index].item(),
         right[index].item(),
     )
+
+
+def alike(left: Any, right: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where two arrays or numbers hold the same, element by element; NaN equals NaN."""
+    same = left == right
+    if left.dtype.kind == "f" and right.dtype.kind == "f":
+        same = same | (np.isnan(left) & np.isnan(right))
+    return np.asarray(same)
 
 
 def index_text(index: tuple[int, ...]) -> str:

@@ -93,16 +93,18 @@ def spread_text(
         rounds: the median of each round, where there were several.
         further: from where to where another run should lie.
     """
-    told = f"p20 {_us(p20)} µs, median {_us(median)} µs, p80 {_us(p80)} µs"
+    told = f"p20 {microseconds(p20)} µs, median {microseconds(median)} µs, p80 {microseconds(p80)} µs"
     if len(rounds) > 1:
-        told += f"; medians of {len(rounds)} rounds {_us(min(rounds))} to {_us(max(rounds))} µs"
+        told += (
+            f"; medians of {len(rounds)} rounds {microseconds(min(rounds))} to {microseconds(max(rounds))} µs"
+        )
     if len(further) == 2:
-        told += f"; another run {_us(further[0])} to {_us(further[1])} µs"
+        told += f"; another run {microseconds(further[0])} to {microseconds(further[1])} µs"
     return told
 
 
-def _us(time: float) -> str:
-    """Microseconds with four digits, or all of those before the point."""
+def microseconds(time: float) -> str:
+    """A time with four digits, or all of those before the point."""
     return f"{time:,.0f}" if time >= 1000 else f"{time:.4g}"
 
 

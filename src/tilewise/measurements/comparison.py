@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.births import birth_id, born
-from tilewise.measurements.every_row import row_head, unit_of
+from tilewise.measurements.births import birth_id, born, microseconds
+from tilewise.measurements.every_row import cell, row_head, side, unit_of
 from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import spread_of
@@ -133,12 +133,13 @@ def _table(made: Prediction, rows: Sequence[Compared]) -> str:
     own = device(made.recorded_on)
     first, second = own.name if own else made.recorded_on, made.device
     heads = [
-        ("variant", "", ""), ("most of it", "", ""), (first, "µs", "r"), (f"{second} predicted", "µs", "r"),
-        (f"{second} recorded", "µs", "r"), ("ratio predicted", "", "r"), ("ratio recorded", "", "r"),
-        ("recorded / predicted - 1", "%", "r"), ("within the tolerance", "", ""),
+        ("variant", "", False), ("most of it", "", False), (first, "µs", True),
+        (f"{second} predicted", "µs", True), (f"{second} recorded", "µs", True),
+        ("ratio predicted", "", True), ("ratio recorded", "", True),
+        ("recorded / predicted - 1", "%", True), ("within the tolerance", "", False),
     ]  # fmt: skip
     top = "".join(
-        f'<th scope="col"{_right(side)}>{escape(head)}{unit_of(unit)}</th>' for head, unit, side in heads
+        f'<th scope="col"{side(right)}>{escape(head)}{unit_of(unit)}</th>' for head, unit, right in heads
     )
     body = [
         f'<tr data-experiment="{escape(one.predicted.experiment)}" data-within="{_within(made, one)}">'
@@ -157,43 +158,26 @@ def _cells(made: Prediction, one: Compared) -> Iterator[str]:
     told = one.predicted
     yield row_head(told.variant, told.experiment, told.case, link=f"#{told.experiment}")
     yield f"<td>{_WAITS[told.waits_for]}</td>"
-    first = born(_us(told.recorded_us), birth_id(told.experiment, made.recorded_on))
-    yield _value(told.recorded_us, first, "measured") + _value(
-        told.predicted_us, _us(told.predicted_us), "predicted"
-    )
+    first = born(microseconds(told.recorded_us), birth_id(told.experiment, made.recorded_on))
+    yield cell(told.recorded_us, "measured", first)
+    yield cell(told.predicted_us, "predicted", microseconds(told.predicted_us))
     if one.row is None or one.record is None or one.row.median is None:
-        yield _empty() + _value(told.ratio, f"{told.ratio:.2f}", "predicted") + _empty() * 2
+        yield cell(None) + cell(told.ratio, "predicted", f"{told.ratio:.2f}") + cell(None) * 2
         yield f"<td>{_within(made, one)}</td>"
         return
     birth = birth_id(told.experiment, one.record.provenance["device"])
     spread = spread_of(one.row)
-    yield _value(one.row.median, born(_us(one.row.median), birth, spread), "measured")
-    yield _value(told.ratio, f"{told.ratio:.2f}", "predicted")
+    yield cell(one.row.median, "measured", born(microseconds(one.row.median), birth, spread))
+    yield cell(told.ratio, "predicted", f"{told.ratio:.2f}")
     assert one.ratio is not None
     assert one.residual is not None
-    yield _value(one.ratio, f"{one.ratio:.2f}", "measured")
-    yield _value(100 * one.residual, f"{100 * one.residual:+.1f}")
-    yield "<td>yes</td>" if one.within(made.tolerance) else '<td class="tw-off">no</td>'
+    yield cell(one.ratio, "measured", f"{one.ratio:.2f}")
+    yield cell(100 * one.residual, "", f"{100 * one.residual:+.1f}")
+    within = _within(made, one)
+    yield f'<td class="tw-off">{within}</td>' if within == "no" else f"<td>{within}</td>"
 
 
 def _within(made: Prediction, one: Compared) -> str:
     if one.row is None or one.record is None or one.row.median is None:
         return "not recorded"
     return "yes" if one.within(made.tolerance) else "no"
-
-
-def _value(value: float, shown: str, mark: str = "") -> str:
-    role = f' data-mark="{mark}"' if mark else ""
-    return f'<td class="tw-right"{role} data-value="{value:.9g}">{shown}</td>'
-
-
-def _empty() -> str:
-    return '<td class="tw-right"></td>'
-
-
-def _us(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _right(side: str) -> str:
-    return ' class="tw-right"' if side else ' class="tw-left"'

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewise import bf16
-from tilewise.gpu.tensor_map import bound
 from tilewise.gpu.timing import Contender
 from tilewise.measurements.answers import (
     Drawn,
@@ -183,10 +182,7 @@ def on_device(launches: Sequence[Any]) -> dict[str, Any]:
 
 def launcher(launches: Sequence[Any], arrays: Mapping[str, Any]) -> Callable[[], None]:
     """A function that enqueues the launches with these arrays."""
-    ready = [
-        (launch, [bound(arrays[parameter.name], arrays) for parameter in launch.kernel.parameters])
-        for launch in launches
-    ]
+    ready = [(launch, launch.arguments(arrays)) for launch in launches]
 
     def call() -> None:
         for launch, values in ready:

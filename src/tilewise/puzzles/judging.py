@@ -17,7 +17,7 @@ from tilewise.errors import LONGEST_LINE, LessonError
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import tokens
 from tilewise.gpu.launches import unnoted
-from tilewise.puzzles.model import COUNTERS, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import COUNTERS, TO_DO, Limit, Puzzle, Trial, Values
 from tilewise.puzzles.wrong_values import first_wrong
 from tilewise.simulator import HazardError
 
@@ -73,9 +73,10 @@ def judge(puzzle: Puzzle, text: str, path: str) -> Verdict:
             gives a wrong value, or is over budget.
     """
     with unnoted():
-        runs = _right(puzzle, read(puzzle, text, path), path)
+        kernel = read(puzzle, text, path)
+        runs = _right(puzzle, kernel)
         for trial, values, run in runs:
-            _within_budget(puzzle, trial, values, run, path, text)
+            _within_budget(puzzle, kernel, trial, values, run)
     first, values, run = runs[0]
     return Verdict(first.label, spent(puzzle, values, run), len(runs))
 
@@ -87,7 +88,7 @@ def counted(puzzle: Puzzle, text: str) -> tuple[Spent, ...]:
         LessonError: it is not right.
     """
     with unnoted():
-        runs = _right(puzzle, read(puzzle, text, puzzle.file), puzzle.file)
+        runs = _right(puzzle, read(puzzle, text, puzzle.file))
     _, values, run = runs[0]
     return spent(puzzle, values, run)
 
@@ -109,7 +110,7 @@ def read(puzzle: Puzzle, text: str, path: str) -> Kernel:
     wanted = Kernel(puzzle.solution)
     repair = f"The puzzle launches `{_signature(wanted)}`; leave that line as the file began."
     if tokens(text) == tokens(puzzle.gaps):
-        line = next(at for at, one in enumerate(text.split("\n"), start=1) if "// Your code: " in one)
+        line = next(at for at, one in enumerate(text.split("\n"), start=1) if f"// {TO_DO}" in one)
         message = "nothing is filled in yet."
         raise LessonError(path, line, message, "Write your code here, save the file, and check it again.")
     try:
@@ -127,8 +128,9 @@ def _signature(kernel: Kernel) -> str:
     return f"{kernel.name}({', '.join(f'{one.ctype} {one.name}' for one in kernel.parameters)})"
 
 
-def _right(puzzle: Puzzle, kernel: Kernel, path: str) -> list[tuple[Trial, Values, Run]]:
+def _right(puzzle: Puzzle, kernel: Kernel) -> list[tuple[Trial, Values, Run]]:
     """Every launch with its inputs and its run, all of them with the right outputs."""
+    path, _ = kernel.origin
     runs: list[tuple[Trial, Values, Run]] = []
     for trial in puzzle.trials:
         values = trial.case.make()
@@ -156,7 +158,8 @@ def _said(error: HazardError, at: str) -> tuple[str, str]:
     return whole, f"{at} {repair}"
 
 
-def _within_budget(puzzle: Puzzle, trial: Trial, values: Values, run: Run, path: str, text: str) -> None:
+def _within_budget(puzzle: Puzzle, kernel: Kernel, trial: Trial, values: Values, run: Run) -> None:
+    path, first_line = kernel.origin
     for limit in puzzle.limits:
         count, most = _count(run.counts, limit), limit.most(values)
         if count <= most:
@@ -168,9 +171,8 @@ def _within_budget(puzzle: Puzzle, trial: Trial, values: Values, run: Run, path:
         message = f"over budget by {count - most:,}: {count:,} {counter.words} {at}; the budget is {most:,}."
         if not line:
             raise LessonError(path, 0, message, _repair(limit, most))
-        offset = next(at for at, one in enumerate(text.split("\n")) if one.strip())
         message += f" This line takes {by_line[line]:,} of them."
-        raise LessonError(path, line + offset, message, _repair(limit, most))
+        raise LessonError(path, first_line + line - 1, message, _repair(limit, most))
 
 
 def _repair(limit: Limit, most: int) -> str:

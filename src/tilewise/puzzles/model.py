@@ -80,7 +80,8 @@ COUNTERS: Mapping[str, Counter] = {
 
 _OPENS = re.compile(r"^(?P<indent>\s*)// \[gap (?P<text>.+)$")
 _CLOSES = re.compile(r"^\s*// gap\]$")
-_TO_DO = "Your code: "
+TO_DO = "Your code: "
+"""How the comment begins that stands in place of a gap."""
 WIDEST = 82
 """Columns of a kernel's lines on a page."""
 
@@ -163,7 +164,7 @@ class Puzzle:
             if opening := _OPENS.match(line):
                 begin = f"{opening['indent']}// "
                 lines += textwrap.wrap(
-                    _TO_DO + opening["text"],
+                    TO_DO + opening["text"],
                     WIDEST,
                     initial_indent=begin,
                     subsequent_indent=f"{begin}  ",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewise.cases import Array
-from tilewise.gpu.difference import index_text
+from tilewise.gpu.difference import alike, index_text
 
 
 def first_wrong(
@@ -43,12 +43,12 @@ def first_wrong(
 
 
 def _equal(actual: Array, right: Array, rtol: float, atol: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    same = actual == right
+    same = alike(actual, right)
     if actual.dtype.kind != "f":
-        return np.asarray(same)
+        return same
     with np.errstate(invalid="ignore", over="ignore"):
         near = np.abs(actual.astype(np.float64) - right) <= rtol * np.abs(right.astype(np.float64)) + atol
-    return np.asarray(same | near | (np.isnan(actual) & np.isnan(right)))
+    return same | near
 
 
 def _diagnosis(
@@ -61,8 +61,8 @@ def _diagnosis(
 ) -> str:
     """What the value at an index gives away."""
     value = actual[index]
-    if _same(value, before[index]):
-        written = int((~_sames(actual, before)).sum())
+    if alike(value, before[index]):
+        written = int((~alike(actual, before)).sum())
         if not written:
             return f"No thread wrote anything to {name}: look at the guard, and at the line that stores."
         return (
@@ -70,13 +70,13 @@ def _diagnosis(
             "it had read "
             "there. Look at the index, at the guard and at how far loops run."
         )
-    if _same(right[index], before[index]):
+    if alike(right[index], before[index]):
         return "This element must stay as it was before the launch: look at the index and at the guard."
     if isinstance(value, np.floating) and np.isnan(value):
         return (
             "It was computed from a number that nobody had written. Look at what was read before it was set."
         )
-    elsewhere = np.argwhere(_sames(right, value))
+    elsewhere = np.argwhere(alike(right, value))
     if len(elsewhere) == 1 and _is_moved(actual, right, wrong):
         other = tuple(int(at) for at in elsewhere[0])
         return (
@@ -92,17 +92,6 @@ def _is_moved(actual: Array, right: Array, wrong: np.ndarray[Any, np.dtype[np.bo
     """Whether the wrong values are right ones in the wrong places, and few of those are alike by chance."""
     are_distinct = len(np.unique(right)) > 0.9 * right.size
     return are_distinct and bool(np.isin(actual[wrong], right).mean() > 0.9)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) or bool(np.isnan(one) and np.isnan(other))
-
-
-def _sames(array: Array, other: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    same = array == other
-    if array.dtype.kind == "f":
-        same = same | (np.isnan(array) & np.isnan(other))
-    return np.asarray(same)
 
 
 def _shown(value: Any) -> str:

@@ -301,6 +301,16 @@ def _holds(text: str, defined: dict[str, str]) -> bool:
     return bool(eval(re.sub(r"!(?!=)", " not ", text).replace("/", "//"), {"__builtins__": {}}))
 
 
+def _end_of_body(lines: list[str], number: int) -> int:
+    """The line that closes the function that begins in a line; the last one where none does."""
+    depth = 0
+    for at, text in enumerate(lines[number - 1 :], number):
+        depth += text.count("{") - text.count("}")
+        if depth == 0 and "}" in text:
+            return at
+    return len(lines)
+
+
 def _of_other_kernels(lines: list[str], entry: str) -> frozenset[int]:
     """Lines of the kernels of a source that are not the one launched; helpers count to none of them."""
     found: set[int] = set()
@@ -308,11 +318,7 @@ def _of_other_kernels(lines: list[str], entry: str) -> frozenset[int]:
     for number, line in enumerate(lines, 1):
         if number <= last or "__global__" not in line:
             continue
-        depth, last = 0, number
-        for last, text in enumerate(lines[number - 1 :], number):  # noqa: B007
-            depth += text.count("{") - text.count("}")
-            if depth == 0 and "}" in text:
-                break
+        last = _end_of_body(lines, number)
         text = re.sub(r"__\w+__\s*\([^)]*\)", "", " ".join(lines[number - 1 : last]))  # launch bounds
         named = re.search(r"\b(\w+)\s*\(", text.partition("void")[2])
         found |= set() if named and named[1] == entry else set(range(number, last + 1))
