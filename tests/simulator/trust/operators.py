@@ -48,8 +48,12 @@ class Mutant:
         return f"{self.operator}: {self.was}"
 
 
-MEMORY = frozenset(("out of bounds", "race", "uninitialised", "undelivered"))
-ORDER = frozenset(("race", "uninitialised", "undelivered"))
+WAITED = frozenset(
+    ("undelivered", "overwritten", "mbarrier", "deadlock", "cluster", "proxy", "accumulator", "tensor map")
+)
+"""What goes wrong in a kernel of asynchronous copies: a place read before, or filled after, its time."""
+MEMORY = frozenset(("out of bounds", "misaligned", "race", "uninitialised")) | WAITED
+ORDER = frozenset(("race", "uninitialised")) | WAITED
 
 
 def shared_names(source: str) -> set[str]:
@@ -148,11 +152,11 @@ def _comparison(line: str) -> Iterator[Edit]:
 
 
 WAITS = r'asm volatile\("bar\.sync[^;]*;[^;]*;|WAIT\(\d\);|COMMIT\(\);'
-ANY = MEMORY | {"barrier", "shuffle", "misaligned"}
+ANY = MEMORY | {"barrier", "shuffle"}
 OPERATORS: dict[str, tuple[Callable[[str], Iterator[Edit]], frozenset[str], str]] = {
     "drop a barrier": (_drop(r"__syncthreads\(\);"), ORDER, "shared"),
     "drop a __syncwarp": (_drop(r"__syncwarp\(\);"), ORDER, "shared"),
-    "drop a wait": (_drop(WAITS), ORDER | {"barrier", "undelivered"}, "wait"),
+    "drop a wait": (_drop(WAITS), ORDER | {"barrier"}, "wait"),
     "drop a guard": (_drop_guard, ANY, "behind"),
     "index off by one": (_off_by_one, MEMORY, "array"),
     "wrong shuffle mask": (_wrong_mask, frozenset(("shuffle",)), "changed"),
