@@ -15,9 +15,10 @@ import pytest
 from tilewise import page
 from tilewise.course import Course
 from tilewise.lesson import Lesson, parse
-from tilewise.outputs import Context
+from tilewise.outputs import Context, KernelOutput
 from tilewise.page import Layout
 from tilewise.page.code import source
+from tilewise.page.corrections import corrections
 from tilewise.run import Runner
 
 PAGES = sorted((Path(__file__).parent / "pages").glob("*.py"))
@@ -247,6 +248,31 @@ def test_the_glossary_holds_each_term_once_with_its_home_and_uses(project: Any) 
     assert "Used in [Title of part/two](lessons/part/two.py)." in text
 
 
+def test_notes_on_the_sources_stand_together_with_links_from_the_root(project: Any) -> None:
+    lesson = project.lesson(
+        "# %%\nfrom tilewise import publish\n\npublish(add={'median': 3.0})\n\n"
+        "# %% [markdown]\n# ## How *many*\n#\n"
+        "# Where the sources differ: they say 2, and it is\n# {{ add.median }}.\n#\n"
+        "# Not this.\n#\n# ## How far\n#\n# Far.[^far] Near.[^near]\n#\n"
+        "# [^far]: [Where the sources differ](../../conventions.md#the-sources): one says near,\n"
+        "#     [here](one.py#there).[^near]\n#\n# [^near]: Nearer than far.\n"
+    )
+    course = Course.of([lesson])
+    markdown = page.render(lesson, project.run(lesson), course).markdown
+    path = Layout().source_path(lesson.id)
+    text = corrections(course, {path: markdown}, Layout())
+    first, second = text.split("\n\n- ")[1:]
+    assert first.startswith("They say 2, and it is <span") and ">3</span>.\n" in first
+    assert first.endswith(f"<small>In [How many]({path})</small>")
+    assert second.startswith("One says near, [here](lessons/part/one.py#there).\n")
+    assert (
+        second.endswith(f"<small>In [How far]({path})</small>")
+        and "Not this" not in text
+        and "Nearer" not in text
+    )
+    assert corrections(course, {}, Layout()) == ""
+
+
 def test_stale_numbers_are_marked(project: Any) -> None:
     lesson = project.lesson(
         "# %%\nfrom tilewise import publish\n\npublish(add={'median': 3.0})\n\n"
@@ -411,3 +437,42 @@ def test_code_without_its_marker_lines_says_which_are_gone() -> None:
     context = Context("part/one", 6, lambda suffix, content: "", lambda wanted: wanted)
     shown = source(cell, {}, context)
     assert 'data-line="7" data-regions="two:2-2" data-dropped="2 4"' in shown
+
+
+def test_a_text_of_several_kernels_stands_once_as_cuda() -> None:
+    kernel = 'extern "C" __global__ void {name}(float* out) {{ out[0] = T; }}'
+    text = "\n".join(
+        [
+            '# ---\n# title: "One"\n# needs: []\n# summary: "Once?"\n# ---\n',
+            '# %% tab="Pseudocode"\nfill = 1\n',
+            '# %% tab="CUDA C"\nBOTH = r"""',
+            kernel.format(name="fill"),
+            '"""\nFILL = Kernel(BOTH, defines={"T": 1})\nAGAIN = Kernel(BOTH, defines={"T": 2})',
+            'OTHER = Kernel(r"""',
+            kernel.format(name="other"),
+            '""")',
+        ]
+    )
+    lesson = parse(text, "lessons/part/one.py", "part/one")
+    texts = {"FILL": "fill", "AGAIN": "fill", "OTHER": "other"}
+    known = {name: KernelOutput(name=what, source=kernel.format(name=what)) for name, what in texts.items()}
+    context = Context("part/one", 6, lambda suffix, content: "", lambda wanted: wanted)
+    shown = source(lesson.code[-1], known, context)
+    assert shown.count("void fill(") == shown.count("void other(") == 1
+    assert 'r"""' not in shown, "the text is CUDA, not a Python string"
+    assert 'title="BOTH"' in shown and 'title="OTHER"' in shown
+    assert 'FILL = Kernel(BOTH, defines={"T": 1})\nAGAIN = Kernel(BOTH, defines={"T": 2})' in shown
+
+
+def test_reading_time_leaves_out_what_the_page_folds() -> None:
+    def lesson(cell: str) -> Any:
+        head = '# ---\n# title: "One"\n# needs: []\n# summary: "How long?"\n# ---\n\n'
+        return parse(head + cell, "lessons/part/one.py", "part/one")
+
+    lines = 'extern "C" __global__ void fill(float* out) {\n' + "    out[0] += 1;\n" * 180 + "}\n"
+    assert page.minutes(lesson('# %%\nFILL = Kernel(r"""\n' + lines + '""")')) == 1
+    tabs = '# %% tab="Pseudocode"\nx = 1\n\n# %% tab="CUDA C"\nFILL = r"""\n'
+    assert page.minutes(lesson(tabs + lines + '"""')) == 1
+    assert page.minutes(lesson('# %% fold="All"\n' + "x = 1\n" * 180)) == 1
+    assert page.minutes(lesson("# %%\n" + "x = 1\n" * 180)) == 10
+    assert page.minutes(lesson('# %%\nFILL = Kernel(r"""\n' + lines[:600] + '""")')) == 2

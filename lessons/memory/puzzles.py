@@ -1,6 +1,6 @@
 # ---
 # title: "Puzzles: memory"
-# needs: [memory/barriers, memory/coalescing]
+# needs: [memory/reductions]
 # summary: "Seven kernels between global and shared memory: how close to the fewest sectors, passes and barriers?"
 # description: "Fill in a warp's scan, row sums, vector loads, a stencil, a transpose, a tree and a histogram, within budgets."
 # date: 2026-11-21

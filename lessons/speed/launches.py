@@ -656,7 +656,7 @@ if seen:
 # and token,[^six] and divides by what the device could have done in the time. Whatever was waited
 # for, it shows as a share that is missing.
 #
-# [^six]: Two for the multiply-add of the forward pass and four in the backward pass. Attention's two
+# [^six]: Two for the multiply-add of the forward pass and four in the \backward pass. Attention's two
 #     products come on top: for {{ mfu.layers }} layers of width {{ mfu.width }} and
 #     {{ mfu.tokens | , }} tokens they are {{ mfu.attention | .0% }} more.
 #

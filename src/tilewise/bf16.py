@@ -25,9 +25,15 @@ def bits(values: Any) -> Any:
         An array of uint16 of the same shape.
     """
     words = values.astype(np.float32).view(np.uint32)
-    rounded = (words + (np.uint32(0x7FFF) + (words >> 16 & 1))) >> 16
-    nan = (words & 0x7FFFFFFF) > 0x7F800000
-    rounded[nan] = 0x7FFF
+    rounded = words >> 16
+    rounded &= 1
+    rounded += np.uint32(0x7FFF)
+    rounded += words
+    rounded >>= 16
+    words &= np.uint32(0x7FFFFFFF)
+    nan = words > 0x7F800000
+    if nan.any():
+        rounded[nan] = 0x7FFF
     return rounded.astype(np.uint16)
 
 

@@ -86,6 +86,10 @@ def test_types_and_columns_of_wgmma(kind: str, n: int, k: int) -> None:
         assert np.array_equal(got, c + sign * (a @ b.T))
 
 
+def test_products_in_every_block_of_a_cluster() -> None:
+    assert not any(apart.any() for apart in test_wgmma.in_a_cluster(" & 0x3ffff", Kernel.__call__))
+
+
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (-16, -3), (16, 9)])
 def test_boxes_lie_in_shared_memory_as_the_simulator_says(swizzle: int, x: int, y: int) -> None:

@@ -180,6 +180,20 @@ def test_multicast_gives_each_block_all_halves() -> None:
     assert np.array_equal(y.reshape(2, 32), np.stack([expected, expected]))
 
 
+RELAXED = 'asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); cluster_wait();\n'
+
+
+def test_a_relaxed_arrival_passes_on_what_is_initialised_and_fenced() -> None:
+    _, a, y = pipe(PIPE.replace("fence_init(); }\n" + SYNC, "fence_init(); }\n" + RELAXED))
+    assert np.array_equal(y[:32], a.reshape(4, 16, 32).sum(axis=(0, 1)))
+
+
+def test_without_the_fence_it_passes_on_nothing() -> None:
+    with pytest.raises(HazardError) as caught:
+        pipe(PIPE.replace("fence_init(); }\n" + SYNC, "}\n" + RELAXED))
+    assert caught.value.hazard.kind in ("cluster", "mbarrier", "proxy")
+
+
 @pytest.mark.parametrize(
     ("find", "put", "kinds", "line_with"),
     [

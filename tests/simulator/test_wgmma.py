@@ -329,3 +329,38 @@ def test_nvrtc_accepts_the_same_texts() -> None:
     assert accepts(Kernel(DEVICE + REGISTERS.replace("TURN", "1"), options=OPTIONS)) == "sm_90a"
     assert accepts(kernel_of(24, "s8", 32, "s32", "")) == "sm_90a"
     assert accepts(kernel_of(24, "tf32", 8, "f32", "1, -1")) == "sm_90a"
+
+
+def in_a_cluster(cut: str, launch: Callable[..., Any] = Kernel.simulate) -> list[np.ndarray]:
+    """What each of two blocks of a cluster makes of A times B, whose descriptors take addresses cut so."""
+    a, b = whole(64, 16), whole(128, 16, seed=1)
+    first, a_lead, a_stride = image(bf16(a), False, 128)
+    second, b_lead, b_stride = image(bf16(b), True, 128)
+    row, column = places(128)
+    device = DEVICE + wgmma(128, immediates="1, 1, 0, 1")
+    assert device.count(" & 0x3ffff") == 1
+    text = device.replace(" & 0x3ffff", cut) + KERNEL.replace(
+        "__global__ void kernel", "__global__ void __cluster_dims__(2) kernel"
+    ).replace("{\n    extern", "{\n    c += blockIdx.x * COUNT * 128;\n    extern", 1)
+    made = Kernel(text, defines={"COUNT": 64, "RESULT": "float"}, options=OPTIONS)
+    held = np.zeros((2, *row.shape), np.float32)
+    words = [one.view(np.uint32).reshape(-1, 4) for one in (first, second)]
+    numbers = (a_lead, a_stride, 1, b_lead, b_stride, 1, 1)
+    launch(made, *words, held, *numbers, grid=2, block=128, shared_bytes=128 * 1024)
+    products = [np.zeros((64, 128), np.float32) for _ in range(2)]
+    for product, one in zip(products, held, strict=True):
+        product[row, column] = one
+    return [np.abs(product - a @ b.T) for product in products]
+
+
+def test_descriptors_in_a_cluster() -> None:
+    assert not any(apart.any() for apart in in_a_cluster(" & 0x3ffff"))
+
+
+def test_an_address_in_a_cluster_says_the_block_and_spoils_a_descriptor_that_takes_all_of_it() -> None:
+    try:
+        apart = in_a_cluster("")
+    except HazardError as error:
+        assert error.hazard.kind in ("out of bounds", "uninitialised"), str(error)
+    else:
+        assert apart[1].any()

@@ -127,8 +127,9 @@ def _ready(
     import cupy
 
     kept: dict[int, Any] = {}
+    drawn: Drawn = {}
     for label, launches in by_label.items():
-        _refill(device[label], make_inputs(launches))
+        _refill(device[label], make_inputs(launches, drawn=drawn))
         overwritten = set(written(launches)) - set(outputs(launches))
         for name in overwritten:
             kept[id(device[label][name])] = (device[label][name], device[label][name].copy())

@@ -25,6 +25,7 @@ from tilewise.measurements.output import Measurement
 from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.outputs.kinds import NOT_CURRENT, Text
 from tilewise.page import Layout, Page, course_map, glossary, render
+from tilewise.page.corrections import corrections
 from tilewise.run import LessonRun, Runner
 
 LAYOUT = Layout()
@@ -93,8 +94,10 @@ class Shelf:
             return glossary(self.course, LAYOUT).removeprefix("# Glossary").strip()
         if name == "lessons":
             return self._list()
+        if name == "corrections":
+            return corrections(self.course, {at: one.markdown for at, one in self.pages.items()}, LAYOUT)
         message = f'there is no "course.{name}".'
-        raise LessonError(path, line, message, 'There is "map", "lessons" and "glossary".')
+        raise LessonError(path, line, message, 'There is "map", "lessons", "glossary" and "corrections".')
 
     def _measurements(self, name: str, path: str, line: int) -> str:
         """A part of the pages of all measurements and of all kernels."""

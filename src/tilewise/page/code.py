@@ -1,8 +1,9 @@
 """Code cells: Python as Python, kernels as CUDA with their own line numbers, tabs as sets, outputs below.
 
 In: a code cell and what it showed. Out: Markdown. A kernel that a cell assigns is taken out of its Python
-string and stands as a block of its own; the rest of the cell stays around it, in order. A folded cell stands
-below what it made, and so does the bookkeeping of an open one: its calls of ``publish``.
+string and stands as a block of its own; the rest of the cell stays around it, in order. Further kernels of a
+text that stands above them in the cell stay the line of Python that they are. A folded cell stands below
+what it made, and so does the bookkeeping of an open one: its calls of ``publish``.
 """
 
 from __future__ import annotations
@@ -77,15 +78,19 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
     is_cuda = cell.tab.casefold().startswith("cuda")
     lines = cell.source.split("\n")
     parts: list[str] = []
+    texts: set[str] = set()  # of kernels, as far as they are shown
     pending = 1  # the first line not yet shown
     for statement in statements:
         kernel = _kernel_of(statement, kernels, is_cuda)
+        if kernel is not None and kernel[1].source.strip() in texts:
+            kernel = None
         aside = not cell.fold and _is_bookkeeping(statement)
         if kernel is None and not aside:
             continue
         first = _first_line(statement)
         parts += _python(lines, pending, first - 1, cell, is_cuda)
         if kernel is not None:
+            texts.add(kernel[1].source.strip())
             parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
         pending = (statement.end_lineno or first) + 1
     parts += _python(lines, pending, len(lines), cell, is_cuda)
@@ -146,16 +151,16 @@ def _only_imports(text: str) -> bool:
 def _kernel_of(
     statement: ast.stmt, kernels: Mapping[str, KernelOutput], is_cuda: bool
 ) -> tuple[str, KernelOutput] | None:
-    """The name and the kernel that a statement assigns, if that is all it does and its text stands in it."""
+    """The name and the kernel, or text of kernels, that a statement assigns, if that is all it does."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target, value = statement.targets[0], statement.value
+    written = _written(value) if is_cuda else None
+    if isinstance(target, ast.Name) and written is not None:
+        return target.id, KernelOutput(name=target.id, source=written.lstrip("\n"))
     if not (isinstance(target, ast.Name) and isinstance(value, ast.Call)):
         return None
-    called = value.func
-    is_kernel = isinstance(called, ast.Name) and called.id == "Kernel"
-    literal = value.args[0] if is_kernel and value.args else None
-    text = literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else None
+    is_kernel, text = _literal(value)
     known = kernels.get(target.id)
     if known is not None and (text is not None or is_cuda):
         return target.id, known
@@ -164,6 +169,35 @@ def _kernel_of(
             name=_named(value) or target.id, source=text.lstrip("\n"), defines=_defines(value)
         )
     return None
+
+
+def _written(value: ast.expr) -> str | None:
+    """The text of kernels, where a value is that, written out."""
+    text = value.value if isinstance(value, ast.Constant) else None
+    return text if isinstance(text, str) and "__global__" in text else None
+
+
+def _literal(call: ast.Call) -> tuple[bool, str | None]:
+    """Whether a call makes a kernel, and the kernel's text where it stands there."""
+    is_kernel = isinstance(call.func, ast.Name) and call.func.id == "Kernel"
+    literal = call.args[0] if is_kernel and call.args else None
+    text = literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else None
+    return is_kernel, text
+
+
+def open_lines(cell: Cell) -> int:
+    """How many lines of a cell's code stand open on its page, where long kernels and folded cells do not."""
+    if cell.fold:
+        return 0
+    lines = len(cell.source.splitlines())
+    for statement in _statements(cell.source):
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        text = _literal(value)[1] if isinstance(value, ast.Call) else None
+        if value is not None and cell.tab.casefold().startswith("cuda"):
+            text = text or _written(value)
+        kernel_lines = len((text or "").strip().splitlines())
+        lines -= kernel_lines if kernel_lines > LONGEST_OPEN else 0
+    return lines
 
 
 def _named(call: ast.Call) -> str:
@@ -187,8 +221,9 @@ def _defines(call: ast.Call) -> tuple[tuple[str, str], ...]:
 
 def _literal_line(statement: ast.stmt, cell: Cell) -> int:
     """Which line of the lesson's file line 1 of a kernel is; 0 where its text is not written there."""
-    assert isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
-    literal = statement.value.args[0] if statement.value.args else None
+    assert isinstance(statement, ast.Assign)
+    value = statement.value
+    literal = value if not isinstance(value, ast.Call) else value.args[0] if value.args else None
     if not (isinstance(literal, ast.Constant) and isinstance(literal.value, str)):
         return 0
     blank = len(literal.value) - len(literal.value.lstrip("\n"))

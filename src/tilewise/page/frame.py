@@ -14,6 +14,7 @@ from tilewise.course import Course
 from tilewise.gpu.capability import HOSTED, named, needed
 from tilewise.lesson import Lesson
 from tilewise.outputs.kernel import folded
+from tilewise.page.code import open_lines
 from tilewise.page.course_map import course_map
 from tilewise.page.layout import Layout
 from tilewise.page.prose import Edit, edited, rewritten_link, tooltip
@@ -88,8 +89,8 @@ def head(lesson: Lesson, course: Course, layout: Layout, runs_on: str = "") -> s
 
 
 def minutes(lesson: Lesson) -> int:
-    """How long reading takes, in minutes: prose at a calm pace, code slower."""
-    code_lines = sum(len(cell.source.splitlines()) for cell in lesson.code if not cell.fold)
+    """How long reading takes, in minutes: prose at a calm pace, code that stands open slower."""
+    code_lines = sum(open_lines(cell) for cell in lesson.code)
     return max(1, round(lesson.prose.word_count / _WORDS_A_MINUTE + code_lines / _CODE_LINES_A_MINUTE))
 
 

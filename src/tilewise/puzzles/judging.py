@@ -18,7 +18,7 @@ from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import tokens
 from tilewise.gpu.launches import unnoted
 from tilewise.puzzles.model import COUNTERS, TO_DO, Limit, Puzzle, Trial, Values
-from tilewise.puzzles.wrong_values import first_wrong
+from tilewise.puzzles.wrong_values import first_wrong, marked
 from tilewise.simulator import HazardError
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _right(puzzle: Puzzle, kernel: Kernel) -> list[tuple[Trial, Values, Run]]:
     path, _ = kernel.origin
     runs: list[tuple[Trial, Values, Run]] = []
     for trial in puzzle.trials:
-        values = trial.case.make()
+        values = marked(trial.case.make())
         arrays: dict[str, Any] = {name: _copy(value) for name, value in values.items()}
         at = f"Launched with {trial.label}{_shape(trial.case)}."
         try:

@@ -54,6 +54,11 @@ COUNTERS: Mapping[str, Counter] = {
         "atomic additions to global memory",
         "Add up within the block first, in shared memory.",
     ),
+    "shared_load.requests": Counter(
+        "shared load requests",
+        "requests that load from shared memory",
+        "Read once into registers what several results need, 16 bytes with one instruction.",
+    ),
     "shared_load.wavefronts": Counter(
         "passes, shared loads", "passes over the banks for loads from shared memory", _BANKS
     ),

@@ -14,6 +14,9 @@ import numpy as np
 from tilewise.cases import Array
 from tilewise.gpu.difference import alike, index_text
 
+_MARK = 0x7FC0BEEF
+"""Bits of a float32 NaN that tell what nobody wrote from what was computed."""
+
 
 def first_wrong(
     name: str, actual: Array, right: Array, before: Mapping[str, Any], rtol: float = 0.0, atol: float = 0.0
@@ -61,8 +64,9 @@ def _diagnosis(
 ) -> str:
     """What the value at an index gives away."""
     value = actual[index]
-    if alike(value, before[index]):
-        written = int((~alike(actual, before)).sum())
+    kept = _same_bits(actual, before)
+    if kept[index]:
+        written = int((~kept).sum())
         if not written:
             return f"No thread wrote anything to {name}: look at the guard, and at the line that stores."
         return (
@@ -74,7 +78,8 @@ def _diagnosis(
         return "This element must stay as it was before the launch: look at the index and at the guard."
     if isinstance(value, np.floating) and np.isnan(value):
         return (
-            "It was computed from a number that nobody had written. Look at what was read before it was set."
+            "It was computed: from a number that nobody had written, or as infinity less infinity or 0 over "
+            "0. Look at what was read before it was set, and at what may be infinite or 0."
         )
     elsewhere = np.argwhere(alike(right, value))
     if len(elsewhere) == 1 and _is_moved(actual, right, wrong):
@@ -86,6 +91,21 @@ def _diagnosis(
     if not (~wrong).any():
         return "Every value is wrong: look at the formula, then at which inputs a thread reads."
     return "Compute this element by hand from the inputs, and see which of them the thread read."
+
+
+def marked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A launch's values with a NaN of its own kind in float32 arrays of NaN: none that arithmetic makes."""
+    found = dict(values)
+    for name, value in values.items():
+        if isinstance(value, np.ndarray) and value.dtype == np.float32 and np.isnan(value).all():
+            found[name] = np.full(value.shape, _MARK, dtype=np.uint32).view(np.float32)
+    return found
+
+
+def _same_bits(left: Array, right: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where two arrays of one dtype hold the same bits: one NaN is not another."""
+    words = np.dtype(f"u{left.dtype.itemsize}")
+    return np.asarray(left.view(words) == right.view(words))
 
 
 def _is_moved(actual: Array, right: Array, wrong: np.ndarray[Any, np.dtype[np.bool_]]) -> bool:

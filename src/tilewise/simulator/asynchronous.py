@@ -71,6 +71,22 @@ class Asynchronous(MemoryInstructions):
         else:
             super()._op_cp()
 
+    def _op_st(self) -> None:
+        parts = self.instruction.opcode
+        if parts[1] != "async":
+            super()._op_st()
+            return
+        size = type_bytes(parts[-1])
+        if "mbarrier::complete_tx::bytes" not in parts or "v2" in parts or "v4" in parts:
+            raise self._unknown()
+        self.agents = True
+        self.grain = min(self.grain, size)
+        target, value, signal = self._operands()
+        to, to_offset = self._address(target)
+        barrier, barrier_offset = self._address(signal)
+        where = {"a": to, "e": to_offset, "d0": barrier, "target": barrier_offset, "d1": NO_SLOT}
+        self._emit("st_async", b=self._value(value, f"b{8 * size}"), imm=size, **where)
+
     def _bulk(self) -> None:
         self.agents = True
         parts = self.instruction.opcode
@@ -174,7 +190,7 @@ class Asynchronous(MemoryInstructions):
             else:
                 self._emit("nop")
         elif parts[1] == "mbarrier_init":
-            self._emit("fence_proxy")
+            self._emit("fence_proxy", sub=1)
         else:
             super()._op_fence()
 

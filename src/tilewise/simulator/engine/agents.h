@@ -43,6 +43,18 @@ static Block *owner_of(Block *B, u64 *address) {
     return rank <= (u64)B->cluster->size ? &B->cluster->blocks[rank - 1] : 0;
 }
 
+// What the address of a block's own shared memory says beside the place: in a cluster the block's rank, as on
+// a GPU. So it can be handed to another block as it is, and an address has to be cut before it goes into a
+// descriptor of wgmma, which has 18 bits for it.
+static u64 mark_of(const Block *B) {
+    return B->L->agents && B->cluster->size > 1 ? (u64)(B->rank + 1) << RANK_SHIFT : 0;
+}
+
+// An address of a block's own shared memory without that mark; another block's as it is.
+static u64 within_own(const Block *B, u64 address) {
+    return B->L->agents && address >> RANK_SHIFT == (u64)B->rank + 1 ? address & WITHIN : address;
+}
+
 // In conflict with another agent, or with what it does.
 static void conflict(Block *B, const Ins *in, int w, int lane, int kind, u64 offset, int size, int write,
                      int agent, int line) {
@@ -196,9 +208,12 @@ static void order_lane(Block *B, const Ins *in, int w, int lane, u64 address, in
 }
 
 // A fence between the generic and the asynchronous proxy: what this warp knows so far may be read
-// asynchronously.
-static void fence_proxy(Block *B, int w) {
+// asynchronously. One after initialising mbarriers is also what a relaxed arrival at the cluster's barrier
+// passes on.
+static void fence_proxy(Block *B, int w, int initialised) {
     Warp *W = &B->warps[w];
     join(W->clock + B->clocks / 2, W->clock, B->clocks / 2);
+    if (initialised && B->initialised)
+        memcpy(B->initialised + (s64)w * B->clocks, W->clock, (size_t)B->clocks * 4);
     W->vc[w]++;
 }

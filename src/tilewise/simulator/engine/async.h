@@ -12,6 +12,7 @@ typedef struct Flight {
     u64 target;
     s64 size;
     u8 *data;
+    u32 *knew; // what the sender of an st.async knew, which its mbarrier passes on; null for a copy
     Ins where;
 } Flight;
 typedef struct Bulk {
@@ -113,7 +114,7 @@ static void take_off(Block *B, Block *T, const Ins *in, int w, int l, u64 target
         C->flights = grown;
         C->flight_room = room;
     }
-    C->flights[C->n_flights++] = (Flight){T, B, number, w, l, swizzle, 0, target, size, data, *in};
+    C->flights[C->n_flights++] = (Flight){T, B, number, w, l, swizzle, 0, target, size, data, 0, *in};
     if (T != B) visit(B, T, in, w, l, target, (int)size, 1);
 }
 
@@ -121,8 +122,9 @@ static void land(Flight *f) {
     Block *T = f->to;
     Object *o = &T->objects[f->object];
     const int shift = __builtin_ctz((u32)T->L->shared_grain);
+    const size_t part = f->size < 16 ? (size_t)f->size : 16;
     for (s64 i = 0; i < f->size; i += 16)
-        memcpy(T->shared + swizzled(f->target + (u64)i, f->swizzle), f->data + i, 16);
+        memcpy(T->shared + swizzled(f->target + (u64)i, f->swizzle), f->data + i, part);
     for (u64 at = f->target >> shift; at <= (f->target + (u64)f->size - 1) >> shift; at++) {
         T->shadow[at].initialised = WRITTEN;
         T->shadow[at].written = o->phase + 1;
@@ -131,6 +133,9 @@ static void land(Flight *f) {
                 f->size, 4);
     free(f->data);
     f->data = 0;
+    if (f->knew) join(o->coming, f->knew, T->clocks);
+    free(f->knew);
+    f->knew = 0;
     if (!o->live) {
         object_hazard(f->from, &f->where, f->w, f->lane, MB_NONE, o->address, 0, o->line);
         return;
@@ -151,7 +156,10 @@ static void land_all(Cluster *C, const Object *o) {
 }
 
 static void end_flights(Cluster *C) {
-    for (s32 i = 0; i < C->n_flights; i++) free(C->flights[i].data);
+    for (s32 i = 0; i < C->n_flights; i++) {
+        free(C->flights[i].data);
+        free(C->flights[i].knew);
+    }
     free(C->flights);
 }
 
@@ -159,6 +167,7 @@ static void end_flights(Cluster *C) {
 static void begin_bulk(Block *B, const Ins *in, int w, int l, u64 address, s64 size) {
     Warp *W = &B->warps[w];
     const Doer by = {bulk_agent(B, w), 1, 0, ++W->bulk_begun, W->clock};
+    owner_of(B, &address);
     order_agents(B, B, in, w, l, address, (int)size, KIND_LOAD, &by);
     if (B->n_bulk == B->bulk_room) {
         const s32 room = B->bulk_room ? B->bulk_room * 2 : 16;
@@ -320,4 +329,37 @@ static void copy_bulk(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         }
         if (B->stop) return;
     })
+}
+
+// st.async: 4 or 8 bytes of a register into shared memory of the cluster. It tells the mbarrier beside them,
+// with release: who waits for that knows what the sender knew when it sent.
+static void store_async(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
+    Launch *L = B->L;
+    Cluster *C = B->cluster;
+    const s64 size = in->imm;
+    EACH({
+        const u64 target = REG64(in->a)[l] + (u64)(s64)in->e;
+        const u64 value = size == 8 ? REG64(in->b)[l] : REG(in->b)[l];
+        if (unaligned(B, in, w, l, target, (int)size, 1)) {
+            if (B->stop) return;
+            continue;
+        }
+        u8 *data = malloc((size_t)size);
+        u32 *knew = malloc((size_t)B->clocks * 4);
+        if (!data || !knew) {
+            free(data);
+            free(knew);
+            B->stop = NO_MEMORY;
+            return;
+        }
+        memcpy(data, &value, (size_t)size);
+        memcpy(knew, W->clock, (size_t)B->clocks * 4);
+        const s32 flying = C->n_flights;
+        deliver(B, W, w, in, l, target, data, size, 0);
+        if (C->n_flights > flying) C->flights[flying].knew = knew;
+        else free(knew);
+        count_bulk(L, in, 0, 0, 0, size);
+        if (B->stop) return;
+    })
+    W->vc[w]++;
 }

@@ -162,7 +162,7 @@ static void use_objects(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         Block *T = B;
         const s64 count = in->b == NO_SLOT ? 1 : (s64)REG(in->b)[l];
         if (in->sub == B_init) {
-            init_object(B, in, w, l, address, (u32)count);
+            init_object(B, in, w, l, within_own(B, address), (u32)count);
             if (B->stop) return;
             continue;
         }

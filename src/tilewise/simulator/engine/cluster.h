@@ -8,7 +8,8 @@ static int begin_agents(Block *B) {
     B->remote = calloc((size_t)(B->cluster->size * B->agents), 4);
     B->remote_at = calloc((size_t)(B->cluster->size * B->agents), sizeof(Ins *));
     B->scratch = calloc((size_t)B->clocks, 4);
-    return B->objects && B->readers && B->remote && B->remote_at && B->scratch;
+    B->initialised = calloc((size_t)(B->n_warps * B->clocks), 4);
+    return B->objects && B->readers && B->remote && B->remote_at && B->scratch && B->initialised;
 }
 
 static void clear_agents(Block *B) {
@@ -19,6 +20,7 @@ static void clear_agents(Block *B) {
     }
     for (s64 at = 0; at < B->n_shadow; at++) B->readers[at].count = 0;
     memset(B->remote, 0, (size_t)(B->cluster->size * B->agents) * 4);
+    memset(B->initialised, 0, (size_t)(B->n_warps * B->clocks) * 4);
     for (int w = 0; w < B->n_warps; w++) end_wgmma(&B->warps[w]);
     B->n_objects = 0;
     B->n_bulk = 0;
@@ -36,6 +38,7 @@ static void end_agents(Block *B) {
     free(B->remote);
     free(B->remote_at);
     free(B->scratch);
+    free(B->initialised);
     free(B->bulk);
 }
 

@@ -13,6 +13,14 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         Copy copy = {0}; int space, buffer; s64 index;
         const int bytes = wanted[l] < (u32)size ? (int)wanted[l] : size;
         source[l] = from[l] + (u64)in->imm; target[l] = to[l] + (u64)(s64)in->e;
+        target[l] = within_own(B, target[l]);
+        if (target[l] >> RANK_SHIFT) {  // of another block: only bulk copies reach it
+            Hazard *h = hazard(B, in, w, l, H_BOUNDS);
+            if (h) { h->address = target[l]; h->size = size; h->write = 1; h->buffer = -2;
+                h->index = (s64)target[l]; }
+            if (B->stop) return;
+            continue;
+        }
         if (bytes) {  // whole or in part, the source is aligned as the whole
             u8 *p = 0;
             if (source[l] & (u64)(size - 1))

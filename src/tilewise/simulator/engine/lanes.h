@@ -142,7 +142,8 @@ static u32 meet_cluster(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         }
         if (arriving) {
             W->met[l] = 1; W->meeting[l] = C->meeting;
-            if (!(in->flags & RELAXED)) join(C->meeting_clock, W->clock, B->clocks);
+            join(C->meeting_clock, in->flags & RELAXED ? B->initialised + (s64)w * B->clocks : W->clock,
+                B->clocks);
         } else if (W->meeting[l] == C->meeting) {
             W->state[l] = LANE_BLOCKED; W->blocked_on[l] = ON_CLUSTER; W->awaited[l] = C->meeting;
             asleep |= 1u << l;

@@ -161,6 +161,7 @@ typedef struct Block {
     struct Cluster *cluster; s32 rank, agents, first, clocks;
     // remote: when each agent of other blocks touched this one's shared memory last
     u32 *clock_store, *scratch, *remote; const Ins **remote_at;
+    u32 *initialised;    // of each warp: what it knew at its last fence.mbarrier_init
     Object *objects; s32 n_objects; Readers *readers;
     // bulk copies out of shared memory that nobody has waited for
     struct Bulk *bulk; s32 n_bulk, bulk_room;

@@ -99,6 +99,7 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
         else if (address - LOCAL_BASE < WINDOW) { space = SPACE_LOCAL; address -= LOCAL_BASE; }
         else space = SPACE_GLOBAL;
     }
+    if (space == SPACE_SHARED) address = within_own(B, address);
     *found = space;
     if (address & (u64)(size - 1)) {
         Hazard *h = hazard(B, in, w, lane, H_MISALIGNED);

@@ -71,7 +71,8 @@ static void run_warp(Block *B, int w) {
             case OP_cp_commit: EACH(W->committed[l]++) break;
             case OP_cp_wait: finish_copies(B, W, w, in, mask); break;
             case OP_cvta_shared: { A64; D64; LANES(d[l] = a[l] + SHARED_BASE); break; }
-            case OP_cvta_to_shared: { A64; D64; LANES(d[l] = a[l] - SHARED_BASE); break; }
+            case OP_cvta_to_shared: { A64; D64; const u64 mark = mark_of(B);
+                LANES(const u64 at = a[l] - SHARED_BASE; d[l] = at >> RANK_SHIFT ? at : at | mark); break; }
             case OP_cvta_local: { A64; D64; LANES(d[l] = a[l] + LOCAL_BASE); break; }
             case OP_cvta_to_local: { A64; D64; LANES(d[l] = a[l] - LOCAL_BASE); break; }
             case OP_isspacep: { A64; D32; LANES(int s = a[l] - SHARED_BASE < WINDOW ? SPACE_SHARED : a[l]
@@ -149,7 +150,7 @@ static void run_warp(Block *B, int w) {
                 Hazard *h = hazard(B, in, w, l, H_ASSERT); if (h) h->address = REG64(in->a)[l]; B->stop = 1;
                 return; } break;
             case OP_fence: if (mask) { B->fenced = 1; W->epoch++; } break;
-            case OP_fence_proxy: if (mask) fence_proxy(B, w); break;
+            case OP_fence_proxy: if (mask) fence_proxy(B, w, in->sub); break;
             case OP_mbarrier: use_objects(B, W, w, in, mask); break;
             case OP_mbarrier_wait: {
                 const u32 asleep = wait_objects(B, W, w, in, mask);
@@ -160,6 +161,7 @@ static void run_warp(Block *B, int w) {
                 if (asleep && !B->stop) { sleep_at(B, w, in, group, asleep, mask, pc); jumped = 1; }
                 break; }
             case OP_bulk: copy_bulk(B, W, w, in, mask); break;
+            case OP_st_async: store_async(B, W, w, in, mask); break;
             case OP_tensor: copy_tensor(B, W, w, in, mask); break;
             case OP_bulk_commit: EACH(W->bulk_committed[l]++) break;
             case OP_bulk_wait: finish_bulk(B, W, w, in, mask); break;

@@ -12,7 +12,8 @@ export function pairLines(article, signal) {
     const names = new Set(regions.map((region) => region.name));
     for (const name of names) {
       const own = regions.filter((region) => region.name === name);
-      if (own.length < 2) for (const region of own) regions.splice(regions.indexOf(region), 1);
+      const alone = own.every((region) => region.tab === own[0].tab); // though in two listings, perhaps
+      if (alone) for (const region of own) regions.splice(regions.indexOf(region), 1);
     }
     if (regions.length) pairSet(set, regions, signal);
   }
