@@ -29,6 +29,10 @@ NAMES = (
     "memory/transpose",
     "memory/tree",
     "memory/histogram",
+    "matmul/tile",
+    "matmul/register_tile",
+    "attention/normaliser",
+    "attention/flash",
 )
 """Every puzzle, easy ones first within a part."""
 

@@ -1,0 +1,101 @@
+"""The course's fastest kernels, to import: ``tilewise.kernels.matmul_fp32`` is a ``Kernel``.
+
+In: the name of a published kernel. Out: the kernel whose text stands in a lesson, read from the ``.cu`` file
+of that name beside this module. The files are written by ``python -m tilewise.kernels`` and compared with the
+lessons by a test; no lesson is needed to use them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from tilewise.cases import Case
+from tilewise.errors import nearest
+from tilewise.gpu.kernel import Kernel
+from tilewise.kernels.published import PUBLISHED, Published
+
+FOLDER = Path(__file__).resolve().parent
+"""Where the ``.cu`` files are."""
+
+__all__ = [
+    "PUBLISHED",
+    "Published",
+    "case_of",
+    "kernel",
+    "matmul_bf16",
+    "matmul_fp32",
+    "matmul_fp32_narrow",
+    "pad_both_16bit",
+    "source",
+    "sum_fp32",
+    "transpose_fp32",
+]
+
+
+def source(name: str) -> str:
+    """The CUDA C of a published kernel, complete in itself: its settings stand at the top.
+
+    Args:
+        name: one of ``PUBLISHED``.
+
+    Raises:
+        KeyError: no kernel of that name is published.
+    """
+    _known(name)
+    return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
+
+
+def kernel(name: str, **defines: float | str) -> Kernel:
+    """A published kernel with other settings, say ``kernel("matmul_fp32", ALIGNED=0)``.
+
+    Args:
+        name: one of ``PUBLISHED``.
+        **defines: values for its ``#define`` lines; the others keep their published values.
+
+    Raises:
+        KeyError: no kernel of that name is published.
+        KernelError: a value is none that a ``#define`` line can hold.
+    """
+    entry = _known(name)
+    made = Kernel(source(name), entry.entry, {**entry.defines, **defines}, entry.options)
+    made.origin = (str(FOLDER / f"{name}.cu"), 1)
+    return made
+
+
+def case_of(name: str, **sizes: int) -> Case:
+    """Inputs and the launch of a published kernel at a size, as ``case`` makes them.
+
+    ``kernels.matmul_fp32.on(kernels.case_of("matmul_fp32", M=512, N=512, K=256)).run()`` runs it on random
+    numbers. For arrays of your own, call the kernel with the case's ``grid``, ``block`` and ``shared_bytes``.
+
+    Args:
+        name: one of ``PUBLISHED``.
+        **sizes: as the function ``inputs`` of its entry names them.
+
+    Raises:
+        KeyError: no kernel of that name is published.
+        TypeError: a size is missing or unknown.
+    """
+    return _known(name).inputs(**sizes)
+
+
+def _known(name: str) -> Published:
+    if name not in PUBLISHED:
+        raise KeyError(f'no kernel "{name}" is published. {nearest(name, PUBLISHED)}')
+    return PUBLISHED[name]
+
+
+@cache
+def _kernel(name: str) -> Kernel:
+    return kernel(name)
+
+
+def __getattr__(name: str) -> Kernel:
+    if name not in PUBLISHED:
+        raise AttributeError(f'module "{__name__}" has no attribute "{name}". {nearest(name, PUBLISHED)}')
+    return _kernel(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *PUBLISHED})

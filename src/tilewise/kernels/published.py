@@ -1,0 +1,156 @@
+"""Which kernels of the lessons are published, with their settings and a launch of each.
+
+In: nothing. Out: ``PUBLISHED``, by name: the lesson and the constant that holds the kernel, the settings that
+the lesson found fastest, and a function from sizes to a case. ``lesson_texts`` collects the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tilewise.cases import Case, case, ceil_div, integers, normal, output
+from tilewise.gpu.tensor_map import tensor_map
+
+
+@dataclass(frozen=True)
+class Published:
+    """A kernel that can be imported."""
+
+    lesson: str
+    """The lesson's id, e.g. ``matmul/register_tiles``."""
+    constant: str
+    """The name of the lesson that holds the kernel, e.g. ``STAGED``."""
+    does: str
+    """What it computes, one sentence."""
+    inputs: Callable[..., Case]
+    """From sizes by name to arrays, numbers and the launch."""
+    defines: Mapping[str, int] = field(default_factory=dict)
+    """Values for all its `#define` lines that can be set, and that the lesson sets."""
+    entry: str | None = None
+    """Which of the text's kernels; None takes the constant's own."""
+    options: tuple[str, ...] = ()
+    """For the compiler; the lesson's own."""
+
+
+def _sum(n: int) -> Case:
+    blocks = max(1, min(1056, ceil_div(n, 4096)))
+    return case(x=normal(n), sums=output(blocks), total=output(1), n=n, grid=blocks, block=256)
+
+
+def _transpose(R: int, C: int) -> Case:  # noqa: N803 - as the kernel names them
+    return case(A=normal(R, C), B=output(C, R), R=R, C=C, grid=(ceil_div(R, 64), ceil_div(C, 64)), block=256)
+
+
+def _product(M: int, N: int, K: int, columns: int, stages: int) -> Case:  # noqa: N803
+    width = 16 * columns
+    return case(
+        A=normal(M, K),
+        B=normal(K, N, scale=K**-0.5),
+        C=output(M, N),
+        M=M,
+        N=N,
+        K=K,
+        grid=ceil_div(N, width) * ceil_div(M, 128),
+        block=256,
+        shared_bytes=4 * stages * 32 * (128 + 4 + width),
+    )
+
+
+def _wide_product(M: int, N: int, K: int) -> Case:  # noqa: N803
+    return _product(M, N, K, columns=16, stages=3)
+
+
+def _narrow_product(M: int, N: int, K: int) -> Case:  # noqa: N803
+    return _product(M, N, K, columns=8, stages=2)
+
+
+def _hopper_product(M: int, N: int, K: int, sms: int = 132) -> Case:  # noqa: N803
+    high, wide = ceil_div(M, 256), ceil_div(N, 256)  # tiles of 128 by 256, two in a cluster
+    order = [(i, j) for top in range(0, high, 8) for j in range(wide) for i in range(top, min(top + 8, high))]
+    rounds = ceil_div(len(order), sms // 2)
+    boxes = {"a_map": ("A", 128), "b_map": ("B", 64), "c_map": ("C", 64)}
+    maps: dict[str, Any] = {
+        name: tensor_map(array, box=(height, 64), swizzle=128, dtype="bfloat16")
+        for name, (array, height) in boxes.items()
+    }
+    return case(
+        A=normal(M, K, dtype="bfloat16"),
+        B=normal(K, N, dtype="bfloat16", scale=K**-0.5),
+        C=output(M, N, dtype="bfloat16"),
+        order=np.array(order, np.int32),
+        tiles=len(order),
+        K=K,
+        grid=2 * ceil_div(len(order), rounds),
+        block=384,
+        shared_bytes=4 * 49152 + 32768,
+        **maps,
+    )
+
+
+def _padding(n: int) -> Case:
+    stride = ceil_div(n, 8) * 8
+    return case(
+        A=integers(n, n, low=0, high=65536, dtype="uint16"),
+        B=integers(n, n, low=0, high=65536, dtype="uint16"),
+        wide_A=output(stride, stride, dtype="uint16"),
+        wide_B=output(stride, stride, dtype="uint16"),
+        n=n,
+        stride=stride,
+        grid=(ceil_div(stride**2 // 8, 1024), 2),
+        block=256,
+    )
+
+
+PUBLISHED: Mapping[str, Published] = MappingProxyType(
+    {
+        "sum_fp32": Published(
+            lesson="memory/reductions",
+            constant="FOUR",
+            entry="sum_at_once",
+            does="total[0] = the sum of x[0 .. n); `sums` is room for a number a block.",
+            inputs=_sum,
+            defines={"LOADS": 4},
+        ),
+        "transpose_fp32": Published(
+            lesson="memory/banks",
+            constant="TURN_WIDE_DOWN",
+            does="B = A transposed, A of R rows and C columns.",
+            inputs=_transpose,
+            defines={"T": 64, "DOWN": 1},
+        ),
+        "matmul_fp32": Published(
+            lesson="matmul/register_tiles",
+            constant="STAGED",
+            does="C = A B with A of M rows and K columns; where 4 does not divide N, set ALIGNED to 0.",
+            inputs=_wide_product,
+            defines={"ALIGNED": 1, "STAGES": 3, "PAD": 4, "COLUMNS": 16, "SNAKE": 1, "LOOSE": 1},
+        ),
+        "matmul_fp32_narrow": Published(
+            lesson="matmul/register_tiles",
+            constant="STAGED",
+            does="The same with tiles of 128 by 128, two blocks on an SM: for smaller and for awkward sizes.",
+            inputs=_narrow_product,
+            defines={"ALIGNED": 1, "STAGES": 2, "PAD": 4, "COLUMNS": 8, "SNAKE": 1, "LOOSE": 1},
+        ),
+        "matmul_bf16": Published(
+            lesson="matmul/hopper",
+            constant="GEMM",
+            does="C = A B in BF16, summed in 32 bits, on Hopper, by tensor maps; 8 must divide N and K.",
+            inputs=_hopper_product,
+            defines={"CLUSTER": 2, "STAGES": 4},
+            options=("-std=c++17", "-arch=sm_90a"),
+        ),
+        "pad_both_16bit": Published(
+            lesson="matmul/alignment",
+            constant="PAD_BOTH",
+            does="A and B, n by n numbers of 16 bits, to rows of `stride`, a multiple of 8, and as many.",
+            inputs=_padding,
+        ),
+    }
+)
+"""By name, every kernel that ``tilewise.kernels`` has."""

@@ -1,0 +1,33 @@
+// B = A transposed, A of R rows and C columns.
+// TURN_WIDE_DOWN of the lesson memory/banks, written by python -m tilewise.kernels: change it there.
+#ifndef T
+#define T 64
+#endif
+#ifndef DOWN
+#define DOWN 1
+#endif
+extern "C" __global__
+void turn_wide(const float* A, float* B, int R, int C) {
+    __shared__ float4 box[T][T / 4];
+    int left = T * (DOWN ? blockIdx.y : blockIdx.x);
+    int top = T * (DOWN ? blockIdx.x : blockIdx.y);
+    int x = threadIdx.x % (T / 4), y = threadIdx.x / (T / 4);
+    if (left + T <= C && top + T <= R && R % 4 == 0 && C % 4 == 0) {
+        float v[4][4];  // a tile of its own, in registers
+        #pragma unroll
+        for (int r = 0; r < 4; ++r)
+            *(float4*)v[r] = *(const float4*)(A + (top + 4 * y + r) * C + left + 4 * x);
+        #pragma unroll
+        for (int c = 0; c < 4; ++c)  // its columns, swizzled
+            box[4 * x + c][y ^ x % 8] = make_float4(v[0][c], v[1][c], v[2][c], v[3][c]);
+        __syncthreads();  // the tile is there
+        #pragma unroll
+        for (int c = 0; c < 4; ++c)
+            *(float4*)(B + (left + 4 * y + c) * R + top + 4 * x) = box[4 * y + c][x ^ y % 8];
+    } else {  // an edge, or rows that are not aligned: number by number
+        for (int i = threadIdx.x; i < T * T; i += blockDim.x) {
+            int r = top + i / T, c = left + i % T;
+            if (r < R && c < C) B[c * R + r] = A[r * C + c];
+        }
+    }
+}

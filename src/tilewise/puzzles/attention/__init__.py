@@ -1,0 +1,1 @@
+"""The puzzles of the part `attention`, one a module."""

@@ -1,0 +1,1 @@
+"""The puzzles of the part `matmul`, one a module."""

@@ -1,0 +1,170 @@
+"""The kernels that can be imported: equal to their lessons' text, right on the simulator, and documented."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewise import Kernel, bf16, kernels
+from tilewise.errors import LessonError
+from tilewise.kernels.__main__ import differing, main
+from tilewise.kernels.lesson_texts import files
+from tilewise.kernels.published import PUBLISHED, Published
+
+ROOT = Path(__file__).resolve().parents[1]
+LESSONS = ROOT / "lessons"
+NEAR = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def run(kernel, case):
+    values = kernel.on(case).run()
+    return case.make(), values
+
+
+def test_the_files_are_what_the_lessons_say():
+    assert differing(files(LESSONS), kernels.FOLDER) == []
+
+
+def test_all_names_the_published_kernels_and_the_functions():
+    functions = {"PUBLISHED", "Published", "case_of", "kernel", "source"}
+    assert set(kernels.__all__) == {*PUBLISHED, *functions}
+    assert {*PUBLISHED} <= set(dir(kernels))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_kernel_is_its_lessons_text_without_marks(name):
+    lesson = (LESSONS / f"{PUBLISHED[name].lesson}.py").read_text(encoding="utf-8")
+    kernel = getattr(kernels, name)
+    assert kernel is getattr(kernels, name)
+    assert kernel.origin == (str(kernels.FOLDER / f"{name}.cu"), 1)
+    assert "// New" not in kernel.source
+    assert not re.search(r"^\s*// (\[\w+|\w+\])$", kernel.source, re.M)
+    code = [line.split("//")[0].strip() for line in kernel.source.split("#endif\n")[-1].split("\n")]
+    assert all(line in lesson for line in code)
+
+
+@pytest.mark.parametrize("n", [1, 700, 20_003])
+def test_sum(n):
+    given, values = run(kernels.sum_fp32, kernels.case_of("sum_fp32", n=n))
+    assert np.isclose(values["total"][0], given["x"].astype(np.float64).sum(), rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(128, 192), (70, 33), (1, 65)])
+def test_transpose(rows, columns):
+    given, values = run(kernels.transpose_fp32, kernels.case_of("transpose_fp32", R=rows, C=columns))
+    assert np.array_equal(values["B"], given["A"].T)
+
+
+@pytest.mark.parametrize("name", ["matmul_fp32", "matmul_fp32_narrow"])
+@pytest.mark.parametrize(("M", "N", "K"), [(65, 260, 36), (131, 70, 65)])
+def test_matmul(name, M, N, K):  # noqa: N803 - as the kernel names them
+    kernel = kernels.kernel(name, ALIGNED=int(N % 4 == 0))
+    given, values = run(kernel, kernels.case_of(name, M=M, N=N, K=K))
+    assert np.allclose(values["C"], given["A"].astype(np.float64) @ given["B"], **NEAR)
+
+
+def test_matmul_of_hopper():
+    case = kernels.case_of("matmul_bf16", M=264, N=520, K=136, sms=4)
+    given, values = run(kernels.matmul_bf16, case)
+    exact = bf16.values(given["A"]).astype(np.float64) @ bf16.values(given["B"])
+    assert np.allclose(bf16.values(values["C"]), exact, rtol=2**-8, atol=1e-3)
+
+
+def test_padding_two_matrices():
+    given, values = run(kernels.pad_both_16bit, kernels.case_of("pad_both_16bit", n=93))
+    for name in "AB":
+        assert np.array_equal(values[f"wide_{name}"], np.pad(given[name], ((0, 3), (0, 3))))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_file_alone_has_the_published_settings(name):
+    """Whoever copies the one string gets the kernel that the course measured."""
+    entry = PUBLISHED[name]
+    alone = Kernel(kernels.source(name), entry.entry, options=entry.options)
+    sizes = {"n": 93} if "n" in entry.inputs.__code__.co_varnames else {"M": 65, "N": 260, "K": 36}
+    sizes = {"R": 70, "C": 33} if name == "transpose_fp32" else sizes
+    sizes = {"M": 130, "N": 264, "K": 72} if name == "matmul_bf16" else sizes
+    case = kernels.case_of(name, **sizes)
+    one, other = alone.on(case).run(), getattr(kernels, name).on(case).run()
+    for array in case.outputs:
+        assert np.array_equal(one[array], other[array], equal_nan=True), array
+
+
+def test_a_name_that_is_not_published_is_told_what_there_is():
+    with pytest.raises(AttributeError, match='Did you mean "matmul_fp32"'):
+        _ = kernels.matmul_fp23
+    with pytest.raises(KeyError, match='Did you mean "sum_fp32"'):
+        kernels.case_of("sum_fp23", n=1)
+
+
+def test_the_command_writes_what_is_stale_and_deletes_what_is_not_published(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TILEWISE_LESSONS", str(LESSONS))
+    (tmp_path / "gone.cu").write_text("old")
+    assert main(["--check"], tmp_path) == 1
+    assert "sum_fp32.cu is not what the lesson says" in capsys.readouterr().err
+    assert main([], tmp_path) == 0
+    assert sorted(path.stem for path in tmp_path.glob("*.cu")) == sorted(PUBLISHED)
+    assert main(["--check"], tmp_path) == 0
+
+
+def test_a_changed_lesson_is_noticed(tmp_path):
+    shutil.copytree(LESSONS / "memory", tmp_path / "memory")
+    lesson = tmp_path / "memory" / "reductions.py"
+    lesson.write_text(
+        lesson.read_text().replace("return (s.x + s.y) + (s.z + s.w);", "return s.x + s.y + s.z + s.w;")
+    )
+    found = files(tmp_path, {"sum_fp32": PUBLISHED["sum_fp32"]})
+    assert "s.x + s.y + s.z" in found["sum_fp32"]
+    assert found["sum_fp32"] != kernels.source("sum_fp32")
+
+
+LESSON = """
+TEXT = "extern \\"C\\" __global__ void one(float* x)" + " { x[0] = STEP; }"
+ONE = Kernel(TEXT, defines={"STEP": 1}, options=("-std=c++17",))
+TWO = Kernel(ONE.source, defines={"STEP": 2})
+MADE = Kernel(make(TEXT))
+NUMBER = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"lesson": "b/a"}, "no such lesson"),
+        ({"constant": "THREE"}, "does not assign"),
+        ({"constant": "MADE"}, r"cannot be read without running the lesson: make\(TEXT\)"),
+        ({"constant": "NUMBER"}, r"is no Kernel\(\.\.\.\)"),
+        ({"constant": "TWO", "defines": {}}, "TWO sets STEP"),
+        ({"constant": "ONE"}, r"has the options \('-std=c\+\+17',\)"),
+    ],
+)
+def test_what_cannot_be_published_is_said_with_its_place(tmp_path, entry, said):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.py").write_text(LESSON)
+    whole = {
+        "lesson": "a/b",
+        "constant": "TWO",
+        "does": "One.",
+        "inputs": dict,
+        "defines": {"STEP": 2},
+    } | entry
+    with pytest.raises(LessonError, match=said):
+        files(tmp_path, {"one": Published(**whole)})
+
+
+def test_a_text_of_several_parts_and_another_constants_text_are_read(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.py").write_text(LESSON)
+    entry = Published("a/b", "TWO", "One.", dict, {"STEP": 5})
+    text = files(tmp_path, {"one": entry})["one"]
+    assert "#define STEP 5\n#endif\nextern" in text
+    assert "{ x[0] = STEP; }" in text
+
+
+def test_the_page_of_published_kernels_names_them_all():
+    page = (ROOT / "docs" / "reference" / "published.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)`", page, re.M) == list(PUBLISHED)
