@@ -10,7 +10,7 @@ from tilewise.cases import case, ceil_div, constant, normal, output
 from tilewise.puzzles.counting import row_sectors
 from tilewise.puzzles.model import Limit, Puzzle, Trial
 
-CODE = """
+_HEAD = """
 extern "C" __global__
 void normaliser(const float* S, float* most, float* total,
                 int rows, int cols) {
@@ -18,6 +18,10 @@ void normaliser(const float* S, float* most, float* total,
     int lane = threadIdx.x % 32;
     if (row >= rows) return;
     float m = -INFINITY, z = 0.0f;
+"""
+CODE = (
+    _HEAD
+    + """\
     for (int col = lane; col < cols; col += 32) {
         float s = S[row * cols + col];
         // [gap let m and z take in s
@@ -43,14 +47,10 @@ void normaliser(const float* S, float* most, float* total,
     }
 }
 """
-PLAIN = """
-extern "C" __global__
-void normaliser(const float* S, float* most, float* total,
-                int rows, int cols) {
-    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    int lane = threadIdx.x % 32;
-    if (row >= rows) return;
-    float m = -INFINITY, z = 0.0f;
+)
+PLAIN = (
+    _HEAD
+    + """\
     for (int col = lane; col < cols; col += 32)
         m = fmaxf(m, S[row * cols + col]);
     for (int d = 16; d > 0; d /= 2)
@@ -64,6 +64,7 @@ void normaliser(const float* S, float* most, float* total,
     }
 }
 """
+)
 
 
 def _trial(rows: int, cols: int, scale: float = 1.0, *, masked: bool = False) -> Trial:
