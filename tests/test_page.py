@@ -263,13 +263,9 @@ def test_notes_on_the_sources_stand_together_with_links_from_the_root(project: A
     text = corrections(course, {path: markdown}, Layout())
     first, second = text.split("\n\n- ")[1:]
     assert first.startswith("They say 2, and it is <span") and ">3</span>.\n" in first
-    assert first.endswith(f"<small>In [How many]({path})</small>")
+    assert first.endswith(f"In [How many]({path})")
     assert second.startswith("One says near, [here](lessons/part/one.py#there).\n")
-    assert (
-        second.endswith(f"<small>In [How far]({path})</small>")
-        and "Not this" not in text
-        and "Nearer" not in text
-    )
+    assert second.endswith(f"In [How far]({path})") and "Not this" not in text and "Nearer" not in text
     assert corrections(course, {}, Layout()) == ""
 
 

@@ -57,10 +57,7 @@ def corrections(course: Course, pages: Mapping[str, str], layout: Layout) -> str
         if not found:
             continue
         parts.append(f"## {course.number(lesson.id)}. {lesson.header.title}")
-        parts += [
-            f"- {one.text}\n\n    <small>In [{one.heading or lesson.header.title}]({path})</small>"
-            for one in found
-        ]
+        parts += [f"- {one.text}\n\n    In [{one.heading or lesson.header.title}]({path})" for one in found]
     return "\n\n".join(parts)
 
 
