@@ -57,7 +57,7 @@ def _noted(root: Path, stamped: tuple[tuple[Path, int], ...]) -> Mapping[str, tu
 
 
 def specimens(root: Path) -> tuple[Specimen, ...]:
-    """The kernels of the lessons that ran without a fault, each with its launches.
+    """The kernels of the lessons that ran without a fault, each with its launches; the same launch once.
 
     Args:
         root: the folder ``lessons``.
@@ -65,7 +65,11 @@ def specimens(root: Path) -> tuple[Specimen, ...]:
     Raises:
         LessonError: a lesson fails.
     """
-    return tuple(one for lesson, kernels in noted(root).items() for one in _of(lesson, kernels))
+    first: dict[str, Specimen] = {}
+    for lesson, kernels in noted(root).items():
+        for one in _of(lesson, kernels):
+            first.setdefault(one.key, one)
+    return tuple(first.values())
 
 
 def _of(lesson: str, kernels: tuple[Noted, ...]) -> list[Specimen]:
