@@ -46,7 +46,7 @@ def _transpose(R: int, C: int) -> Case:  # noqa: N803 - as the kernel names them
     return case(A=normal(R, C), B=output(C, R), R=R, C=C, grid=(ceil_div(R, 64), ceil_div(C, 64)), block=256)
 
 
-def _product(M: int, N: int, K: int, columns: int, stages: int) -> Case:  # noqa: N803
+def _product(M: int, N: int, K: int, columns: int, stages: int) -> Case:  # noqa: N803 - as the kernel names them
     width = 16 * columns
     return case(
         A=normal(M, K),
@@ -61,15 +61,15 @@ def _product(M: int, N: int, K: int, columns: int, stages: int) -> Case:  # noqa
     )
 
 
-def _wide_product(M: int, N: int, K: int) -> Case:  # noqa: N803
+def _wide_product(M: int, N: int, K: int) -> Case:  # noqa: N803 - as the kernel names them
     return _product(M, N, K, columns=16, stages=3)
 
 
-def _narrow_product(M: int, N: int, K: int) -> Case:  # noqa: N803
+def _narrow_product(M: int, N: int, K: int) -> Case:  # noqa: N803 - as the kernel names them
     return _product(M, N, K, columns=8, stages=2)
 
 
-def _hopper_product(M: int, N: int, K: int, sms: int = 132) -> Case:  # noqa: N803
+def _hopper_product(M: int, N: int, K: int, sms: int = 132) -> Case:  # noqa: N803 - as the kernel names them
     high, wide = ceil_div(M, 256), ceil_div(N, 256)  # tiles of 128 by 256, two in a cluster
     order = [(i, j) for top in range(0, high, 8) for j in range(wide) for i in range(top, min(top + 8, high))]
     rounds = ceil_div(len(order), sms // 2)

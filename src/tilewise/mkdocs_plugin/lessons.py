@@ -26,11 +26,11 @@ from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.outputs.kinds import NOT_CURRENT, Text
 from tilewise.page import Layout, Page, course_map, glossary, render
 from tilewise.page.corrections import corrections
+from tilewise.page.prose import FENCED
 from tilewise.run import LessonRun, Runner
 
 LAYOUT = Layout()
 _PLACEHOLDER = re.compile(r"\{\{\s*(course|hardware|measurements)\.(\w+)\s*\}\}")
-_FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
 _AT_ONCE = 2
 """How many lessons run side by side; more would only make a slow one miss its time limit."""
 
@@ -65,7 +65,7 @@ class Shelf:
         """
         if "{{" not in markdown:
             return markdown
-        fenced = [match.span() for match in _FENCE.finditer(markdown)]
+        fenced = [match.span() for match in FENCED.finditer(markdown)]
 
         def replace(match: re.Match[str]) -> str:
             if any(start <= match.start() < end for start, end in fenced):

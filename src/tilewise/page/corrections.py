@@ -9,11 +9,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tilewise.course import Course
 from tilewise.lesson import Lesson
 from tilewise.page.layout import Layout
+from tilewise.page.prose import FENCED
 
 OPENING = "Where the sources differ"
 """How such a note begins, linked or not, before a colon."""
@@ -22,24 +22,11 @@ _FOOTNOTE = re.compile(
     rf"^\[\^([^\]]+)\]: .*?{_BEGINS}((?:.+(?:\n|$))(?:[ \t]+\S.*(?:\n|$)|\n(?=[ \t]+\S))*)", re.M
 )
 _PARAGRAPH = re.compile(rf"^(?:<[^>\n]*>)*{_BEGINS}((?:.+(?:\n|$))+)", re.M)
-_HEADING = re.compile(r"^#{2,6} +(.+?)(?:\s*\{[^}\n]*#([\w-]+)[^}\n]*\})?\s*$", re.M)
+_HEADING = re.compile(r"^#{2,6} +(.+?)(?:\s*\{[^}\n]*#[\w-]+[^}\n]*\})?\s*$", re.M)
 _TERM = re.compile(r"\[([^\]\n]+)\]\([^()\n]*\)\{ ?\.tw-term ?\}")
 _MARK = re.compile(r"\[\^[^\]]+\]")
 _LINK = re.compile(r"\]\(([^()\s]+)((?:\s+\"[^\"\n]*\")?)\)")
 _BORN = re.compile(r'<a class="tw-number[^"]*" href="#([^"]+)"[^>]*>')
-_FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.M | re.S)
-
-
-@dataclass(frozen=True)
-class Correction:
-    """One note."""
-
-    lesson: Lesson
-    """Where it stands."""
-    heading: str
-    """The heading that it stands below; empty above the first."""
-    text: str
-    """What it says, with links that hold at the site's root."""
 
 
 def corrections(course: Course, pages: Mapping[str, str], layout: Layout) -> str:
@@ -57,12 +44,13 @@ def corrections(course: Course, pages: Mapping[str, str], layout: Layout) -> str
         if not found:
             continue
         parts.append(f"## {course.number(lesson.id)}. {lesson.header.title}")
-        parts += [f"- {one.text}\n\n    In [{one.heading or lesson.header.title}]({path})" for one in found]
+        parts += [f"- {text}\n\n    In [{heading or lesson.header.title}]({path})" for heading, text in found]
     return "\n\n".join(parts)
 
 
-def _of(lesson: Lesson, page: str, layout: Layout) -> Iterator[Correction]:
-    text = _FENCED.sub(lambda found: re.sub(r"\S", " ", found[0]), page)
+def _of(lesson: Lesson, page: str, layout: Layout) -> Iterator[tuple[str, str]]:
+    """The heading that each note stands below, empty above the first, and what the note says."""
+    text = FENCED.sub(lambda found: re.sub(r"\S", " ", found[0]), page)
     headings = [(found.start(), found[1]) for found in _HEADING.finditer(text)]
     notes: list[tuple[int, str]] = [(found.start(), found[1]) for found in _PARAGRAPH.finditer(text)]
     for found in _FOOTNOTE.finditer(text):
@@ -74,7 +62,7 @@ def _of(lesson: Lesson, page: str, layout: Layout) -> Iterator[Correction]:
         notes.append((min(uses, default=found.start()), found[2]))
     for at, note in sorted(notes):
         heading = next((name for start, name in reversed(headings) if start < at), "")
-        yield Correction(lesson, _plain(heading), _moved(note, lesson, layout))
+        yield _plain(heading), _moved(note, lesson, layout)
 
 
 def _plain(heading: str) -> str:

@@ -26,6 +26,8 @@ from tilewise.typed_numbers import sourced
 Edit = tuple[int, int, str]
 _ESCAPED = re.compile(r"\\(?=[^\W\d_])")
 _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
+FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.M | re.S)
+"""A fenced block of code, both fences in it."""
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _NO_BLOCK = ("[^", "*[", ":", "</", "///")
 """How lines begin that continue a block or leave nothing where they stand."""
