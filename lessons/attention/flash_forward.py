@@ -51,10 +51,18 @@
 #
 # A block takes `BR` queries, `PARTS` threads each, which share a row of $d$ numbers. It goes through
 # the keys in tiles of `BC`; the `bias` is a number added to the logits of a key, 0 for one that
-# counts and $-\infty$ for one that is masked.[^exact] Nothing is approximated: this is the sum of before in
-# another order.
+# counts and $-\infty$ for one that is masked.[^exact] Nothing is approximated:[^approximate] this is the
+# sum of before in another order.
 #
 # [^exact]: With $-\infty$ for all keys the row of results becomes zeros, as in the previous lesson.
+#
+# [^approximate]: For years attention was to become cheaper by doing less of it: some of the weights
+#     only, or matrices of low rank in their place. That saves operations, whose number grows with $N$
+#     in place of $N^2$, and gives up some of the result. It was seldom faster in practice, since the
+#     time went to bytes and not to operations, which is how the [first paper on flash
+#     attention](https://arxiv.org/abs/2205.14135) begins; in its measurements approximations are ahead
+#     only where rows are long. What has lasted leaves out whole tiles, such as all keys but the most
+#     recent: the kernel stays the same, and a tile that is left out costs nothing.
 
 
 # %% tab="Pseudocode"
