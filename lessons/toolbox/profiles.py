@@ -1,0 +1,1050 @@
+# ---
+# title: Reading a profile
+# needs: [memory/banks, speed/occupancy, matmul/tiles_and_waves]
+# summary: "Eight launches do one task, and most of them waste time, each in another way. How many of a profile's numbers does it take to tell them apart?"
+# description: "Nsight Compute and torch's profiler on kernels with known faults: in which order to read, and what each number says beside a count."
+# date: 2026-11-21
+# tags: [profiling, Nsight Compute, torch.profiler, stalls]
+# ---
+
+# %% [markdown]
+# Eight launches transpose a matrix. All of them are right. Some take about as long as their bytes do, and
+# the others waste time, each in a way of its own. Nsight Compute, NVIDIA's profiler, knows
+# {{ profiler.known | , }} counters, each with several ways to sum it up. How many numbers does one have to
+# read to tell these eight apart, and in which order?
+
+# %% fold="Imports"
+import re
+from importlib.util import find_spec
+
+import numpy as np
+
+from tilewise import (
+    Kernel,
+    Table,
+    agree,
+    case,
+    ceil_div,
+    check,
+    gpu_here,
+    normal,
+    output,
+    parallel,
+    publish,
+    show,
+    tiles,
+)
+from tilewise.figures import bars, timeline
+from tilewise.gpu.compile_gate import available, compile_kernel
+from tilewise.measurements import lookup, text_record
+from tilewise.models import device, occupancy
+
+# %% [markdown]
+# ## Eight launches
+#
+# The task is the one of [Thirty-two banks](../memory/banks.py), and so are the first kernels: a tile goes
+# into a box in shared memory by rows and leaves by columns. With `PAD` = 1 that is a good kernel; with
+# `PAD` = 0 it has \bank conflicts. The third does without a box, and its stores are not \coalesced.
+
+
+# %% tab="Pseudocode"
+def turn_tile(A, B):
+    R, C = A.shape
+    for rows in tiles(R, 32):
+        for columns in tiles(C, 32):
+            for r, c in parallel(len(rows), len(columns)):
+                B[columns[c], rows[r]] = A[rows[r], columns[c]]
+
+
+# %% tab="CUDA C"
+PADDED = Kernel(
+    r"""
+extern "C" __global__
+void turn_tile(const float* A, float* B, int R, int C) {
+    __shared__ float box[32][32 + PAD];
+    int left = 32 * blockIdx.x, top = 32 * blockIdx.y, x = threadIdx.x;
+    #pragma unroll
+    for (int y = threadIdx.y; y < 32; y += 8)
+        if (top + y < R && left + x < C)
+            box[y][x] = A[(top + y) * C + left + x];
+    __syncthreads();  // the tile is there
+    #pragma unroll
+    for (int y = threadIdx.y; y < 32; y += 8)
+        if (left + y < C && top + x < R)
+            B[(left + y) * R + top + x] = box[x][y];  // a column of the box
+}
+""",
+    defines={"PAD": 1},
+)
+
+# %% fold="Without padding, and without a box"
+CONFLICTS = Kernel(PADDED.source, defines={"PAD": 0})
+
+DIRECT = Kernel(r"""
+extern "C" __global__
+void turn_reading(const float* A, float* B, int R, int C) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;  // lanes along the rows of A
+    int r = blockIdx.y * blockDim.y + threadIdx.y;
+    if (r < R && c < C) B[c * R + r] = A[r * C + c];
+}
+""")
+
+# %% [markdown]
+# The next one needs no shared memory either. A warp reads a tile into registers, 32 numbers a lane, and
+# turns it by \warp shuffles: lanes whose numbers differ in one bit exchange half of what they hold, five
+# times, once for each bit. A lane then has a column. Compiled for at most {{ cap }} registers
+# a thread it becomes another launch, one that \spills.
+
+
+# %% tab="Pseudocode"
+def turn_registers(A, B):
+    R, C = A.shape
+    for r, c in parallel(R, C):
+        B[c, r] = A[r, c]
+
+
+# %% tab="CUDA C"
+REGISTERS = Kernel(r"""
+extern "C" __global__
+void turn_registers(const float* A, float* B, int R, int C) {
+    int lane = threadIdx.x, top = 32 * blockIdx.y;
+    int left = 32 * (blockDim.y * blockIdx.x + threadIdx.y);
+    float v[32];  // a column of the tile, in registers
+    #pragma unroll
+    for (int y = 0; y < 32; ++y) {
+        bool inside = top + y < R && left + lane < C;
+        v[y] = inside ? A[(top + y) * C + left + lane] : 0.0f;
+    }
+    #pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        bool upper = lane & step;
+        #pragma unroll
+        for (int y = 0; y < 32; ++y) {
+            if (y & step) continue;
+            float mine = upper ? v[y] : v[y + step];
+            float theirs = __shfl_xor_sync(0xffffffff, mine, step);
+            if (upper) v[y] = theirs; else v[y + step] = theirs;
+        }
+    }
+    #pragma unroll
+    for (int y = 0; y < 32; ++y)
+        if (left + y < C && top + lane < R)
+            B[(left + y) * R + top + lane] = v[y];
+}
+""")
+
+# %% [markdown]
+# The last kernel has the box, padded, and a tile whose side is known only when it runs. Each place in the
+# tile is found by a division and a remainder of 64-bit numbers, twice for each element.
+
+
+# %% tab="Pseudocode"
+def turn_divided(A, B, side):
+    R, C = A.shape
+    for rows in tiles(R, side):
+        for columns in tiles(C, side):
+            for i in parallel(side * side):
+                y, x = i // side, i % side
+                if y < len(rows) and x < len(columns):
+                    B[columns[x], rows[y]] = A[rows[y], columns[x]]
+
+
+# %% tab="CUDA C"
+DIVIDED = Kernel(r"""
+extern "C" __global__
+void turn_divided(const float* A, float* B, int R, int C,
+                  long long side) {
+    __shared__ float box[32][33];
+    int left = 32 * blockIdx.x, top = 32 * blockIdx.y;
+    for (long long i = threadIdx.x; i < side * side; i += blockDim.x) {
+        int y = i / side, x = i % side;  // New: nobody knows side
+        if (top + y < R && left + x < C)
+            box[y][x] = A[(top + y) * C + left + x];
+    }
+    __syncthreads();  // the tile is there
+    for (long long i = threadIdx.x; i < side * side; i += blockDim.x) {
+        int y = i / side, x = i % side;
+        if (left + y < C && top + x < R)
+            B[(left + y) * R + top + x] = box[x][y];
+    }
+}
+""")
+
+# %% fold="Code of the launches and of the checks"
+SIDE, SMALL, CAP, BALLAST = 8192, 256, 24, 200_000
+SPILLING = Kernel(
+    REGISTERS.source + "// spills: to show what that looks like in a profile\n",
+    options=[f"--maxrregcount={CAP}"],
+)
+LAUNCHES = {  # kernel, columns and rows of a block's part, its threads, shared memory that nobody uses
+    "padded": (PADDED, (32, 32), (32, 8), 0),
+    "in registers": (REGISTERS, (128, 32), (32, 4), 0),
+    "no box": (DIRECT, (32, 8), (32, 8), 0),
+    "no padding": (CONFLICTS, (32, 32), (32, 8), 0),
+    "spilling": (SPILLING, (128, 32), (32, 4), 0),
+    "dividing": (DIVIDED, (32, 32), (256,), 0),
+    "few warps": (PADDED, (32, 32), (32, 8), BALLAST),
+    "small": (PADDED, (32, 32), (32, 8), 0),
+}
+
+
+def side_of(name):
+    return SMALL if name == "small" else SIDE
+
+
+def turning(name, R, C):
+    """A launch of that name for a matrix of R rows and C columns."""
+    kernel, (wide, high), block, ballast = LAUNCHES[name]
+    numbers = {"side": 32} if kernel is DIVIDED else {}
+    grid = (ceil_div(C, wide), ceil_div(R, high))
+    return kernel.on(
+        case(
+            A=normal(R, C),
+            B=output(C, R),
+            R=R,
+            C=C,
+            **numbers,
+            grid=grid,
+            block=block,
+            shared_bytes=ballast,
+        )
+    )
+
+
+SHAPES = ((5, 3), (77, 50), (36, 68), (130, 64))
+for name, said in (
+    ("padded", turn_tile),
+    ("no padding", turn_tile),
+    ("no box", turn_registers),
+    ("in registers", turn_registers),
+    ("spilling", turn_registers),
+    ("dividing", turn_divided),
+):
+    agree(said, LAUNCHES[name][0], [turning(name, *shape).case for shape in SHAPES], rtol=0.0)
+
+# %% [markdown]
+# Two more launches need no kernel of their own. In *few warps* each block of the good kernel asks for
+# {{ ballast | , }} bytes of shared memory that nobody uses, so one fits on an SM where eight did. And
+# *small* is the good kernel on a matrix of {{ small_side }} × {{ small_side }}, where all others have
+# {{ side | , }} × {{ side | , }}.
+
+# %% [markdown]
+# ## What needs no profile
+#
+# A profiler is the last tool, not the first. The simulator has counted requests and passes, the compiler
+# has said what it spills, and a division tells how many warps fit. Together with three rates of the
+# device they make a prediction: bytes at the rate of a copy, one pass over the banks a cycle for each SM, and
+# four instructions a cycle. The longest of the three should be the time.
+
+# %% fold="Code of the table"
+HERE = "toolbox/profiles"
+H100 = device("H100 SXM")
+KNOWN_TURNS = lookup("transposes") or {}  # recorded with the lesson on banks: three of the eight
+COPY = KNOWN_TURNS.get("ceilings", {}).get("probes", {}).get("copy_gb_per_s", H100.memory_gb_per_s)
+COUNTED = {name: turning(name, 128, 128).simulate().counts for name in LAUNCHES}
+RESOURCES = {}
+if available() is None:
+    RESOURCES = {name: compile_kernel(kernel, ["sm_90"])[0] for name, (kernel, *_) in LAUNCHES.items()}
+
+
+def text_of(name):
+    """What a recorded cell printed; nothing before it is recorded."""
+    found = text_record(HERE, name)
+    return found.text if found else ""
+
+
+TIMED = {
+    name: tuple(map(float, numbers.split(", ")))
+    for name, numbers in re.findall(r"(?m)^timed ([a-z ]+): ([\d., ]+) us", text_of("profiles"))
+}
+
+
+def counted_by_us(name):
+    """Sectors a load and a store, passes a shared load, instructions a number, warps, bytes spilled."""
+    counts, found, block = COUNTED[name], RESOURCES.get(name), LAUNCHES[name][2]
+    warps = (
+        occupancy(int(np.prod(block)), found.registers, found.shared_bytes + LAUNCHES[name][3]).warps_per_sm
+        if found
+        else np.nan
+    )
+    return {
+        "sectors a load": counts.global_load.sectors / counts.global_load.requests,
+        "sectors a store": counts.global_store.sectors / counts.global_store.requests,
+        "passes": counts.shared_load.wavefronts / max(counts.shared_load.requests, 1),
+        "instructions": 32 * counts.issued / 128**2,
+        "warps": warps,
+        "spilled": found.spill_store_bytes + found.spill_load_bytes if found else np.nan,
+    }
+
+
+OURS = {name: counted_by_us(name) for name in LAUNCHES}
+
+
+def three_clocks(name):
+    """Microseconds that the bytes, the passes and the instructions take, each alone."""
+    numbers, counts = side_of(name) ** 2, COUNTED[name]
+    passes = (counts.shared_load.wavefronts + counts.shared_store.wavefronts) / 128**2
+    a_cycle = H100.sms * H100.boost_mhz
+    return (
+        8 * numbers / COPY / 1e3,
+        passes * numbers / a_cycle,
+        OURS[name]["instructions"] * numbers / (4 * 32 * a_cycle),
+    )
+
+
+PREDICTED = {name: max(three_clocks(name)) for name in LAUNCHES}
+show(
+    Table(
+        [
+            "launch",
+            "sectors a load",
+            "a store",
+            "passes a shared load",
+            "PTX instructions a number",
+            "warps on an SM",
+            "bytes spilled a thread",
+            "predicted [µs]",
+        ],
+        [
+            [
+                name,
+                f"{ours['sectors a load']:.0f}",
+                f"{ours['sectors a store']:.0f}",
+                f"{ours['passes']:.0f}" if ours["passes"] else "none",
+                f"{ours['instructions']:.0f}",
+                f"{ours['warps']:.0f}",
+                f"{ours['spilled']:.0f}",
+                f"{PREDICTED[name]:.1f}",
+            ]
+            for name, ours in OURS.items()
+        ],
+        caption="Before anything is timed: the simulator's counts, the compiler's report for an H100, and the longest of three clocks.",
+    )
+)
+EARLIER = {
+    "padded": "tile_padded",
+    "no padding": "tile",
+    "no box": "lanes_along_the_rows_read",
+}
+
+
+def seen_earlier(name):
+    """The median that the lesson on banks recorded."""
+    return KNOWN_TURNS.get(EARLIER[name], {}).get("side_8192", {}).get("median", np.nan)
+
+
+publish(
+    cap=CAP,
+    ballast=BALLAST,
+    side=SIDE,
+    small_side=SMALL,
+    before={
+        "bytes_us": three_clocks("padded")[0],
+        "passes_us": three_clocks("no padding")[1],
+        "dividing": OURS["dividing"]["instructions"] / OURS["padded"]["instructions"],
+        "least": OURS["few warps"]["warps"],
+        "sectors": OURS["no box"]["sectors a store"],
+        "conflict": OURS["no padding"]["passes"],
+        "spilled": OURS["spilling"]["spilled"],
+        "blocks": ceil_div(SMALL, 32) ** 2,
+        "sms": H100.sms,
+    },
+    earlier={
+        "padded": seen_earlier("padded"),
+        "conflicts": seen_earlier("no padding"),
+        "direct": seen_earlier("no box"),
+    },
+)
+check([OURS[name]["sectors a store"] for name in ("padded", "no box")], [4, 32], name="sectors a store")
+check([OURS[name]["passes"] for name in ("padded", "no padding")], [1, 32], name="passes a shared load")
+
+# %% [markdown]
+# Five of the faults stand in this table: {{ before.sectors | .0f }} sectors a store, {{ before.conflict | .0f }} passes a
+# load, {{ before.least | .0f }} warps, {{ before.spilled | .0f }} bytes spilled, and {{ before.blocks }} blocks of a small
+# matrix for {{ before.sms }} SMs. How much time a fault costs is another matter. Three times were recorded with
+# the lesson on banks: the padded tile takes {{ earlier.padded | us }}, near the {{ before.bytes_us | .0f }} µs of its
+# bytes; without padding it takes {{ earlier.conflicts | us }}, near the {{ before.passes_us | .0f }} of its passes;
+# but without a box it takes {{ earlier.direct | us }}, and no clock of the three says so. For such a
+# residual one takes a profile.
+
+# %% [markdown]
+# ## How a profile is taken
+#
+# An SM has only a few counters, and each can count one thing at a time. So Nsight Compute runs the launch
+# again and again, each time with other counters, and puts memory back in between. That is a replay. It
+# runs each launch alone and with cold caches, so it shows what the kernel does and nothing of the program
+# around it.[^clock]
+#
+# [^clock]: By default it also holds the clock at a fixed rate, so that runs compare; times are then longer than in the
+#     program. Here it was told not to, with `--clock-control none`.
+#
+# ??? definition "Profile | profiles"
+#     Numbers about a run that the hardware and the driver took while it ran.
+#
+# ??? definition "Metric | metrics"
+#     One number of a profile, with a name that says where and how it was taken.
+#
+# ??? definition "Replay | replays | replayed"
+#     To run a launch again from the same state of memory, to count what did not fit into the run before.
+
+# %% [markdown]
+# The names look forbidding and are regular. `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` begins with
+# the unit, the L1 cache; then comes what is counted, sectors of stores to global memory; then how the
+# values of all units become one: `sum`, `avg`, `max`. A name may go on with what it is divided by:
+# `.per_cycle_active`, `.pct_of_peak_sustained_elapsed`. Knowing the units is most of it: `dram` the memory,
+# `lts` the L2, `l1tex` the L1 with shared memory, `smsp` a quarter of an SM with its scheduler, `launch` what
+# the driver knew before.
+
+# %% needs="gpu" record="profiles" fold="Code that times and profiles the launches"
+if gpu_here():
+    import json
+    import subprocess
+    import sys
+    import tempfile
+    from pathlib import Path
+
+    import cupy
+
+    from tilewise.gpu.counters import find_ncu, ncu_command, parse_counters
+    from tilewise.gpu.timing import Contender, Plan, time_contenders
+
+    LSU = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
+    STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    STALLS = [
+        "long_scoreboard",
+        "short_scoreboard",
+        "lg_throttle",
+        "mio_throttle",
+        "barrier",
+        "wait",
+        "not_selected",
+        "selected",
+        "math_pipe_throttle",
+        "dispatch_stall",
+        "no_instruction",
+        "drain",
+        "branch_resolve",
+        "imc_miss",
+    ]
+    PEAK = ".avg.pct_of_peak_sustained_"
+    WANTED = [
+        "gpu__time_duration.sum",
+        "launch__waves_per_multiprocessor",
+        "launch__registers_per_thread",
+        f"dram__throughput{PEAK}elapsed",
+        "dram__bytes_read.sum",
+        "dram__bytes_write.sum",
+        f"lts__throughput{PEAK}elapsed",
+        "lts__t_sectors_op_read.sum",
+        "lts__t_sectors_op_write.sum",
+        "lts__t_sector_hit_rate.pct",
+        f"l1tex__throughput{PEAK}active",
+        f"sm__throughput{PEAK}elapsed",
+        "sm__cycles_elapsed.max",
+        "sm__cycles_active.avg",
+        *(
+            LSU.format(what, where, op)
+            for where in ("global", "local")
+            for op in ("ld", "st")
+            for what in ("requests", "sectors")
+        ),
+        *(f"smsp__inst_executed_op_shared_{op}_pred_on_any.sum" for op in ("ld", "st")),
+        *(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st")),
+        "smsp__inst_executed.sum",
+        f"smsp__issue_active{PEAK}active",
+        *(f"sm__inst_executed_pipe_{pipe}{PEAK}active" for pipe in ("alu", "fma", "lsu", "xu")),
+        f"sm__warps_active{PEAK}active",
+        "smsp__warps_active.avg.per_cycle_active",
+        "smsp__warps_eligible.avg.per_cycle_active",
+        *(STALLED.format(reason) for reason in STALLS),
+    ]
+    CHILD = """
+import json, sys
+import cupy
+from tilewise import Kernel
+for one in json.load(open(sys.argv[1])):
+    kernel = Kernel(one["source"], defines=one["defines"], options=one["options"])
+    side = one["side"]
+    A = cupy.random.standard_normal((side, side), dtype=cupy.float32)
+    B = cupy.empty_like(A)
+    how = {key: one[key] for key in ("grid", "block", "shared_bytes")}
+    kernel(A, B, side, side, *one["more"], **how)  # compiled and loaded, not profiled
+    cupy.cuda.get_current_stream().synchronize()
+    cupy.cuda.runtime.profilerStart()
+    kernel(A, B, side, side, *one["more"], **how)
+    cupy.cuda.get_current_stream().synchronize()
+    cupy.cuda.runtime.profilerStop()
+"""
+
+    def described(name):
+        """A launch in words that another process can read."""
+        kernel, (wide, high), block, ballast = LAUNCHES[name]
+        side = side_of(name)
+        return {
+            "source": kernel.source,
+            "defines": dict(kernel.defines),
+            "options": list(kernel.options),
+            "side": side,
+            "more": [32] if kernel is DIVIDED else [],
+            "grid": [ceil_div(side, wide), ceil_div(side, high)],
+            "block": list(block),
+            "shared_bytes": ballast,
+        }
+
+    def contender(name, A, B):
+        """The launch on arrays of this process; refused where its result is wrong."""
+        told = described(name)
+        kernel, how = LAUNCHES[name][0], {key: told[key] for key in ("grid", "block", "shared_bytes")}
+
+        def call():
+            kernel(A, B, len(A), len(A), *told["more"], **how)
+
+        B.fill(np.nan)
+        call()
+        assert (B == A.T).all(), name
+        return Contender(name, call)
+
+    matrices = {}
+    for side in (SIDE, SMALL):
+        A = cupy.random.standard_normal((side, side), dtype=cupy.float32)
+        matrices[side] = A, cupy.empty_like(A)
+    timings = time_contenders(
+        [contender(name, *matrices[side_of(name)]) for name in LAUNCHES], Plan(repetitions=41)
+    )
+    for one in timings:
+        print(f"timed {one.label}: {one.median:.2f}, {one.p20:.2f}, {one.p80:.2f} us")
+    del matrices
+
+    ncu = find_ncu()
+    said = subprocess.run(
+        [ncu, "--query-metrics"], check=False, capture_output=True, text=True, timeout=120
+    ).stdout
+    known = {line.split()[0] for line in said.splitlines() if "__" in line.split(" ")[0]}
+    print(f"{len(known)} metrics known")
+
+    def profiled(metrics):
+        """What Nsight Compute says of every launch, by metric; nothing where it does not know one of them."""
+        with tempfile.TemporaryDirectory() as folder:
+            log, listed = Path(folder, "ncu.csv"), Path(folder, "launches.json")
+            listed.write_text(json.dumps([described(name) for name in LAUNCHES]))
+            command = ncu_command(
+                ncu, log, [sys.executable, "-c", CHILD, str(listed)], {name: name for name in metrics}
+            )
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
+            text = log.read_text(errors="replace") if log.is_file() else ""
+        try:
+            found = [values for _, values in parse_counters(text, {name: name for name in metrics})]
+        except ValueError as error:
+            print(f"no table: {str(error)[:200]} {done.stderr[-200:]}")
+            return []
+        return found if len(found) == len(LAUNCHES) else []
+
+    certain = [name for name in WANTED if not known or name.split(".")[0] in known]
+    found = profiled(
+        [name for name in WANTED if name in certain or name.startswith(("launch__", "smsp__av"))]
+    )
+    found = found or profiled(certain)
+    print(f"metric | {' | '.join(LAUNCHES)}")
+    for name in WANTED:
+        print(f"{name} | {' | '.join(format(one.get(name, np.nan), '.8g') for one in found)}")
+
+# %% [markdown]
+# ## In which order to read
+#
+# Sum up first, then go down: is the device full, which unit is near its limit, does that unit do more than it
+# must, and only then, what is waited for. A number further down means nothing before those above it are known.
+# Kernels that stand at their roof have stalled warps too: they stall because they wait for a busy memory.
+
+# %% fold="Code that reads the record"
+ROWS = [line.split(" | ") for line in text_of("profiles").splitlines() if " | " in line]
+NAMES = ROWS[0][1:] if ROWS else []
+METRICS = {row[0]: dict(zip(NAMES, map(float, row[1:]), strict=True)) for row in ROWS[1:]}
+KNOWN = re.search(r"(\d+) metrics known", text_of("profiles"))
+LSU_OF = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
+STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
+
+
+def metric(name, launch):
+    return METRICS.get(name, {}).get(launch, np.nan)
+
+
+def ratio(above, below, launch):
+    """One metric divided by another; 0 where there is nothing to divide by."""
+    under = metric(below, launch)
+    return metric(above, launch) / under if under else 0.0
+
+
+def told(launch):
+    """What this page reads of a profile, in the order in which it is read."""
+    needed = 2 * 4 * side_of(launch) ** 2
+    moved = metric("dram__bytes_read.sum", launch) + metric("dram__bytes_write.sum", launch)
+    passes = sum(
+        metric(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum", launch) for op in ("ld", "st")
+    )
+    local = sum(metric(LSU_OF.format("sectors", "local", op), launch) for op in ("ld", "st"))
+    own = sum(metric(LSU_OF.format("sectors", "global", op), launch) for op in ("ld", "st"))
+    stalls = {
+        found[1]: values.get(launch, np.nan)
+        for name, values in METRICS.items()
+        if (found := STALL.fullmatch(name))
+    }
+    waited = {name: value for name, value in stalls.items() if name != "selected" and np.isfinite(value)}
+    longest = max(waited, key=waited.get, default="")
+    return {
+        "waves": metric("launch__waves_per_multiprocessor", launch),
+        "memory": metric("dram__throughput.avg.pct_of_peak_sustained_elapsed", launch) / 100,
+        "moved": moved / needed,
+        "issue": metric("smsp__issue_active.avg.pct_of_peak_sustained_active", launch) / 100,
+        "load": ratio(*(LSU_OF.format(what, "global", "ld") for what in ("sectors", "requests")), launch),
+        "store": ratio(*(LSU_OF.format(what, "global", "st") for what in ("sectors", "requests")), launch),
+        "passes": ratio(
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+            "smsp__inst_executed_op_shared_ld_pred_on_any.sum",
+            launch,
+        ),
+        "box": passes / H100.sms / metric("sm__cycles_elapsed.max", launch),
+        "local": local / own,
+        "occupancy": metric("sm__warps_active.avg.pct_of_peak_sustained_active", launch) / 100,
+        "waits": longest.replace("_", " "),
+        "waiting": waited.get(longest, np.nan) / sum(stalls.values()) if stalls else np.nan,
+        "instructions": 32 * metric("smsp__inst_executed.sum", launch) / side_of(launch) ** 2,
+        "us": metric("gpu__time_duration.sum", launch) / 1000,
+        "predicted": PREDICTED[launch],
+        "timed": TIMED.get(launch, (np.nan,))[0],
+    }
+
+
+TOLD = {name: told(name) for name in LAUNCHES}
+
+
+def a_table(columns, caption):
+    """A row for each launch: headings, and how each number is written."""
+    if METRICS:
+        show(
+            Table(
+                ["launch", *(heading for heading, _, _ in columns)],
+                [[name, *(format(TOLD[name][key], form) for _, key, form in columns)] for name in LAUNCHES],
+                caption=caption,
+            )
+        )
+
+
+publish(
+    profiler={"known": int(KNOWN[1]) if KNOWN else np.nan, "read": len(METRICS)},
+    told={name.replace(" ", "_"): dict(TOLD[name]) for name in LAUNCHES},
+)
+
+# %% [markdown]
+# **Is the device full, and which roof is near?** A \wave is as many blocks as fit on all SMs at once. Below one
+# wave nothing further is worth reading: *small* has {{ told.small.waves | .2f }}. Then the busy shares: of the
+# memory's bandwidth, of the issue slots of the schedulers, of the cycles in which the L1 passes something
+# between lanes and banks.
+#
+# ??? definition "Issue slot | issue slots"
+#     A cycle of a warp scheduler, in which it can issue one instruction; busy if it does.
+
+# %% fold="Code of the table and the figure"
+a_table(
+    (
+        ("waves", "waves", ".2f"),
+        ("predicted [µs]", "predicted", ".1f"),
+        ("timed [µs]", "timed", ".1f"),
+        ("under the profiler [µs]", "us", ".1f"),
+        ("memory busy", "memory", ".0%"),
+        ("issue slots busy", "issue", ".0%"),
+        ("banks busy", "box", ".0%"),
+    ),
+    "From the record of Nsight Compute on an H100. Banks: passes of shared memory, as a share of an SM's cycles.",
+)
+if METRICS:
+    show(
+        bars(
+            {
+                name: {
+                    "memory": 100 * TOLD[name]["memory"],
+                    "issue slots": 100 * TOLD[name]["issue"],
+                    "banks": 100 * TOLD[name]["box"],
+                }
+                for name in LAUNCHES
+            },
+            roles={"memory": "global", "issue slots": "warp", "banks": "shared"},
+            x="busy [% of the most]",
+            value_range=(0, 100),
+            form=".0f",
+            title="Where one bar is long, that unit sets the time; where none is, something is waited for",
+            caption="Busy shares of three units during eight transposes, by Nsight Compute on an H100.",
+        )
+    )
+else:
+    show(
+        bars(
+            {
+                name: dict(zip(("bytes", "passes", "instructions"), three_clocks(name), strict=True))
+                for name in LAUNCHES
+            },
+            roles={"bytes": "global", "instructions": "warp", "passes": "shared"},
+            x="time alone [µs]",
+            title="Three clocks: bytes at the rate of a copy, passes over the banks, instructions of PTX",
+            caption="A model of eight transposes on an H100, from the simulator's counts and the rates of the device.",
+        )
+    )
+
+# %% [markdown]
+# *Padded* keeps the memory {{ told.padded.memory | .0% }} busy and moves {{ told.padded.moved | .2f }} times the
+# bytes that it must: nothing inside the kernel will help any more. *Dividing* has {{ told.dividing.issue | .0% }}
+# of its issue slots busy, and *no padding* {{ told.no_padding.box | .0% }} of the banks' cycles. Those two are
+# found. In *no box*, *spilling* and *few warps* a roof must be further off, or hide work that nobody asked for.
+
+# %% [markdown]
+# **Does it do more than it must?** Set what was moved beside what the task needs, level by level: bytes at the
+# memory against two for each number, sectors against four for a request of 32 floats side by side, passes
+# against one, and local memory against nothing at all.
+
+# %% fold="Code of the table"
+a_table(
+    (
+        ("bytes moved, needed = 1", "moved", ".2f"),
+        ("sectors a load", "load", ".1f"),
+        ("a store", "store", ".1f"),
+        ("passes a shared load", "passes", ".1f"),
+        ("local sectors, global = 1", "local", ".2f"),
+        ("machine instructions a number", "instructions", ".0f"),
+    ),
+    "From the same record. Sectors and passes are those that the simulator counts too.",
+)
+
+# %% [markdown]
+# *No box* writes {{ told.no_box.store | .0f }} sectors for a request, and the memory moves
+# {{ told.no_box.moved | .1f }} times the bytes: sectors of which four bytes are new are written before their
+# other bytes come. *Spilling* touches {{ told.spilling.local | .1f }} times as many sectors of local memory as of the
+# matrices. Neither needs a stall reason to be found.
+
+# %% [markdown]
+# **What is waited for?** Only now, and only where no unit is busy and nothing is done twice. Each cycle the
+# schedulers note why each of their warps does not issue. The reasons have names: *long scoreboard* waits for
+# global or local memory, *short scoreboard* for shared memory, *barrier* for other warps, *lg* and *mio throttle*
+# for a place in a queue of requests, *math pipe throttle* for a unit, *not selected* for nothing: it was ready,
+# and another warp was issued.
+#
+# ??? definition "Stall reason | stall reasons"
+#     What keeps a resident warp from issuing its next instruction in a cycle.
+
+# %% fold="Code of the table"
+if METRICS:
+    show(
+        Table(
+            ["launch", "warps, most = 1", "waits for", "share of the waiting"],
+            [
+                [
+                    name,
+                    f"{TOLD[name]['occupancy']:.0%}",
+                    TOLD[name]["waits"],
+                    f"{TOLD[name]['waiting']:.0%}",
+                ]
+                for name in LAUNCHES
+            ],
+            caption="From the same record: the achieved occupancy, and the stall reason with the largest share.",
+        )
+    )
+
+# %% [markdown]
+# *Few warps* waits for its loads, {{ told.few_warps.waiting | .0% }} of the time, with {{ told.few_warps.occupancy | .0%}}
+# of the warps that fit. But see how many others have the same reason: *padded* waits for
+# *{{ told.padded.waits }}* as well, and is as fast as its bytes. That is why this table comes last. The
+# remedy follows from the rest: with few warps, [more under way](../speed/occupancy.py#how-much-must-be-under-way);
+# at the roof, [fewer bytes](../memory/fusion.py).
+
+# %% [markdown]
+# ## The order as a program
+#
+# Written down, the order is six questions. Each names the numbers it reads, and the first that is answered
+# with yes ends the reading. [From symptom to lesson](../../from-symptom-to-lesson.md) goes on from there.
+
+# %%
+QUESTIONS = (
+    ("too little work for the device", ("waves",), lambda p: p["waves"] < 1),
+    (
+        "at the roof of the memory",
+        ("memory", "moved"),
+        lambda p: p["memory"] > 0.8 and p["moved"] < 1.1,
+    ),
+    ("lanes out of order", ("load", "store"), lambda p: max(p["load"], p["store"]) > 5),
+    ("bank conflicts", ("passes",), lambda p: p["passes"] > 1.25),
+    ("registers spilled", ("local",), lambda p: p["local"] > 0.1),
+    ("too many instructions", ("issue",), lambda p: p["issue"] > 0.6),
+    ("too little under way", ("occupancy", "waits"), lambda p: p["waits"] == "long scoreboard"),
+)
+
+
+def read(p):
+    """What a profile shows, and how many of its numbers were read until then."""
+    numbers = 0
+    for finding, names, holds in QUESTIONS:
+        numbers += len(names)
+        if holds(p):
+            return finding, numbers
+    return "nothing of these", numbers
+
+
+# %% fold="Code of the table"
+FOUND = {name: read(TOLD[name]) for name in LAUNCHES} if METRICS else {}
+if METRICS:
+    show(
+        Table(
+            ["launch", "what its profile shows", "numbers read"],
+            [[name, finding, numbers] for name, (finding, numbers) in FOUND.items()],
+            caption="The questions, put to the recorded profiles in their order.",
+        )
+    )
+RIGHT = {
+    "padded": "at the roof of the memory",
+    "in registers": "at the roof of the memory",
+    "no box": "lanes out of order",
+    "no padding": "bank conflicts",
+    "spilling": "registers spilled",
+    "dividing": "too many instructions",
+    "few warps": "too little under way",
+    "small": "too little work for the device",
+}
+publish(
+    order={
+        "questions": len(QUESTIONS),
+        "numbers": sum(len(names) for _, names, _ in QUESTIONS),
+        "most": max((numbers for _, numbers in FOUND.values()), default=np.nan),
+        "right": sum(FOUND[name][0] == fault for name, fault in RIGHT.items()) if FOUND else np.nan,
+        "of": len(RIGHT),
+    }
+)
+
+# %% [markdown]
+# The program names {{ order.right | .0f }} of {{ order.of }} rightly and reads at most {{ order.most | .0f }}
+# numbers. It is no oracle: a kernel with two faults shows the first, and one looks again after its cure.
+
+# %% [markdown]
+# ## Beside the simulator
+#
+# Where a profile and the simulator count the same thing they should agree, for both do it in front of the L1.
+# What the simulator cannot know is what the next tools made of the kernel: it runs PTX, so there are neither
+# spills nor the many instructions of a 64-bit division in its counts.
+
+# %% fold="Code of the table"
+COMPARED = (
+    ("sectors a load", "load", "sectors a load"),
+    ("sectors a store", "store", "sectors a store"),
+    ("passes a shared load", "passes", "passes"),
+)
+SAME = [
+    (name, what)
+    for name in LAUNCHES
+    for what, theirs, ours in COMPARED
+    if METRICS and abs(TOLD[name][theirs] - OURS[name][ours]) < 0.005
+]
+if METRICS:
+    show(
+        Table(
+            ["launch", "what", "simulator", "profile", "why they differ"],
+            [
+                *(
+                    [name, what, f"{OURS[name][ours]:.2f}", f"{TOLD[name][theirs]:.2f}", "not explained"]
+                    for name in LAUNCHES
+                    for what, theirs, ours in COMPARED
+                    if (name, what) not in SAME
+                ),
+                *(
+                    [
+                        name,
+                        "instructions a number",
+                        f"{OURS[name]['instructions']:.0f}",
+                        f"{TOLD[name]['instructions']:.0f}",
+                        "PTX against machine code",
+                    ]
+                    for name in ("padded", "in registers", "spilling", "dividing")
+                ),
+                [
+                    "spilling",
+                    "local sectors a number",
+                    "0.00",
+                    f"{TOLD['spilling']['local'] * 2 / 8:.2f}",
+                    "spills are made after PTX",
+                ],
+            ],
+            caption="What differs between the simulator's counts and the recorded profile; equal ratios are left out.",
+        )
+    )
+publish(
+    beside={
+        "same": len(SAME),
+        "of": len(COMPARED) * len(LAUNCHES),
+        "dividing": TOLD["dividing"]["instructions"] / OURS["dividing"]["instructions"],
+        "padded": TOLD["padded"]["instructions"] / OURS["padded"]["instructions"],
+    }
+)
+
+# %% [markdown]
+# Of {{ beside.of }} ratios {{ beside.same }} are equal. The machine executes {{ beside.padded | .2f }} instructions for one of
+# PTX in *padded* and {{ beside.dividing | .2f }} in *dividing*. A count of PTX compares two versions of a kernel; for what a division
+# costs, look at a profile. [What the simulator counts](../../what-the-simulator-counts.md) has the same
+# comparison for every kernel of this course.
+
+# %% [markdown]
+# ## Between the launches
+#
+# All of this was about one launch at a time. If the device idles between launches, no metric of a launch says
+# so. For that there are profilers of the timeline, such as `torch.profiler`: it changes little of the program
+# and notes when each call of the host and each kernel began and ended. Here it looks at a chain of torch
+# operations, eager and compiled, on few rows and on many.
+
+# %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
+if gpu_here() and find_spec("torch"):
+    import torch
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    def chain(x, w, b):
+        """Centre each row, scale it, and bend it."""
+        return torch.nn.functional.gelu((x - x.mean(-1, keepdim=True)) * w + b)
+
+    def spans_of(work, given):
+        """The host's launches and the device's kernels of one call: what, start, end in us."""
+        for _ in range(4):  # compiled, loaded, and the profiler started before the one that counts
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+                work(*given)
+                torch.cuda.synchronize()
+        events = sorted(seen.events(), key=lambda event: event.time_range.start)
+        spans = []
+        for event in events:
+            span = event.time_range.start, event.time_range.end
+            if event.device_type == DeviceType.CUDA and not re.search("Sync|Mem", event.name):
+                spans.append(("kernel", *span, event.name))
+            elif "LaunchKernel" in event.name:
+                spans.append(("launch", *span, event.name))
+        return spans, seen.key_averages()
+
+    for rows in (256, 65536):
+        given = [torch.randn(rows, 1024, device="cuda")]
+        given += [torch.randn(1024, device="cuda") for _ in range(2)]
+        for mode, work in (("eager", chain), ("compiled", torch.compile(chain, dynamic=False))):
+            spans, averages = spans_of(work, given)
+            begin = min(start for _, start, _, _ in spans)
+            print(f"{rows} rows, {mode}")
+            for what, start, end, name in spans:
+                short = re.sub(r"^void |at::native::|\(anonymous namespace\)::|<.*", "", name)
+                print(f"  {what} {start - begin:.2f} {end - begin:.2f} {short[:60]}")
+            if rows == 256:
+                for one in sorted(averages, key=lambda one: -one.self_cpu_time_total)[:6]:
+                    device_us = getattr(one, "self_device_time_total", 0)
+                    print(f"  table {one.count} {one.self_cpu_time_total:.1f} {device_us:.1f} {one.key[:60]}")
+
+# %% fold="Code of the timelines"
+CHAINS = {}
+for part in re.split(r"(?m)^(?=\d+ rows, )", text_of("chain")):
+    if head := re.match(r"(\d+ rows, \w+)\n", part):
+        CHAINS[head[1]] = [
+            (what, float(start), float(end), name)
+            for what, start, end, name in re.findall(r"(launch|kernel) ([\d.]+) ([\d.]+) (\S+)", part)
+        ]
+
+
+def of_chain(rows, mode):
+    """Kernels, the time in them, and the time from the first launch to the last kernel's end."""
+    spans = CHAINS.get(f"{rows} rows, {mode}", [])
+    kernels = [(start, end) for what, start, end, _ in spans if what == "kernel"]
+    if not kernels:
+        return {"kernels": 0, "busy": np.nan, "whole": np.nan, "share": np.nan}
+    busy, whole = sum(end - start for start, end in kernels), max(end for _, end in kernels)
+    return {"kernels": len(kernels), "busy": busy, "whole": whole, "share": busy / whole}
+
+
+FEW = [
+    (f"{mode}: {'host' if what == 'launch' else 'device'}", start, end, name, role)
+    for mode in ("eager", "compiled")
+    for what, start, end, name in CHAINS.get(f"256 rows, {mode}", [])
+    for role in ["warp" if what == "launch" else "measured"]
+]
+if FEW:
+    show(
+        timeline(
+            FEW,
+            unit="µs",
+            title="On few rows the device waits for the host to launch the next operation",
+            caption="Launches and kernels of one call of the chain on 256 rows, eager and compiled, on an H100 as torch.profiler noted them.",
+        )
+    )
+publish(
+    chain={
+        f"{mode}_{size}": of_chain(rows, mode)
+        for size, rows in (("few", 256), ("many", 65536))
+        for mode in ("eager", "compiled")
+    }
+)
+
+# %% [markdown]
+# On few rows the eager chain has {{ chain.eager_few.kernels }} kernels, which together take
+# {{ chain.eager_few.busy | .1f }} of {{ chain.eager_few.whole | .0f }} µs: a device that is
+# {{ chain.eager_few.share | .0% }} busy, with nothing wrong in any kernel. Compiled it is
+# {{ chain.compiled_few.kernels }} kernel and {{ chain.compiled_few.whole | .0f }} µs. On many rows the device is busy
+# {{ chain.eager_many.share | .0% }} of the time either way, and what the compiler saves is bytes:
+# {{ chain.eager_many.busy | .0f }} µs become {{ chain.compiled_many.busy | .0f }}. So before a kernel's profile comes the
+# program's timeline; it says which kernel is worth one.
+
+# %% [markdown]
+# ## The answer
+#
+# At most {{ order.most | .0f }} numbers of {{ profiler.known | , }}: waves, the memory's busy share and its bytes,
+# sectors of loads and stores, passes, local sectors, issue slots, and at the very end the warps and what they wait for.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Timeline first, then one kernel: a profile of a launch says nothing about the gaps between launches.
+# - Busy shares before stall reasons. At a roof warps stall as well, and rightly.
+# - Set every count beside what the task needs: bytes, sectors, passes, instructions for each number.
+# - Counts that simulator and profiler share are the same; spills and the instructions of a division exist only in machine code.
+# - A profiler replays launches alone, with cold caches: take times from the program, reasons from the profile.
+
+# %% fold="The whole cell, with three wrong answers that the tests turn down"
+from tilewise import exercise
+
+
+def least_us(p, sms, mhz, gb_per_s):
+    cycles = max(p["instructions"] / (4 * sms), p["passes"] / sms)
+    return max(cycles / mhz, p["bytes"] / gb_per_s / 1e3)
+
+
+def one_after_the_other(p, sms, mhz, gb_per_s):
+    return (p["instructions"] / (4 * sms) + p["passes"] / sms) / mhz + p["bytes"] / gb_per_s / 1e3
+
+
+def one_scheduler(p, sms, mhz, gb_per_s):
+    return max(p["instructions"] / sms / mhz, p["passes"] / sms / mhz, p["bytes"] / gb_per_s / 1e3)
+
+
+def bytes_alone(p, sms, mhz, gb_per_s):
+    return p["bytes"] / gb_per_s / 1e3
+
+
+def least_tests(answer):
+    for p, us in (
+        ({"instructions": 4e6, "passes": 1e5, "bytes": 1e5}, 100.0),
+        ({"instructions": 4e5, "passes": 1e6, "bytes": 1e5}, 100.0),
+        ({"instructions": 4e5, "passes": 1e5, "bytes": 3e8}, 150.0),
+        ({"instructions": 2e6, "passes": 4e5, "bytes": 8e7}, 50.0),
+    ):
+        given = answer(p, 10, 1000.0, 2000.0)
+        assert abs(given - us) < 1e-6 * us, f"{p}: {given:.4g} µs in place of {us:.4g}"
+
+
+exercise(
+    "What a cure can bring",
+    """
+    Before a fault is cured one would like to know what limits the kernel next. Write `least_us(p, sms, mhz, gb_per_s)`:
+    the least time in microseconds for a launch whose profile `p` has `instructions` of warps, `passes` over the banks of
+    shared memory and `bytes` of device memory, each summed over the device. Each of `sms` SMs issues four
+    instructions and makes one pass a cycle of a clock of `mhz`; the memory moves `gb_per_s`. All three go on at
+    the same time. With the counts as they will be after the cure it says whether the cure is worth the work.
+    """,
+    answer=least_us,
+    tests=least_tests,
+    wrong=[one_after_the_other, one_scheduler, bytes_alone],
+    hint="Things that go on at the same time take as long as the longest of them.",
+)
