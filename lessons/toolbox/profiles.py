@@ -371,7 +371,7 @@ check([OURS[name]["passes"] for name in ("padded", "no padding")], [1, 32], name
 # ## How a profile is taken
 #
 # An SM has only a few counters, and each can count one thing at a time. So Nsight Compute runs the launch
-# again and again, each time with other counters, and puts memory back in between. That is a replay. It
+# again and again, each time with other counters, and puts memory back in between. That is kernel replay. It
 # runs each launch alone and with cold caches, so it shows what the kernel does and nothing of the program
 # around it.[^clock]
 #
@@ -384,7 +384,7 @@ check([OURS[name]["passes"] for name in ("padded", "no padding")], [1, 32], name
 # ??? definition "Metric | metrics"
 #     One number of a profile, with a name that says where and how it was taken.
 #
-# ??? definition "Replay | replays | replayed"
+# ??? definition "Kernel replay"
 #     To run a launch again from the same state of memory, to count what did not fit into the run before.
 
 # %% [markdown]

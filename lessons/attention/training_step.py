@@ -1,0 +1,933 @@
+# ---
+# title: A step of training
+# needs: [matmul/alignment, memory/recomputation, attention/masks_and_backward]
+# summary: "Attention is a small part of a language model's operations. How much of a training step does it take if its matrices are stored?"
+# description: "The operations and bytes of a GPT-2-sized training step counted part by part, predicted, and measured with stored, compiled and fused attention."
+# date: 2026-11-21
+# tags: [training, MFU, flash attention, torch.compile]
+# ---
+
+# %% [markdown]
+# A language model of the size of GPT-2 small takes {{ ask.tokens | , }} tokens at a time and learns from
+# them: forwards, backwards, and a change of its {{ ask.parameters | .0f }} million parameters. Attention's two products
+# are {{ ask.share | .0%}} of the operations that this takes. How much of the step do they take if logits and
+# weights are stored, as the formula is written?
+
+# %% fold="Imports"
+import re
+from importlib.util import find_spec
+
+import numpy as np
+
+from tilewise import Table, check, gpu_here, publish, show
+from tilewise.figures import Answer, Meter, Series, Slider, bars, calculator, line_chart
+from tilewise.measurements import text_record
+from tilewise.models import device
+
+# %% [markdown]
+# ## What must be computed
+#
+# The model has {{ model.layers }} layers of width {{ model.width }}, each with {{ model.heads }} heads of
+# {{ model.d }}, a context of {{ model.context | , }} tokens, and a vocabulary of {{ model.words | , }}. A layer
+# is attention between two products with matrices, and two more products four times as wide. All of its
+# matrices, written down:
+
+
+# %%
+def matrices(layers, width, words):
+    """Every matrix that a token's numbers are multiplied with: rows, columns, how many."""
+    return {
+        "queries, keys, values": (width, 3 * width, layers),
+        "out of the heads": (width, width, layers),
+        "up": (width, 4 * width, layers),
+        "down": (4 * width, width, layers),
+        "to the vocabulary": (width, words, 1),
+    }
+
+
+def multiplied(layers, width, words):
+    """Parameters that a token meets in a product."""
+    return sum(rows * columns * many for rows, columns, many in matrices(layers, width, words).values())
+
+
+def parameters(layers, width, words, context):
+    """All of them: the matrices, a bias for each column of a layer's, two norms a layer, one norm, the places."""
+    biases = layers * (3 + 1 + 4 + 1) * width
+    norms = (2 * layers + 1) * 2 * width
+    return multiplied(layers, width, words) + biases + norms + context * width
+
+
+# %% fold="Code of the numbers"
+LAYERS, HEADS, WIDTH, WORDS, CONTEXT, BATCH = 12, 12, 768, 50304, 1024, 16
+TOKENS, D = BATCH * CONTEXT, WIDTH // HEADS
+H100 = device("H100 SXM")
+PEAK = H100.peak_tflop_per_s("bf16_matrix", 1830)  # at the clock of the data sheet
+EARLIER = text_record("speed/launches", "training_step")
+RECORDED = dict(line.split(": ") for line in EARLIER.text.splitlines()) if EARLIER else {}
+check(
+    parameters(LAYERS, WIDTH, WORDS, CONTEXT),
+    int(RECORDED.get("parameters", 0)),
+    name="parameters by formula and of the torch model in Five bottlenecks",
+)
+
+
+def flop_a_token(layers, width, words, context, causal=True):
+    """Operations of a step for one token: in products with matrices, and in attention's own."""
+    own = 12 * layers * width * context  # two products forwards, four backwards, over the whole context
+    return 6 * multiplied(layers, width, words), own / 2 if causal else own
+
+
+BY_MATRICES, BY_ATTENTION = flop_a_token(LAYERS, WIDTH, WORDS, CONTEXT)
+WHOLE = (BY_MATRICES + BY_ATTENTION) * TOKENS
+show(
+    Table(
+        ["product with", "rows", "columns", "in all layers", "TFLOP a step"],
+        [
+            [
+                name,
+                f"{rows:,}",
+                f"{columns:,}",
+                f"{rows * columns * many:,}",
+                f"{6 * rows * columns * many * TOKENS / 1e12:.2f}",
+            ]
+            for name, (rows, columns, many) in matrices(LAYERS, WIDTH, WORDS).items()
+        ]
+        + [["attention's own products", "", "", "none", f"{BY_ATTENTION * TOKENS / 1e12:.2f}"]],
+        caption="A step of 16,384 tokens: two operations for each parameter forwards and four backwards. Attention counts half of the context, for the other half is masked.",
+    )
+)
+publish(
+    ask={
+        "tokens": TOKENS,
+        "parameters": parameters(LAYERS, WIDTH, WORDS, CONTEXT) / 1e6,
+        "share": BY_ATTENTION / (BY_MATRICES + BY_ATTENTION),
+    },
+    model={
+        "layers": LAYERS,
+        "width": WIDTH,
+        "heads": HEADS,
+        "d": D,
+        "context": CONTEXT,
+        "words": WORDS,
+        "parameters": parameters(LAYERS, WIDTH, WORDS, CONTEXT),
+        "multiplied": multiplied(LAYERS, WIDTH, WORDS) / 1e6,
+        "tflop": WHOLE / 1e12,
+        "least_ms": WHOLE / PEAK / 1e9,
+        "peak": PEAK,
+        "by_rule": 6 * parameters(LAYERS, WIDTH, WORDS, CONTEXT) / BY_MATRICES - 1,
+    },
+)
+
+# %% [markdown]
+# Together {{ model.tflop | .1f }} TFLOP, which an H100 at its stated {{ model.peak | .0f }} TFLOP/s would have done in
+# {{ model.least_ms | .1f }} ms.[^rule] That is a step at an \MFU of 100 %, and nobody reaches it. The share that
+# a step does reach is the subject of this page, and most of what is missing are bytes.
+#
+# [^rule]: The rule of six operations for each parameter and token counts the embeddings of the places and
+#     the biases too, {{ model.by_rule | .1%}} more. What the mask leaves out is not counted here; many count it, and
+#     get a higher MFU for the same time.
+
+# %% [markdown]
+# ## What is moved
+#
+# In 16 bits a logit has 2 bytes, and each layer has {{ moved.scores | .0f }} million of them for each of the two
+# matrices. Written as the formula says, each of its steps is a kernel that reads such a matrix and writes one.
+# The softmax works in 32 bits and wants its input in 32 bits. With \autocast the list is this one.
+#
+# ??? definition "Autocast"
+#     To let torch choose for each operation whether it runs in 16 or in 32 bits; parameters stay in 32 bits.
+
+# %% fold="Code of the table"
+STORED = (  # bytes for each score: what, read, written
+    ("forwards: the product of queries and keys", 0, 2),
+    ("forwards: times the scale", 2, 2),
+    ("forwards: the mask", 2, 2),
+    ("forwards: to 32 bits", 2, 4),
+    ("forwards: softmax", 4, 4),
+    ("forwards: to 16 bits", 4, 2),
+    ("forwards: the product with the values", 2, 0),
+    ("backwards: gradients of values and weights", 2, 2),
+    ("backwards: to 32 bits", 2, 4),
+    ("backwards: softmax", 4 + 4, 4),
+    ("backwards: to 16 bits", 4, 2),
+    ("backwards: the mask", 2, 2),
+    ("backwards: times the scale", 2, 2),
+    ("backwards: gradients of queries and keys", 2 + 2, 0),
+)
+COMPILED = (
+    ("forwards: the product of queries and keys", 0, 2),
+    ("forwards: scale, mask and softmax", 2, 2),
+    ("forwards: the product with the values", 2, 0),
+    ("backwards: gradients of values and weights", 2, 2),
+    ("backwards: softmax, mask and scale", 2 + 2, 2),
+    ("backwards: gradients of queries and keys", 2 + 2, 0),
+)
+
+
+def total(passes):
+    """Bytes of a list of passes, read and written."""
+    return sum(read + written for _, read, written in passes)
+
+
+show(
+    Table(
+        ["pass", "bytes read", "bytes written"],
+        [[what, read, written] for what, read, written in STORED],
+        caption="The passes over a layer's matrices of logits and weights in a training step, in bytes for each element, as eager torch makes them under autocast.",
+    )
+)
+SCORES = BATCH * HEADS * CONTEXT**2
+
+
+def copy_rate():
+    """The recorded copy in bytes a millisecond."""
+    found = EARLIER.provenance["ceilings"]["probes"]["copy_gb_per_s"] if EARLIER else H100.memory_gb_per_s
+    return found * 1e6
+
+
+COPY = copy_rate()
+publish(
+    moved={
+        "scores": SCORES / 1e6,
+        "passes": len(STORED),
+        "eager": total(STORED),
+        "compiled": total(COMPILED),
+        "passes_compiled": len(COMPILED),
+        "eager_gb": total(STORED) * SCORES * LAYERS / 1e9,
+        "eager_ms": total(STORED) * SCORES * LAYERS / COPY,
+        "compiled_ms": total(COMPILED) * SCORES * LAYERS / COPY,
+        "kept_gb": (4 + 2) * SCORES * LAYERS / 1e9,
+        "copy": COPY / 1e6,
+    }
+)
+
+# %% [markdown]
+# That is {{ moved.passes }} passes and {{ moved.eager }} bytes for each element, in {{ model.layers }} layers
+# {{ moved.eager_gb | .0f }} GB: at the {{ moved.copy | ,.0f }} GB/s of a recorded copy, {{ moved.eager_ms | .0f }} ms. A
+# compiler that joins what lies between the products leaves {{ moved.passes_compiled }} passes and
+# {{ moved.compiled }} bytes, {{ moved.compiled_ms | .0f }} ms. Fused attention leaves none. And until the
+# backward pass the weights must be kept, in 32 bits for the softmax and in 16 for the product:
+# {{ moved.kept_gb | .1f }} GB of memory.
+
+# %% [markdown]
+# ## Predict
+#
+# The rest of a step is counted in the same way. A layer's norms, additions and GELU pass over rows of
+# {{ model.width }} numbers, in eager torch many times; the loss passes over the logits of {{ model.words | , }}
+# words; the \optimizer reads and writes each parameter with its two means. Products are taken at the rate
+# that was recorded for the largest of them, {{ rates.product | .0f }} TFLOP/s, and fused attention at
+# {{ rates.fused | .0f }}{{ rates.fused_said }}.
+#
+# ??? definition "Optimizer"
+#     The rule that changes parameters by their gradients. AdamW keeps two running means for each of them.
+
+# %% fold="Code of the model"
+EAGER_LAYER = (  # bytes for each number of a row of the width
+    ("norms in 32 bits, and their results to 16", 4 * 4, 2 * 4 + 2 * 2),
+    ("heads put side by side", 2, 2),
+    ("additions to what came in", 2 * (4 + 2), 2 * 4),
+    ("GELU, four times as wide", 4 * 2, 4 * 2),
+    ("GELU backwards", 4 * (2 + 2), 4 * 2),
+    ("sums over the columns, for biases", 9 * 2, 0),
+    ("gradients to 32 bits and back", 2 * (2 + 4), 2 * (4 + 2)),
+    ("norms backwards, twice for their own gradients", 4 * (4 + 4), 2 * 4),
+    ("additions of gradients", 2 * (4 + 4), 2 * 4),
+    ("gradients of queries, keys and values put together", 2 * 3 * 2, 2 * 3 * 2),
+    ("heads taken apart", 2, 2),
+)
+COMPILED_LAYER = (
+    ("additions with norms", 2 * (4 + 2), 2 * (4 + 2)),
+    ("heads put side by side", 2, 2),
+    ("GELU, four times as wide", 4 * 2, 4 * 2),
+    ("GELU backwards", 4 * (2 + 2), 4 * 2),
+    ("sums over the columns, for biases", 9 * 2, 0),
+    ("norms backwards with additions", 2 * (2 + 4 + 4), 2 * (4 + 2)),
+    ("gradients of queries, keys and values put together", 3 * 2, 3 * 2),
+    ("heads taken apart", 2, 2),
+)
+EAGER_LOSS = (  # bytes for each logit of the vocabulary
+    ("to 32 bits", 2, 4),
+    ("logarithm of softmax", 4, 4),
+    ("gradient of the choice", 0, 4),
+    ("backwards", 4 + 4, 4),
+    ("to 16 bits", 4, 2),
+)
+COMPILED_LOSS = (("maximum and sum", 2 + 2, 0), ("backwards", 2, 2))
+WEIGHTS = (  # bytes for each parameter
+    ("to 16 bits", 4, 2),
+    ("gradients to 32 bits", 2, 4),
+    ("AdamW: parameter, gradient, two means", 4 * 4, 3 * 4),
+)
+PROJECTED = text_record("matmul/alignment", "projection")
+FORWARD = re.search(r"50304: forward (\d+) us", PROJECTED.text if PROJECTED else "")
+PRODUCT = 2 * TOKENS * WIDTH * WORDS / int(FORWARD[1]) / 1e6 if FORWARD else 0.6 * PEAK
+PARTS_SAID = text_record("attention/training_step", "parts")
+PARTS_US = {
+    name: float(us)
+    for name, us in re.findall(r"(?m)^([\w ,]+): ([\d.]+) us", PARTS_SAID.text if PARTS_SAID else "")
+}
+
+
+def attention_us(how):
+    """One layer's attention, both ways, as it was timed alone."""
+    return PARTS_US.get(f"{how}, forward", np.nan) + PARTS_US.get(f"{how}, backward", np.nan)
+
+
+OWN_LAYER = BY_ATTENTION * TOKENS / LAYERS
+FUSED = OWN_LAYER / attention_us("FLASH") / 1e6 if np.isfinite(attention_us("FLASH")) else 200.0
+
+
+def parts_ms(layers, width, heads, context, stored, compiled, compiled_loss=None, tokens=TOKENS):
+    """The parts of a step in ms: all by bytes at the rate of a copy or operations at a rate."""
+    rows = tokens * width
+    own = flop_a_token(layers, width, WORDS, context)[1] * tokens
+    passes = COMPILED if compiled else STORED
+    loss = COMPILED_LOSS if (compiled if compiled_loss is None else compiled_loss) else EAGER_LOSS
+    return {
+        "products": 6 * multiplied(layers, width, WORDS) * tokens / PRODUCT / 1e9,
+        "attention": (
+            total(passes) * tokens * heads * context * layers / COPY if stored else own / FUSED / 1e9
+        ),
+        "rest of the layers": total(COMPILED_LAYER if compiled else EAGER_LAYER) * rows * layers / COPY,
+        "loss": total(loss) * tokens * WORDS / COPY,
+        "parameters": total(WEIGHTS) * parameters(layers, width, WORDS, context) / COPY,
+    }
+
+
+KINDS = {
+    "eager, stored": (True, False),
+    "eager, fused": (False, False),
+    "compiled, stored": (True, True),
+    "compiled, fused": (False, True),
+}
+THIS = (LAYERS, WIDTH, HEADS, CONTEXT)
+MODELLED = {kind: parts_ms(*THIS, *how) for kind, how in KINDS.items()}
+STEP_MS = {kind: sum(parts.values()) for kind, parts in MODELLED.items()}
+show(
+    bars(
+        MODELLED,
+        roles={
+            "products": "tile",
+            "attention": "hazard",
+            "rest of the layers": "read",
+            "loss": "write",
+            "parameters": "registers",
+        },
+        x="time [ms]",
+        form=".1f",
+        title="Stored attention is the largest part of a step, and fused one of the smaller",
+        caption="A model: the parts of a training step, by bytes at the rate of a recorded copy and by operations at recorded rates of an H100.",
+    )
+)
+
+
+def mfu(step_ms):
+    """The share of the stated peak, from the time of a step."""
+    return WHOLE / step_ms / 1e9 / PEAK
+
+
+publish(
+    rates={
+        "product": PRODUCT,
+        "fused": FUSED,
+        "fused_said": " TFLOP/s, as recorded below" if PARTS_US else " TFLOP/s, an assumption",
+    },
+    predicted={
+        kind.replace(", ", "_"): {
+            "ms": STEP_MS[kind],
+            "attention": MODELLED[kind]["attention"],
+            "share": MODELLED[kind]["attention"] / STEP_MS[kind],
+            "mfu": mfu(STEP_MS[kind]),
+        }
+        for kind in KINDS
+    },
+)
+
+# %% [markdown]
+# In eager torch with stored matrices a step should take {{ predicted.eager_stored.ms | .0f }} ms,
+# {{ predicted.eager_stored.share | .0%}} of it attention; fused, {{ predicted.eager_fused.ms | .0f }}. Compiled it
+# should be {{ predicted.compiled_stored.ms | .0f }} and {{ predicted.compiled_fused.ms | .0f }} ms, MFUs of
+# {{ predicted.compiled_stored.mfu | .0%}} and {{ predicted.compiled_fused.mfu | .0%}}. Three steps with fused attention
+# were recorded in earlier lessons, so the model can be tried at once.
+
+# %% fold="Code of the table"
+PADDED = text_record("matmul/alignment", "training_steps")
+BEFORE = dict(re.findall(r"(?m)^50304 words, ([^:\n]+): ([\d.]+) ms", PADDED.text if PADDED else ""))
+TRIED = {
+    "everything eager": (
+        sum(parts_ms(*THIS, False, False).values()),
+        float(RECORDED.get("step", "nan").split()[0]),
+    ),
+    "layers compiled": (
+        sum(parts_ms(*THIS, False, True, compiled_loss=False).values()),
+        float(BEFORE.get("projection eager", "nan")),
+    ),
+    "layers and loss compiled": (
+        sum(parts_ms(*THIS, False, True).values()),
+        float(BEFORE.get("projection compiled, padding off", "nan")),
+    ),
+}
+show(
+    Table(
+        ["step", "predicted [ms]", "recorded [ms]", "recorded, predicted = 1"],
+        [[name, f"{said:.1f}", f"{seen:.1f}", f"{seen / said:.2f}"] for name, (said, seen) in TRIED.items()],
+        caption="Steps of this model with fused attention that earlier lessons recorded on an H100, beside the model's sum of parts.",
+    )
+)
+publish(
+    tried={
+        "worst": max((abs(seen / said - 1) for said, seen in TRIED.values()), default=np.nan),
+        "loss_ms": TRIED["layers compiled"][1] - TRIED["layers and loss compiled"][1],
+        "loss_said": TRIED["layers compiled"][0] - TRIED["layers and loss compiled"][0],
+    }
+)
+
+# %% [markdown]
+# The model is at most {{ tried.worst | .0%}} off, with no number fitted to these steps. Even its parts hold: compiling the loss
+# saved {{ tried.loss_ms | .1f }} ms where the list of passes says {{ tried.loss_said | .1f }}. So it may be
+# trusted with other models too. Choose one, and see where its step goes.
+
+
+# %% fold="Code of the figure"
+SIZES = {"124 million": (12, 768, 12), "355 million": (24, 1024, 16), "774 million": (36, 1280, 20)}
+
+
+def step_of(model, context, attention, code):
+    """What the sum of parts says of a choice."""
+    layers, width, heads = SIZES[model]
+    context = int(context.replace(",", ""))
+    found = parts_ms(layers, width, heads, context, attention == "stored", code == "compiled")
+    whole = sum(found.values())
+    by_matrices, by_attention = flop_a_token(layers, width, WORDS, context)
+    share = (by_matrices + by_attention) * TOKENS / whole / 1e9 / PEAK
+    operations = by_attention / (by_matrices + by_attention)
+    verdict = (
+        f"Attention is {operations:.0%} of the operations and {found['attention'] / whole:.0%} of the time; "
+        f"{TOKENS / whole * 1e3:,.0f} tokens a second."
+    )
+    return Answer([share, *found.values()], verdict)
+
+
+show(
+    calculator(
+        [
+            Slider("model", list(SIZES), "124 million"),
+            Slider("context", ["256", "512", "1,024", "2,048", "4,096", "8,192"], "1,024", "tokens"),
+            Slider("attention", ["stored", "fused"], "stored"),
+            Slider("code", ["eager", "compiled"], "eager"),
+        ],
+        step_of,
+        meters=[
+            Meter("MFU", 1.0, "", "measured", ".0%"),
+            Meter("products", 200, "ms", "tile", ".1f"),
+            Meter("attention", 200, "ms", "hazard", ".1f"),
+            Meter("rest of the layers", 200, "ms", "read", ".1f"),
+            Meter("loss", 200, "ms", "write", ".1f"),
+            Meter("parameters", 200, "ms", "registers", ".1f"),
+        ],
+        title="A longer context costs stored attention bytes, and fused attention operations",
+        caption="A step of 16,384 tokens on an H100 by the same model: sums of bytes and operations at recorded rates. Whether the matrices fit into its memory is not asked.",
+    )
+)
+
+# %% [markdown]
+# ## Measure
+#
+# Now the real thing. The model is the one of [The wavy plot](../matmul/alignment.py#the-whole-step), with weights drawn
+# as GPT-2 draws them and random tokens. What changes is one function, and whether layers and loss are
+# compiled. This is the stored one, line by line the table above:
+
+
+# %%
+def stored_attention(q, k, v, unseen):
+    """softmax(q kᵀ / √d) v: every matrix is written to memory."""
+    logits = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+    weights = logits.masked_fill(unseen, float("-inf")).softmax(dim=-1)
+    return weights @ v
+
+
+# %% [markdown]
+# The fused one is torch's `scaled_dot_product_attention`, with its FLASH backend and with cuDNN's. This course's own
+# backward kernel on the matrix units is made for heads of 128 numbers, and this model has heads of
+# {{ model.d }}, so it does not take part.
+
+# %% needs="gpu torch" record="steps" fold="Code of the training steps"
+if gpu_here() and find_spec("torch"):
+    import time
+    from contextlib import nullcontext
+
+    import torch
+    from torch import nn
+    from torch.nn import functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    torch.set_float32_matmul_precision("high")
+    DEVICE = "cuda"
+
+    def fused_attention(q, k, v, unseen):
+        """torch's own, in one kernel forwards."""
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    class Layer(nn.Module):
+        """Attention and two products with a bend between them, each added to what came in."""
+
+        def __init__(self, attend):
+            super().__init__()
+            self.attend = attend
+            self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x, unseen):
+            parts = self.qkv(self.before(x)).view(*x.shape[:2], 3, HEADS, D)
+            q, k, v = parts.permute(2, 0, 3, 1, 4)
+            mixed = self.attend(q, k, v, unseen)
+            x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
+            return x + self.down(functional.gelu(self.up(self.between(x))))
+
+    def loss_of(x, weights, targets):
+        """The projection to the vocabulary and the loss."""
+        logits = functional.linear(x, weights)
+        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    def drawn(module):
+        """Weights as GPT-2 draws them."""
+        for one in module.modules():
+            if isinstance(one, nn.Linear | nn.Embedding):
+                nn.init.normal_(one.weight, std=0.02)
+        return module.to(DEVICE)
+
+    def trained(attend, compiled, around, repetitions=24):
+        """Losses of the steps, their times in ms after the first four, the most memory in use."""
+        torch.manual_seed(0)
+        words, places = drawn(nn.Embedding(WORDS, WIDTH)), drawn(nn.Embedding(CONTEXT, WIDTH))
+        layers = drawn(nn.ModuleList(Layer(attend) for _ in range(LAYERS)))
+        norm = nn.LayerNorm(WIDTH).to(DEVICE)
+        head = loss_of
+        if compiled:
+            head = torch.compile(loss_of, dynamic=False)
+            for layer in layers:
+                layer.compile(dynamic=False)  # one compilation serves all twelve
+        every = [one for part in (words, places, layers, norm) for one in part.parameters()]
+        optimizer = torch.optim.AdamW(every, lr=1e-4, fused=True)
+        unseen = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool, device=DEVICE).triu(1)
+        tokens = torch.randint(WORDS, (BATCH, CONTEXT + 1), device=DEVICE)
+        losses, times = [], []
+        for at in range(repetitions):
+            if at == 4:
+                torch.cuda.reset_peak_memory_stats()
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            with around(), torch.autocast(DEVICE, torch.bfloat16):
+                x = words(tokens[:, :-1]) + places.weight
+                for layer in layers:
+                    x = layer(x, unseen)
+                loss = head(norm(x), words.weight, tokens[:, 1:])
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            stop.record()
+            stop.synchronize()
+            times.append(start.elapsed_time(stop))
+            losses.append(float(loss.detach()))
+        return losses, times[4:], torch.cuda.max_memory_allocated() / 1e9
+
+    def by(backend):
+        return lambda: sdpa_kernel(getattr(SDPBackend, backend))
+
+    for name, attend, compiled, around in (
+        ("eager, FLASH", fused_attention, False, by("FLASH_ATTENTION")),
+        ("eager, cuDNN", fused_attention, False, by("CUDNN_ATTENTION")),
+        ("eager, stored", stored_attention, False, nullcontext),
+        ("compiled, FLASH", fused_attention, True, by("FLASH_ATTENTION")),
+        ("compiled, cuDNN", fused_attention, True, by("CUDNN_ATTENTION")),
+        ("compiled, stored", stored_attention, True, nullcontext),
+    ):
+        began = time.perf_counter()
+        try:
+            losses, times, most_gb = trained(attend, compiled, around)
+        except Exception as error:  # one that fails must not cost the others
+            print(f"{name}: {type(error).__name__}, {str(error).splitlines()[0][:90]}")
+            continue
+        low, middle, high = np.percentile(times, [20, 50, 80])
+        print(
+            f"{name}: {middle:.2f} ms [{low:.2f}, {high:.2f}], {most_gb:.1f} GB, "
+            f"loss {losses[0]:.4f} then {losses[-1]:.4f}, {time.perf_counter() - began:.0f} s in all"
+        )
+        torch.compiler.reset()
+        torch.cuda.empty_cache()
+
+# %% fold="Code of the table"
+STEPS_SAID = text_record("attention/training_step", "steps")
+SEEN = {
+    name: tuple(map(float, numbers))
+    for name, *numbers in re.findall(
+        r"(?m)^(\w+, \w+): ([\d.]+) ms \[([\d.]+), ([\d.]+)\], ([\d.]+) GB, loss ([\d.]+) then ([\d.]+)",
+        STEPS_SAID.text if STEPS_SAID else "",
+    )
+}
+NAMES = (
+    "eager, stored",
+    "eager, FLASH",
+    "eager, cuDNN",
+    "compiled, stored",
+    "compiled, FLASH",
+    "compiled, cuDNN",
+)
+if SEEN:
+    check(
+        [numbers[4] for numbers in SEEN.values()],
+        [np.mean([numbers[4] for numbers in SEEN.values()])] * len(SEEN),
+        rtol=0.002,
+        name="first losses of all steps",
+    )
+
+
+def said_of(name):
+    """The model's time for a step of this name, cuDNN at the rate recorded for it."""
+    stored, compiled = "stored" in name, name.startswith("compiled")
+    found = dict(parts_ms(*THIS, stored, compiled))
+    if "cuDNN" in name and np.isfinite(attention_us("CUDNN")):
+        found["attention"] = LAYERS * attention_us("CUDNN") / 1e3
+    return sum(found.values())
+
+
+def seen_ms(name):
+    return SEEN.get(name, (np.nan,) * 6)[0]
+
+
+if SEEN:
+    show(
+        Table(
+            [
+                "step",
+                "predicted [ms]",
+                "measured [ms]",
+                "p20 to p80",
+                "tokens a second",
+                "MFU",
+                "memory [GB]",
+            ],
+            [
+                [
+                    name,
+                    f"{said_of(name):.1f}",
+                    f"{SEEN[name][0]:.1f}",
+                    f"{SEEN[name][1]:.1f} to {SEEN[name][2]:.1f}",
+                    f"{TOKENS / SEEN[name][0] * 1e3:,.0f}",
+                    f"{mfu(SEEN[name][0]):.1%}",
+                    f"{SEEN[name][3]:.1f}",
+                ]
+                for name in NAMES
+                if name in SEEN
+            ],
+            caption="Training steps on one H100: medians of 20 steps after four that are left out, in BF16 under autocast.",
+        )
+    )
+    show(
+        bars(
+            {
+                name: {"model": 100 * mfu(said_of(name)), "measured": 100 * mfu(seen_ms(name))}
+                for name in NAMES
+                if name in SEEN
+            },
+            roles={"model": "predicted", "measured": "measured"},
+            x="MFU [%]",
+            form=".1f",
+            title="Fusing attention and compiling the rest each give a step back that bytes had taken",
+            caption="MFU of training steps on an H100: the model's and the recorded one.",
+        )
+    )
+publish(
+    seen={
+        name.replace(", ", "_").lower(): {
+            "ms": seen_ms(name),
+            "mfu": mfu(seen_ms(name)),
+            "gb": SEEN.get(name, (np.nan,) * 6)[3],
+            "rate": TOKENS / seen_ms(name),
+            "off": seen_ms(name) / said_of(name) - 1,
+        }
+        for name in NAMES
+    },
+    gain={
+        "eager": seen_ms("eager, stored") / seen_ms("eager, FLASH"),
+        "compiled": seen_ms("compiled, stored") / seen_ms("compiled, FLASH"),
+        "share": 1
+        - (seen_ms("eager, FLASH") - 1e-3 * LAYERS * attention_us("FLASH")) / seen_ms("eager, stored"),
+        "share_fused": 1e-3 * LAYERS * attention_us("FLASH") / seen_ms("eager, FLASH"),
+        "memory": SEEN.get("eager, stored", (np.nan,) * 6)[3] - SEEN.get("eager, FLASH", (np.nan,) * 6)[3],
+        "whole": seen_ms("eager, stored") / seen_ms("compiled, cuDNN"),
+    },
+)
+
+# %% [markdown]
+# Stored in eager torch a step takes {{ seen.eager_stored.ms | .0f }} ms, an MFU of {{ seen.eager_stored.mfu | .0%}};
+# fused {{ seen.eager_flash.ms | .0f }}, {{ seen.eager_flash.mfu | .0%}}. Compiled it is
+# {{ seen.compiled_stored.ms | .0f }} and {{ seen.compiled_flash.ms | .0f }} ms, and with cuDNN's kernels
+# {{ seen.compiled_cudnn.ms | .1f }}: {{ seen.compiled_cudnn.mfu | .0%}}. In memory the stored step takes
+# {{ gain.memory | .1f }} GB more than the fused one; kept weights were to be {{ moved.kept_gb | .1f }}.
+
+# %% [markdown]
+# ## Where the model is off
+#
+# A sum can be right by chance, so its terms are timed as well, each alone: the products of a layer, one
+# layer's attention both ways, the loss, and a step of the optimizer.
+
+# %% needs="gpu torch" record="parts" fold="Code of the parts"
+if gpu_here() and find_spec("torch"):
+    from functools import partial
+
+    import torch
+    from torch.nn import functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    from tilewise.gpu.timing import Contender, Plan, time_contenders
+
+    ON_GPU = {"device": "cuda", "dtype": torch.bfloat16}
+    torch.manual_seed(0)
+
+    def timed(calls, repetitions=15):
+        """Times each call and prints it; each has run once before."""
+        for call in calls.values():
+            call()
+        contenders = [Contender(name, call) for name, call in calls.items()]
+        for one in time_contenders(contenders, Plan(repetitions=repetitions)):
+            print(f"{one.label}: {one.median:.1f} us [{one.p20:.1f}, {one.p80:.1f}]")
+
+    calls = {}
+    for name, (rows, columns, many) in matrices(LAYERS, WIDTH, WORDS).items():
+        if many == 1:
+            continue
+        x, g = torch.randn(TOKENS, rows, **ON_GPU), torch.randn(TOKENS, columns, **ON_GPU)
+        w = torch.randn(columns, rows, **ON_GPU)
+        short = name.replace(",", "")
+        calls[f"{short}, product forward"] = lambda x=x, w=w: x @ w.t()
+        calls[f"{short}, product to x"] = lambda g=g, w=w: g @ w
+        calls[f"{short}, product to w"] = lambda g=g, x=x: g.t() @ x
+    timed(calls)
+    del calls, x, g, w
+
+    packed = torch.randn(BATCH, CONTEXT, 3, HEADS, D, **ON_GPU).permute(2, 0, 3, 1, 4)
+    q, k, v = (one.detach().requires_grad_() for one in packed)
+    do = torch.randn(BATCH, CONTEXT, HEADS, D, **ON_GPU).transpose(1, 2)
+    unseen = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool, device="cuda").triu(1)
+
+    def stored_in_autocast():
+        with torch.autocast("cuda", torch.bfloat16):
+            return stored_attention(q, k, v, unseen)
+
+    def fused_by(backend):
+        def call():
+            with sdpa_kernel(getattr(SDPBackend, backend)):
+                return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+        return call
+
+    joined = torch.compile(stored_attention, dynamic=False)
+
+    def compiled_in_autocast():
+        with torch.autocast("cuda", torch.bfloat16):
+            return joined(q, k, v, unseen)
+
+    for name, call in (
+        ("stored", stored_in_autocast),
+        ("compiled", compiled_in_autocast),
+        ("FLASH", fused_by("FLASH_ATTENTION")),
+        ("CUDNN", fused_by("CUDNN_ATTENTION")),
+    ):
+        try:
+            o = call()
+        except RuntimeError as error:  # a backend that this torch lacks must not cost the others
+            print(f"no {name} here: {str(error).splitlines()[0][:60]}")
+            continue
+        back = partial(torch.autograd.grad, o, (q, k, v), do, retain_graph=True)
+        timed({f"{name}, forward": call, f"{name}, backward": back})
+        del o, back
+
+    logits = torch.randn(TOKENS, WORDS, **ON_GPU).requires_grad_()
+    targets = torch.randint(WORDS, (TOKENS,), device="cuda")
+
+    def loss_alone(given, chosen):
+        return functional.cross_entropy(given, chosen)
+
+    def both_ways(loss):
+        def call():
+            with torch.autocast("cuda", torch.bfloat16):
+                return torch.autograd.grad(loss(logits, chosen=targets), logits)
+
+        return call
+
+    whole = torch.compile(loss_alone, dynamic=False)
+    timed({"loss, eager": both_ways(loss_alone), "loss, compiled": both_ways(whole)}, 7)
+    del logits
+
+    shapes = [
+        (columns, rows)
+        for rows, columns, many in matrices(LAYERS, WIDTH, WORDS).values()
+        for _ in range(many)
+    ]
+    held = [torch.randn(*shape, device="cuda").requires_grad_() for shape in shapes]
+    for one in held:
+        one.grad = torch.randn_like(one)
+    optimizer = torch.optim.AdamW(held, lr=1e-4, fused=True)
+    timed({"optimizer": optimizer.step}, 7)
+
+# %% fold="Code of the table"
+PRODUCTS_US = sum(us for name, us in PARTS_US.items() if ", product" in name)
+PROJECTION_US = sum(
+    float(us)
+    for us in re.findall(
+        r"(\d+) us",
+        next(
+            (line for line in (PROJECTED.text if PROJECTED else "").splitlines() if line.startswith("50304")),
+            "",
+        ),
+    )
+)
+ALONE = {  # in ms: by the model, timed alone
+    "products": (
+        MODELLED["eager, fused"]["products"],
+        (LAYERS * PRODUCTS_US + PROJECTION_US) / 1e3 if PRODUCTS_US else np.nan,
+    ),
+    "attention, stored and eager": (
+        MODELLED["eager, stored"]["attention"],
+        LAYERS * attention_us("stored") / 1e3,
+    ),
+    "attention, stored and compiled": (
+        MODELLED["compiled, stored"]["attention"],
+        LAYERS * attention_us("compiled") / 1e3,
+    ),
+    "loss, eager": (MODELLED["eager, fused"]["loss"], PARTS_US.get("loss, eager", np.nan) / 1e3),
+    "loss, compiled": (MODELLED["compiled, fused"]["loss"], PARTS_US.get("loss, compiled", np.nan) / 1e3),
+    "optimizer": (
+        total(WEIGHTS[2:]) * parameters(LAYERS, WIDTH, WORDS, CONTEXT) / COPY,
+        PARTS_US.get("optimizer", np.nan) / 1e3,
+    ),
+}
+if PARTS_US:
+    show(
+        Table(
+            ["part of a step", "model [ms]", "timed alone [ms]", "timed, model = 1"],
+            [
+                [name, f"{said:.2f}", f"{seen:.2f}", f"{seen / said:.2f}"]
+                for name, (said, seen) in ALONE.items()
+            ],
+            caption="The model's parts and the same parts timed alone on an H100, for a whole step of 12 layers.",
+        )
+    )
+CONTEXTS = [256, 512, 1024, 2048, 4096, 8192]
+show(
+    line_chart(
+        [
+            Series(
+                kind,
+                CONTEXTS,
+                [sum(parts_ms(LAYERS, WIDTH, HEADS, context, *how).values()) for context in CONTEXTS],
+                role=role,
+            )
+            for (kind, how), role in zip(KINDS.items(), ("hazard", "waste", "read", "predicted"), strict=True)
+        ],
+        x="context [tokens]",
+        y="time of a step [ms]",
+        log_x=True,
+        log_y=True,
+        title="With the context the stored step grows until attention is all of it",
+        caption="The model's time for a step of 16,384 tokens against the context, on an H100; both axes are logarithmic.",
+    )
+)
+publish(
+    alone={
+        "products_said": ALONE["products"][0],
+        "products": ALONE["products"][1],
+        "products_rate": BY_MATRICES * TOKENS / ALONE["products"][1] / 1e9,
+        "stored": ALONE["attention, stored and eager"][1],
+        "stored_said": ALONE["attention, stored and eager"][0],
+        "compiled": ALONE["attention, stored and compiled"][1],
+        "flash": LAYERS * attention_us("FLASH") / 1e3,
+        "cudnn": LAYERS * attention_us("CUDNN") / 1e3,
+        "flash_rate": OWN_LAYER / attention_us("FLASH") / 1e6,
+        "cudnn_rate": OWN_LAYER / attention_us("CUDNN") / 1e6,
+        "optimizer": ALONE["optimizer"][1],
+        "optimizer_said": ALONE["optimizer"][0],
+    }
+)
+
+# %% [markdown]
+# The products take {{ alone.products | .1f }} ms, {{ alone.products_rate | .0f }} TFLOP/s, where the model says
+# {{ alone.products_said | .1f }}. Stored attention takes {{ alone.stored | .1f }} for the model's
+# {{ alone.stored_said | .1f }}, compiled {{ alone.compiled | .1f }}, FLASH {{ alone.flash | .1f }} and cuDNN
+# {{ alone.cudnn | .1f }} ms: {{ alone.flash_rate | .0f }} and {{ alone.cudnn_rate | .0f }} TFLOP/s with short rows
+# and heads of {{ model.d }}.
+
+# %% [markdown]
+# ## The answer
+#
+# Attention is {{ ask.share | .0%}} of the operations. With stored matrices it takes {{ gain.share | .0%}} of an eager
+# step, fused {{ gain.share_fused | .0%}}. The same step, in the same torch, with the same losses, takes
+# {{ gain.whole | .1f }} times as long when everything is stored and eager as when attention is fused and the
+# rest compiled. What changed each time were passes over memory.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Count a step's operations by its matrices: six for each parameter in a product and token, and
+#   attention's own on top.
+# - Count its bytes by passes. {{ moved.passes }} passes over matrices of logits cost an eager step more than all of
+#   its products.
+# - Fusing attention and compiling the rest remove different passes, so their gains add up.
+# - An MFU says how far, not why; a sum of parts says why, and each part can be timed alone.
+
+# %% fold="The whole cell, with three wrong answers that the tests turn down"
+from tilewise import exercise
+
+
+def utilisation(layers, width, words, context, tokens_per_s, peak):
+    in_products = layers * 12 * width * width + words * width
+    flop = 6 * in_products + 12 * layers * width * context / 2
+    return flop * tokens_per_s / peak
+
+
+def without_attention(layers, width, words, context, tokens_per_s, peak):
+    return 6 * (layers * 12 * width * width + words * width) * tokens_per_s / peak
+
+
+def looked_up_words(layers, width, words, context, tokens_per_s, peak):
+    in_products = layers * 12 * width * width + 2 * words * width + context * width
+    return (6 * in_products + 6 * layers * width * context) * tokens_per_s / peak
+
+
+def forwards_alone(layers, width, words, context, tokens_per_s, peak):
+    in_products = layers * 12 * width * width + words * width
+    return (2 * in_products + 2 * layers * width * context) * tokens_per_s / peak
+
+
+def utilisation_tests(answer):
+    for layers, width, words, context in (
+        (12, 768, 50304, 1024),
+        (2, 64, 1000, 512),
+        (36, 1280, 50304, 2048),
+    ):
+        flop = 0
+        for rows, columns, many in matrices(layers, width, words).values():
+            flop += 6 * rows * columns * many
+        for _ in range(layers):
+            flop += (
+                3 * 2 * 2 * width * (context / 2)
+            )  # two products over the keys that a query sees, three times
+        given = answer(layers, width, words, context, 1e5, 1e15)
+        assert abs(given - flop * 1e-10) < 1e-9 * flop * 1e-10, f"{given:.4f} in place of {flop * 1e-10:.4f}"
+
+
+exercise(
+    "Count a model",
+    """
+    Write `utilisation(layers, width, words, context, tokens_per_s, peak)`, the MFU of a model as on this page: four
+    matrices a layer, one to the vocabulary, attention's products over half of the context on the average, and for each product
+    one forwards and two backwards. The vector of a word is looked up, not multiplied. `peak` is in operations a second. Compare with what
+    you read elsewhere: a report that counts the whole context, or the embeddings, gets another number for the same speed.
+    """,
+    answer=utilisation,
+    tests=utilisation_tests,
+    wrong=[without_attention, looked_up_words, forwards_alone],
+    hint="A product of a token's row with a matrix of r × c numbers takes 2 r c operations.",
+)
