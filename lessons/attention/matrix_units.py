@@ -187,8 +187,7 @@ FLASH_MMA = Kernel(
     r"""
 #include <cuda_bf16.h>
 typedef __nv_bfloat16 Bf16;
-#define KEYS 64               // of a key tile
-#define ROWS (64 * TILES)     // queries of a block: four warps with TILES times 16
+#define ROWS (64 * TILES)     // queries of a block: four warps with TILES times 16; KEYS of a key tile
 #define CHUNKS (D / 8)        // of 16 bytes, of a row
 
 // D += A B for one warp: 16x16 times 16x8, two BF16 to a register
@@ -357,7 +356,7 @@ flash_mma(const Bf16* Q, const Bf16* K, const Bf16* V, float* L, Bf16* O,
     // write]
 }
 """,
-    defines={"D": 128, "CAUSAL": 0, "TILES": 2},
+    defines={"D": 128, "CAUSAL": 0, "TILES": 2, "KEYS": 64},
 )
 
 # %%
@@ -400,7 +399,7 @@ def inputs(N, d, M=None, heads=1, share=1, shift=None, causal=False, stretch=1.0
     }
 
 
-def of_mma(row_tiles):
+def of_mma(row_tiles, keys=64, stages=1, source=FLASH_MMA.source, options=()):
     """Kernel and launch for a width, a mask and inputs."""
 
     def launch(N, d, causal=False, heads=1, **more):
@@ -408,10 +407,10 @@ def of_mma(row_tiles):
             **inputs(N, d, heads=heads, causal=causal, **more),
             grid=(ceil_div(N, 64 * row_tiles), heads),
             block=128,
-            shared_bytes=2 * d * (64 * row_tiles + 128),
+            shared_bytes=2 * d * (64 * row_tiles + 2 * stages * keys),
         )
-        defines = {"D": d, "CAUSAL": int(causal), "TILES": row_tiles}
-        return Kernel(FLASH_MMA.source, defines=defines).on(made)
+        defines = {"D": d, "CAUSAL": int(causal), "TILES": row_tiles, "KEYS": keys}
+        return Kernel(source, defines=defines, options=options).on(made)
 
     return launch
 
@@ -458,10 +457,10 @@ DIFFICULT = {
 ROUNDED = 2**-7  # weights and results are rounded to BF16, each to 2**-9
 
 
-def checked(launch_of, what):
+def checked(launch_of, what, names=tuple(DIFFICULT)):
     """Difficult inputs through a kernel, compared with 64-bit floats."""
     ours, exact = {"O": [], "L": []}, {"O": [], "L": []}
-    for given in DIFFICULT.values():
+    for given in (DIFFICULT[one] for one in names):
         got = launch_of(**given).run()
         wide = {one: bf16.values(got[one]).astype(np.float64) for one in "QKV"}
         right = attended(**wide, **{one: got[one] for one in ("share", "shift", "scale")})
@@ -474,7 +473,7 @@ def checked(launch_of, what):
             np.concatenate(exact[one]),
             rtol=room,
             atol=room,
-            name=f"{one} with {what}, {len(DIFFICULT)} difficult cases",
+            name=f"{one} with {what}, {len(names)} difficult cases",
         )
 
 
@@ -551,9 +550,9 @@ def bytes_a_clock(row_tiles, d):
     return 128 * one["banks"] / one["matrix"]
 
 
-def share_left(row_tiles, d):
+def share_left(row_tiles, d, keys=64):
     """Least and most of the recorded rate of mma.sync: nothing overlaps, everything does."""
-    one = budget(row_tiles, d)
+    one = budget(row_tiles, d, keys)
     least = one["matrix"] / (one["matrix"] + one["exponentials"] + one["issue"])
     return least, one["matrix"] / max(one.values())
 
@@ -790,6 +789,190 @@ publish(
         "at": at(SEVEN) / at(FLASH),
     },
 )
+
+# %% [markdown]
+# ## Other shapes
+#
+# Two numbers were chosen without a word: 64 keys to a tile, and one buffer each for keys and values. A
+# larger tile is rescaled less often and reads the queries' fragments less often; a smaller one leaves
+# registers and shared memory to other blocks. With a second pair of buffers both tiles are asked for
+# a whole round ahead, and one barrier a tile is enough:
+
+
+# %%
+def a_tile_ahead(text):
+    """The kernel with two buffers for keys and two for values."""
+    for one, other in (
+        (
+            "    bring<KEYS>(k, K, last, M);\n",
+            "    bring<KEYS>(k, K, last, M);\n"
+            "    bring<KEYS>(v, V, last, M);\n"
+            "    uint4* after = v + KEYS * CHUNKS;  // New: where the next keys and values go\n",
+        ),
+        (
+            "        bring<KEYS>(v, V, key, M);  // comes while logits are made\n",
+            "        if (key) bring<KEYS>(after, K, key - KEYS, M);\n"
+            "        if (key) bring<KEYS>(after + KEYS * CHUNKS, V, key - KEYS, M);\n",
+        ),
+        (
+            "        arrived();\n"
+            "        if (key) bring<KEYS>(k, K, key - KEYS, M);  // comes while the mean is made\n",
+            "",
+        ),
+        (
+            "        // mean]\n    }\n",
+            "        // mean]\n"
+            "        uint4* read = k;\n"
+            "        k = after;\n"
+            "        v = k + KEYS * CHUNKS;\n"
+            "        after = read;\n    }\n",
+        ),
+    ):
+        assert text.count(one) == 1, one
+        text = text.replace(one, other)
+    return text
+
+
+# %% [markdown]
+# Which shape is best? The compiler says what each takes, the model what may be left, and a GPU decides.
+# All nine are tried, and those that lose stay in the table.
+
+# %% fold="Code of the shapes"
+from tilewise.models.occupancy import occupancy
+
+FOR_HOPPER = ("-std=c++17", "-arch=sm_90a")  # the shapes are tuned for one GPU
+SPILLING = {(2, 128, 1), (2, 64, 2)}
+
+
+def shape_of_ladder(keys, stages):
+    """Whether both rungs above have such tiles."""
+    return (keys, stages) == (64, 1)
+
+
+def of_shape(row_tiles, keys, stages):
+    """Kernel and launch of a shape: 16 queries of a warp so many times, keys of a tile, pairs of buffers."""
+    text = FLASH_MMA.source if stages == 1 else a_tile_ahead(FLASH_MMA.source)
+    if (row_tiles, keys, stages) in SPILLING:
+        text += "// spills: to show what such a shape costs\n"
+    return of_mma(row_tiles, keys, stages, text, () if shape_of_ladder(keys, stages) else FOR_HOPPER)
+
+
+SHAPES = {
+    f"{16 * row_tiles} queries, {keys} keys{', a tile ahead' * (stages > 1)}": (row_tiles, keys, stages)
+    for stages, sizes in ((1, (32, 64, 128)), (2, (32, 64)))
+    for row_tiles in (1, 2)
+    for keys in sizes
+    if (row_tiles, keys, stages) != (1, 32, 2)
+}
+for label, shape in SHAPES.items():
+    if not shape_of_ladder(*shape[1:]):
+        checked(
+            of_shape(*shape),
+            label,
+            ("other lengths, four heads share two", "queries without a key"),
+        )
+FITTING = {
+    label: compile_kernel(
+        of_shape(*shape)(N=64, d=128).kernel, ["sm_90" if shape_of_ladder(*shape[1:]) else "sm_90a"]
+    )[0]
+    for label, shape in SHAPES.items()
+    if available() is None
+}
+
+# %% fold="Code of the measurement"
+tuned = measure(
+    "attention_mma_shapes",
+    variants={
+        label: lambda N, d, shape=shape: of_shape(*shape)(N=N, d=d, heads=heads_of(N, d))
+        for label, shape in SHAPES.items()
+    },
+    cases=[{"N": 4096, "d": 128}],
+    count_case={"N": 128, "d": 128},
+    bytes=lambda N, d: heads_of(N, d) * N * (4 * 2 * d + 4),
+    flop=lambda N, d: 4 * heads_of(N, d) * N * N * d,
+    arithmetic="bf16_matrix",
+    counts=("sectors", "wavefronts"),
+    reference=attended,
+    tolerance=2**-7,
+    within=8.0,
+    reasons={"*": "Other shapes"},
+    fold="What the shapes count",
+)
+
+# %% fold="Code of the table"
+
+
+def shape_rate(row):
+    """TFLOP/s as recorded or timed here; NaN where it was not."""
+    timed, at = row["recorded"] or row["here"], row["parameters"]
+    work = 4 * heads_of(at["N"], at["d"]) * at["N"] ** 2 * at["d"]
+    return work / timed["median"] / 1e6 if timed else np.nan
+
+
+SHAPE_RATES = {row["variant"]: shape_rate(row) for row in tuned.rows}
+TIMED = bool(SHAPE_RATES) and all(np.isfinite(list(SHAPE_RATES.values())))
+
+
+def shape_row(label):
+    """What a shape takes, may leave, and did."""
+    row_tiles, keys, _ = SHAPES[label]
+    shared = of_shape(*SHAPES[label])(N=64, d=128).shared_bytes
+    found = FITTING.get(label)
+    blocks = occupancy(128, found.registers, shared).blocks_per_sm if found else None
+    least, most = share_left(row_tiles, 128, keys)
+    return [
+        label,
+        found.registers if found else "",
+        found.spill_store_bytes + found.spill_load_bytes if found else "",
+        shared // 1024,
+        blocks if blocks is not None else "",
+        f"{least:.0%} to {most:.0%}",
+        *([round(SHAPE_RATES[label])] if TIMED else []),
+    ]
+
+
+show(
+    Table(
+        [
+            "shape",
+            "registers",
+            "bytes spilled",
+            "shared memory, KB",
+            "blocks an SM",
+            "share of mma.sync left",
+            *(["TFLOP/s"] if TIMED else []),
+        ],
+        [
+            shape_row(label)
+            for label in sorted(SHAPES, key=lambda one: -SHAPE_RATES.get(one, 0) if TIMED else 0)
+        ],
+        caption=f"Queries of a warp and keys of a tile with d = 128: registers and spilled bytes of a thread by the compiler's report for an H100, what a block takes of shared memory, how many fit, and the model's share from nothing to everything overlapped{'; rates for N = 4,096 without a mask as recorded on an H100, best first' if TIMED else ''}.",
+    )
+)
+BY_RATE = sorted(SHAPE_RATES, key=SHAPE_RATES.get) if TIMED else []
+publish(
+    shapes={
+        "count": len(SHAPES),
+        "best": BY_RATE[-1] if TIMED else "",
+        "best_rate": SHAPE_RATES[BY_RATE[-1]] if TIMED else np.nan,
+        "worst": BY_RATE[0] if TIMED else "",
+        "worst_rate": SHAPE_RATES[BY_RATE[0]] if TIMED else np.nan,
+        "chosen_share": SHAPE_RATES["32 queries, 64 keys"] / SHAPE_RATES[BY_RATE[-1]] if TIMED else np.nan,
+        "ahead_times": SHAPE_RATES["32 queries, 64 keys, a tile ahead"] / SHAPE_RATES["32 queries, 64 keys"]
+        if TIMED
+        else np.nan,
+        "small_least": share_left(2, 128, 32)[0],
+        "large_least": share_left(2, 128, 128)[0],
+    }
+)
+
+# %% [markdown]
+# The model knows tiles but no barriers and no spills: from 32 keys to 128 it leaves {{ shapes.small_least | .0% }}
+# and {{ shapes.large_least | .0% }} if nothing overlaps, so by the model alone larger tiles are better.
+# The best of the {{ shapes.count }} is "{{ shapes.best }}" with {{ shapes.best_rate | .0f }} TFLOP/s, the worst
+# "{{ shapes.worst }}" with {{ shapes.worst_rate | .0f }}. Kernel 7's own shape reaches
+# {{ shapes.chosen_share | .0% }} of the best; a tile ahead changes it by a factor of
+# {{ shapes.ahead_times | .2f }}.
 
 # %% [markdown]
 # ## The answer
