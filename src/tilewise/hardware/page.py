@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.gpu import compile_gate
-from tilewise.hardware import clangs, resources
+from tilewise.hardware import clangs, resources, sanitizer
 from tilewise.hardware.collection import default_lessons, groups
 from tilewise.hardware.comparison import COUNTS, Compared, ComparedRow, Pair, compare
 from tilewise.hardware.differences import REWRITTEN, UNEXPLAINED, Reason
@@ -223,6 +223,7 @@ FRAGMENTS: Mapping[str, Callable[[Compared], str]] = {
 
 PLAIN: Mapping[str, Callable[[Path], str]] = {
     "resources": resources.page_table,
+    "sanitizer": sanitizer.page_table,
     "nvrtc": lambda _: (
         "NVRTC " + compile_gate.nvrtc_version() if compile_gate.available() is None else "NVRTC"
     ),

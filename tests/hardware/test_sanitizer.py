@@ -1,0 +1,187 @@
+"""What compute-sanitizer said of the lessons' kernels: how it is asked, kept and shown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import Project
+from tilewise import Kernel, case, normal, output
+from tilewise.errors import LessonError
+from tilewise.hardware import sanitizer
+from tilewise.hardware.collection import default_lessons
+from tilewise.hardware.lessons import specimens
+from tilewise.hardware.sanitizer import (
+    FOUND,
+    TOOLS,
+    Row,
+    Sanitized,
+    examine,
+    first_line,
+    launched,
+    page_table,
+    recorded,
+    sort_out,
+    write,
+)
+from tilewise.hardware.specimen import Specimen, specimen
+
+SCALE = Kernel(r"""
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+""")
+FIVE = tuple(
+    specimen(str(n), "", SCALE, case(x=normal(n), y=output(n), n=n, grid=1, block=64)) for n in range(1, 6)
+)
+NOTHING = dict.fromkeys(TOOLS, "")
+PROVENANCE = {
+    "device": "NVIDIA H100 80GB HBM3",
+    "date": "2026-11-21",
+    "versions": {"compute-sanitizer": "2026.1"},
+}
+
+
+def test_only_a_specimen_with_a_finding_is_given_it() -> None:
+    asked = []
+
+    def look(tool: str, found: Sequence[Specimen]) -> str:
+        asked.append(len(found))
+        return "Invalid __global__ read" if any(one.name in "25" for one in found) else ""
+
+    said = sort_out("memcheck", FIVE, look)
+    assert said == {"1": "", "2": "Invalid __global__ read", "3": "", "4": "", "5": "Invalid __global__ read"}
+    assert asked[0] == 5 and max(asked[1:]) < 5
+    assert sort_out("memcheck", FIVE[:1], look) == {"1": ""}
+    assert sort_out("memcheck", (), look) == {}
+
+
+def test_the_first_finding_of_a_log_is_kept() -> None:
+    clean = "========= COMPUTE-SANITIZER\n2.0\n========= ERROR SUMMARY: 0 errors\n"
+    assert first_line(clean) == ""
+    found = (
+        "========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n"
+        "=========     at scale+0x90\n========= Target application returned an error\n"
+        "========= ERROR SUMMARY: 1 error\n"
+    )
+    assert first_line(found) == "Invalid __global__ write of size 4 bytes"
+
+
+@pytest.mark.parametrize(
+    ("status", "stdout", "said"),
+    [
+        (0, "", ""),
+        (FOUND, "========= Race reported between Write access\n", "Race reported between Write access"),
+        (1, "no such kernel", "ended with 1: no such kernel"),
+        (FOUND, "", f"ended with {FOUND}: "),
+    ],
+)
+def test_every_end_but_a_quiet_one_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, status: int, stdout: str, said: str
+) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> SimpleNamespace:
+        commands.append(command)
+        return SimpleNamespace(returncode=status, stdout=stdout, stderr="")
+
+    monkeypatch.setattr(sanitizer.subprocess, "run", run)
+    look = sanitizer._looking("compute-sanitizer", Path("listed.json"), sys.float_info.max)
+    assert look("racecheck", FIVE[:2]) == said
+    assert commands[0][:3] == ["compute-sanitizer", "--tool", "racecheck"]
+    assert commands[0][-3:] == ["--child", "1", "2"]
+
+
+def test_outputs_are_left_as_they_were_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty, ran = [], []
+
+    def as_allocated(shape: Any, dtype: Any) -> Any:
+        empty.append(shape)
+        return np.zeros(shape, dtype)
+
+    cuda = SimpleNamespace(
+        set_allocator=ran.append,
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: ran.append("synchronized")),
+    )
+    fake = SimpleNamespace(cuda=cuda, empty=as_allocated, asarray=lambda made: made)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
+    launched(FIVE[:2])
+    assert empty == [(1,), (2,)]
+    assert ran == [None, "synchronized", "synchronized"]
+
+
+def test_kernels_that_do_not_run_at_all_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitizer, "_looking", lambda *_: lambda tool, found: "" if tool else "ended with 1")
+    with pytest.raises(LessonError, match="ended with 1"):
+        examine("compute-sanitizer", FIVE, Path("listed.json"))
+
+
+def test_a_record_comes_back_and_an_edited_one_does_not(tmp_path: Path) -> None:
+    record = Sanitized(PROVENANCE, (Row("one", "k" * 64, NOTHING),))
+    path = write(record, tmp_path)
+    assert recorded(tmp_path) == (record,)
+    path.write_text(path.read_text(encoding="utf-8").replace('"one"', '"two"'), encoding="utf-8")
+    with pytest.raises(LessonError, match="edited by hand"):
+        recorded(tmp_path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(LessonError, match="cannot be read"):
+        recorded(tmp_path)
+
+
+def test_clean_is_what_all_four_tools_looked_at() -> None:
+    assert Row("one", "k", NOTHING).clean
+    assert not Row("one", "k", NOTHING | {"racecheck": "a race"}).clean
+    assert not Row("one", "k", {"memcheck": ""}).clean
+
+
+LESSON = """\
+# %%
+from tilewise import Kernel, case, normal, output
+
+SOURCE = r'''
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = BY * x[i];
+}
+'''
+for by in (2, 3, 4):
+    Kernel(SOURCE, defines={"BY": by}).on(case(x=normal(40), y=output(40), n=40, grid=2, block=32)).run()
+"""
+
+
+def test_the_page_counts_findings_and_kernels_that_changed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.lesson(LESSON)
+    root = project.root / "lessons"
+    found = specimens(root)
+    rows = [Row(found[0].name, found[0].key, NOTHING | {"racecheck": "a race"})]
+    rows += [Row(found[1].name, found[1].key, NOTHING), Row(found[2].name, "another key", NOTHING)]
+    monkeypatch.setattr(sanitizer, "recorded", lambda: (Sanitized(PROVENANCE, tuple(rows)),))
+    shown = page_table(root)
+    assert "part/one" in shown and "2026.1" in shown and f"{found[0].name}: a race" in shown
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", shown, re.DOTALL)]
+    assert cells == ["part/one", "2", "1", "0", "1", "0", "0"]
+    monkeypatch.setattr(sanitizer, "recorded", tuple)
+    assert "No device" in page_table(root)
+
+
+@pytest.mark.parametrize("record", recorded(), ids=lambda one: str(one.provenance["device"]))
+def test_every_kernel_that_was_looked_at_is_clean(record: Sanitized) -> None:
+    assert [(row.name, row.said) for row in record.rows if not row.clean] == []
+    assert {"device", "date", "driver", "versions", "sm_count", "compute_capability"} == set(
+        record.provenance
+    )
+    looked = {row.name: row.key for row in record.rows}
+    kernels = [one for one in specimens(default_lessons()) if one.name.startswith("matmul/")]
+    assert kernels
+    assert [one.name for one in kernels if looked.get(one.name) != one.key] == []
