@@ -1107,8 +1107,7 @@ def of_gemm(order, blocks=SMS, cluster=1, stages=4, kernel=None, even=False):
 on_two = of_gemm(hilbert, blocks=2, kernel=GEMM)[1]
 agree(gemm, GEMM, [on_two(*size, whole=True) for size in ((136, 520, 200), (264, 264, 136))])
 DRAWN = on_two(136, 264, 1024)
-held = DRAWN.make()
-GEMM.on(DRAWN).simulate(arrays=held)
+held = GEMM.on(DRAWN).run()
 exact = bf16.values(held["A"]).astype(np.float64) @ bf16.values(held["B"]).astype(np.float64)
 check(
     bf16.values(held["C"]),
@@ -1152,14 +1151,14 @@ publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 
 # %% fold="Code of the check"
 PAIRS, on_pairs = of_gemm(grouped, blocks=4, cluster=2)
-AS_PAIRS = on_pairs(300, 520, 392, whole=True)
-held = AS_PAIRS.make()
-counted = PAIRS.on(AS_PAIRS).simulate(arrays=held).counts
-check(
-    bf16.values(held["C"]),
-    bf16.values(held["A"]).astype(np.float64) @ bf16.values(held["B"]).astype(np.float64),
-    name="C by clusters of two",
-)
+on_one_pair = of_gemm(grouped, blocks=2, cluster=2)[1]  # both of its tiles, one after the other
+for on, size in ((on_pairs, (300, 520, 392)), (on_one_pair, (136, 264, 200))):
+    held = PAIRS.on(on(*size, whole=True)).run()
+    check(
+        bf16.values(held["C"]),
+        bf16.values(held["A"]).astype(np.float64) @ bf16.values(held["B"]).astype(np.float64),
+        name=f"C by clusters of two, {size[0]} x {size[1]} x {size[2]}",
+    )
 
 # %% [markdown]
 # All of the signals are only about reading: nothing was written that another block has to see. A signal can
@@ -1395,8 +1394,7 @@ def of_split(parts):
 for parts, *size in ((4, 72, 264, 200), (2, 136, 40, 520)):
     cut, on_cut = of_split(parts)
     AS_PARTS = on_cut(*size, whole=True)
-    held = AS_PARTS.make()
-    cut.on(AS_PARTS).simulate(arrays=held)
+    held = cut.on(AS_PARTS).run()
     check(
         bf16.values(held["C"]),
         bf16.values(held["A"]).astype(np.float64) @ bf16.values(held["B"]).astype(np.float64),
