@@ -29,8 +29,8 @@ from tilewise.models import device
 #
 # The model has {{ model.layers }} layers of width {{ model.width }}, each with {{ model.heads }} heads of
 # {{ model.d }}, a context of {{ model.context | , }} tokens, and a vocabulary of {{ model.words | , }}. A layer
-# is attention between two products with matrices, and two more products four times as wide. All of its
-# matrices, written down:
+# is attention between two products with matrices, and two more products, up to rows of {{ model.wide | , }}
+# numbers and back. All of its matrices, written down:
 
 
 # %%
@@ -105,6 +105,7 @@ publish(
     model={
         "layers": LAYERS,
         "width": WIDTH,
+        "wide": 4 * WIDTH,
         "heads": HEADS,
         "d": D,
         "context": CONTEXT,
@@ -226,7 +227,7 @@ EAGER_LAYER = (  # bytes for each number of a row of the width
     ("norms in 32 bits, and their results to 16", 4 * 4, 2 * 4 + 2 * 2),
     ("heads put side by side", 2, 2),
     ("additions to what came in", 2 * (4 + 2), 2 * 4),
-    ("GELU, four times as wide", 4 * 2, 4 * 2),
+    ("GELU, on four widths", 4 * 2, 4 * 2),
     ("GELU backwards", 4 * (2 + 2), 4 * 2),
     ("sums over the columns, for biases", 9 * 2, 0),
     ("gradients to 32 bits and back", 2 * (2 + 4), 2 * (4 + 2)),
@@ -238,7 +239,7 @@ EAGER_LAYER = (  # bytes for each number of a row of the width
 COMPILED_LAYER = (
     ("additions with norms", 2 * (4 + 2), 2 * (4 + 2)),
     ("heads put side by side", 2, 2),
-    ("GELU, four times as wide", 4 * 2, 4 * 2),
+    ("GELU, on four widths", 4 * 2, 4 * 2),
     ("GELU backwards", 4 * (2 + 2), 4 * 2),
     ("sums over the columns, for biases", 9 * 2, 0),
     ("norms backwards with additions", 2 * (2 + 4 + 4), 2 * (4 + 2)),

@@ -594,6 +594,7 @@ def told(launch):
         "waves": metric("launch__waves_per_multiprocessor", launch),
         "memory": metric("dram__throughput.avg.pct_of_peak_sustained_elapsed", launch) / 100,
         "moved": moved / needed,
+        "l2": metric("lts__throughput.avg.pct_of_peak_sustained_elapsed", launch) / 100,
         "issue": metric("smsp__issue_active.avg.pct_of_peak_sustained_active", launch) / 100,
         "load": ratio(*(LSU_OF.format(what, "global", "ld") for what in ("sectors", "requests")), launch),
         "store": ratio(*(LSU_OF.format(what, "global", "st") for what in ("sectors", "requests")), launch),
@@ -704,6 +705,7 @@ else:
 a_table(
     (
         ("bytes moved, needed = 1", "moved", ".2f"),
+        ("L2 busy", "l2", ".0%"),
         ("sectors a load", "load", ".1f"),
         ("a store", "store", ".1f"),
         ("passes a shared load", "passes", ".1f"),
@@ -714,10 +716,11 @@ a_table(
 )
 
 # %% [markdown]
-# *No box* writes {{ told.no_box.store | .0f }} sectors for a request, and the memory moves
-# {{ told.no_box.moved | .1f }} times the bytes: sectors of which four bytes are new are written before their
-# other bytes come. *Spilling* touches {{ told.spilling.local | .1f }} times as many sectors of local memory as of the
-# matrices. Neither needs a stall reason to be found.
+# *No box* writes {{ told.no_box.store | .0f }} sectors for a request where *padded* writes
+# {{ told.padded.store | .0f }}, and keeps the L2 {{ told.no_box.l2 | .0%}} busy with them, while the memory moves
+# {{ told.no_box.moved | .2f }} times the bytes that it must. *Spilling* touches {{ told.spilling.local | .1f }} times
+# as many sectors of local memory as of the matrices, and {{ told.spilling.moved | .2f }} times the bytes reach the
+# memory. Neither needs a stall reason to be found.
 
 # %% [markdown]
 # **What is waited for?** Only now, and only where no unit is busy and nothing is done twice. Each cycle the
