@@ -1,6 +1,6 @@
 # ---
 # title: "Puzzles: attention"
-# needs: [kernels/serial_attention, memory/reductions, matmul/tiling]
+# needs: [kernels/serial_attention, memory/reductions, matmul/tiling, attention/flash_forward]
 # summary: "A maximum that may still rise, then attention whose scores never see global memory."
 # description: "Fill in the running maximum and normaliser of a row, and flash attention forward within a traffic budget."
 # date: 2026-11-21
@@ -9,8 +9,8 @@
 
 # %% [markdown]
 # The last two puzzles of the course take up [serial attention](../kernels/serial_attention.py) and
-# make one kernel of it. The first is one line long, and infinities meet in it. The second is \flash
-# \attention, small: 16 numbers a head, a thread a query. A block that brings all of K and V into its
+# make one kernel of it. The first is one line long, and infinities meet in it. The second is flash
+# attention, small: 16 numbers a head, a thread a query. A block that brings all of K and V into its
 # shared memory once loads 512 sectors of them for 128 queries. How many does a kernel load whose
 # threads each read K and V for themselves?
 #
