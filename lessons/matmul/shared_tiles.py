@@ -1,0 +1,995 @@
+# ---
+# title: A tile for two blocks
+# needs: [matmul/register_tiles, matmul/hopper]
+# summary: "512 tiles on 132 processors: in the last of four rounds, how many processors wait, and what is it worth to give them a part of somebody else's tile?"
+# description: "Tiles that do not divide by the SMs: parts of k for the last round in 32 bits, and halves of K for BF16 products with too few tiles."
+# date: 2026-11-21
+# tags: [tiles, waves, split-K, stream-K, atomics, clusters]
+# ---
+
+# %% [markdown]
+# A product of {{ ask.n | , }} rows and columns in tiles of 128 × 256 has {{ ask.tiles }} tiles, and an
+# H100 has {{ ask.sms }} SMs. After three rounds {{ ask.rest }} tiles are left: in the last round
+# {{ ask.idle }} SMs have nothing to do, for as long as a tile takes. Nobody says that a tile belongs to
+# one block. What is it worth to let two share it?
+
+# %% fold="Imports"
+import re
+from itertools import pairwise
+
+import numpy as np
+
+from tilewise import (
+    Guess,
+    Kernel,
+    Table,
+    agree,
+    bf16,
+    case,
+    ceil_div,
+    check,
+    constant,
+    expect_hazard,
+    gpu_here,
+    integers,
+    measure,
+    normal,
+    output,
+    parallel,
+    publish,
+    show,
+    tensor_map,
+    tiles,
+)
+from tilewise.figures import Span, timeline
+from tilewise.measurements import text_record
+from tilewise.models import device
+
+H100 = device("H100 SXM")
+SMS = H100.sms
+TILES = ceil_div(4096, 128) * ceil_div(4096, 256)
+WHOLE = TILES // SMS * SMS
+publish(
+    ask={
+        "n": 4096,
+        "tiles": TILES,
+        "sms": SMS,
+        "rest": TILES - WHOLE,
+        "idle": SMS - (TILES - WHOLE),
+        "full": TILES / (ceil_div(TILES, SMS) * SMS),
+    }
+)
+
+# %% [markdown]
+# ## Parts of k for the last round
+#
+# A tile is a sum over k, and a sum can be cut. If each of the {{ ask.sms }} SMs is to have the same part of
+# the {{ ask.rest }} tiles that are left, some tiles are cut in two. Which? Take n tiles for n + 1 blocks, lay
+# them end to end along k, and cut the line into n + 1 equal pieces. A piece is shorter than a tile, so there
+# is one cut in every tile: two blocks add to it, never three. With two, the sum from zero is the same in
+# either order, 0 + x + y, bit for bit.
+
+
+# %%
+def shared(order, blocks, stages):
+    """For each block two entries (row, column, first stage, stages), and the first block with parts."""
+    whole = len(order) // blocks * blocks
+    entries = [[(*tile, 0, stages), (0, 0, 0, 0)] for tile in order[:whole]]
+    rest = order[whole:]
+    helpers = blocks - len(rest)
+    if not 0 < helpers <= len(rest):  # nothing to share, or more than two blocks to a tile
+        return entries + [[(*tile, 0, stages), (0, 0, 0, 0)] for tile in rest], len(order)
+    for group in np.array_split(np.arange(len(rest)), helpers):
+        cuts = [piece * len(group) * stages // (len(group) + 1) for piece in range(len(group) + 2)]
+        for begin, end in pairwise(cuts):
+            now, mine = begin, []
+            while now < end:
+                at, first = divmod(now, stages)
+                take = min(end - now, stages - first)
+                mine.append((*rest[group[at]], first, take))
+                now += take
+            entries.append([*mine, (0, 0, 0, 0)][:2])
+    return entries, whole
+
+
+# %% fold="Code of the figure"
+def spans_of(entries, blocks):
+    """What each block's SM does, blocks dealt out in order to whoever is done first."""
+    free, spans = [0.0] * blocks, []
+    for number, entry in enumerate(entries):
+        sm = min(range(blocks), key=lambda one: (free[one], one))
+        for row, column, _, stages in entry:
+            if stages:
+                name = f"{row}, {column}"
+                begin, free[sm] = free[sm], free[sm] + stages
+                spans.append(Span(f"SM {sm}", begin, free[sm], name, "tile" if number < blocks else "block"))
+    return sorted(spans, key=lambda span: (int(span.row.split()[1]), span.start)), max(free)
+
+
+FIVE = [(row, column) for row in range(3) for column in range(3)]  # nine tiles on five SMs
+SHARES, _ = shared(FIVE, 5, 10)
+SPANS, LONGEST = spans_of(SHARES, 5)
+ALONE = ceil_div(len(FIVE), 5) * 10
+show(
+    timeline(
+        SPANS,
+        unit="stages",
+        title=f"Nine tiles on five SMs take {LONGEST:.0f} stages in place of {ALONE}",
+        caption="Nine tiles of ten stages along k on five SMs, a small example. A bar has its tile's row and column. Five are whole; the other four are cut at one place each, and every SM gets the same part of them.",
+        alt="Timeline of five SMs, each with a whole tile and then with one or two parts of the tiles that are left.",
+    )
+)
+for many, blocks, stages in ((512, 132, 128), (2048, 132, 256), (9, 5, 10), (128, 132, 64), (32, 132, 32)):
+    entries, _ = shared([(at, 0) for at in range(many)], blocks, stages)
+    done, hands = np.zeros(many, int), np.zeros(many, int)
+    for entry in entries:
+        for row, _, _, taken in entry:
+            done[row] += taken
+            hands[row] += taken > 0
+    check(done, np.full(many, stages), name=f"stages of {many} tiles on {blocks} SMs")
+    assert hands.max() <= 2, "three blocks add to one tile"
+LAST_ENTRIES, _ = shared([(at, 0) for at in range(TILES)], SMS, 128)
+MOST = max(sum(stages for *_, stages in entry) for entry in LAST_ENTRIES[WHOLE:])
+publish(
+    share={
+        "most": MOST,
+        "of": 128,
+        "rounds": WHOLE // SMS + MOST / 128,
+        "before": ceil_div(TILES, SMS),
+        "gain": ceil_div(TILES, SMS) / (WHOLE // SMS + MOST / 128),
+    }
+)
+
+# %% [markdown]
+# At {{ ask.n | , }} each of the last blocks has at most {{ share.most }} of a tile's {{ share.of }} stages:
+# {{ share.rounds | .2f }} rounds in place of {{ share.before }}, which predicts a factor of
+# {{ share.gain | .3f }}. Against it stands what the parts cost: zeros written before, and sums that go to
+# memory as additions.
+
+# %% [markdown]
+# The kernel is the best one of the [ladder in 32 bits](register_tiles.py). What is new is the list. A block
+# reads two entries, computes their parts one after the other, and stores a whole tile or adds a part.
+
+
+# %% tab="Pseudocode"
+def multiply_shares(A, B, C, shares):
+    (M, K), N = A.shape, B.shape[1]
+    high, wide = [*tiles(M, 128)], [*tiles(N, 256)]
+    for block in parallel(len(shares)):
+        for row, column, first, stages in shares[block]:
+            ks = range(32 * first, min(32 * (first + stages), K))
+            part = A[high[row]][:, ks] @ B[ks][:, wide[column]]
+            # [store
+            C[np.ix_(high[row], wide[column])] += part  # zeros before, where two add
+            # store]
+
+
+# %% tab="CUDA C"
+SHARED = Kernel(
+    r"""
+#define STAGES 3
+#define PAD 4
+#define DEEP 32
+#define ROWS 128
+#define WIDTH 256
+#define A_ROW (ROWS + PAD)
+#define STAGE (DEEP * (A_ROW + WIDTH))
+#define ALL _Pragma("unroll")
+#ifndef GROUP
+#define GROUP 16  // steps of k that are written out
+#endif
+#ifndef BY_ROWS
+#define BY_ROWS 0
+#endif
+
+// A copy goes on by itself. Where nothing is there, it writes zeros.
+__device__ void copy4(unsigned to, const float* from, bool there) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+        :: "r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
+}
+__device__ void copy16(unsigned to, const float* from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+        :: "r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+__device__ void close_group() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+__device__ void wait_for_oldest() {  // all but the youngest STAGES - 2 groups
+    asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+}
+
+#define ONE(i, j) s[i][j] += part(a[u], i) * part(b[u], j);
+#define DOWN(j) ONE(0, j) ONE(1, j) ONE(2, j) ONE(3, j) \
+                ONE(4, j) ONE(5, j) ONE(6, j) ONE(7, j)
+#define UP(j)   ONE(7, j) ONE(6, j) ONE(5, j) ONE(4, j) \
+                ONE(3, j) ONE(2, j) ONE(1, j) ONE(0, j)
+#define RIGHT(i) ONE(i, 0) ONE(i, 1) ONE(i, 2) ONE(i, 3) \
+                 ONE(i, 4) ONE(i, 5) ONE(i, 6) ONE(i, 7) \
+                 ONE(i, 8) ONE(i, 9) ONE(i, 10) ONE(i, 11) \
+                 ONE(i, 12) ONE(i, 13) ONE(i, 14) ONE(i, 15)
+#define LEFT(i)  ONE(i, 15) ONE(i, 14) ONE(i, 13) ONE(i, 12) \
+                 ONE(i, 11) ONE(i, 10) ONE(i, 9) ONE(i, 8) \
+                 ONE(i, 7) ONE(i, 6) ONE(i, 5) ONE(i, 4) \
+                 ONE(i, 3) ONE(i, 2) ONE(i, 1) ONE(i, 0)
+#define DOWN_UP(j) DOWN(j) UP(j + 1)
+#define RIGHT_LEFT(i) RIGHT(i) LEFT(i + 1)
+#if BY_ROWS
+#define ALL_SUMS RIGHT_LEFT(0) RIGHT_LEFT(2) RIGHT_LEFT(4) RIGHT_LEFT(6)
+#else
+#define ALL_SUMS DOWN_UP(0) DOWN_UP(2) DOWN_UP(4) DOWN_UP(6) \
+                 DOWN_UP(8) DOWN_UP(10) DOWN_UP(12) DOWN_UP(14)
+#endif
+__device__ float part(const float4* v, int i) {
+    float4 four = v[i / 4];
+    return i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w;
+}
+
+struct Source {
+    const float* rows[4];  // of A, where this thread copies next
+    const float* b;
+    int q, row;            // its column of A's tile and its row of B's
+    unsigned to_a, to_b;   // its places in the first stage
+};
+
+// One stage: DEEP columns of A, turned on the way, and DEEP rows of B.
+__device__ void fetch(Source& from, unsigned stage, int left, int N) {
+    ALL for (int r = 0; r < 4; ++r) {
+        ALL for (int p = 0; p < DEEP; p += 8)
+            copy4(from.to_a + stage + 4 * (p * A_ROW + 4 * r),
+                  from.rows[r] + p, from.q + p < left);
+        from.rows[r] += DEEP;
+    }
+    ALL for (int p = 0; p < DEEP; p += 4) {
+        copy16(from.to_b + stage + 4 * p * WIDTH, from.b, from.row + p < left);
+        from.b += (size_t)4 * N;
+    }
+}
+
+// N is a multiple of 4; C holds zeros where a tile is shared.
+extern "C" __global__ __launch_bounds__(256, 1)
+void multiply_shared(const float* A, const float* B, float* C, const int4* shares,
+                     int M, int N, int K) {
+    extern __shared__ __align__(16) float ring[];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int row = warp % 2 * 64 + lane / 2 % 8 * 4;
+    int column = warp / 2 * (WIDTH / 4) + (lane % 2 + lane / 16 * 2) * 4;
+    float* first_b = ring + DEEP * A_ROW;
+    // [shares
+    for (int entry = 0; entry < 2; ++entry) {  // New: up to two parts
+        int4 share = shares[2 * blockIdx.x + entry];
+        if (share.w == 0) break;
+        int i0 = share.x * ROWS, j0 = share.y * WIDTH, start = share.z * DEEP;
+        int length = min(share.w * DEEP, K - start);
+        bool whole = length == K;
+        // shares]
+        Source from;
+        int m = warp * 16 + lane / 8, n = threadIdx.x % (WIDTH / 4) * 4;
+        from.q = lane % 8;
+        from.row = threadIdx.x / (WIDTH / 4);
+        ALL for (int r = 0; r < 4; ++r)  // beyond M another row; its sums are not stored
+            from.rows[r] = A + (size_t)min(i0 + m + 4 * r, M - 1) * K + start + from.q;
+        from.b = B + (size_t)(start + from.row) * N + min(j0 + n, N - 4);
+        from.to_a = (unsigned)__cvta_generic_to_shared(ring + from.q * A_ROW + m);
+        from.to_b = (unsigned)__cvta_generic_to_shared(first_b + from.row * WIDTH + n);
+        int steps = (length + DEEP - 1) / DEEP;
+        float s[8][16] = {};
+        float4 a[2][2], b[2][4];
+        ALL for (int p = 0; p < STAGES - 1; ++p) {
+            if (p < steps) fetch(from, 4 * p * STAGE, length - p * DEEP, N);
+            close_group();
+        }
+        wait_for_oldest();
+        __syncthreads();  // the first stage is there
+        const float* pa = ring + row;
+        const float* pb = first_b + column;
+#define READ(to, q) \
+        ALL for (int h = 0; h < 2; ++h) \
+            a[to][h] = *(const float4*)(pa + (q) * A_ROW + 32 * h); \
+        ALL for (int h = 0; h < 4; ++h) \
+            b[to][h] = *(const float4*)(pb + (q) * WIDTH + 16 * h);
+        READ(0, 0)
+        for (int step = 0, now = 0; step < steps; ++step) {
+            int after = step + STAGES - 1;
+            unsigned stage = 4 * (after % STAGES) * STAGE;
+            if (after < length / DEEP) fetch(from, stage, DEEP, N);
+            else if (after < steps) fetch(from, stage, length % DEEP, N);
+            close_group();
+            int next = step + 1 < steps ? (now + 1) % STAGES : now;
+            _Pragma("unroll 1")
+            for (int done = GROUP; done <= DEEP; done += GROUP) {
+                ALL for (int q = 0; q < GROUP; ++q) {
+                    const int u = q % 2;  // these numbers are at work
+                    if (q < GROUP - 1) {
+                        READ(1 - u, q + 1)
+                    } else {
+                        pa += GROUP * A_ROW;
+                        pb += GROUP * WIDTH;
+                        if (done == DEEP) {
+                            wait_for_oldest();
+                            __syncthreads();  // one stage is there, one is read
+                            pa = ring + next * STAGE + row;
+                            pb = first_b + next * STAGE + column;
+                        }
+                        READ(0, 0)
+                    }
+                    ALL_SUMS
+                }
+            }
+            now = next;
+        }
+        // [store
+        ALL for (int r = 0; r < 8; ++r) {
+            int i = i0 + row + r % 4 + r / 4 * 32;
+            ALL for (int h = 0; h < 4; ++h) {
+                int j = j0 + column + 16 * h;
+                float* to = C + (size_t)i * N + j;
+                float* v = &s[r][4 * h];  // plus zero: in any register until here
+                float4 w = {v[0] + 0.0f, v[1] + 0.0f, v[2] + 0.0f, v[3] + 0.0f};
+                if (i >= M || j >= N) continue;
+                if (whole) {
+                    *(float4*)to = w;
+                } else {  // New: another block adds its part too
+                    atomicAdd(to, w.x);
+                    atomicAdd(to + 1, w.y);
+                    atomicAdd(to + 2, w.z);
+                    atomicAdd(to + 3, w.w);
+                }
+            }
+        }
+        // store]
+        __syncthreads();  // the ring has been read, and may be filled for the next part
+    }
+}
+"""
+)
+
+# %%
+SHARED.region("shares")
+
+# %%
+SHARED.region("store")
+
+# %% [markdown]
+# Without the last barrier a warp that is done with its part would fill the ring while another still reads
+# it. The simulator names the race. The zeros come from a launch before: each tile that two share is begun by
+# one entry of the list, and who has that entry clears the tile.
+
+# %%
+CLEAR = Kernel(r"""
+extern "C" __global__
+void clear_shared(float* C, const int4* shares, int first_block, int M, int N, int K) {
+    for (int entry = 0; entry < 2; ++entry) {
+        int4 share = shares[2 * (first_block + blockIdx.x) + entry];
+        if (share.w == 0 || share.z > 0 || 32 * share.w >= K) continue;
+        for (int n = threadIdx.x; n < 128 * 256; n += blockDim.x) {
+            int i = share.x * 128 + n / 256, j = share.y * 256 + n % 256;
+            if (i < M && j < N) C[(size_t)i * N + j] = 0.0f;
+        }
+    }
+}
+""")
+
+
+# %% fold="Code of the checks"
+def in_bands(high, wide):
+    """Tiles in the order of the ladder: column by column within bands of eight rows."""
+    return [
+        (i, j) for band in range(0, high, 8) for j in range(wide) for i in range(band, min(band + 8, high))
+    ]
+
+
+def shares_of(M, N, K, blocks, share):
+    """The list as an array, blocks by two entries by four numbers, and the first block with parts."""
+    order, stages = in_bands(ceil_div(M, 128), ceil_div(N, 256)), ceil_div(K, 32)
+    entries, whole = shared(order, blocks if share else 1, stages)
+    return np.array(entries, np.int32), whole
+
+
+def arrays_for(M, N, K, C):
+    return {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": C, "M": M, "N": N, "K": K}
+
+
+def with_shares(M, N, K, blocks, C=None):
+    """A case of the product alone; C begins with zeros."""
+    entries, _ = shares_of(M, N, K, blocks, True)
+    arrays = arrays_for(M, N, K, constant(M, N, value=0.0) if C is None else C)
+    return case(**arrays, shares=entries, grid=len(entries), block=256, shared_bytes=RING_BYTES)
+
+
+RING_BYTES = 4 * 3 * 32 * (128 + 4 + 256)
+agree(
+    multiply_shares,
+    SHARED,
+    [with_shares(*size) for size in ((250, 508, 165, 5), (131, 260, 100, 5))],
+    rtol=1e-5,
+    atol=1e-5,
+)
+CARELESS = SHARED.source.replace(
+    "        __syncthreads();  // the ring has been read, and may be filled for the next part\n", ""
+)
+assert len(CARELESS) < len(SHARED.source)
+expect_hazard(Kernel(CARELESS).on(with_shares(250, 508, 165, 5)), "race", line_with="READ(0, 0)")
+
+
+def product(by_rows=0, group=16, share=True):
+    """The launches of a product: the zeros where they are needed, and the kernel."""
+    kernel = Kernel(SHARED.source, defines={"BY_ROWS": by_rows, "GROUP": group})
+
+    def launches(M, N, K):
+        entries, whole = shares_of(M, N, K, SMS, share)
+        arrays = arrays_for(M, N, K, output(M, N)) | {"shares": entries}
+        blocks = len(entries)
+        inputs = case(**arrays, first_block=whole, grid=blocks, block=256, shared_bytes=RING_BYTES)
+        main = kernel.on(inputs)
+        return [CLEAR.on(inputs, grid=blocks - whole), main] if whole < blocks else main
+
+    return launches
+
+
+# %% [markdown]
+# ## Two settings besides
+#
+# The ladder left one thing unexplained: its loop takes more cycles than instructions and register banks
+# account for. Two settings ask the machine about it. Sixteen steps of k written out are
+# {{ code.kilobytes | .0f }} KB of instructions, more than what is near the schedulers may hold; with
+# eight it is half of that. And going through the {{ code.sums }} sums by rows, back and forth, keeps a number
+# of $A$ where the order by columns keeps one of $B$.
+
+# %% fold="Code of the numbers"
+publish(code={"kilobytes": 16 * 16 * (128 + 6) / 1024, "sums": 8 * 16})
+VARIANTS = {
+    "whole tiles": product(share=False),
+    "shorter loop": product(group=8, share=False),
+    "by rows": product(by_rows=1, share=False),
+    "shorter loop by rows": product(1, 8, share=False),
+    "last round shared": product(),
+    "shared, by rows": product(by_rows=1),
+    "shared, shorter loop by rows": product(1, 8),
+}
+
+
+# %% fold="Code of the measurement"
+def cublas(arrays):
+    """What a reader would call instead: CuPy hands the product to cuBLAS, in 32-bit arithmetic."""
+    import cupy
+
+    A, B, C = (arrays[name] for name in "ABC")
+    return lambda: cupy.matmul(A, B, out=C)
+
+
+def right_product(A, B):
+    """C in 64-bit floats, on the GPU where there is one."""
+    if not gpu_here():
+        return {"C": A @ B}
+    import cupy
+
+    return {"C": cupy.asnumpy(cupy.asarray(A) @ cupy.asarray(B))}
+
+
+last_round = measure(
+    "fp32_last_round",
+    variants=VARIANTS,
+    cases=[{"M": n, "N": n, "K": n} for n in (2048, 4096, 8192)],
+    count_case={"M": 250, "N": 508, "K": 165},
+    bytes=lambda M, N, K: 4 * (M * K + K * N + M * N),
+    flop=lambda M, N, K: 2 * M * N * K,
+    library={"cuBLAS": cublas},
+    reference=right_product,
+    tolerance=1e-4,
+    reasons={"*": "Parts of k for the last round"},
+    fold="All rows",
+    guess=Guess(
+        "At 4,096, how many times as fast is the product by rows with a shared last round as with whole tiles?",
+        of="shared, by rows",
+        over="by rows",
+        at={"M": 4096, "N": 4096, "K": 4096},
+        between=(0.9, 1.1),
+        models={"rounds": 4 / (WHOLE // SMS + MOST / 128)},
+        because="Rounds are all that the list changes, and the additions cost less than they save.",
+    ),
+)
+
+
+# %% fold="Code of the table"
+def recorded_us(row):
+    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
+    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
+
+
+US = {(row["variant"], row["parameters"]["M"]): recorded_us(row) for row in last_round.rows}
+NAMES = (*VARIANTS, "cuBLAS")
+show(
+    Table(
+        ["", *(f"n = {n:,}, TFLOP/s" for n in (2048, 4096, 8192)), "of cuBLAS at 4,096, %"],
+        [
+            [
+                name,
+                *(2 * n**3 / US.get((name, n), np.nan) / 1e6 for n in (2048, 4096, 8192)),
+                100 * US.get(("cuBLAS", 4096), np.nan) / US.get((name, 4096), np.nan),
+            ]
+            for name in NAMES
+        ],
+        caption="Products of n-square matrices of 32-bit floats, recorded on an H100, every row beside the library in the same run; the zeros are counted in.",
+    )
+)
+publish(
+    last={
+        re.sub(r"\W+", "_", name): US.get(("cuBLAS", 4096), np.nan) / US.get((name, 4096), np.nan)
+        for name in VARIANTS
+    },
+    last_gain={
+        "shared": US.get(("by rows", 4096), np.nan) / US.get(("shared, by rows", 4096), np.nan),
+        "shared_large": US.get(("by rows", 8192), np.nan) / US.get(("shared, by rows", 8192), np.nan),
+        "shared_small": US.get(("by rows", 2048), np.nan) / US.get(("shared, by rows", 2048), np.nan),
+        "rows": US.get(("whole tiles", 4096), np.nan) / US.get(("by rows", 4096), np.nan),
+        "loop": US.get(("whole tiles", 4096), np.nan) / US.get(("shorter loop", 4096), np.nan),
+    },
+)
+
+# %% [markdown]
+# Sharing the last round was to give a factor of {{ share.gain | .3f }} at {{ ask.n | , }} and gave
+# {{ last_gain.shared | .3f }}; at 8,192 it is {{ last_gain.shared_large | .3f }} and at 2,048, whose one round
+# is all but full, {{ last_gain.shared_small | .3f }}. The order by rows gave {{ last_gain.rows | .3f }}, the
+# shorter loop {{ last_gain.loop | .3f }}. Shared and by rows, the product runs at
+# {{ last.shared_by_rows | .1%}} of cuBLAS's rate.
+
+# %% [markdown]
+# ## Too few tiles from the start
+#
+# A BF16 product of 1,024 is over in microseconds, and its tiles of 128 × 256 are {{ few.wide }}: three
+# quarters of the SMs get none. Tiles of 64 × 128 are {{ few.small }}. Every SM then has something to
+# multiply, but it asks for {{ few.small_kb | .0f }} KB where a tile's products take {{ few.clocks | , }} clocks.
+# How fast can an SM take that in? In the record of [the Hopper machine](hopper.py), four slabs asked for at
+# once came at {{ few.rate | .0f }} bytes a clock on each SM while all SMs did the same. At that pace the small
+# tile's numbers need {{ few.small_clocks | ,.0f }} clocks.
+#
+# Squares need fewer. A square of 128 × 128 for two blocks, each with half of K, has the same
+# {{ few.small }} blocks, the same products, and {{ few.halves_kb | .0f }} KB for each, {{ few.half_sums }} of them
+# sums that one block gives to the other.
+
+# %% fold="Code of the numbers"
+SAID = text_record("matmul/hopper", "pipeline_clock")
+CLOCKS = [
+    [int(clock) for clock in line.split(":")[1].split(",")]
+    for line in (SAID.text.splitlines()[1:] if SAID else [])
+]
+RATE = (
+    3 * 49152 / (CLOCKS[3][1] - CLOCKS[0][1]) if CLOCKS else np.nan
+)  # after the first slab, before the fifth
+A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
+SHAPES = {  # rows, columns, parts of K
+    "128 × 256": (128, 256, 1),
+    "64 × 128": (64, 128, 1),
+    "128 × 128": (128, 128, 1),
+    "128 × 128, halves of K": (128, 128, 2),
+}
+
+
+def a_block(rows, columns, parts, n=1024):
+    """Blocks of a product of n, bytes that each takes in, and clocks of its products."""
+    blocks = ceil_div(n, rows) * ceil_div(n, columns) * parts
+    moved = 2 * n // parts * (rows + columns) + (4 * rows * columns // 2 if parts > 1 else 0)
+    return blocks, moved, 2 * rows * columns * n // parts // A_CLOCK
+
+
+FEW = {name: a_block(*shape) for name, shape in SHAPES.items()}
+show(
+    Table(
+        ["tile", "blocks", "KB into an SM", "clocks for them", "clocks of products"],
+        [
+            [name, blocks, moved / 1024, round(moved / RATE) if CLOCKS else np.nan, clocks]
+            for name, (blocks, moved, clocks) in FEW.items()
+        ],
+        caption="A product of 1,024: blocks, what each takes in, at the pace recorded at the start of a larger product, and what its products need.",
+    )
+)
+publish(
+    few={
+        "wide": FEW["128 × 256"][0],
+        "small": FEW["64 × 128"][0],
+        "small_kb": FEW["64 × 128"][1] / 1024,
+        "small_clocks": FEW["64 × 128"][1] / RATE,
+        "clocks": FEW["64 × 128"][2],
+        "rate": RATE,
+        "halves_kb": FEW["128 × 128, halves of K"][1] / 1024,
+        "half_sums": 4 * 128 * 128 // 2 // 1024,
+        "saved": (FEW["64 × 128"][1] - FEW["128 × 128, halves of K"][1]) / RATE,
+    }
+)
+
+# %% [markdown]
+# So halves of K should save {{ few.saved | ,.0f }} clocks of the transfer, less a meeting of the two blocks. They
+# are a cluster. Each puts the sums of the other's columns into room that the other keeps for them, they
+# meet, and each adds up and stores its own half of the tile. The room is not part of the ring, so nobody has to
+# wait before putting something there, except for the other block to have begun.
+
+
+# %% tab="Pseudocode"
+def multiply_few(A, B, C):
+    (M, K), N = A.shape, B.shape[1]
+    slabs = [*tiles(K, 64)]
+    half = -(-len(slabs) // 2)
+    for rows in tiles(M, 128):
+        for columns in tiles(N, 128):
+            # [reduction
+            first, second = (
+                sum((A[rows][:, ks] @ B[ks][:, columns] for ks in mine), np.zeros((len(rows), len(columns))))
+                for mine in (slabs[:half], slabs[half:])  # each is a block
+            )
+            C[np.ix_(rows, columns)] = first + second
+            # reduction]
+
+
+# %% tab="CUDA C"
+FEW_TILES = Kernel(
+    r"""
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 Bf16;
+typedef unsigned long long u64;
+struct __align__(128) TensorMap { unsigned long long opaque[16]; };
+
+static __device__ unsigned at(const void* p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+static __device__ void init(u64* bar, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :: "r"(at(bar)), "r"(arrivals) : "memory");
+}
+static __device__ void expect(u64* bar, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(at(bar)), "r"(bytes) : "memory");
+}
+static __device__ void wait(u64* bar, int parity) {
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" :: "r"(at(bar)), "r"(parity) : "memory");
+}
+static __device__ void arrive(u64* bar) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(bar)) : "memory");
+}
+static __device__ void load(void* to, const TensorMap* map, int x, int y, u64* bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                 :: "r"(at(to)), "l"(map), "r"(at(bar)), "r"(x), "r"(y) : "memory");
+}
+static __device__ void fetch_map(const TensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}
+// where wgmma finds a matrix: address, and two distances, in units of 16 bytes
+static __device__ u64 matrix(const void* p, int lead, int stride) {
+    return (u64)(at(p) & 0x3ffff) >> 4  // beyond 18 bits: the block's rank in its cluster
+         | (u64)(lead >> 4) << 16 | (u64)(stride >> 4) << 32
+         | 1ull << 62;  // rows of 128 bytes, swizzled
+}
+#define SUM(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define FOUR(i) SUM(i), SUM(i + 4), SUM(i + 8), SUM(i + 12)
+#define SUMS FOUR(0), FOUR(16), FOUR(32), FOUR(48)
+// D += A B for a warpgroup: 64x16 times 16x128
+static __device__ void wgmma(float (&d)[64], u64 a, u64 b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,"
+        "%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,"
+        "%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,"
+        "%59,%60,%61,%62,%63}, %64, %65, 1, 1, 1, 0, 1;"
+        : SUMS : "l"(a), "l"(b));
+}
+static __device__ void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+static __device__ void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// until at most N groups are under way; names d, so that no use of it moves before this
+template <int N> static __device__ void wgmma_wait(float (&d)[64]) {
+    asm volatile("wgmma.wait_group.sync.aligned %64;" : SUMS : "n"(N) : "memory");
+}
+// New: four sums into another block of the cluster
+static __device__ void put(float4* p, int block, const float* v) {
+    asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n}"
+                 :: "r"(at(p)), "r"(block), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+                 : "memory");
+}
+static __device__ void store(Bf16* C, int i, int j, int M, int N, float x, float y) {
+    if (i < M && j < N) *(__nv_bfloat162*)&C[(size_t)i * N + j] = __floats2bfloat162_rn(x, y);
+}
+
+#define A_BYTES (HALVES * 8192)
+#define B_BYTES 16384
+#define THREADS (128 * HALVES)  // that multiply
+
+// 64 * HALVES rows and 128 columns of C; with two PARTS, by the two blocks of a cluster
+extern "C" __global__ void __cluster_dims__(PARTS, 1, 1) __launch_bounds__(128 + THREADS, 1)
+few_tiles(const __grid_constant__ TensorMap a_map,
+          const __grid_constant__ TensorMap b_map, Bf16* C, int M, int N, int K) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    __shared__ __align__(8) u64 full[STAGES], empty[STAGES];
+    unsigned char *a = memory, *b = a + STAGES * A_BYTES;
+    float4* room = (float4*)(b + STAGES * B_BYTES);
+    int i = blockIdx.y * 64 * HALVES, j = blockIdx.x / PARTS * 128;
+    int rank = blockIdx.x % PARTS, group = threadIdx.x / 128, me = threadIdx.x - 128;
+    int all = (K + 63) / 64, share = (all + PARTS - 1) / PARTS, first = rank * share;
+    int slabs = min(share, all - first);
+    if (threadIdx.x == 32) {
+        fetch_map(&a_map);
+        fetch_map(&b_map);
+    }
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            init(&full[s], 1);
+            init(&empty[s], HALVES);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+#if PARTS > 1
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");  // New: has begun
+#endif
+    if (group == 0) {
+        if (threadIdx.x == 0)
+            for (int t = 0; t < slabs; ++t) {
+#if TURNED
+                // neighbours begin at other slabs, and ask for other lines first
+                int k = (t + 5 * (int)blockIdx.x + 3 * (int)blockIdx.y) % slabs;
+#else
+                int k = t;
+#endif
+                int s = t % STAGES;
+                wait(&empty[s], t / STAGES % 2 ^ 1);
+                expect(&full[s], A_BYTES + B_BYTES);
+                load(a + s * A_BYTES, &a_map, (first + k) * 64, i, &full[s]);
+                for (int q = 0; q < 2; ++q)
+                    load(b + s * B_BYTES + q * 8192, &b_map, j + 64 * q,
+                         (first + k) * 64, &full[s]);
+            }
+        __syncwarp();
+#if PARTS > 1
+        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+        asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                     "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+        return;
+    }
+    float d[64] = {};
+    for (int t = 0; t < slabs; ++t) {
+        int s = t % STAGES;
+        unsigned char* mine = a + s * A_BYTES + (group - 1) * 8192;
+        wait(&full[s], t / STAGES % 2);
+        wgmma_fence();
+        #pragma unroll
+        for (int m = 0; m < 4; ++m)
+            wgmma(d, matrix(mine + 32 * m, 16, 1024),
+                  matrix(b + s * B_BYTES + 2048 * m, 8192, 1024));
+        wgmma_commit();
+        wgmma_wait<1>(d);
+        if (t && me % 128 == 0) arrive(&empty[(t - 1) % STAGES]);
+    }
+    wgmma_wait<0>(d);
+    int lane = me % 32, row = i + me / 32 * 16 + lane / 4, column = j + lane % 4 * 2;
+#if PARTS > 1
+    // [reduction
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");  // both have begun
+    #pragma unroll
+    for (int n = 0; n < 8; ++n) {  // the columns that the other block adds up
+        float v[4];
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) v[q] = rank ? d[4 * n + q] : d[32 + 4 * n + q];
+        put(&room[n * THREADS + me], rank ^ 1, v);
+    }
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::: "memory");  // all have come
+    #pragma unroll
+    for (int n = 0; n < 8; ++n) {
+        float4 other = room[n * THREADS + me];
+        float v[4];
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) v[q] = rank ? d[32 + 4 * n + q] : d[4 * n + q];
+        int col = column + 64 * rank + 8 * n;
+        store(C, row, col, M, N, v[0] + other.x, v[1] + other.y);
+        store(C, row + 8, col, M, N, v[2] + other.z, v[3] + other.w);
+    }
+    // reduction]
+#else
+    #pragma unroll
+    for (int n = 0; n < 64; n += 2)
+        store(C, row + n / 2 % 2 * 8, column + n / 4 * 8, M, N, d[n], d[n + 1]);
+#endif
+}
+""",
+    defines={"HALVES": 2, "PARTS": 2, "STAGES": 6, "TURNED": 0},
+    options=("-std=c++17", "-arch=sm_90a"),
+)
+
+# %%
+FEW_TILES.region("reduction")
+
+
+# %% fold="Code of the checks"
+def of_few(halves, parts, stages, turned=0):
+    """The kernel for a tile of 64 * halves by 128 and so many parts of K, and its launch for sizes."""
+    settings = {"HALVES": halves, "PARTS": parts, "STAGES": stages, "TURNED": turned}
+    kernel = Kernel(FEW_TILES.source, defines=settings, options=FEW_TILES.options)
+
+    def launch(M, N, K, whole=False):
+        if whole:
+            A, B = (integers(*size, low=-2, high=3, dtype="bfloat16") for size in ((M, K), (K, N)))
+        else:
+            A, B = normal(M, K, dtype="bfloat16"), normal(K, N, dtype="bfloat16")
+        maps = {
+            "a_map": tensor_map("A", box=(64 * halves, 64), swizzle=128, dtype="bfloat16"),
+            "b_map": tensor_map("B", box=(64, 64), swizzle=128, dtype="bfloat16"),
+        }
+        inputs = case(
+            A=A,
+            B=B,
+            C=output(M, N, dtype="bfloat16"),
+            **maps,
+            M=M,
+            N=N,
+            K=K,
+            grid=(parts * ceil_div(N, 128), ceil_div(M, 64 * halves)),
+            block=128 + 128 * halves,
+            shared_bytes=stages * (halves * 8192 + 16384) + (parts - 1) * halves * 16384,
+        )
+        return kernel.on(inputs)
+
+    return launch
+
+
+SMALL = {
+    "64 × 128": of_few(1, 1, 9),
+    "64 × 128, turned": of_few(1, 1, 9, 1),
+    "128 × 128": of_few(2, 1, 7),
+    "128 × 128, halves of K": of_few(2, 2, 6),
+    "128 × 128, halves of K, turned": of_few(2, 2, 6, 1),
+}
+RAGGED = ((72, 264, 136), (200, 136, 1032))
+agree(multiply_few, FEW_TILES, [SMALL["128 × 128, halves of K"](*size, whole=True).case for size in RAGGED])
+for name, launch in SMALL.items():
+    held = launch(136, 264, 648, whole=True).run()
+    check(
+        bf16.values(held["C"]),
+        bf16.values(held["A"]).astype(np.float64) @ bf16.values(held["B"]).astype(np.float64),
+        name=f"C by tiles of {name}",
+    )
+
+
+def with_fault(text, instead):
+    """The kernel with one piece of its text replaced, and the check's launch."""
+    assert FEW_TILES.source.count(text) == 1, text
+    wrong = Kernel(
+        FEW_TILES.source.replace(text, instead), defines=FEW_TILES.defines, options=FEW_TILES.options
+    )
+    return wrong.on(SMALL["128 × 128, halves of K"](136, 136, 648, whole=True).case)
+
+
+expect_hazard(
+    with_fault(
+        '"barrier.cluster.wait.acquire.aligned;" ::: "memory");  // all have come', '"" ::: "memory");'
+    ),
+    "race",
+)
+
+# %% fold="Code of the measurement"
+
+
+def torch_matmul(arrays):
+    """cuBLAS through torch, on the same bits."""
+    import torch
+
+    A, B, C = (
+        torch.as_tensor(arrays[name].view("int16"), device="cuda").view(torch.bfloat16) for name in "ABC"
+    )
+    return lambda: torch.matmul(A, B, out=C) is None
+
+
+SMALL_SIZES = ((768, 768, 768), (1024, 1024, 1024), (1024, 1024, 4096), (1536, 1536, 1536))
+small = measure(
+    "few_tiles",
+    variants={name: (lambda M, N, K, launch=launch: launch(M, N, K)) for name, launch in SMALL.items()},
+    cases=[dict(zip("MNK", size, strict=True)) for size in SMALL_SIZES],
+    count_case={"M": 200, "N": 136, "K": 264},
+    bytes=lambda M, N, K: 2 * (M * K + K * N + M * N),
+    flop=lambda M, N, K: 2 * M * N * K,
+    arithmetic="bf16_matrix",
+    counts=("sectors", "instructions"),
+    library={"cuBLAS": torch_matmul},
+    reference=right_product,
+    tolerance=2**-8,
+    reasons={"*": "Too few tiles from the start"},
+    fold="All rows",
+)
+
+# %% fold="Code of the table"
+SMALL_US = {
+    (row["variant"], tuple(row["parameters"][name] for name in "MNK")): recorded_us(row) for row in small.rows
+}
+show(
+    Table(
+        ["tile", *(f"{M:,} × {N:,}, K = {K:,}, µs" for M, N, K in SMALL_SIZES)],
+        [
+            [name, *(SMALL_US.get((name, size), np.nan) for size in SMALL_SIZES)]
+            for name in (*SMALL, "cuBLAS")
+        ],
+        caption="Microseconds of small BF16 products, recorded on an H100 with random numbers, inputs not in L2.",
+    )
+)
+AT_1024 = {name: SMALL_US.get((name, (1024,) * 3), np.nan) for name in (*SMALL, "cuBLAS")}
+publish(
+    small={
+        "tiles_us": AT_1024["64 × 128"],
+        "halves_us": AT_1024["128 × 128, halves of K"],
+        "cublas_us": AT_1024["cuBLAS"],
+        "halves": AT_1024["cuBLAS"] / AT_1024["128 × 128, halves of K"],
+        "tiles": AT_1024["cuBLAS"] / AT_1024["64 × 128"],
+        "turned": AT_1024["64 × 128"] / AT_1024["64 × 128, turned"],
+        "halves_turned": AT_1024["128 × 128, halves of K"] / AT_1024["128 × 128, halves of K, turned"],
+    }
+)
+
+# %% [markdown]
+# At 1,024 the small tiles take {{ small.tiles_us | .1f }} µs, {{ small.tiles | .0%}} of cuBLAS's rate, and halves
+# of K {{ small.halves_us | .1f }} µs, {{ small.halves | .0% }}; cuBLAS takes {{ small.cublas_us | .1f }}. That
+# neighbours begin at different slabs changes the rate by factors of {{ small.turned | .2f }} and
+# {{ small.halves_turned | .2f }}.
+
+# %% [markdown]
+# ## The answer
+#
+# {{ ask.idle }} SMs wait in the last round at {{ ask.n | , }}, {{ ask.full | .1% }} of the rounds are full, and parts
+# of k for everybody make the product {{ last_gain.shared | .3f }} times as fast.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Work that does not divide by the SMs can be cut along k: every block gets the same number of stages.
+# - n tiles on n + 1 blocks have one cut each. Two that add to zero give the same bits in either order; three
+#   do not.
+# - Where tiles are too few, their shape decides what an SM has to take in: squares with half of K need less
+#   than whole tiles of half the size.
+
+
+# %% fold="The whole cell, with three wrong answers that the tests turn down"
+from tilewise import exercise
+
+
+def cuts_of(tiles, blocks, stages):
+    line = tiles * stages
+    return [piece * line // blocks for piece in range(blocks + 1)]
+
+
+def rounded_up(tiles, blocks, stages):
+    longest = -(-tiles * stages // blocks)
+    return [min(piece * longest, tiles * stages) for piece in range(blocks + 1)]
+
+
+def whole_tiles(tiles, blocks, stages):
+    return [piece * tiles // blocks * stages for piece in range(blocks + 1)]
+
+
+def forgets_the_end(tiles, blocks, stages):
+    return [piece * (tiles * stages // blocks) for piece in range(blocks + 1)]
+
+
+def cuts_tests(answer):
+    for many, blocks, stages in ((7, 8, 128), (8, 9, 128), (3, 5, 10), (16, 132, 64), (5, 3, 7), (1, 4, 10)):
+        cuts = [int(cut) for cut in answer(many, blocks, stages)]
+        assert cuts[0] == 0 and cuts[-1] == many * stages, (
+            f"{many} tiles: {cuts[0]} to {cuts[-1]} is not all of it"
+        )
+        pieces = np.diff(cuts)
+        assert len(pieces) == blocks, f"{len(pieces)} pieces for {blocks} blocks"
+        assert pieces.max() - pieces.min() <= 1, f"{many} tiles on {blocks} blocks: pieces of {pieces}"
+
+
+exercise(
+    "Cuts along k",
+    """
+    `tiles` tiles of `stages` stages each lie end to end. Write `cuts_of(tiles, blocks, stages)`: `blocks` + 1 stages, from 0
+    to the end, at which the line is cut into one piece for each block, no piece more than one stage longer than another.
+    """,
+    answer=cuts_of,
+    tests=cuts_tests,
+    wrong=[rounded_up, whole_tiles, forgets_the_end],
+    hint="The end of piece p is p parts of the whole line, rounded down.",
+)
