@@ -851,6 +851,147 @@ if WAYS_US:
 # times. The largest error of any of them is at most {{ error | .2f }} times that of the plain product.
 
 # %% [markdown]
+# ## A rounder stride
+#
+# Why the next multiple of 8? The sweep has a better answer: {{ rounder.eight }} rows and columns take
+# {{ rounder.eight_us | .1f }} µs, and {{ rounder.thirty_two }}, the next multiple of 32, take
+# {{ rounder.thirty_two_us | .1f }}, though there are more of them. A row of {{ rounder.eight }} numbers begins at
+# a multiple of 16 bytes and of no more, so in most rows a piece of 128 bytes lies in two lines. The copies
+# grow by {{ rounder.grown | .1% }}. For {{ rounder.n | , }} that predicts {{ rounder.wide_us | .1f }} µs with C
+# left wide, {{ rounder.wide | .2f }} times as fast as untouched, and {{ rounder.back | .2f }} times with C copied
+# back.
+
+
+# %% fold="Code of the numbers"
+def rounded(n, step):
+    """The next multiple of a step."""
+    return ceil_div(n, step) * step
+
+
+def predicted_way(n, step, way):
+    """A way's time in microseconds if only the product and the bytes of the copies change from step 8."""
+    grown = rounded(n, step) * rounded(n, step) / rounded(n, 8) ** 2
+    copies = WAYS_US.get(n, {}).get(way, np.nan) - WAYS_US.get(n, {}).get("kept padded", np.nan)
+    product = US.get(rounded(n, step), np.nan) - US.get(rounded(n, 8), np.nan)
+    return WAYS_US.get(n, {}).get("kept padded", np.nan) + product + copies * (1 + grown) / 2
+
+
+WIDE_WAY, BACK_WAY = "padded together, C left wide", "padded together"
+publish(
+    rounder={
+        "n": 1793,
+        "eight": rounded(1793, 8),
+        "thirty_two": rounded(1793, 32),
+        "eight_us": US.get(rounded(1793, 8), np.nan),
+        "thirty_two_us": US.get(rounded(1793, 32), np.nan),
+        "grown": (rounded(1793, 32) / rounded(1793, 8)) ** 2 - 1,
+        "wide_us": predicted_way(1793, 32, WIDE_WAY),
+        "wide": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, WIDE_WAY),
+        "back": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, BACK_WAY),
+    }
+)
+
+# %% needs="gpu torch" record="rounder_strides" fold="Code of the strides"
+if gpu_here() and find_spec("torch"):
+    import cupy
+    import torch
+
+    from tilewise.gpu.timing import Contender, Plan, time_contenders
+
+    restride_kernel = cupy.RawKernel(BY_PIECES.gpu_source, "restride")
+    pad_both_kernel = cupy.RawKernel(PAD_BOTH.gpu_source, "pad_both")
+
+    def strided(n, step):
+        """By name, functions that multiply by way of rows of a multiple of step, and what they leave."""
+        p = rounded(n, step)
+        A, B, C, result = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+        wide_A, wide_B, wide_C = (torch.empty(p, p, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        one, two, wide_one, wide_two, out, back = (
+            cupy.asarray(each.view(torch.int16)) for each in (A, B, wide_A, wide_B, wide_C, result)
+        )
+        pads = (one, two, wide_one, wide_two, np.int32(n), np.int32(p))
+        backs = (out, back, *map(np.int32, (n, n, p, n, n)))
+
+        def as_it_is():
+            torch.matmul(A, B, out=C)
+
+        def left_wide():
+            pad_both_kernel((ceil_div(p * p // 8, 1024), 2), (256,), pads)
+            torch.matmul(wide_A[:n], wide_B, out=wide_C[:n])
+
+        def copied_back():
+            left_wide()
+            restride_kernel((ceil_div(ceil_div(n + 7, 8), 128), n), (128,), backs)
+
+        as_it_is()
+        copied_back()
+        apart = max((wide_C[:n, :n] - C).abs().max().item(), (result - C).abs().max().item())
+        print(f"{n}, {step}: at most {apart:.3f} apart from the plain product's {C.abs().max().item():.0f}")
+        return {"as it is": as_it_is, "C left wide": left_wide, "C copied back": copied_back}
+
+    for n in (1793, 4095, 4097):
+        contenders = [
+            Contender(f"{step}, {name}", call)
+            for step in (8, 16, 32, 64)
+            for name, call in strided(n, step).items()
+            if step == 8 or name != "as it is"
+        ]
+        for one in time_contenders(contenders, Plan(repetitions=21)):
+            print(f"{n}, {one.label}: {one.median:.1f} us [{one.p20:.1f}, {one.p80:.1f}]")
+
+# %% fold="Code of the table"
+STRIDED = {
+    (int(n), int(step), name): float(us)
+    for n, step, name, us in re.findall(
+        r"(?m)^(\d+), (\d+), ([^:\n]+): ([\d.]+) us", text_of("rounder_strides")
+    )
+}
+if STRIDED:
+    show(
+        Table(
+            [
+                "rows of a multiple of",
+                *(f"n = {n:,}, {way}" for n in ODD for way in ("C left wide", "C copied back")),
+            ],
+            [
+                [
+                    step,
+                    *(
+                        STRIDED[n, 8, "as it is"] / STRIDED[n, step, way]
+                        for n in ODD
+                        for way in ("C left wide", "C copied back")
+                    ),
+                ]
+                for step in (8, 16, 32, 64)
+            ],
+            caption="How many times as fast as the plain product, pads and copies counted in, by the multiple to which rows are padded; BF16 with cuBLAS on an H100.",
+        )
+    )
+
+
+def strided_times(n, step, way):
+    return STRIDED.get((n, 8, "as it is"), np.nan) / STRIDED.get((n, step, way), np.nan)
+
+
+publish(
+    strided={
+        f"n{n}": {
+            "wide": strided_times(n, 32, "C left wide"),
+            "back": strided_times(n, 32, "C copied back"),
+            "wide8": strided_times(n, 8, "C left wide"),
+            "back8": strided_times(n, 8, "C copied back"),
+        }
+        for n in ODD
+    }
+)
+
+# %% [markdown]
+# With rows of a multiple of 32 the product of 1,793 is {{ strided.n1793.wide | .2f }} times as fast as untouched
+# with C left wide and {{ strided.n1793.back | .2f }} times with C copied back, where a multiple of 8 gave
+# {{ strided.n1793.wide8 | .2f }} and {{ strided.n1793.back8 | .2f }} in the same run. At 4,097 it is
+# {{ strided.n4097.wide | .2f }} and {{ strided.n4097.back | .2f }}.
+
+# %% [markdown]
 # Why not read the rows as they are, in a kernel of our own? It could use the matrix units and loads of
 # one number. Count for a tile of 128 × 128, 32 steps of k, and an SM that starts one access of a warp
 # in a cycle: {{ direct.numbers | , }} numbers are {{ direct.cycles | .0f }} cycles of loads and of
