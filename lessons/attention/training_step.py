@@ -36,6 +36,7 @@ from tilewise import (
 from tilewise.figures import Answer, Meter, Series, Slider, bars, calculator, line_chart
 from tilewise.measurements import text_record
 from tilewise.models import device
+from tilewise.outputs import Column
 
 # %% [markdown]
 # ## What must be computed
@@ -48,7 +49,7 @@ from tilewise.models import device
 
 # %%
 def matrices(layers, width, words):
-    """Every matrix that a token's numbers are multiplied with: rows, columns, how many."""
+    """Every matrix that a token meets: rows, columns, how many."""
     return {
         "queries, keys, values": (width, 3 * width, layers),
         "out of the heads": (width, width, layers),
@@ -60,11 +61,12 @@ def matrices(layers, width, words):
 
 def multiplied(layers, width, words):
     """Parameters that a token meets in a product."""
-    return sum(rows * columns * many for rows, columns, many in matrices(layers, width, words).values())
+    every = matrices(layers, width, words).values()
+    return sum(rows * columns * many for rows, columns, many in every)
 
 
 def parameters(layers, width, words, context):
-    """All of them: the matrices, a bias for each column of a layer's, two norms a layer, one norm, the places."""
+    """All of them: with biases, two norms a layer, one at the end, the places."""
     biases = layers * (3 + 1 + 4 + 1) * width
     norms = (2 * layers + 1) * 2 * width
     return multiplied(layers, width, words) + biases + norms + context * width
@@ -94,7 +96,10 @@ BY_MATRICES, BY_ATTENTION = flop_a_token(LAYERS, WIDTH, WORDS, CONTEXT)
 WHOLE = (BY_MATRICES + BY_ATTENTION) * TOKENS
 show(
     Table(
-        ["product with", "rows", "columns", "in all layers", "TFLOP a step"],
+        [
+            "product with",
+            *(Column(name, align="right") for name in ("rows", "columns", "in all layers", "TFLOP a step")),
+        ],
         [
             [
                 name,
@@ -230,7 +235,7 @@ publish(
 # {{ model.width }} numbers, in eager torch many times; the loss passes over the logits of {{ model.words | , }}
 # words; the \optimizer reads and writes each parameter with its two means. Products are taken at the rate
 # that was recorded for the largest of them, {{ rates.product | .0f }} TFLOP/s, and fused attention at
-# {{ rates.fused | .0f }}{{ rates.fused_said }}.
+# {{ rates.fused | .0f }} TFLOP/s, {{ rates.fused_said }}.
 #
 # ??? definition "Optimizer"
 #     The rule that changes parameters by their gradients. AdamW keeps two running means for each of them.
@@ -344,7 +349,7 @@ publish(
     rates={
         "product": PRODUCT,
         "fused": FUSED,
-        "fused_said": " TFLOP/s, as recorded below" if PARTS_US else " TFLOP/s, an assumption",
+        "fused_said": "as recorded below" if PARTS_US else "an assumption",
     },
     predicted={
         kind.replace(", ", "_"): {
@@ -383,7 +388,12 @@ TRIED = {
 }
 show(
     Table(
-        ["step", "predicted [ms]", "recorded [ms]", "recorded, predicted = 1"],
+        [
+            "step",
+            Column("predicted [ms]", align="right"),
+            Column("recorded [ms]", align="right"),
+            Column("recorded, predicted = 1", align="right"),
+        ],
         [[name, f"{said:.1f}", f"{seen:.1f}", f"{seen / said:.2f}"] for name, (said, seen) in TRIED.items()],
         caption="Steps of this model with fused attention that earlier lessons recorded on an H100, beside the model's sum of parts.",
     )
@@ -398,8 +408,8 @@ publish(
 
 # %% [markdown]
 # The model is at most {{ tried.worst | .0%}} off, with no number fitted to these steps. Even its parts hold: compiling the loss
-# saved {{ tried.loss_ms | .1f }} ms where the list of passes says {{ tried.loss_said | .1f }}. So it may be
-# trusted with other models too. Choose one, and see where its step goes.
+# saved {{ tried.loss_ms | .1f }} ms where the list of passes says {{ tried.loss_said | .1f }}. So let it
+# speak of other models too. Choose one, and see where its step goes.
 
 
 # %% fold="Code of the figure"
@@ -416,10 +426,10 @@ def step_of(model, context, attention, code):
     share = (by_matrices + by_attention) * TOKENS / whole / 1e9 / PEAK
     operations = by_attention / (by_matrices + by_attention)
     verdict = (
-        f"Attention is {operations:.0%} of the operations and {found['attention'] / whole:.0%} of the time; "
-        f"{TOKENS / whole * 1e3:,.0f} tokens a second."
+        f"A step takes {whole:,.0f} ms: {TOKENS / whole * 1e3:,.0f} tokens a second. Attention is "
+        f"{operations:.0%} of its operations and {found['attention'] / whole:.0%} of its time."
     )
-    return Answer([share, *found.values()], verdict)
+    return Answer([share, *(part / whole for part in found.values())], verdict)
 
 
 show(
@@ -433,14 +443,14 @@ show(
         step_of,
         meters=[
             Meter("MFU", 1.0, "", "measured", ".0%"),
-            Meter("products", 200, "ms", "tile", ".1f"),
-            Meter("attention", 200, "ms", "hazard", ".1f"),
-            Meter("rest of the layers", 200, "ms", "read", ".1f"),
-            Meter("loss", 200, "ms", "write", ".1f"),
-            Meter("parameters", 200, "ms", "registers", ".1f"),
+            Meter("products", 1.0, "", "tile", ".0%"),
+            Meter("attention", 1.0, "", "hazard", ".0%"),
+            Meter("rest of the layers", 1.0, "", "read", ".0%"),
+            Meter("loss", 1.0, "", "write", ".0%"),
+            Meter("parameters", 1.0, "", "registers", ".0%"),
         ],
         title="A longer context costs stored attention bytes, and fused attention operations",
-        caption="A step of 16,384 tokens on an H100 by the same model: sums of bytes and operations at recorded rates. Whether the matrices fit into its memory is not asked.",
+        caption="A step of 16,384 tokens on an H100 by the same model: its MFU, and the share of each part in its time. Whether the matrices fit into its memory is not asked.",
     )
 )
 
@@ -506,9 +516,9 @@ OPTIMIZER_MS = total(WEIGHTS[2:]) * parameters(LAYERS, WIDTH, WORDS, CONTEXT) / 
 publish(optimizer={"ms": OPTIMIZER_MS})
 
 # %% [markdown]
-# In PyTorch the optimizer of every parameter written as one expression would be a dozen launches a matrix. Its
-# `fused=True` makes one kernel of it, for many matrices at once, and so does this one. By its bytes it takes
-# {{ optimizer.ms | .2f }} ms for all {{ ask.parameters | .0f }} million parameters.
+# Written in eager torch, each operation of these lines would be a launch for each matrix. With `fused=True` torch's
+# own optimizer is one kernel for many matrices. By its bytes either takes {{ optimizer.ms | .2f }} ms for all
+# {{ ask.parameters | .0f }} million parameters.
 
 # %% [markdown]
 # ## Measure
@@ -681,19 +691,24 @@ if SEEN:
         Table(
             [
                 "step",
-                "predicted [ms]",
-                "measured [ms]",
-                "p20 to p80",
-                "tokens a second",
-                "MFU",
-                "memory [GB]",
+                *(
+                    Column(name, align="right")
+                    for name in (
+                        "predicted [ms]",
+                        "measured [ms]",
+                        "p20 to p80",
+                        "tokens a second",
+                        "MFU",
+                        "memory [GB]",
+                    )
+                ),
             ],
             [
                 [
-                    name,
+                    name.replace(" ", "\u00a0"),
                     f"{said_of(name):.1f}",
                     f"{SEEN[name][0]:.1f}",
-                    f"{SEEN[name][1]:.1f} to {SEEN[name][2]:.1f}",
+                    f"{SEEN[name][1]:.1f}\u00a0to\u00a0{SEEN[name][2]:.1f}",
                     f"{TOKENS / SEEN[name][0] * 1e3:,.0f}",
                     f"{mfu(SEEN[name][0]):.1%}",
                     f"{SEEN[name][3]:.1f}",
@@ -714,7 +729,7 @@ if SEEN:
             roles={"model": "predicted", "measured": "measured"},
             x="MFU [%]",
             form=".1f",
-            title="Fusing attention and compiling the rest each give a step back that bytes had taken",
+            title="Fusing attention and compiling the rest both give back time that bytes had taken",
             caption="MFU of training steps on an H100: the model's and the recorded one.",
         )
     )
@@ -898,7 +913,12 @@ ALONE = {  # in ms: by the model, timed alone
 if PARTS_US:
     show(
         Table(
-            ["part of a step", "model [ms]", "timed alone [ms]", "timed, model = 1"],
+            [
+                "part of a step",
+                Column("model [ms]", align="right"),
+                Column("timed alone [ms]", align="right"),
+                Column("timed, model = 1", align="right"),
+            ],
             [
                 [name, f"{said:.2f}", f"{seen:.2f}", f"{seen / said:.2f}"]
                 for name, (said, seen) in ALONE.items()
@@ -922,7 +942,7 @@ show(
         y="time of a step [ms]",
         log_x=True,
         log_y=True,
-        title="With the context the stored step grows until attention is all of it",
+        title="With the context the stored step grows until attention is most of it",
         caption="The model's time for a step of 16,384 tokens against the context, on an H100; both axes are logarithmic.",
     )
 )
@@ -966,7 +986,8 @@ publish(
 #   attention's own on top.
 # - Count its bytes by passes. {{ moved.passes }} passes over matrices of logits cost an eager step more than all of
 #   its products.
-# - Fusing attention and compiling the rest remove different passes, so their gains add up.
+# - A compiler joins the passes between two products; those around them only another algorithm removes, fused
+#   attention.
 # - An MFU says how far, not why; a sum of parts says why, and each part can be timed alone.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"

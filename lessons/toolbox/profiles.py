@@ -38,6 +38,7 @@ from tilewise.figures import bars, timeline
 from tilewise.gpu.compile_gate import available, compile_kernel
 from tilewise.measurements import lookup, text_record
 from tilewise.models import device, occupancy
+from tilewise.outputs import Column
 
 # %% [markdown]
 # ## Eight launches
@@ -297,17 +298,17 @@ show(
     Table(
         [
             "launch",
-            "sectors a load",
-            "a store",
-            "passes a shared load",
-            "PTX instructions a number",
-            "warps on an SM",
-            "bytes spilled a thread",
-            "predicted [µs]",
+            Column("sectors a load", align="right"),
+            Column("a store", align="right"),
+            Column("passes a shared load", align="right"),
+            Column("PTX instructions a number", align="right"),
+            Column("warps on an SM", align="right"),
+            Column("bytes spilled a thread", align="right"),
+            Column("predicted [µs]", align="right"),
         ],
         [
             [
-                name,
+                name.replace(" ", "\u00a0"),
                 f"{ours['sectors a load']:.0f}",
                 f"{ours['sectors a store']:.0f}",
                 f"{ours['passes']:.0f}" if ours["passes"] else "none",
@@ -618,6 +619,11 @@ def told(launch):
 TOLD = {name: told(name) for name in LAUNCHES}
 
 
+def unbroken(words):
+    """Words that stay on one line."""
+    return words.replace(" ", "\u00a0")
+
+
 def a_table(columns, caption):
     """A row for each launch: headings, and how each number is written."""
     if METRICS:
@@ -668,7 +674,7 @@ if METRICS:
                 }
                 for name in LAUNCHES
             },
-            roles={"memory": "global", "issue slots": "warp", "banks": "shared"},
+            roles={"memory": "global", "issue slots": "read", "banks": "shared"},
             x="busy [% of the most]",
             value_range=(0, 100),
             form=".0f",
@@ -683,7 +689,7 @@ else:
                 name: dict(zip(("bytes", "passes", "instructions"), three_clocks(name), strict=True))
                 for name in LAUNCHES
             },
-            roles={"bytes": "global", "instructions": "warp", "passes": "shared"},
+            roles={"bytes": "global", "instructions": "read", "passes": "shared"},
             x="time alone [µs]",
             title="Three clocks: bytes at the rate of a copy, passes over the banks, instructions of PTX",
             caption="A model of eight transposes on an H100, from the simulator's counts and the rates of the device.",
@@ -698,7 +704,7 @@ else:
 
 # %% [markdown]
 # **Does it do more than it must?** Set what was moved beside what the task needs, level by level: bytes at the
-# memory against two for each number, sectors against four for a request of 32 floats side by side, passes
+# memory against eight for each number, sectors against four for a request of 32 floats side by side, passes
 # against one, and local memory against nothing at all.
 
 # %% fold="Code of the table"
@@ -736,7 +742,12 @@ a_table(
 if METRICS:
     show(
         Table(
-            ["launch", "warps, most = 1", "waits for", "share of the waiting"],
+            [
+                "launch",
+                Column("warps, most = 1", align="right"),
+                "waits for",
+                Column("share of the waiting", align="right"),
+            ],
             [
                 [
                     name,
@@ -760,7 +771,7 @@ if METRICS:
 # %% [markdown]
 # ## The order as a program
 #
-# Written down, the order is six questions. Each names the numbers it reads, and the first that is answered
+# Written down, the order is {{ order.questions }} questions. Each names the numbers it reads, and the first that is answered
 # with yes ends the reading. [From symptom to lesson](../../from-symptom-to-lesson.md) goes on from there.
 
 # %%
@@ -775,7 +786,7 @@ QUESTIONS = (
     ("bank conflicts", ("passes",), lambda p: p["passes"] > 1.25),
     ("registers spilled", ("local",), lambda p: p["local"] > 0.1),
     ("too many instructions", ("issue",), lambda p: p["issue"] > 0.6),
-    ("too little under way", ("occupancy", "waits"), lambda p: p["waits"] == "long scoreboard"),
+    ("too little under way", ("occupancy", "waits"), lambda p: "long" in p["waits"]),
 )
 
 
@@ -845,7 +856,13 @@ SAME = [
 if METRICS:
     show(
         Table(
-            ["launch", "what", "simulator", "profile", "why they differ"],
+            [
+                "launch",
+                "what",
+                Column("simulator", align="right"),
+                Column("profile", align="right"),
+                "why they differ",
+            ],
             [
                 *(
                     [name, what, f"{OURS[name][ours]:.2f}", f"{TOLD[name][theirs]:.2f}", "not explained"]
@@ -958,19 +975,20 @@ def of_chain(rows, mode):
     return {"kernels": len(kernels), "busy": busy, "whole": whole, "share": busy / whole}
 
 
-FEW = [
-    (f"{mode}: {'host' if what == 'launch' else 'device'}", start, end, name, role)
-    for mode in ("eager", "compiled")
-    for what, start, end, name in CHAINS.get(f"256 rows, {mode}", [])
-    for role in ["warp" if what == "launch" else "measured"]
-]
+FEW = []
+for mode in ("eager", "compiled"):
+    numbered = {"launch": 0, "kernel": 0}
+    for what, start, end, _ in CHAINS.get(f"256 rows, {mode}", []):
+        numbered[what] += 1
+        row, role = ("host", "warp") if what == "launch" else ("device", "measured")
+        FEW.append((f"{mode}: {row}", start, end, f"{numbered[what]}", role))
 if FEW:
     show(
         timeline(
             FEW,
             unit="µs",
             title="On few rows the device waits for the host to launch the next operation",
-            caption="Launches and kernels of one call of the chain on 256 rows, eager and compiled, on an H100 as torch.profiler noted them.",
+            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an H100, numbered, as torch.profiler noted them.",
         )
     )
 publish(
