@@ -327,9 +327,9 @@ show(
         MODELLED,
         roles={
             "products": "tile",
-            "attention": "hazard",
+            "attention": "warp",
             "rest of the layers": "read",
-            "loss": "write",
+            "loss": "block",
             "parameters": "registers",
         },
         x="time [ms]",
@@ -444,9 +444,9 @@ show(
         meters=[
             Meter("MFU", 1.0, "", "measured", ".0%"),
             Meter("products", 1.0, "", "tile", ".0%"),
-            Meter("attention", 1.0, "", "hazard", ".0%"),
+            Meter("attention", 1.0, "", "warp", ".0%"),
             Meter("rest of the layers", 1.0, "", "read", ".0%"),
-            Meter("loss", 1.0, "", "write", ".0%"),
+            Meter("loss", 1.0, "", "block", ".0%"),
             Meter("parameters", 1.0, "", "registers", ".0%"),
         ],
         title="A longer context costs stored attention bytes, and fused attention operations",

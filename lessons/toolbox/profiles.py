@@ -360,7 +360,7 @@ check([OURS[name]["sectors a store"] for name in ("padded", "no box")], [4, 32],
 check([OURS[name]["passes"] for name in ("padded", "no padding")], [1, 32], name="passes a shared load")
 
 # %% [markdown]
-# Five of the faults stand in this table: {{ before.sectors | .0f }} sectors a store, {{ before.conflict | .0f }} passes a
+# Five of the six faults stand in this table: {{ before.sectors | .0f }} sectors a store, {{ before.conflict | .0f }} passes a
 # load, {{ before.least | .0f }} warps, {{ before.spilled | .0f }} bytes spilled, and {{ before.blocks }} blocks of a small
 # matrix for {{ before.sms }} SMs. How much time a fault costs is another matter. Three times were recorded with
 # the lesson on banks: the padded tile takes {{ earlier.padded | us }}, near the {{ before.bytes_us | .0f }} µs of its
@@ -876,7 +876,7 @@ if METRICS:
                         "instructions a number",
                         f"{OURS[name]['instructions']:.0f}",
                         f"{TOLD[name]['instructions']:.0f}",
-                        "PTX against machine code",
+                        unbroken("PTX against machine code"),
                     ]
                     for name in ("padded", "in registers", "spilling", "dividing")
                 ),
@@ -885,7 +885,7 @@ if METRICS:
                     "local sectors a number",
                     "0.00",
                     f"{TOLD['spilling']['local'] * 2 / 8:.2f}",
-                    "spills are made after PTX",
+                    unbroken("spills are made after PTX"),
                 ],
             ],
             caption="What differs between the simulator's counts and the recorded profile; equal ratios are left out.",
