@@ -1402,7 +1402,7 @@ publish(
 # Five products on the way back, where forwards there were two: one of them makes the logits again, because a
 # row's log-sum-exp is enough to get its weights back. Masks leave out tiles, dropout needs a seed, and rows
 # that see nothing need an infinity in the right place. On the matrix units the whole takes
-# {{ seen.ours_full_4096 | us }} for {{ rate.full | .0f }} TFLOP/s, and cuDNN {{ seen.cudnn_full_4096 | us }}.
+# {{ seen.ours_full_4096 | us }} and cuDNN {{ seen.cudnn_full_4096 | us }}, a gap that is measured here and not explained.
 
 # %% [markdown]
 # ## Takeaways

@@ -100,7 +100,6 @@ EQUIVALENT = {
         "1.0 -> 2.0",
     ],
     "flash_steps": [
-        "0.0 -> 1.0",
         "128 -> 129",
         "top > -np.inf -> top >= -np.inf",
         "0.0 -> 1.0",
