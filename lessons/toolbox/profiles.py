@@ -14,6 +14,8 @@
 # read to tell these eight apart, and in which order?
 
 # %% fold="Imports"
+import hashlib
+import json
 import re
 from importlib.util import find_spec
 
@@ -191,6 +193,30 @@ LAUNCHES = {  # kernel, columns and rows of a block's part, its threads, shared 
 
 def side_of(name):
     return SMALL if name == "small" else SIDE
+
+
+def described(name):
+    """A launch in words that another process can read."""
+    kernel, (wide, high), block, ballast = LAUNCHES[name]
+    side = side_of(name)
+    return {
+        "source": kernel.source,
+        "defines": dict(kernel.defines),
+        "options": list(kernel.options),
+        "side": side,
+        "more": [32] if kernel is DIVIDED else [],
+        "grid": [ceil_div(side, wide), ceil_div(side, high)],
+        "block": list(block),
+        "shared_bytes": ballast,
+    }
+
+
+def fingerprint():
+    """A few digits that change with any of the kernels or launches, comments aside."""
+    every = [
+        [kernel.fingerprint(), {**described(name), "source": ""}] for name, (kernel, *_) in LAUNCHES.items()
+    ]
+    return hashlib.sha256(json.dumps(every).encode()).hexdigest()[:12]
 
 
 def turning(name, R, C):
@@ -398,7 +424,6 @@ check([OURS[name]["passes"] for name in ("padded", "no padding")], [1, 32], name
 
 # %% needs="gpu" record="profiles" fold="Code that times and profiles the launches"
 if gpu_here():
-    import json
     import subprocess
     import sys
     import tempfile
@@ -477,21 +502,6 @@ for one in json.load(open(sys.argv[1])):
     cupy.cuda.runtime.profilerStop()
 """
 
-    def described(name):
-        """A launch in words that another process can read."""
-        kernel, (wide, high), block, ballast = LAUNCHES[name]
-        side = side_of(name)
-        return {
-            "source": kernel.source,
-            "defines": dict(kernel.defines),
-            "options": list(kernel.options),
-            "side": side,
-            "more": [32] if kernel is DIVIDED else [],
-            "grid": [ceil_div(side, wide), ceil_div(side, high)],
-            "block": list(block),
-            "shared_bytes": ballast,
-        }
-
     def contender(name, A, B):
         """The launch on arrays of this process; refused where its result is wrong."""
         told = described(name)
@@ -505,6 +515,7 @@ for one in json.load(open(sys.argv[1])):
         assert (B == A.T).all(), name
         return Contender(name, call)
 
+    print(f"launches {fingerprint()}")
     matrices = {}
     for side in (SIDE, SMALL):
         A = cupy.random.standard_normal((side, side), dtype=cupy.float32)
@@ -560,6 +571,9 @@ for one in json.load(open(sys.argv[1])):
 ROWS = [line.split(" | ") for line in text_of("profiles").splitlines() if " | " in line]
 NAMES = ROWS[0][1:] if ROWS else []
 METRICS = {row[0]: dict(zip(NAMES, map(float, row[1:]), strict=True)) for row in ROWS[1:]}
+MADE_OF = re.search(r"(?m)^launches (\w+)$", text_of("profiles"))
+if MADE_OF and not gpu_here():
+    assert MADE_OF[1] == fingerprint(), "the profiles are of other launches: record them anew"
 KNOWN = re.search(r"(\d+) metrics known", text_of("profiles"))
 LSU_OF = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
