@@ -68,6 +68,16 @@ EQUIVALENT = {
         "128 -> 129",
         "256 -> 257",
     ],
+    # Which block has a share decides nothing, nor how large tiles are that cover the same; nor where K is cut.
+    "multiply_shares": ["shares[block] -> shares[block - 1]", "128 -> 129", "256 -> 257"],
+    "multiply_few": [
+        "64 * -(-K // 128) -> 64 + -(-K // 128)",
+        "64 -> 65",
+        "128 -> 129",
+        "-K // 128 -> -K * 128",
+        "128 -> 129",
+        "128 -> 129",
+    ],
     # The finite shift of a row of nothing but minus infinity is arbitrary; `own[t - 1]` visits the same keys
     # from the last on; the logarithm of 0 is minus infinity anyway.
     "softmax_three": ["0.0 -> 1.0", "0.0 -> 1.0"],
