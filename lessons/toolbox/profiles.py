@@ -643,8 +643,11 @@ def a_table(columns, caption):
     if METRICS:
         show(
             Table(
-                ["launch", *(heading for heading, _, _ in columns)],
-                [[name, *(format(TOLD[name][key], form) for _, key, form in columns)] for name in LAUNCHES],
+                ["launch", *(Column(heading, align="right") for heading, _, _ in columns)],
+                [
+                    [unbroken(name), *(format(TOLD[name][key], form) for _, key, form in columns)]
+                    for name in LAUNCHES
+                ],
                 caption=caption,
             )
         )
