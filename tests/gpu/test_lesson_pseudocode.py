@@ -68,7 +68,7 @@ EQUIVALENT = {
         "128 -> 129",
         "256 -> 257",
     ],
-    # Which block has a share decides nothing, nor how large tiles are that cover the same; nor where K is cut.
+    # Which block has a share decides nothing, nor how large tiles are that cover the same, nor a cut of K.
     "multiply_shares": ["shares[block] -> shares[block - 1]", "128 -> 129", "256 -> 257"],
     "multiply_few": [
         "64 * -(-K // 128) -> 64 + -(-K // 128)",
