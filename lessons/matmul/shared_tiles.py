@@ -505,7 +505,7 @@ US = {(row["variant"], row["parameters"]["M"]): recorded_us(row) for row in last
 NAMES = (*VARIANTS, "cuBLAS")
 show(
     Table(
-        ["", *(f"n = {n:,}, TFLOP/s" for n in (2048, 4096, 8192)), "of cuBLAS at 4,096, %"],
+        ["", *(f"{n:,}" for n in (2048, 4096, 8192)), "of cuBLAS at 4,096, %"],
         [
             [
                 name,
@@ -514,7 +514,7 @@ show(
             ]
             for name in NAMES
         ],
-        caption="Products of n-square matrices of 32-bit floats, recorded on an H100, every row beside the library in the same run; the zeros are counted in.",
+        caption="TFLOP/s of products of square matrices of 32-bit floats by their size, recorded on an H100, every row beside the library in the same run; the zeros are counted in.",
     )
 )
 publish(
@@ -913,12 +913,12 @@ SMALL_US = {
 }
 show(
     Table(
-        ["tile", *(f"{M:,} × {N:,}, K = {K:,}, µs" for M, N, K in SMALL_SIZES)],
+        ["tile", *(f"{M:,}" if K == M else f"{M:,}, K {K:,}" for M, _, K in SMALL_SIZES)],
         [
             [name, *(SMALL_US.get((name, size), np.nan) for size in SMALL_SIZES)]
             for name in (*SMALL, "cuBLAS")
         ],
-        caption="Microseconds of small BF16 products, recorded on an H100 with random numbers, inputs not in L2.",
+        caption="Microseconds of small square BF16 products by their size, recorded on an H100 with random numbers, inputs not in L2.",
     )
 )
 AT_1024 = {name: SMALL_US.get((name, (1024,) * 3), np.nan) for name in (*SMALL, "cuBLAS")}
