@@ -733,6 +733,14 @@ if SEEN:
             caption="MFU of training steps on an H100: the model's and the recorded one.",
         )
     )
+else:
+    show(
+        Table(
+            ["step", Column("predicted [ms]", align="right")],
+            [[name, f"{said_of(name):.1f}"] for name in NAMES],
+            caption="Training steps on one H100, predicted.",
+        )
+    )
 publish(
     seen={
         name.replace(", ", "_").lower(): {

@@ -239,15 +239,18 @@ def turning(name, R, C):
 
 
 SHAPES = ((5, 3), (77, 50), (36, 68), (130, 64))
-for name, said in (
-    ("padded", turn_tile),
-    ("no padding", turn_tile),
-    ("no box", turn_registers),
-    ("in registers", turn_registers),
-    ("spilling", turn_registers),
-    ("dividing", turn_divided),
-):
-    agree(said, LAUNCHES[name][0], [turning(name, *shape).case for shape in SHAPES], rtol=0.0)
+
+
+def of_shapes(name):
+    return [turning(name, *shape).case for shape in SHAPES]
+
+
+agree(turn_tile, PADDED, of_shapes("padded"), rtol=0.0)
+agree(turn_tile, CONFLICTS, of_shapes("no padding"), rtol=0.0)
+agree(turn_registers, DIRECT, of_shapes("no box"), rtol=0.0)
+agree(turn_registers, REGISTERS, of_shapes("in registers"), rtol=0.0)
+agree(turn_registers, SPILLING, of_shapes("spilling"), rtol=0.0)
+agree(turn_divided, DIVIDED, of_shapes("dividing"), rtol=0.0)
 
 # %% [markdown]
 # Two more launches need no kernel of their own. In *few warps* each block of the good kernel asks for
