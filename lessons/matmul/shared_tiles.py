@@ -416,6 +416,27 @@ assert len(CARELESS) < len(SHARED.source)
 expect_hazard(Kernel(CARELESS).on(with_shares(250, 508, 165, 5)), "race", line_with="READ(0, 0)")
 
 
+for M, N, K in ((250, 508, 165), (300, 700, 100)):  # four and nine tiles for five blocks
+    entries, whole = shares_of(M, N, K, 5, True)
+    inputs = case(
+        **arrays_for(M, N, K, output(M, N)),
+        shares=entries,
+        first_block=whole,
+        grid=len(entries),
+        block=256,
+        shared_bytes=RING_BYTES,
+    )
+    arrays = CLEAR.on(inputs, grid=len(entries) - whole).run()
+    SHARED.on(inputs).run(arrays)
+    check(
+        arrays["C"],
+        np.float64(arrays["A"]) @ np.float64(arrays["B"]),
+        rtol=1e-5,
+        atol=1e-5,
+        name=f"zeros, then parts: {M} × {K} times {K} × {N}",
+    )
+
+
 def product(by_rows=0, group=16, share=True):
     """The launches of a product: the zeros where they are needed, and the kernel."""
     kernel = Kernel(SHARED.source, defines={"BY_ROWS": by_rows, "GROUP": group})
