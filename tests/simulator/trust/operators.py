@@ -20,7 +20,8 @@ TW_WIDE(int, ((v.y ^ v.z ^ v.w) == 0x7eadbeef))
 #line 1
 """
 SHARED = re.compile(r"__shared__ \w+ (?P<all>[^;]+);")
-ACCESS = re.compile(r"\b[A-Za-z_]\w*\s*\[")
+POINTED = re.compile(r"(?:\*\([\w ]+\*\) ?\(?|\([\w ]+\*\)(?=\w+\)\[)|_cast<[\w ]+\*>\((?=\w+\)\[))(\w+)")
+"""An array accessed by another type: `*(float4*)(x + i)`, `((float4*)x)[i]`."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,32 @@ def _accessing(lines: list[str], names: set[str] | None = None) -> set[int]:
     for number, line in enumerate(lines, 1):
         if "__shared__" in line:
             continue
-        arrays = re.findall(r"\b([A-Za-z_]\w*)\s*\[", line)
+        arrays = re.findall(r"\b([A-Za-z_]\w*)\s*\[", line) + POINTED.findall(line)
         if "atomic" in line:
             arrays += re.findall(r"atomic\w+\(&?(\w+)", line)
         if arrays and (names is None or names & set(arrays)):
             found.add(number)
+    return found
+
+
+TYPE = r"(?!(?:return|else|case|goto|do|[A-Z_]{2,})\b)[A-Za-z_]\w*[*&]* "
+TYPED = re.compile(rf"(?<![\w.>]){TYPE}(?:(?:const|__restrict__) )*[(*&]*[A-Za-z_]\w*\)?(?=\[)")
+STATEMENT = re.compile(
+    rf"\s*(?:(?:extern|static|const|__\w+__(?:\([^()]*\))?) )*{TYPE}(?=[*&]*[A-Za-z_]\w*\s*[=,\[])"
+)
+
+
+def declared(line: str) -> set[int]:
+    """Where a line begins to say how long an array is, as `[4]` in `float4 v[4] = {x[i]};`."""
+    found = {match.end() for match in TYPED.finditer(line)}
+    statement = STATEMENT.match(line)
+    depth, named = 0, True  # of brackets; whether a name stands here, not what it begins with
+    for at in range(statement.end() if statement else len(line), len(line)):
+        found |= {at} if line[at] == "[" and depth == 0 and named else set()
+        depth += (line[at] in "([{") - (line[at] in ")]}")
+        named = named if depth or line[at] not in ",=" else line[at] == ","
+        if depth < 0 or (depth == 0 and line[at] == ";"):
+            break
     return found
 
 
@@ -100,9 +122,11 @@ def _drop_guard(line: str) -> Iterator[Edit]:
 
 
 def _off_by_one(line: str) -> Iterator[Edit]:
-    if "__shared__" in line:
-        return
-    for found in re.finditer(r"(?<=[\w\]])\[((?:[^\[\]]|\[[^\[\]]*\])+)\]", line):
+    lengths = declared(line)
+    for found in re.finditer(r"(?<=[\w\])])\[((?:[^\[\]]|\[[^\[\]]*\])+)\]", line):
+        if found.start() in lengths:
+            lengths.add(found.end())  # and a further dimension
+            continue
         for by in (" + 1", " - 1"):
             new, _ = _replaced(line, found, f"[{found[1]}{by}]")
             yield new, f"{found[0]}{by}"
@@ -116,7 +140,7 @@ def _wrong_mask(line: str) -> Iterator[Edit]:
 def _swapped_stride(line: str) -> Iterator[Edit]:
     place = r"(?:\w+(?:\.\w+)?)"
     for found in re.finditer(rf"({place}) \* ({place}) \+ ({place})(?=\]| \+|\)|;)", line):
-        if "blockIdx" in found[1]:
+        if "blockIdx" in found[1] or found[1] == found[3]:
             continue
         yield _replaced(line, found, f"{found[3]} * {found[2]} + {found[1]}")
 
@@ -235,8 +259,9 @@ def mutants(
                 continue
             if line.startswith(("extern", "void", "        ")) and "__global__" in line:
                 continue
-            for new, what in edits(line):
-                text = "\n".join([*lines[: number - 1], new, *lines[number:]])
+            code, comment = _code_of(line)
+            for new, what in edits(code):
+                text = "\n".join([*lines[: number - 1], new + comment, *lines[number:]])
                 was = f"{what} in `{line.strip()}`"
                 seen[was] = seen.get(was, 0) + 1
                 if seen[was] > 1:
@@ -259,6 +284,12 @@ def mutants(
             )
         )
     return made
+
+
+def _code_of(line: str) -> tuple[str, str]:
+    """A line in two: what is compiled, and a comment behind it, with the blanks before that."""
+    found = re.match(r'((?:[^"/]|"(?:[^"\\]|\\.)*"|/(?!/))*?)(\s*//.*)?$', line)
+    return (found[1], found[2] or "") if found else (line, "")
 
 
 DIRECTIVE = re.compile(r"\s*#\s*(define|undef|ifdef|ifndef|if|elif|else|endif)\b\s*(.*)")
@@ -331,9 +362,14 @@ def _of_other_kernels(lines: list[str], entry: str) -> frozenset[int]:
 
 def _pointing(lines: list[str], array: str) -> set[int]:
     """Lines that go to an array by its address: `x + i`."""
-    return {number for number, line in enumerate(lines, 1) if re.search(rf"\b{array} \+ ", line)}
+    return {
+        number
+        for number, line in enumerate(lines, 1)
+        if re.search(rf"\b{array} \+ ", line) or array in POINTED.findall(line)
+    }
 
 
 def _aliases(lines: list[str], array: str) -> set[str]:
     """An array and pointers made from it."""
-    return {array} | set(re.findall(rf"\* (\w+) = {array} \+", "\n".join(lines)))
+    made = rf"\* (\w+) = (?:\([\w ]+\*\))?\(?{array}\b(?! ?\[)"
+    return {array} | set(re.findall(made, "\n".join(lines)))

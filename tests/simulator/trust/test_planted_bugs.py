@@ -116,7 +116,7 @@ def _outcome(subject: Subject, mutant: Mutant) -> tuple[str, str] | None:
     except HazardError as error:
         hazard = error.hazard
         assert error.line == ORIGIN[1] + hazard.line - 1
-        where = "hazard" if hazard.line in mutant.lines else "elsewhere"
+        where = "hazard" if {hazard.line, hazard.caller} & mutant.lines else "elsewhere"
         outcome = where if hazard.kind in mutant.kinds else "misnamed"
         return outcome, f"{hazard.kind} at line {hazard.line}: {hazard.source_line.strip()}"
     assert not run.hazards
@@ -209,6 +209,27 @@ def test_no_bug_is_planted_into_text_that_the_preprocessor_drops(
 ) -> None:
     source = TWO_TEXTS_IN_ONE.replace("TEAM 4", f"TEAM {team}" + old * "\n#define OLD")
     assert {one.line for one in mutants(source, entry="k")} == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "accessed"),
+    [
+        ("float4 v[4];", []),
+        ("const float a[2][8], b[C / 4] = {x[i], y[j]}, z = w[k];  // w[k] again", ["[i]", "[j]", "[k]"]),
+        ("extern __shared__ __align__(16) unsigned char store[N];", []),
+        ("struct Map { unsigned long long words[16]; };", []),
+        ("__device__ void add(float (&to)[8][4], const float* from, int at[2]) {", []),
+        ("else s[i] = ((const float4*)x)[k].x;", ["[i]", "[k]"]),
+        ("ALL s[2 * r + 1][c] += a[r] * b[c];", ["[2 * r + 1]", "[c]", "[r]", "[c]"]),
+        ("return word[row[i]];", ["[row[i]]"]),
+        ("int i = x[3], j = y[2];", ["[3]", "[2]"]),
+    ],
+)
+def test_no_array_is_declared_with_another_length_as_if_that_were_an_index(
+    line: str, accessed: list[str]
+) -> None:
+    planted = [one.was for one in mutants(line) if one.operator == "index off by one"]
+    assert [was.partition(" in ")[0] for was in planted if "] + 1" in was] == [f"{at} + 1" for at in accessed]
 
 
 def test_survivors_are_bugs_that_are_planted() -> None:
