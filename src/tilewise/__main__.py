@@ -36,6 +36,13 @@ def parser() -> argparse.ArgumentParser:
         help="rounds, each in a process of its own (3; 1 where one takes long)",
     )
     record.add_argument("--add", action="store_true", help="add rounds to the records that are current")
+    record.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="record this experiment or text alone; may be repeated",
+    )
     table = commands.add_parser("table", help="print a lesson's tables")
     table.add_argument("lesson", metavar="LESSON", help="id or path of a lesson")
     table.add_argument("--json", action="store_true", help="one array of rows")
@@ -110,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tilewise.commands.record import record
 
             wanted = (given.lessons, given.counters, given.out, given.force, given.budget)
-            return record(*wanted, given.rounds, given.add)
+            return record(*wanted, given.rounds, given.add, given.only)
         if given.command == "round-child":
             from tilewise.commands.record import round_child
             from tilewise.gpu.timing import Plan

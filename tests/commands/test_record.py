@@ -116,6 +116,33 @@ def test_an_interrupted_recording_leaves_no_half_written_file(
     assert written == ["kernels.adding.raw.txt.json"], "the text was whole, the experiment was not"
 
 
+TWO_TEXTS = """
+# %% needs="gpu" record="more"
+print("and", "more")
+shared_state.library.played = True
+"""
+
+
+def test_only_what_is_named_is_recorded_and_other_texts_are_not_even_run(
+    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.lesson.write_text(project.text + TWO_TEXTS)
+    assert main(["record", "kernels/adding", "--only", "raw"]) == 0, "what is not wanted is not missed"
+    assert [path.name for path in project.folder.iterdir()] == ["kernels.adding.raw.txt.json"]
+    assert main(["record", "kernels/adding", "--only", "adding", "--rounds", "1"]) == 0
+    assert (project.folder / "adding.json").is_file()
+    assert not hasattr(project.state.library, "played")
+    assert not (project.folder / "kernels.adding.more.txt.json").exists()
+    assert main(["record", "kernels/adding", "--only", "adding", "--only", "more"]) == 0
+    assert (project.folder / "kernels.adding.more.txt.json").is_file()
+    capfd.readouterr()
+    assert main(["record", "kernels/adding", "--only", "ading"]) == 1
+    assert (
+        '"ading" is neither an experiment nor a text record of kernels/adding. '
+        "Give one of: adding, raw, more." in capfd.readouterr().err
+    )
+
+
 def test_out_gets_a_folder_for_the_device(project: SimpleNamespace, tmp_path: Path) -> None:
     assert main(["record", "kernels/adding", "--out", str(tmp_path / "elsewhere")]) == 0
     names = sorted(

@@ -93,6 +93,29 @@ def test_a_child_that_dies_is_told_and_the_old_record_stands(
     assert (project.folder / "adding.json").read_bytes() == before
 
 
+def test_a_recording_that_is_interrupted_keeps_the_rounds_that_are_done(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fresh, "start", interrupt)
+    assert main(["record", "kernels/adding"]) == 130
+    assert len(taken(project)["rows"][0]["samples_us"]) == 67
+
+
+def test_a_round_that_fails_takes_those_before_it_along(
+    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project.folder / "adding.json"
+    monkeypatch.setattr(fresh, "start", lambda command, line: f"was ended, {path.is_file()}")
+    assert main(["record", "kernels/adding"]) == 1
+    assert not path.exists()
+    path.write_text("an old record, stale and perhaps broken")
+    assert main(["record", "kernels/adding"]) == 1
+    assert path.read_text() == "an old record, stale and perhaps broken"
+
+
 def test_a_wrong_answer_in_a_child_is_an_error_at_the_lessons_line(
     project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,7 +232,7 @@ def test_the_bar_goes_on_from_round_to_round(project: SimpleNamespace, children:
     caller = fresh.Caller(lambda line: None, shares.append)
 
     def handle(experiment: Any) -> None:
-        fresh.take_rounds(experiment, project.lesson, fresh.Plan(repetitions=9), 3, caller)
+        list(fresh.take_rounds(experiment, project.lesson, fresh.Plan(repetitions=9), 3, caller))
 
     with handled_by(handle):  # type: ignore[arg-type]
         assert play(find_lesson("kernels/adding", project.root)) == []

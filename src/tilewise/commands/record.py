@@ -48,6 +48,7 @@ def record(
     budget_s: float,
     rounds: int | None = None,
     add: bool = False,
+    only: Sequence[str] = (),
 ) -> int:
     """Record lessons.
 
@@ -60,9 +61,10 @@ def record(
         rounds: how many rounds to take, each after the first in a process of its own; None: three, and of
             an experiment whose first takes long that one alone.
         add: whether to add rounds to what is current.
+        only: names of the experiments and texts to record; all where not given.
 
     Returns:
-        0 where every experiment of the lessons has a current record now, else 1.
+        0 where every experiment of the lessons that is wanted has a current record now, else 1.
     """
     if rounds is not None and rounds < 1:
         raise LessonError("tilewise record", 0, f"{rounds} rounds are none.", "Give --rounds 1 or more.")
@@ -76,8 +78,9 @@ def record(
     archive = Archive(root)
     names = project_lessons(root) if list(lessons) == ["all"] else tuple(lessons)
     found = [find_lesson(name, root) for name in names]
+    _must_be_there(only, found)
     laboratory = Laboratory()
-    display = Display(sys.__stdout__ or sys.stdout, sum(map(_things, found)))
+    display = Display(sys.__stdout__ or sys.stdout, sum(_things(one, only) for one in found))
     display(f"recording on {laboratory.name}")
     folder = Path(out).absolute() if out else archive.folder
     status = 0
@@ -86,7 +89,9 @@ def record(
             display(f"[{at}/{len(found)}] {lesson.id}")
             plan = Plan(budget_s=budget_s)
             recorder = Recorder(
-                archive, folder, laboratory, plan, display, lesson.file, force, rounds, add, tick=display.tick
+                *(archive, folder, laboratory, plan, display, lesson.file, force, rounds, add),
+                only=frozenset(only),
+                tick=display.tick,
             )
             status = max(status, _record_lesson(lesson, recorder, counters, display))
     except RecordingStopped as stopped:
@@ -97,9 +102,23 @@ def record(
     return status
 
 
-def _things(lesson: LessonFile) -> int:
-    """What there is to record in a lesson: its experiments and its texts."""
-    return len(lesson.experiments()) + sum(1 for cell in lesson.cells if cell.record)
+def _must_be_there(only: Sequence[str], lessons: Sequence[LessonFile]) -> None:
+    """Refuse a name that none of the lessons measures or prints under."""
+    names = [name for lesson in lessons for name in (*lesson.experiments(), *_texts(lesson))]
+    for name in only:
+        if name not in names:
+            there = ", ".join(lesson.id for lesson in lessons)
+            message = f'"{name}" is neither an experiment nor a text record of {there}.'
+            raise LessonError("tilewise record", 0, message, f"Give one of: {', '.join(names)}.")
+
+
+def _texts(lesson: LessonFile) -> tuple[str, ...]:
+    return tuple(cell.record for cell in lesson.cells if cell.record)
+
+
+def _things(lesson: LessonFile, only: Sequence[str]) -> int:
+    """How much there is to record in a lesson: experiments and texts."""
+    return sum(not only or name in only for name in (*lesson.experiments(), *_texts(lesson)))
 
 
 def _need_gpu() -> None:
@@ -128,6 +147,8 @@ def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool, say: 
     seen: list[Experiment] = []
 
     def handle(experiment: Experiment) -> Measurement:
+        if not recorder.wanted(experiment.name):
+            return recorder(experiment)
         seen.append(experiment)
         say.begin(f"{lesson.id}: {experiment.name}")
         try:
@@ -141,13 +162,18 @@ def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool, say: 
         say.end()
 
     with handled_by(handle):
-        failures = play(lesson, text)
+        failures = play(lesson, text, recorder.wanted)
     for failure in failures:
         say(f"  failed: {failure.place}: {failure.message}")
-    missing = [name for name in lesson.experiments() if name not in recorder.done]
+    wanted = [name for name in lesson.experiments() if recorder.wanted(name)]
+    missing = [name for name in wanted if name not in recorder.done]
     for name in missing:
         say(f"  not recorded: {name}")
-    texts = [cell for cell in lesson.cells if cell.record and cell.record not in recorder.texts]
+    texts = [
+        cell
+        for cell in lesson.cells
+        if cell.record and recorder.wanted(cell.record) and cell.record not in recorder.texts
+    ]
     for cell in texts:
         lacking = ", ".join(missing_needs(cell)) or "see above"
         say(f"  not recorded: {cell}, the text {cell.record} (missing here: {lacking})")
@@ -202,7 +228,7 @@ def round_child(lesson: str, experiment: str, out: str, plan: Plan) -> int:
     told = sys.__stdout__ or sys.stdout
     failures: Sequence[Failure] = ()
     with handled_by(RoundChild(experiment, plan, Path(out), told, Archive(root))), suppress(RoundOver):
-        failures = play(found)
+        failures = play(found, wanted=lambda text: False)
     for failure in failures:
         print(f"{failure.place}: {failure.message}", file=sys.stderr)
     return 0 if Path(out).is_file() else 1

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -194,7 +194,7 @@ def take_rounds(
     wanted: int | None,
     caller: Caller,
     clock: Callable[[], float] = time.monotonic,
-) -> list[Bench]:
+) -> Iterator[Bench]:
     """Time an experiment in rounds: the first in this process, each other one in a process of its own.
 
     Args:
@@ -205,6 +205,9 @@ def take_rounds(
         caller: told how far it is.
         clock: seconds; for tests.
 
+    Yields:
+        Each round, once it is done.
+
     Raises:
         LessonError: a contender gives a wrong answer, or the lesson measures something else the second time.
         GpuTrouble: times in one of the rounds would not be worth keeping.
@@ -213,20 +216,19 @@ def take_rounds(
 
     rounds = ROUNDS if wanted is None else wanted
     began = clock()
-    taken: list[Bench] = []
     for at in range(rounds):
         part = Caller(caller.say, partial(_part, caller.tick, at, rounds))
         share = _share(plan, at, rounds, experiment.with_host)
         if at:
             caller.say(f"{experiment.name}: round {at + 1} of {rounds}, in a process of its own")
-            taken.append(run_round(experiment, file, share, part))
+            yield run_round(experiment, file, share, part)
             continue
-        taken.append(run_bench(experiment, share, caller.say, strict=True, tick=part.tick))
+        made = run_bench(experiment, share, caller.say, strict=True, tick=part.tick)
         spent_s = clock() - began
+        yield made
         if wanted is None and spent_s > LONG_S:
             caller.say(f"{experiment.name}: its first round took {spent_s:.0f} s and stays alone")
             break
-    return taken
 
 
 def _part(tick: Callable[[float], None], at: int, of: int, share: float) -> None:

@@ -114,13 +114,19 @@ def _read(file: Path, root: Path) -> LessonFile:
     return LessonFile(identity, file, shown, root, parse_cells(lines, header + 1, shown))
 
 
-def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = None) -> list[Failure]:
+def play(
+    lesson: LessonFile,
+    record_text: Callable[[Cell, str], None] | None = None,
+    wanted: Callable[[str], bool] = lambda name: True,
+) -> list[Failure]:
     """Run a lesson's code cells in order in one namespace.
 
     Args:
         lesson: the lesson.
         record_text: gets each ``record="..."`` cell and what it printed; without it such cells are run like
             others.
+        wanted: whether a text is wanted, by its name; other cells that need something to be recorded are left
+            out, as on a machine that lacks it.
 
     Returns:
         The first fault of each cell that has one. A cell whose ``needs`` are missing here is left out.
@@ -132,7 +138,9 @@ def play(lesson: LessonFile, record_text: Callable[[Cell, str], None] | None = N
         for cell in lesson.cells:
             if cell.kind != "code" or missing_needs(cell):
                 continue
-            recorded = bool(cell.record and record_text)
+            if cell.record and cell.needs and not wanted(cell.record):
+                continue
+            recorded = bool(cell.record and record_text and wanted(cell.record))
             taken = io.StringIO()
             sink = PrintingSink() if recorded else CollectingSink()
             with contextlib.redirect_stdout(taken), installed(sink):

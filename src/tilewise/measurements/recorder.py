@@ -1,12 +1,13 @@
 """The recorder: experiments of a lesson timed on this machine's GPU and written as records.
 
 In: experiments, one by one, as ``measure`` hands them over. Out: record files, whole or not at all; a failed
-or interrupted experiment leaves its old record. Counters are added afterwards by ``hardware``.
+experiment leaves its old record, an interrupted one the rounds that were done. Counters are added afterwards
+by ``hardware``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,7 @@ from tilewise.models.roofline import Ceilings
 
 if TYPE_CHECKING:
     from tilewise.gpu.device import State
+    from tilewise.measurements.bench import Bench
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.output import Measurement
 
@@ -52,6 +54,14 @@ def _in_rounds(row: Row) -> str:
         return ""
     medians = [part.median for part in parts(row)]
     return f" in {len(medians)} rounds, medians {min(medians):,.4g} to {max(medians):,.4g}"
+
+
+def _put_back(path: Path, before: bytes | None) -> None:
+    """Make a file what it was before."""
+    if before is not None:
+        path.write_bytes(before)
+    else:
+        path.unlink(missing_ok=True)
 
 
 NO_LEAD_IN = "none: the GPU is idle at the first event, and what the host takes to launch is in the time"
@@ -114,6 +124,8 @@ class Recorder:
     """How many rounds to take; None: ``fresh.ROUNDS``, and one where that is long."""
     add: bool = False
     """Whether to add rounds to what is current, e.g. those of another GPU of the same name."""
+    only: frozenset[str] = frozenset()
+    """The experiments and text records to take; where it is empty, all."""
     done: list[str] = field(default_factory=list)
     """Experiments whose record is current now."""
     tick: Tick = unheard
@@ -130,19 +142,31 @@ class Recorder:
     def _placed(self, path: Path) -> Path:
         return self.out / path.relative_to(self.archive.folder)
 
+    def wanted(self, name: str) -> bool:
+        """Whether an experiment or a text record is one to take."""
+        return not self.only or name in self.only
+
     def __call__(self, experiment: Experiment) -> Measurement:
-        """Time an experiment and write its record, unless that is current."""
+        """Time an experiment and write its record, unless that is current or another one is wanted."""
         kept = self.current(experiment)
+        if not self.wanted(experiment.name):
+            return assemble(experiment, Simulated({}), kept, None, (), ())
         if kept is not None and not self.force and not self.add:
-            self.progress(f"{experiment.name}: its record of {kept.provenance['date']} is current")
+            rounds = len(kept.provenance.get("rounds", ())) or 1
+            born = f"{kept.provenance['date']}, of {rounds} round{'s' * (rounds > 1)},"
+            self.progress(f"{experiment.name}: its record of {born} is current")
             self.done.append(experiment.name)
             return assemble(experiment, Simulated({}), kept, None, (), ())
+        path = self.path(experiment.name)
+        before = path.read_bytes() if path.is_file() else None
         try:
-            record = self._record(experiment)
+            record = self._record(experiment, path if kept is None else None)
         except LessonError as error:
+            _put_back(path, before)
             self.failed.append(error)
             raise
         except Exception as error:
+            _put_back(path, before)
             trouble = explain(error, "", memory_of_gpu())
             fault = as_error(trouble, experiment)
             self.failed.append(fault)
@@ -153,7 +177,7 @@ class Recorder:
             record = self._added(experiment, kept, record)
         else:
             record = self._with_old_counters(record, kept)
-        write_record(record, self.path(experiment.name))
+        write_record(record, path)
         self.done.append(experiment.name)
         for row in (one for one in record.rows if one.samples_us):
             shown = ", ".join(f"{name}={value}" for name, value in row.case.items())
@@ -175,12 +199,29 @@ class Recorder:
                 return record
         return None
 
-    def _record(self, experiment: Experiment) -> Record:
+    def _record(self, experiment: Experiment, early: Path | None) -> Record:
+        """Time an experiment, and compare its standalone scripts once the first times are safe.
+
+        Args:
+            experiment: what to time.
+            early: a file that gets the rounds so far after each of them.
+        """
+        _ = self.laboratory.ceilings  # probed now, not between times and file
+        taken: list[Bench] = []
+        caller = Caller(self.progress, self.tick)
+        for one in take_rounds(experiment, self.file, self.plan, self.rounds, caller):
+            taken.append(one)
+            made = self._of_rounds(experiment, taken)
+            if early is not None:
+                write_record(made, early)
+            if len(taken) == 1:
+                self._compare_standalone(experiment)
+        return made
+
+    def _of_rounds(self, experiment: Experiment, taken: Sequence[Bench]) -> Record:
         from tilewise.measurements.bench import worst
         from tilewise.measurements.resources import resources
 
-        taken = take_rounds(experiment, self.file, self.plan, self.rounds, Caller(self.progress, self.tick))
-        self._compare_standalone(experiment)
         rows = pooled([one.rows for one in taken])
         notes = list(dict.fromkeys([*(note for one in taken for note in one.notes), *spread_notes(rows)]))
         kept = self.laboratory.provenance(worst([one.state for one in taken]), notes)
