@@ -23,14 +23,21 @@
 # that do not belong there are off; the active mask says which are on.[^exactly] Behind the branch
 # all of them reconverge.
 #
+# ??? question "Why do warps exist?"
+#     Because an instruction costs nearly the same to fetch, decode and choose whether it serves one
+#     thread or 32. Shared by 32, this leaves more of the chip to the units that compute. It also
+#     brings 32 addresses together at one instant, which can be served as one request if they are
+#     neighbours. The price is this page's subject: lanes that want different instructions must take
+#     turns.
+#
 # [^four]: [Where the sources differ](../../conventions.md#the-sources): the blog post has an SM run
 #     one warp at a time. An SM has four warp schedulers, and each can send an instruction off in
 #     every cycle, from whichever of its warps is ready.
 #
 # [^exactly]: Where the sources differ: one set of notes calls 32 the minimum. On NVIDIA's GPUs it
 #     is exactly 32, so far on all of them; a block of 40 threads takes two warps, the second with
-#     24 lanes that are never on. And the warps of eight or four threads in the sources are drawing
-#     aids.
+#     24 lanes that are never on. AMD's GPUs for servers have 64, so a program for both asks for
+#     `warpSize`. And the warps of eight or four threads in the sources are drawing aids.
 #
 # ??? definition "SIMT"
 #     Single instruction, multiple threads: one instruction is issued for a warp, and each lane
