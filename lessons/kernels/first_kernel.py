@@ -58,11 +58,13 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 # All threads get the same four arguments, so the first line has to tell a thread which element is
 # its own. Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number
 # of the block, `threadIdx.x` the place inside it. Multiply, add, and the thread knows its `i`.
-# These three are no arguments; the hardware sets them.[^who]
+# These three are no arguments; the hardware sets them.
 #
-# [^who]: The host states the number of blocks and their size when it launches. As a block starts,
-#     the hardware gives it its number and each of its threads a place; a thread reads them like
-#     variables and cannot change them.
+# ??? question "Where do blockIdx and threadIdx get their values?"
+#     From the launch and from the hardware. The host states the number of blocks and their size when
+#     it launches, and every thread can read both. As a block starts, the hardware gives it its number
+#     and each of its threads a place in it. A thread reads them like variables and cannot change
+#     them; nothing in the kernel's text sets them.
 #
 # ??? definition "Block | blocks"
 #     A group of 1 to 1,024 threads that start together on one processor of the device.
@@ -177,6 +179,14 @@ if gpu_here():
 #         must(cudaFree(c_device), "give c back");
 #     }
 #     ```
+
+# %% [markdown]
+# ??? question "What passes between the host and a kernel?"
+#     On the way there: which kernel, how many blocks of how many threads, and the arguments.
+#     Arguments are copied as they are, a number as a number and an array as its address on the
+#     device. On the way back nothing: a kernel returns no value, so its answer lies in device memory
+#     until the host copies it. That the kernel has ended, the host learns by waiting; that it has
+#     failed, from the next call. While it runs the two need not talk to each other.
 
 # %% [markdown]
 # ## The same string without a GPU
@@ -340,13 +350,15 @@ show(
 # %% [markdown]
 # The figure lays one long addition out in time, at the stated rates. The copies are nearly
 # everything, whatever happens in the kernel. That is the practical reason to leave arrays on the
-# device for as long as there is work to do there,[^unified] and the reason why times in later
+# device for as long as there is work to do there, and the reason why times in later
 # lessons start when the inputs are already on the device.
 #
-# [^unified]: Memory that both sides can address (mapped, or unified memory) makes explicit copies
-#     optional; the bytes still cross the link when they are used on the other side, so it saves
-#     code more than time. On machines whose processor and GPU share one memory the copies go
-#     away.
+# ??? question "Must the data be copied at all?"
+#     The calls can be left out, the way of the bytes mostly not. Memory of the host can be mapped, so
+#     that a kernel reads it over the link, number by number; with unified memory one address holds on
+#     both sides, and pieces of the array move over when they are touched. Either saves code more than
+#     time. On machines where the two share one memory, or are joined by a link that keeps their
+#     caches consistent, the copies go away or get cheaper.
 
 # %% fold="Code of the figure"
 from tilewise.figures import timeline

@@ -896,6 +896,8 @@ publish(
 # - Local memory is far away; "tensor core" means a unit of an SM at NVIDIA and a whole core at
 #   Google.
 # - Ask the driver for the number of SMs; do not write 108 or 132 into a program.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#machine).
 
 
 # %% fold="The whole cell, with two wrong answers that the tests turn down"

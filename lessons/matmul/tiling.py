@@ -182,6 +182,13 @@ show(
 # multiplies a row of the one tile with a column of the other, and the block meets again. Where a tile
 # sticks out over a matrix, the thread puts a zero, which adds nothing to a sum. It must not return
 # early, for others wait at the barrier.
+#
+# ??? question "Is a tile loaded again for every product in which it appears?"
+#     Not by its block. A drawing that lists each product with its two factors names the same number
+#     several times; it is loaded once a step, and the other times it is read from shared memory.
+#     Other blocks do load it again: every block to the left and right of this one needs the same
+#     tiles of $A$, every one above and below the same tiles of $B$. That is why a larger tile loads
+#     less.
 
 # %%
 T = 32

@@ -104,6 +104,14 @@ show(
 # wider loads, or several loads before the first of them is used. The second has a name of its own,
 # instruction-level parallelism.
 #
+# ??? question "In a vector addition every warp waits for memory. What is gained by taking turns?"
+#     Their waiting lies side by side. No warp gets its numbers sooner, but while it waits the others
+#     have asked for theirs, and the memory has many loads to serve in place of one. A single warp
+#     that waits for each load would have {{ little.warp_bytes }} bytes on its way where
+#     {{ little.kilobytes | .1f }} KB are needed. So each further warp adds its share of bandwidth
+#     until the path is full; only from there on does another one gain nothing. There is no arithmetic
+#     to hide behind, and none is needed.
+#
 # ??? definition "Instruction-level parallelism"
 #     Instructions of one thread that do not need each other's results, so that one can begin before
 #     the other has ended.
