@@ -142,6 +142,7 @@ def check_pair(pseudocode: Pseudocode, kernel: Kernel, cases: Sequence[Case]) ->
     title = f'agree({pseudocode.__name__}, kernel "{kernel.name}")'
     check_no_flat_index(pseudocode)
     takes = inspect.signature(pseudocode).parameters
+    launches = [kernel.on(one) for one in cases]  # a case that lacks a parameter is told so here
     for name in written_names(kernel, cases[0]) if cases else ():
         if name not in takes:
             raise LessonError(
@@ -150,7 +151,7 @@ def check_pair(pseudocode: Pseudocode, kernel: Kernel, cases: Sequence[Case]) ->
                 f'{title}: the pseudocode does not take "{name}", which the kernel writes.',
                 f"Add the parameter {name} and write it.",
             )
-    ragged = {sizes(kernel, one) for one in cases if does_not_divide(kernel.on(one))}
+    ragged = {sizes(kernel, one.case) for one in launches if does_not_divide(one)}
     if len(ragged) < 2:
         raise LessonError(
             path,
