@@ -174,7 +174,9 @@ def test_two_sizes_that_do_not_divide_are_needed(shown):
 
 def test_a_parameter_that_the_case_lacks_is_named_beside_what_it_has(shown):
     misnamed = case(a=normal(33, 7), out=output(33), row=33, cols=7, grid=2, block=32)
-    with pytest.raises(KernelError, match="the case has no rows; it has a, out, row, cols. Name the case's"):
+    with pytest.raises(
+        KernelError, match=r"the case has no rows; it has a, out, row, cols\. Name the case's"
+    ):
         agree(row_sums, ROW_SUMS, [*CASES, misnamed])
 
 
