@@ -125,6 +125,31 @@ def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext]
     assert copied.rstrip().endswith("}")
 
 
+def test_copied_formulas_are_the_tex_that_was_written(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
+    page.goto(site + SERIAL)
+    lesson = (ROOT / "lessons" / "kernels" / "serial_attention.py").read_text()
+
+    def copied(selector: str) -> str:
+        page.evaluate(
+            """selector => getSelection().selectAllChildren(document.querySelector(selector))""", selector
+        )
+        page.keyboard.press("Control+c")
+        page.wait_for_timeout(100)
+        return page.evaluate("navigator.clipboard.readText()")
+
+    block = copied("article div.tw-math").strip()
+    assert block.startswith("$$") and block.endswith("$$")
+    lines = [line.strip() for line in block.strip("$").splitlines()]
+    assert all(f"# {line}" in lesson for line in lines if line)
+    sentence = copied("article > p:has(span.tw-math)")
+    assert re.search(r"\$[^$]+\$", sentence)
+    words = " ".join(sentence.split())
+    assert words[:60] in re.sub(r"\s*\n# ", " ", lesson)
+
+
 def test_light_and_dark_differ_and_the_choice_lasts(
     open_context: Callable[..., BrowserContext], site: str
 ) -> None:

@@ -31,7 +31,7 @@ from tilewise.outputs.kinds import NOT_CURRENT
 from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
-from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
+from tilewise.run.job import GPU, TOOLS, CodeCell, Job, Result, error_to_dict
 from tilewise.run.printed import Printed, PrintedSink
 
 LARGEST_OUTPUT = 4_000_000
@@ -223,7 +223,13 @@ def _is_kernel(value: Any) -> bool:
 
 
 def _is_there(name: str) -> bool:
-    """Whether a package can be imported; a build never has a GPU, whatever the machine has."""
+    """Whether a package can be imported or a tool is there; a build never has a GPU, whatever is there."""
+    if name in TOOLS:
+        from tilewise.gpu import compile_gate, machine_code
+
+        return (
+            (machine_code.nvdisasm() is not None) if name == "nvdisasm" else compile_gate.available() is None
+        )
     try:
         return name != GPU and find_spec(name) is not None
     except (ImportError, ValueError):
