@@ -245,11 +245,11 @@ def mutants(
         source: a kernel, or several of which one is launched.
         arrays: parameters that the launch may give one element too little.
         shared_bytes: of the launch; if any, four too few is one more bug.
-        entry: the kernel that is launched; nothing is planted into the others, which do not run.
+        entry: the kernel that is launched; nothing is planted into what it does not come to.
     """
     head, mark, body = source.rpartition("#line 1\n")
     lines = body.split("\n")
-    idle = _left_out(head, lines) | (_of_other_kernels(lines, entry) if entry else frozenset())
+    idle = _left_out(head, lines) | (_unreached(lines, entry) if entry else frozenset())
     shared = shared_names(body)
     made = []
     for operator, (edits, kinds, rule) in OPERATORS.items():
@@ -346,18 +346,34 @@ def _end_of_body(lines: list[str], number: int) -> int:
     return len(lines)
 
 
-def _of_other_kernels(lines: list[str], entry: str) -> frozenset[int]:
-    """Lines of the kernels of a source that are not the one launched; helpers count to none of them."""
-    found: set[int] = set()
+def _unreached(lines: list[str], entry: str) -> frozenset[int]:
+    """Lines of kernels, helpers and macros that the launched kernel does not come to, so that none runs."""
+    spans: list[tuple[str, range]] = []
     last = 0
     for number, line in enumerate(lines, 1):
-        if number <= last or "__global__" not in line:
+        if number <= last:
             continue
-        last = _end_of_body(lines, number)
-        text = re.sub(r"__\w+__\s*\([^)]*\)", "", " ".join(lines[number - 1 : last]))  # launch bounds
-        named = re.search(r"\b(\w+)\s*\(", text.partition("void")[2])
-        found |= set() if named and named[1] == entry else set(range(number, last + 1))
-    return frozenset(found)
+        if macro := re.match(r"\s*#\s*define\s+(\w+)", line):
+            last = number
+            while lines[last - 1].endswith("\\") and last < len(lines):
+                last += 1
+            spans.append((macro[1], range(number, last + 1)))
+        elif "__global__" in line or re.search(r"\b__device__\b[^;=]*\(", line):
+            last = _end_of_body(lines, number)
+            text = re.sub(r"__\w+__(\s*\([^)]*\))?", "", " ".join(lines[number - 1 : last]))  # launch bounds
+            named = re.search(r"(\w+)\s*\(", text.partition("void")[2] if "__global__" in line else text)
+            spans.append((named[1] if named else entry, range(number, last + 1)))
+    inside = {number for _, span in spans for number in span}
+    reached = {number for number in range(1, len(lines) + 1) if number not in inside}
+    rest = [one for one in spans if one[0] != entry]
+    wanted = {number for name, span in spans if name == entry for number in span}
+    while wanted:
+        reached |= wanted
+        words = set(re.findall(r"[A-Za-z_]\w*", "\n".join(lines[number - 1] for number in reached)))
+        wanted = {number for name, span in rest if name in words for number in span}
+        rest = [one for one in rest if one[0] not in words]
+    found = any(name == entry for name, _ in spans)
+    return frozenset(range(1, len(lines) + 1)) - reached if found else frozenset()
 
 
 def _pointing(lines: list[str], array: str) -> set[int]:

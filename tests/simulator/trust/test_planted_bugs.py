@@ -164,11 +164,12 @@ def test_planted_bugs_are_caught(number: int) -> None:
 
 TWO_OF_A_SOURCE = """
 #define ME threadIdx.x
-__device__ float twice(const float* x) { return 2.0f * x[ME]; }
+__device__ float mine(const float* x) { return x[ME]; }
+template <int N> static __device__ float twice(const float* x) { return N * mine(x) + x[0]; }
 extern "C" __global__
 void first(const float* x, float* y, int n) {
     if (ME < n) {
-        y[ME] = twice(x);
+        y[ME] = twice<2>(x);
     }
 }
 extern "C" __global__ void __launch_bounds__(64) second(const float* x, float* y, int n) {
@@ -176,12 +177,12 @@ extern "C" __global__ void __launch_bounds__(64) second(const float* x, float* y
 }"""
 
 
-def test_bugs_are_planted_into_the_kernel_that_is_launched_and_into_helpers() -> None:
+def test_bugs_are_planted_into_the_kernel_that_is_launched_and_into_its_helpers() -> None:
     lines = {
         entry: {mutant.line for mutant in mutants(TWO_OF_A_SOURCE, entry=entry)}
         for entry in ("first", "second", None)
     }
-    assert lines == {"first": {3, 6, 7}, "second": {3, 11}, None: {3, 6, 7, 11}}
+    assert lines == {"first": {3, 4, 7, 8}, "second": {12}, None: {3, 4, 7, 8, 12}}
 
 
 TWO_TEXTS_IN_ONE = """#define TEAM 4
