@@ -210,10 +210,56 @@ from tilewise import Kernel
 
 VEC_ADD = Kernel(SOURCE)
 
+
+# %% tab="Numba" needs="numba"
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def vec_add_numba(a, b, c):
+    i = cuda.grid(1)  # blockIdx.x * blockDim.x + threadIdx.x
+    if i < c.size:
+        c[i] = a[i] + b[i]
+
+
+# %% tab="Triton" needs="torch triton"
+from tilewise.frameworks import tl, triton
+
+
+@triton.jit
+def block_of_sums(a, b, c, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # of the whole block
+    inside = i < n
+    total = tl.load(a + i, mask=inside) + tl.load(b + i, mask=inside)
+    tl.store(c + i, total, mask=inside)
+
+
+def vec_add_triton(a, b, c, n):
+    block_of_sums[(triton.cdiv(n, 256),)](a, b, c, n, BLOCK=256)
+
+
+# %% tab="PyTorch" needs="torch"
+from tilewise.frameworks import torch
+
+
+def vec_add_torch(a, b, c):
+    torch.add(a, b, out=c)
+
+
 # %% [markdown]
-# Do the two tabs mean the same? A `case` is one launch written down: its arrays, `normal` ones
-# with random numbers and an `output` to be written, its grid and its block. `agree` runs both tabs
-# on each case, with `c` full of NaN beforehand, so that an element that nobody writes cannot pass
+# Three more tabs write the same addition in Python. In Numba the function is that of one thread,
+# as in CUDA C, and an array brings its length along.[^numba] In \Triton it is that of a whole block:
+# `i` is a vector of {{ block }} indices, and the guard has become a mask. In PyTorch the kernel is
+# one that others have written.
+#
+# [^numba]: `tilewise.frameworks` hands out the packages' own modules. Where there is no GPU it first
+#     sets the switches `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, with which Numba and \Triton run
+#     their kernels in Python.
+
+# %% [markdown]
+# Do the tabs mean the same? A `case` is one launch written down: its arrays, `normal` ones
+# with random numbers and an `output` to be written, its grid and its block. `agree` runs a tab and the
+# CUDA C on each case, with `c` full of NaN beforehand, so that an element that nobody writes cannot pass
 # by luck. The sizes are awkward on purpose: one element, one less and one more than a block, and
 # the 20,000 of the question. One addition rounds once in either version, so nothing may differ.
 
@@ -228,6 +274,9 @@ def addition(n, block=256):
 
 
 agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
+agree(vec_add_numba, VEC_ADD, [addition(n) for n in (1, 255, 257)], by="Numba")
+agree(vec_add_triton, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="Triton")
+agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="PyTorch")
 
 # %% [markdown]
 # ## How many threads start

@@ -142,6 +142,27 @@ void two_ways(const float* start, const int* way, float* end,
 }
 """)
 
+# %% tab="Numba" needs="numba"
+import numpy as np
+
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def two_ways_numba(start, way, end, steps):
+    i = cuda.grid(1)
+    if i >= end.size:
+        return
+    x = start[i]
+    if way[i] == 0:
+        for _ in range(steps):
+            x = x * np.float32(0.75) + np.float32(0.125)  # a plain 0.75 has 64 bits
+    else:
+        for _ in range(steps):
+            x = x * np.float32(0.25) + np.float32(0.375)
+    end[i] = x
+
+
 # %%
 import numpy as np
 
@@ -167,6 +188,7 @@ def deciding(way, steps, block=256):
 ways = [pattern(np.arange(n)) for n in (77, 300) for pattern in PATTERNS.values()]
 cases = [deciding(way, 9) for way in ways]
 agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
+agree(two_ways_numba, TWO_WAYS, cases[1::5], rtol=1e-5, by="Numba")
 
 # %% [markdown]
 # The simulator runs warps as they were just described and knows the active mask of every
@@ -389,6 +411,24 @@ void many_ways(const float* start, const int* way, const int* order,
 }
 """)
 
+
+# %% tab="Numba" needs="numba"
+@cuda.jit
+def many_ways_numba(start, way, order, end, steps, ways):
+    thread = cuda.grid(1)
+    if thread >= end.size:
+        return
+    i = order[thread]
+    mine = way[i]
+    x = start[i]
+    for w in range(ways):
+        if mine == w:
+            shift = np.float32(0.01) * np.float32(w)
+            for _ in range(steps):
+                x = x * np.float32(0.5) + shift
+    end[i] = x
+
+
 # %%
 ORDERS = {
     "ways alternate": lambda way: np.arange(len(way)),
@@ -408,6 +448,7 @@ def choosing(n, steps, ways, order="ways alternate", block=256):
 
 cases = [choosing(n, 5, ways, order) for n, ways in ((77, 3), (300, 7)) for order in ORDERS]
 agree(many_ways, MANY_WAYS, cases, rtol=1e-5)
+agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 
 # %% [markdown]
 # The slider sets the number of ways, each of them two steps long. With 32 ways every lane has its
