@@ -801,7 +801,7 @@ publish(
 # {{ caps.warps_free_64 }}, and the kernel is {{ caps.gain_64 | .2f }} times as fast as without a cap. The likely reason
 # is that it asks for more numbers before it uses the first; the report names registers, not the order
 # of loads. And why a cap of 64 beats one of 128 at D = 128, in spite of its spills, nothing on this
-# page explains.
+# page explains; [the machine code](../toolbox/machine_code.py#where-the-loads-stand) does.
 
 # %% [markdown]
 # None of the versions comes near the arithmetic that the bound reckons with. Beside every
