@@ -31,9 +31,9 @@
 #     The assembly language into which CUDA C is compiled first. It has unlimited registers and is
 #     common to all of NVIDIA's GPUs; none of them executes it as it stands.
 #
-# ??? definition "SASS | machine code"
-#     The instructions that one generation of GPUs executes, with its real registers, and the words in
-#     which they are written out.
+# ??? definition "SASS"
+#     The machine code of one generation of NVIDIA's GPUs, written out in words: the instructions that
+#     are executed, with the registers of the hardware.
 #
 # ??? definition "NVRTC"
 #     NVIDIA's compiler as a library, which a program calls at run time with a string of CUDA C. CuPy
