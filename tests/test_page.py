@@ -19,6 +19,7 @@ from tilewise.outputs import Context, KernelOutput
 from tilewise.page import Layout
 from tilewise.page.code import source
 from tilewise.page.corrections import corrections
+from tilewise.page.gallery import gallery
 from tilewise.page.gathered import Part
 from tilewise.page.questions import questions
 from tilewise.page.recap import recap
@@ -360,6 +361,30 @@ def test_takeaways_stand_together_by_part_below_the_lessons_that_showed_them(pro
     )
     assert "That was all" not in first
     assert second == "Second\n\n**[Title of part/two](lessons/part/two.py)**\n\n- The last."
+
+
+def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) -> None:
+    code = (
+        "# %%\nfrom tilewise import show\nfrom tilewise.figures import bars\n\n"
+        "show(bars({'a': 1.0, 'b': 2.0}, x='time [us]', title='b < a & c', caption='Two bars.'))\n"
+        "show(bars({'a': 3.0, 'b': 2.0}, x='time [us]', title='Another', caption='Two more.'))\n"
+    )
+    lesson = project.lesson(code)
+    course = Course.of([lesson])
+    pages = {Layout().source_path(lesson.id): page.render(lesson, project.run(lesson), course)}
+    parts = [Part("First", ("part/one",))]
+    text = gallery(course, parts, pages, Layout())
+    assert text.startswith(
+        '## First\n\n### [Title of part/one](lessons/part/one.py)\n\n<ul class="tw-gallery">\n<li>'
+    )
+    first, second = re.findall(r"<li>(.*)</li>", text)
+    assert first.startswith('<a href="../lessons/part/one/#figure"><svg ') and first.count("<path ") >= 2
+    assert first.endswith("<strong>b &lt; a &amp; c</strong></a><p>Two bars.</p>")
+    assert second.startswith('<a href="../lessons/part/one/#figure-2"><svg ')
+    (rendered,) = pages.values()
+    assert re.findall(r'<figure [^>]*id="([^"]*)"', rendered.markdown) == ["figure", "figure-2"]
+    assert html(text).count("<li>") == 2, "Markdown leaves the list as it is"
+    assert gallery(course, parts, {}, Layout()) == ""
 
 
 def test_stale_numbers_are_marked(project: Any) -> None:

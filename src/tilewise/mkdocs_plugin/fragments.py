@@ -13,6 +13,7 @@ from html import escape
 from tilewise.course import Course
 from tilewise.page import Layout, Page, course_map, glossary
 from tilewise.page.corrections import corrections
+from tilewise.page.gallery import gallery
 from tilewise.page.gathered import Part
 from tilewise.page.questions import questions
 from tilewise.page.recap import recap
@@ -53,6 +54,7 @@ COURSE: Mapping[str, Callable[[Quoted], str]] = {
     "glossary": lambda quoted: glossary(quoted.course, quoted.layout).removeprefix("# Glossary").strip(),
     "corrections": lambda quoted: corrections(quoted.course, quoted.texts, quoted.layout),
     "questions": lambda quoted: questions(quoted.course, quoted.parts, quoted.texts, quoted.layout),
+    "figures": lambda quoted: gallery(quoted.course, quoted.parts, quoted.pages, quoted.layout),
     "recap": lambda quoted: recap(quoted.course, quoted.parts, quoted.texts, quoted.layout),
 }
 """Every fragment of the family ``course``, by the name behind the dot."""
