@@ -52,6 +52,17 @@ def test_every_lesson_has_takeaways_for_the_recap() -> None:
             assert 3 <= len(re.findall(r"^# - ", found[1], re.M)) <= 6, name
 
 
+def test_every_lesson_but_puzzles_shows_a_figure_and_asks_for_an_exercise() -> None:
+    for part in parts():
+        for name in part.lessons:
+            text = text_of(name)
+            if name.endswith("/puzzles"):
+                assert text.count("\npuzzle(") >= 2, name
+            else:
+                assert re.search(r"^from tilewise\.figures import ", text, re.M), name
+                assert "\nexercise(" in text, name
+
+
 def test_an_answer_has_two_to_six_sentences_and_a_question_its_mark() -> None:
     asked = []
     for part in parts():
