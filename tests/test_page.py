@@ -346,8 +346,11 @@ def test_questions_stand_together_by_part_with_links_from_the_root(project: Any)
         ">3</span>, as [here](lessons/part/one.py#how-many) and [there](lessons/part/two.py#there).\n\n- "
         in first
     )
-    assert first.endswith("\n\n<small>In [How many](lessons/part/one.py#how-many).</small>")
-    assert second == "And again?\n\nAgain.\n\n<small>In [How many](lessons/part/one.py#how-many_1).</small>"
+    assert first.endswith('\n\n<p class="tw-asked" markdown>In [How many](lessons/part/one.py#how-many).</p>')
+    assert (
+        second
+        == 'And again?\n\nAgain.\n\n<p class="tw-asked" markdown>In [How many](lessons/part/one.py#how-many_1).</p>'
+    )
     assert questions(course, parts[1:], pages, Layout()) == "", "no part without a question has a heading"
 
 
