@@ -347,10 +347,8 @@ def test_questions_stand_together_by_part_with_links_from_the_root(project: Any)
         in first
     )
     assert first.endswith('\n\n<p class="tw-asked" markdown>In [How many](lessons/part/one.py#how-many).</p>')
-    assert (
-        second
-        == 'And again?\n\nAgain.\n\n<p class="tw-asked" markdown>In [How many](lessons/part/one.py#how-many_1).</p>'
-    )
+    assert second.startswith("And again?\n\nAgain.\n\n<p ")
+    assert second.endswith(">In [How many](lessons/part/one.py#how-many_1).</p>")
     assert questions(course, parts[1:], pages, Layout()) == "", "no part without a question has a heading"
 
 

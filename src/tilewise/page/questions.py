@@ -47,6 +47,5 @@ def _of(lesson: Lesson, page: str, layout: Layout) -> Iterator[str]:
     for found in _QUESTION.finditer(text):
         said = textwrap.dedent(page[found.start("said") : found.end("said")]).strip()
         where = place(lesson, above, found.start(), layout)
-        yield (
-            f'### {found["asked"]}\n\n{from_root(said, lesson, layout)}\n\n<p class="tw-asked" markdown>In {where}.</p>'
-        )
+        answer = f"### {found['asked']}\n\n{from_root(said, lesson, layout)}"
+        yield f'{answer}\n\n<p class="tw-asked" markdown>In {where}.</p>'
