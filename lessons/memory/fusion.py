@@ -801,10 +801,11 @@ publish(
 # ??? question "What can a compiler not fuse?"
 #     What it does not see, and what it may not change. Where Python itself must know a value, for an
 #     `if` or to print it, the graph ends, and each side is compiled alone. A library's product of
-#     matrices is closed: what stands before and behind it can be joined with each other, not with its
-#     inside, unless the compiler brings a kernel of its own. And it keeps to the algorithm: it will
-#     not find by itself that a softmax can be summed before its maximum is known, which is what makes
-#     attention [one kernel](../attention/puzzles.py). Such kernels are written by people.
+#     matrices is closed: the steps before it can become one kernel and those behind it another, but
+#     beyond the few endings that the library offers neither joins the product, unless the compiler
+#     brings one of its own. And it keeps to the algorithm: it will not find by itself that a softmax
+#     can be summed before its maximum is known, which is what makes attention
+#     [one kernel](../attention/puzzles.py). Such kernels are written by people.
 
 # %% [markdown]
 # ## The answer
