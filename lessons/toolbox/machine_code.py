@@ -582,6 +582,8 @@ publish(
 # - Look for `.128` at loads, `LDL` and `STL` for spills, `@P` for branches that are none, `MUFU` and `CALL`
 #   for functions that cost more than they look.
 # - A count is a bound. What lies above it is waiting, and only a measurement shows how much.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#toolbox).
 
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
