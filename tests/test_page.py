@@ -588,6 +588,7 @@ def test_reading_time_leaves_out_what_the_page_folds() -> None:
     assert page.minutes(lesson('# %%\nFILL = Kernel(r"""\n' + lines + '""")')) == 1
     tabs = '# %% tab="Pseudocode"\nx = 1\n\n# %% tab="CUDA C"\nFILL = r"""\n'
     assert page.minutes(lesson(tabs + lines + '"""')) == 1
+    assert page.minutes(lesson('# %%\nFILL = Kernel(HELPERS + r"""\n' + lines + '""", name="fill")')) == 1
     assert page.minutes(lesson('# %% fold="All"\n' + "x = 1\n" * 180)) == 1
     assert page.minutes(lesson("# %%\n" + "x = 1\n" * 180)) == 10
     assert page.minutes(lesson('# %%\nFILL = Kernel(r"""\n' + lines[:600] + '""")')) == 2

@@ -187,6 +187,15 @@ def _literal(call: ast.Call) -> tuple[bool, str | None]:
     return is_kernel, text
 
 
+def _standing(call: ast.Call) -> str | None:
+    """A kernel's text as far as it stands in the call, alone or added to what stands elsewhere."""
+    is_kernel, text = _literal(call)
+    if is_kernel and call.args and isinstance(call.args[0], ast.BinOp):
+        parts = [node.value for node in ast.walk(call.args[0]) if isinstance(node, ast.Constant)]
+        text = "\n".join(part for part in parts if isinstance(part, str))
+    return text
+
+
 def open_lines(cell: Cell) -> int:
     """How many lines of a cell's code stand open on its page, where long kernels and folded cells do not."""
     if cell.fold:
@@ -194,7 +203,7 @@ def open_lines(cell: Cell) -> int:
     lines = len(cell.source.splitlines())
     for statement in _statements(cell.source):
         value = statement.value if isinstance(statement, ast.Assign) else None
-        text = _literal(value)[1] if isinstance(value, ast.Call) else None
+        text = _standing(value) if isinstance(value, ast.Call) else None
         if value is not None and cell.tab.casefold().startswith("cuda"):
             text = text or _written(value)
         kernel_lines = len((text or "").strip().splitlines())
