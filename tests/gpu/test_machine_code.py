@@ -178,6 +178,21 @@ def test_without_the_wheel_the_one_on_the_path_is_taken(
 
 
 @both
+@pytest.mark.parametrize(
+    ("says", "why"), [("release 9.1, V9", "nvdisasm 9.1 is older than"), ("", "no known")]
+)
+def test_a_tool_older_than_the_compiler_is_not_trusted(
+    says: str, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tool = tmp_path / "nvdisasm"
+    tool.write_text(f"#!/bin/sh\necho Cuda compilation tools, {says}\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(module, "nvdisasm", lambda: tool)
+    said = available()
+    assert said is not None and why in said and "pip install nvidia-cuda-nvdisasm" in said
+
+
+@both
 def test_a_tool_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tool = tmp_path / "nvdisasm"
     tool.write_text("#!/bin/sh\necho no such thing >&2\nexit 3\n")
