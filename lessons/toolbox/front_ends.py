@@ -44,11 +44,11 @@ publish(ask={"n": MANY, "piece": PIECE, "pieces": PIECES})
 # ## Five ways to write an addition
 #
 # What turns a program's text into something that a compiler can work on is its front end. The tabs
-# show the same kernel through four of them; the fifth is PyTorch's line, given to `torch.compile`.
-# Numba's text is a kernel as in CUDA C: it says what one thread does. Triton's says what one program
-# instance does, and that has a whole range of elements in hand: `i` holds `SIZE` =
-# {{ adds.size | , }} numbers, and so do `own` and the sum. No line says which thread takes which of
-# them. PyTorch's says only what is to be computed.
+# show [the first kernel](../kernels/first_kernel.py) through four of them; the fifth is PyTorch's line,
+# given to `torch.compile`. Numba's text is a kernel as in CUDA C: it says what one thread does.
+# Triton's says what one program instance does, and that has a whole range of elements in hand: `i`
+# holds `SIZE` = {{ adds.size | , }} numbers, and so do `own` and the sum. No line says which thread
+# takes which of them. PyTorch's says only what is to be computed.
 #
 # ??? definition "Front end | front ends"
 #     The part of a compiler that reads a language: its words and rules, before anything about a machine.
@@ -615,14 +615,10 @@ show(
 )
 
 # %% [markdown]
-# What of all this moves to another maker's GPU? [One launch in place of five](../memory/fusion.py) has
-# a note on it. And one part of `torch.compile` has no row here: AOT Autograd records the \backward pass
-# before anything runs, so that it can be compiled too, and decides what is kept for it and what is
-# made again.[^aot]
-#
-# [^aot]: [Where the sources differ](../../conventions.md#the-sources): the notes call \flash attention a
-#     product of AOT Autograd. It is a kernel that people wrote, with a \backward pass that they wrote;
-#     what the two have in common is [recomputation](../memory/recomputation.py).
+# What of this moves to another maker's GPU is in a note of
+# [One launch in place of five](../memory/fusion.py#by-hand-and-by-compiler). One part of
+# `torch.compile` has no row here: AOT Autograd, which records what training needs besides, is in a note
+# of [recomputation](../memory/recomputation.py#what-was-moved-and-how-long-it-took).
 
 # %% [markdown]
 # ## Predict
