@@ -268,8 +268,8 @@ publish(
 # %% [markdown]
 # ## A product that takes its epilogue in
 #
-# By hand the epilogue costs two lines. The tabs show a product with a bias and ReLU; the same text
-# without those two lines, and two kernels of a line each, are the version in three launches.
+# By hand the epilogue is part of the line that stores. The tabs show a product with a bias and ReLU;
+# the same without the two, and two kernels of a line each, are the version in three launches.
 
 
 # %% tab="Pseudocode"

@@ -213,11 +213,15 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
     c = torch.full((n,), torch.nan, device="cuda")
     vec_add_numba[ceil_div(n, 256), 256](a, b, c)
     torch.cuda.synchronize()
+
+    def seen_by_numba(array):
+        return cuda.as_cuda_array(array).device_ctypes_pointer.value
+
     seen_by_torch = torch.as_tensor(a, device="cuda")
     print("PyTorch sees what Numba wrote:", torch.equal(c, seen_by_torch + b))
     pointers = {
-        "CuPy's in Numba": (a.data.ptr, cuda.as_cuda_array(a).device_ctypes_pointer.value),
-        "PyTorch's in Numba": (c.data_ptr(), cuda.as_cuda_array(c).device_ctypes_pointer.value),
+        "CuPy's in Numba": (a.data.ptr, seen_by_numba(a)),
+        "PyTorch's in Numba": (c.data_ptr(), seen_by_numba(c)),
         "CuPy's in PyTorch": (a.data.ptr, seen_by_torch.data_ptr()),
     }
     for name, (own, seen) in pointers.items():
@@ -535,7 +539,10 @@ if MADE:
     show(
         Table(
             ["task", "written in", *KINDS.values()],
-            [[task, by, *(found[kind] for kind in KINDS)] for (task, by), found in MADE.items()],
+            [
+                [task, by.replace(" ", "\N{NO-BREAK SPACE}"), *(found[kind] for kind in KINDS)]
+                for (task, by), found in MADE.items()
+            ],
             caption="What stands in the machine code of each kernel for an H100, counted in its text. Copies ahead: from device memory to shared memory without a register, while the threads go on.",
         )
     )
