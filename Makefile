@@ -1,4 +1,4 @@
-# Targets for readers (serve, site, test) and for contributors (check, format, frameworks, constraints).
+# Targets for readers (serve, site, test) and for contributors (check, format, frameworks, test-frameworks, constraints).
 # Each sets up what is missing: .venv is made once, and again when pyproject.toml or constraints.txt changes.
 
 VENV   := .venv
@@ -7,13 +7,14 @@ READY  := $(VENV)/.ready
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
 NEWER  := import sys; sys.exit(sys.version_info < (3, 11, 5))
 TORCH  := 2.13.0
+TRITON := 3.9.0
 OTHER_CLANG := 0.15.2
 
 # Material prints a notice about another project's future on every run; it changes nothing here.
 export NO_MKDOCS_2_WARNING := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve site publish test check format frameworks other-clang constraints clean
+.PHONY: help serve site publish test check format frameworks test-frameworks other-clang constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +25,7 @@ help:
 	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
 	@echo "make format      format the code and repair what the linter can"
 	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
+	@echo "make test-frameworks  run those tabs; only cells that tests/device_cells.txt lists may be skipped"
 	@echo "make other-clang  add a second clang, whose PTX the tests compare; make test does it by itself"
 	@echo "make clean       remove .cache and site; .venv stays"
 
@@ -81,7 +83,12 @@ format: $(READY)
 
 # The CPU build of PyTorch where pip's indexes have it, else the general one, which is larger and works as well.
 frameworks: $(READY)
-	$(BIN)/python -m pip install "torch==$(TORCH)+cpu" triton || $(BIN)/python -m pip install "torch==$(TORCH)" triton
+	$(BIN)/python -m pip install --constraint constraints.txt "torch==$(TORCH)+cpu" "triton==$(TRITON)" || \
+	  $(BIN)/python -m pip install --constraint constraints.txt "torch==$(TORCH)" triton
+
+test-frameworks: frameworks
+	$(BIN)/python -m pytest --device-skips-only tests/test_frameworks.py tests/gpu/test_front_ends.py \
+	  tests/test_lessons.py -k "not wrong_line and not notebook"
 
 constraints: $(READY)
 	@{ sed -n '/^#/p' constraints.txt; \

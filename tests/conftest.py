@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ CHROMIUM_FLAGS = (
     "--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
+DEVICE_CELLS = Path(__file__).parent / "device_cells.txt"
+"""The cells of lessons that run on a device only: lesson and record, a line each."""
 HEADER = "# ---\n# title: {title}\n# needs: [{needs}]\n# ---\n\n"
 
 
@@ -35,6 +37,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update", action="store_true", help="write golden files anew instead of comparing them"
     )
+    parser.addoption(
+        "--device-skips-only",
+        action="store_true",
+        help="fail if anything is skipped but cells of lessons that tests/device_cells.txt lists",
+    )
+
+
+def undue_skips(reasons: Iterable[str], listed: Iterable[str]) -> list[str]:
+    """Why something was skipped, where that is not for want of a device by a cell that is listed."""
+    allowed = {f"needs gpu: {name}" for name in listed}
+    return [reason for reason in reasons if reason not in allowed]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With `--device-skips-only`, a skip that no device explains fails the session."""
+    if not session.config.getoption("--device-skips-only"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = [report.longrepr[2].removeprefix("Skipped: ") for report in reporter.stats.get("skipped", [])]
+    undue = undue_skips(skipped, DEVICE_CELLS.read_text(encoding="utf-8").splitlines())
+    for reason in undue:
+        reporter.write_line(f"must not be skipped here: {reason}", red=True)
+    if undue:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_configure() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,21 @@ def test_the_check_holds(file: Path, cell: Cell) -> None:
         pytest.fail(str(result) if reached else f"not reached: {result}", pytrace=False)
     index = lesson_of(file).cells.index(cell)
     if missing := result.skipped.get(index):
-        pytest.skip(f"needs {', '.join(missing)}")
-    assert result.outputs[index], "the cell checks something and shows nothing"
+        name = f"{lesson_of(file).id} {cell.record or cell.tab}"
+        pytest.skip(f"needs {', '.join(missing)}: {name}")
+    compared = cell.tab and not cell.record  # a run fails where such a tab was not compared
+    assert compared or result.outputs[index], "the cell checks something and shows nothing"
+
+
+def test_the_cells_that_need_a_device_are_listed(golden: Callable[[Path, str], None]) -> None:
+    """The job with PyTorch and Triton skips these and no others."""
+    names = [
+        f"{lesson_of(file).id} {cell.record}"
+        for file in FILES
+        for cell in lesson_of(file).code
+        if "gpu" in cell.needs
+    ]
+    golden(Path(__file__).parent / "device_cells.txt", "\n".join(names) + "\n")
 
 
 def test_the_lessons_make_a_course_that_renders() -> None:
@@ -87,16 +101,19 @@ def _reading_order() -> list[str]:
     return [entry.removeprefix("lessons/").removesuffix(".py") for entry in entries]
 
 
-def pseudocode() -> Iterator[tuple[Path, int]]:
-    """Every pseudocode tab that stands beside a CUDA tab, as file and index of its cell."""
+def beside_cuda(*titles: str) -> Iterator[tuple[Path, int]]:
+    """Every tab of such a title that stands beside a CUDA tab, as file and index of its cell."""
     for file in FILES:
         cells = lesson_of(file).cells
         for members in lesson_of(file).tab_sets:
             if any(cells[index].tab.startswith("CUDA") for index in members):
-                yield from ((file, index) for index in members if cells[index].tab == "Pseudocode")
+                yield from ((file, index) for index in members if cells[index].tab in titles)
 
 
-PSEUDOCODE = [pytest.param(file, at, id=str(lesson_of(file).cells[at])) for file, at in pseudocode()]
+COMPARED = [
+    pytest.param(file, at, id=str(lesson_of(file).cells[at]))
+    for file, at in beside_cuda("Pseudocode", "Numba")
+]
 
 
 class _Wrong(ast.NodeTransformer):
@@ -140,12 +157,15 @@ REGION = re.compile(r"^\w+\.region\([^()\n]*\)$", re.MULTILINE)
 def _as_text(cell: Cell, source: str) -> str:
     if cell.kind == "markdown":
         return "# %% [markdown]\n# Prose."
-    return f'# %% tab="{cell.tab}"\n{source}' if cell.tab else f"# %%\n{source}"
+    needs = f' needs="{" ".join(cell.needs)}"' if cell.needs else ""
+    return f'# %% tab="{cell.tab}"{needs}\n{source}' if cell.tab else f"# %%{needs}\n{source}"
 
 
-@pytest.mark.parametrize(("file", "at"), PSEUDOCODE)
-def test_agree_turns_down_a_wrong_line_of_the_pseudocode(file: Path, at: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file", "at"), COMPARED)
+def test_agree_turns_down_a_wrong_line_of_a_tab(file: Path, at: int, tmp_path: Path) -> None:
     lesson = lesson_of(file)
+    if not all(find_spec(name) for name in lesson.cells[at].needs):
+        pytest.skip(f"needs {', '.join(lesson.cells[at].needs)}")
     tree = ast.parse(lesson.cells[at].source)
     function = next(
         node.name
@@ -162,7 +182,7 @@ def test_agree_turns_down_a_wrong_line_of_the_pseudocode(file: Path, at: int, tm
     body = "\n\n".join(
         _as_text(cell, mutated(cell.source) if index == at else cell.source)
         for index, cell in enumerate(lesson.cells[: last + 1])
-        if not cell.needs
+        if "gpu" not in cell.needs
     )
     body = MARKER.sub("", body)  # mutated tabs have lost their comments, so no tab may mark regions
     body = REGION.sub("", body)

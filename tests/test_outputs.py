@@ -18,6 +18,7 @@ from tilewise.outputs import (
     FigureOutput,
     HazardOutput,
     KernelOutput,
+    LackOutput,
     Output,
     RunColumn,
     RunLine,
@@ -40,6 +41,8 @@ EVERY: list[Output] = [
     FigureOutput(FIGURE.to_dict()),
     CheckOutput("out", 3, 0.5, 1e-6, 1e-8),
     AgreeOutput("f", "k", ("n = 1", "n = 2"), ("a", "b"), 0.0, 1e-5),
+    AgreeOutput("f", "k", ("n = 1",), ("a",), 0.0, 1e-5, 0.0, "Numba's simulator", "Numba"),
+    LackOutput("Triton", "k", "needs PyTorch and Triton"),
     RunOutput(
         "k<<<1, 32>>>",
         (RunColumn("", "issued", "What ran."), RunColumn("global loads", "sectors", "Of 32 bytes.")),

@@ -19,6 +19,10 @@ from tilewise.outputs import Context, KernelOutput
 from tilewise.page import Layout
 from tilewise.page.code import source
 from tilewise.page.corrections import corrections
+from tilewise.page.gallery import gallery
+from tilewise.page.gathered import Part
+from tilewise.page.questions import questions
+from tilewise.page.recap import recap
 from tilewise.run import Runner
 
 PAGES = sorted((Path(__file__).parent / "pages").glob("*.py"))
@@ -263,10 +267,125 @@ def test_notes_on_the_sources_stand_together_with_links_from_the_root(project: A
     text = corrections(course, {path: markdown}, Layout())
     first, second = text.split("\n\n- ")[1:]
     assert first.startswith("They say 2, and it is <span") and ">3</span>.\n" in first
-    assert first.endswith(f"In [How many]({path})")
+    assert first.endswith(f"In [How many]({path}#how-many)")
     assert second.startswith("One says near, [here](lessons/part/one.py#there).\n")
-    assert second.endswith(f"In [How far]({path})") and "Not this" not in text and "Nearer" not in text
+    assert (
+        second.endswith(f"In [How far]({path}#how-far)") and "Not this" not in text and "Nearer" not in text
+    )
     assert corrections(course, {}, Layout()) == ""
+
+
+ASKED = """# %%
+from tilewise import publish
+
+publish(add={'median': 3.0})
+
+# %% [markdown]
+# ## How many
+#
+# Some.[^some]
+#
+# ??? question "Why `three`?"
+#     It is {{ add.median }}, as [here](#how-many) and [there](two.py#there).[^some]
+#
+#     - Count them.
+#
+# ??? definition "Warp"
+#     Not this.
+#
+# ```text
+# ??? question "Nor this?"
+#     No.
+# ```
+#
+# [^some]: A note.
+#
+# ## How many
+#
+# ??? question "And again?"
+#     Again.
+#
+# ## Takeaways
+#
+# - It is {{ add.median }},
+#   as [counted](#how-many).
+# - A warp is [there](two.py#there).
+#
+# That was all.
+"""
+LATER = "# %% [markdown]\n# ## There\n#\n# ## Takeaways\n#\n# - The last.\n"
+
+
+def parts_of(project: Any) -> tuple[Course, dict[str, str], list[Part]]:
+    """Three lessons, the last one a draft, in three parts of which one is empty."""
+    header = "# ---\n# title: Draft\n# needs: [part/two]\n# draft: true\n# ---\n\n"
+    text = header + LATER.replace("The last", "Not yet")
+    project.write("lessons/part/three.py", text)
+    lessons = [
+        project.lesson(ASKED),
+        project.lesson(LATER, "part/two", needs="part/one"),
+        parse(text, "lessons/part/three.py", "part/three"),
+    ]
+    course = Course.of(lessons)
+    pages = {
+        Layout().source_path(lesson.id): page.render(lesson, project.run(lesson), course).markdown
+        for lesson in lessons
+    }
+    return (
+        course,
+        pages,
+        [Part("First", ("part/one",)), Part("Second", ("part/two", "part/three")), Part("", ())],
+    )
+
+
+def test_questions_stand_together_by_part_with_links_from_the_root(project: Any) -> None:
+    course, pages, parts = parts_of(project)
+    first, second = questions(course, parts, pages, Layout()).split("\n\n### ")[1:]
+    assert first.startswith("Why `three`?\n\nIt is <span")
+    assert (
+        ">3</span>, as [here](lessons/part/one.py#how-many) and [there](lessons/part/two.py#there).\n\n- "
+        in first
+    )
+    assert first.endswith('\n\n<p class="tw-asked" markdown>In [How many](lessons/part/one.py#how-many).</p>')
+    assert second.startswith("And again?\n\nAgain.\n\n<p ")
+    assert second.endswith(">In [How many](lessons/part/one.py#how-many_1).</p>")
+    assert questions(course, parts[1:], pages, Layout()) == "", "no part without a question has a heading"
+
+
+def test_takeaways_stand_together_by_part_below_the_lessons_that_showed_them(project: Any) -> None:
+    course, pages, parts = parts_of(project)
+    first, second = recap(course, parts, pages, Layout()).split("## ")[1:]
+    assert first.startswith("First\n\n**[Title of part/one](lessons/part/one.py)**\n\n- It is <span")
+    assert (
+        "as [counted](lessons/part/one.py#how-many).\n- A warp is [there](lessons/part/two.py#there)."
+        in first
+    )
+    assert "That was all" not in first
+    assert second == "Second\n\n**[Title of part/two](lessons/part/two.py)**\n\n- The last."
+
+
+def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) -> None:
+    code = (
+        "# %%\nfrom tilewise import show\nfrom tilewise.figures import bars\n\n"
+        "show(bars({'a': 1.0, 'b': 2.0}, x='time [us]', title='b < a & c', caption='Two bars.'))\n"
+        "show(bars({'a': 3.0, 'b': 2.0}, x='time [us]', title='Another', caption='Two more.'))\n"
+    )
+    lesson = project.lesson(code)
+    course = Course.of([lesson])
+    pages = {Layout().source_path(lesson.id): page.render(lesson, project.run(lesson), course)}
+    parts = [Part("First", ("part/one",))]
+    text = gallery(course, parts, pages, Layout())
+    assert text.startswith(
+        '## First\n\n### [Title of part/one](lessons/part/one.py)\n\n<ul class="tw-gallery">\n<li>'
+    )
+    first, second = re.findall(r"<li>(.*)</li>", text)
+    assert first.startswith('<a href="../lessons/part/one/#figure"><svg ') and first.count("<path ") >= 2
+    assert first.endswith("<strong>b &lt; a &amp; c</strong></a><p>Two bars.</p>")
+    assert second.startswith('<a href="../lessons/part/one/#figure-2"><svg ')
+    (rendered,) = pages.values()
+    assert re.findall(r'<figure [^>]*id="([^"]*)"', rendered.markdown) == ["figure", "figure-2"]
+    assert html(text).count("<li>") == 2, "Markdown leaves the list as it is"
+    assert gallery(course, parts, {}, Layout()) == ""
 
 
 def test_stale_numbers_are_marked(project: Any) -> None:

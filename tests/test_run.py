@@ -82,6 +82,60 @@ def test_a_cell_whose_packages_are_absent_is_skipped(project: Any) -> None:
     assert run.outputs == ((), ())
 
 
+def test_a_skipped_tab_leaves_stand_ins_for_its_functions_to_the_cells_below(project: Any) -> None:
+    run = project.run(
+        project.lesson(
+            '# %% tab="JAX" needs="jax"\nimport jax\n\n\ndef double(x):\n    return jax.double(x)\n\n'
+            '# %% tab="NumPy"\ntriple = 3\n\n# %%\nprint(double, triple, "jax" in globals())\n'
+        )
+    )
+    assert run.skipped == {0: ("jax",)}
+    assert texts(run)[2] == ["needs jax 3 False"]
+
+
+NUMBA = '''# %%
+from tilewise import Kernel, agree, case, output
+from tilewise.frameworks import cuda
+
+
+# %% tab="CUDA C"
+FILL = Kernel(r"""
+extern "C" __global__ void fill(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = 2.0f;
+}
+""")
+
+
+# %% tab="Numba" needs="numba"
+@cuda.jit
+def fill_numba(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = 2
+
+
+# %%
+cases = [case(x=output(n), n=n, grid=1, block=32) for n in (3, 17)]
+'''
+
+
+def test_a_numba_tab_must_be_compared_with_the_kernel_beside_it(project: Any) -> None:
+    pytest.importorskip("numba")
+    compared = project.lesson(NUMBA + 'agree(fill_numba, FILL, cases, by="Numba")\n')
+    assert [output.kind for output in project.run(compared).outputs[-1]] == ["agree"]
+
+
+def test_a_numba_tab_that_nothing_compares_is_named_with_its_repair(project: Any) -> None:
+    pytest.importorskip("numba")
+    with pytest.raises(LessonError) as caught:
+        project.run(project.lesson(NUMBA))
+    assert str(caught.value) == (
+        'lessons/part/one.py:20: the tabs "Numba" and "CUDA C" were not compared. '
+        'Add agree(fill_numba, FILL, cases, rtol=..., by="Numba") in a cell below them.'
+    )
+
+
 def test_a_lesson_is_its_own_main_module_with_its_own_source(project: Any) -> None:
     run = project.run(
         project.lesson(

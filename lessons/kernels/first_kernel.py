@@ -58,11 +58,13 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 # All threads get the same four arguments, so the first line has to tell a thread which element is
 # its own. Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number
 # of the block, `threadIdx.x` the place inside it. Multiply, add, and the thread knows its `i`.
-# These three are no arguments; the hardware sets them.[^who]
+# These three are no arguments; the hardware sets them.
 #
-# [^who]: The host states the number of blocks and their size when it launches. As a block starts,
-#     the hardware gives it its number and each of its threads a place; a thread reads them like
-#     variables and cannot change them.
+# ??? question "Where do blockIdx and threadIdx get their values?"
+#     From the launch and from the hardware. The host states the number of blocks and their size when
+#     it launches, and every thread can read both. As a block starts, the hardware gives it its number
+#     and each of its threads a place in it. A thread reads them like variables and cannot change
+#     them; nothing in the kernel's text sets them.
 #
 # ??? definition "Block | blocks"
 #     A group of 1 to 1,024 threads that start together on one processor of the device.
@@ -179,6 +181,14 @@ if gpu_here():
 #     ```
 
 # %% [markdown]
+# ??? question "What passes between the host and a kernel?"
+#     On the way there: which kernel, how many blocks of how many threads, and the arguments.
+#     Arguments are copied as they are, a number as a number and an array as its address on the
+#     device. On the way back nothing: a kernel returns no value, so its answer lies in device memory
+#     until the host copies it. That the kernel has ended, the host learns by waiting; that it has
+#     failed, from the next call. While it runs the two need not talk to each other.
+
+# %% [markdown]
 # ## The same string without a GPU
 #
 # `Kernel` takes the same string. On a machine with a GPU it launches through CuPy; elsewhere a
@@ -200,10 +210,56 @@ from tilewise import Kernel
 
 VEC_ADD = Kernel(SOURCE)
 
+
+# %% tab="Numba" needs="numba"
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def vec_add_numba(a, b, c):
+    i = cuda.grid(1)  # blockIdx.x * blockDim.x + threadIdx.x
+    if i < c.size:
+        c[i] = a[i] + b[i]
+
+
+# %% tab="Triton" needs="torch triton"
+from tilewise.frameworks import tl, triton
+
+
+@triton.jit
+def block_of_sums(a, b, c, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # of the whole block
+    inside = i < n
+    total = tl.load(a + i, mask=inside) + tl.load(b + i, mask=inside)
+    tl.store(c + i, total, mask=inside)
+
+
+def vec_add_triton(a, b, c, n):
+    block_of_sums[(triton.cdiv(n, 256),)](a, b, c, n, BLOCK=256)
+
+
+# %% tab="PyTorch" needs="torch"
+from tilewise.frameworks import torch
+
+
+def vec_add_torch(a, b, c):
+    torch.add(a, b, out=c)
+
+
 # %% [markdown]
-# Do the two tabs mean the same? A `case` is one launch written down: its arrays, `normal` ones
-# with random numbers and an `output` to be written, its grid and its block. `agree` runs both tabs
-# on each case, with `c` full of NaN beforehand, so that an element that nobody writes cannot pass
+# Three more tabs write the same addition in Python. In Numba the function is that of one thread,
+# as in CUDA C, and an array brings its length along.[^numba] In \Triton it is that of a whole block:
+# `i` is a vector of {{ block }} indices, and the guard has become a mask. In PyTorch the kernel is
+# one that others have written.
+#
+# [^numba]: `tilewise.frameworks` hands out the packages' own modules. Where there is no GPU it first
+#     sets the switches `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, with which Numba and \Triton run
+#     their kernels in Python.
+
+# %% [markdown]
+# Do the tabs mean the same? A `case` is one launch written down: its arrays, `normal` ones
+# with random numbers and an `output` to be written, its grid and its block. `agree` runs a tab and the
+# CUDA C on each case, with `c` full of NaN beforehand, so that an element that nobody writes cannot pass
 # by luck. The sizes are awkward on purpose: one element, one less and one more than a block, and
 # the 20,000 of the question. One addition rounds once in either version, so nothing may differ.
 
@@ -218,6 +274,9 @@ def addition(n, block=256):
 
 
 agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
+agree(vec_add_numba, VEC_ADD, [addition(n) for n in (1, 255, 257)], by="Numba")
+agree(vec_add_triton, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="Triton")
+agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="PyTorch")
 
 # %% [markdown]
 # ## How many threads start
@@ -340,13 +399,15 @@ show(
 # %% [markdown]
 # The figure lays one long addition out in time, at the stated rates. The copies are nearly
 # everything, whatever happens in the kernel. That is the practical reason to leave arrays on the
-# device for as long as there is work to do there,[^unified] and the reason why times in later
+# device for as long as there is work to do there, and the reason why times in later
 # lessons start when the inputs are already on the device.
 #
-# [^unified]: Memory that both sides can address (mapped, or unified memory) makes explicit copies
-#     optional; the bytes still cross the link when they are used on the other side, so it saves
-#     code more than time. On machines whose processor and GPU share one memory the copies go
-#     away.
+# ??? question "Must the data be copied at all?"
+#     The calls can be left out, the way of the bytes mostly not. Memory of the host can be mapped, so
+#     that a kernel reads it over the link, number by number; with unified memory one address holds on
+#     both sides, and pieces of the array move over when they are touched. Either saves code more than
+#     time. On machines where the two share one memory, or are joined by a link that keeps their
+#     caches consistent, the copies go away or get cheaper.
 
 # %% fold="Code of the figure"
 from tilewise.figures import timeline

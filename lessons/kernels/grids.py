@@ -163,6 +163,21 @@ void mirror(const float* picture, float* mirrored,
 """)
 
 
+# %% tab="Numba" needs="numba"
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def mirror_numba(picture, mirrored):
+    x, y = cuda.grid(2)  # column, row
+    height, width = picture.shape
+    if x < width and y < height:
+        mirrored[y, x] = picture[y, width - 1 - x]
+
+
+# %% [markdown]
+# Numba's arrays keep their axes, so its kernel flattens nothing; `grid(2)` still gives x first.
+
 # %%
 from tilewise import agree, case, expect_hazard, normal, output
 
@@ -177,6 +192,7 @@ def mirroring(width, height, block):
 
 sizes = [(1, 1, (16, 16)), (37, 21, (16, 16)), (5, 70, (32, 8))]
 agree(mirror, MIRROR, [mirroring(*size) for size in sizes], rtol=0.0)
+agree(mirror_numba, MIRROR, [mirroring(*size) for size in sizes], by="Numba")
 
 wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
 hd = {"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080}

@@ -92,3 +92,5 @@ puzzle("kernels/stride_loop")
 # - A guard asks whether the element exists, before anything of it is touched.
 # - An answer can be right and still read each sector many times over. What decides is which
 #   elements the lanes of a warp meet at the same moment.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#kernels).

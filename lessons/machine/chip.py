@@ -75,6 +75,7 @@ from tilewise.models.occupancy import LIMITS
 H100 = device("H100 SXM")
 LIMIT = LIMITS[H100.compute_capability]
 STORE_KB = 256  # L1 cache and shared memory together, by NVIDIA's white paper
+P100_SMS = 56  # by NVIDIA's white paper on the P100
 said = text_record("machine/chip", "device_properties")  # what the cell above printed
 told = {
     line.split(": ")[0]: int(line.split(": ")[1].split(" ")[0].replace(",", ""))
@@ -144,6 +145,9 @@ publish(
         "a100": device("A100 SXM 80 GB").sms,
         "h100": H100.sms,
         "pcie": device("H100 PCIe").sms,
+        "p100": P100_SMS,
+        "b200": device("B200").sms,
+        "times": device("B200").sms / P100_SMS,
         "full": 144,  # of the full chip, by NVIDIA's white paper
     },
 )
@@ -162,6 +166,20 @@ publish(
 #     unit run many threads in parallel. It does one thread's operation at a time; what an SM has
 #     many of is threads that are resident, which means that their registers are in it and they
 #     can go on in any cycle.
+#
+# ??? question "Drawings show a GPU as rows of small squares. What are they?"
+#     A row with its own box of control stands for an SM, a square for one of its units; a drawing has
+#     eight rows or so because more would not be seen. The chip of this page has {{ chip.sms }} such
+#     rows with four times {{ sm.units }} squares each. What the drawing leaves out is most of what
+#     matters here: registers, the store that L1 and shared memory divide, L2, and the way to memory.
+#
+# ??? question "Where do drawings of a chip come from, if nobody can look inside?"
+#     From three places. The makers' white papers draw what they document, and leave out the rest.
+#     Photographs of the bare chip show areas: large regular ones are stores, repeated ones are SMs.
+#     And programs can feel their way: a driver tells sizes, and [a chain of
+#     loads](#following-a-chain) takes longer as soon as its numbers no longer fit a level. The plan
+#     above is drawn from what the driver and the maker say; its proportions are not those of the
+#     chip.
 #
 # ??? definition "Register | registers"
 #     A place for one 32-bit value of one thread, inside the SM; the fastest store there is.
@@ -305,10 +323,17 @@ show(Table(columns, rows, caption=caption))
 # A100 chip has 128 SMs, of which {{ count.a100 }} are switched on in what is sold, so that a chip
 # with a few faults can be sold, too; the lecture takes 128 in one place and 108 in another. An
 # H100 has {{ count.h100 }} of {{ count.full }} in the model used here and {{ count.pcie }} in the
-# one on a PCIe card.[^sources] No program should have the number written into it.
+# one on a PCIe card.[^sources] No program should have the number written into it.[^more]
 #
 # [^sources]: Full chips: NVIDIA's white papers on the A100 and the H100. What is switched on:
 #     the same, and the driver of the recording machine.
+#
+# [^more]: Where the sources differ: the lecture puts the rise of GPUs down to their SMs, of which one
+#     has only to add more. A program gains from more of them unchanged, since no block asks for a
+#     certain SM. But from the P100 of 2016 with {{ count.p100 }} to the B200 of 2024 with
+#     {{ count.b200 }} their number grew by a factor of {{ count.times | .1f }} only; [shorter numbers
+#     and matrix units](../memory/precision.py#what-shorter-numbers-have-brought) have brought far
+#     more.
 
 # %% [markdown]
 # ## What the area is spent on
@@ -351,7 +376,7 @@ publish(
 )
 
 # %% [markdown]
-# ??? note "Questions: how does a TPU differ, and why two things called tensor core?"
+# ??? question "How does a TPU differ, and why are two things called tensor core?"
 #     Google's TPU is built from few, large cores where NVIDIA's GPU has many small ones. Such a core
 #     is called a tensor core as well, which is where the sources go wrong: the lecture has it do
 #     products of matrices and nothing else. That is true of the matrix unit in it, the MXU, and of
@@ -364,6 +389,12 @@ publish(
 #     | matrices | four tensor cores | matrix units (MXU) of 128 × 128, later 256 × 256 |
 #     | near memory | shared memory and L1, 256 KB | vector memory, tens of MB, and a small scalar one |
 #     | waiting is hidden by | running other threads | copies that the compiler plans ahead |
+#     | other chips are reached | over NVLink and switches: every GPU of a machine directly | over links to four or six neighbours in a grid closed to a ring in each direction, and through them |
+#
+#     A sum over all chips suits the grid, since each step of it needs a neighbour only; where any
+#     chip may need any other, as with experts that each live on one chip, switches have shorter ways.
+#     The grids are those of Google's documentation of the TPU: two directions in v5e and v6e, three in
+#     v4 and v5p.
 
 # %% [markdown]
 # ## Following a chain
@@ -865,6 +896,8 @@ publish(
 # - Local memory is far away; "tensor core" means a unit of an SM at NVIDIA and a whole core at
 #   Google.
 # - Ask the driver for the number of SMs; do not write 108 or 132 into a program.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#machine).
 
 
 # %% fold="The whole cell, with two wrong answers that the tests turn down"

@@ -345,12 +345,14 @@ if gpu_here():
 # Now the other side. A core is built to finish one thing soon: a higher clock, and much of its
 # area spent on guessing what comes next. The compiler for the processor gets the same loop in C,
 # in two forms: task after task, and 64 tasks side by side in the wide units that such a core has,
-# too.[^ht] A step has to wait for the one before on a core as well. How many tasks must there be
+# too. A step has to wait for the one before on a core as well. How many tasks must there be
 # before the GPU is ahead?
 #
-# [^ht]: Hyper-threading lets a core keep two threads at hand, so that one can go on while the
-#     other waits. It is the same idea as above in small: a processor of an H100 keeps up to 64
-#     groups of 32 threads at hand.
+# ??? question "What is hyper-threading, and does a GPU have it?"
+#     It lets a core keep two threads at hand, so that one can go on while the other waits. The GPU
+#     has the same idea on another scale: a processor of an H100 keeps up to 64 groups of 32 threads
+#     at hand. A core with two threads still spends most of its area on making each of them quick; the
+#     GPU's processor relies on there always being another one that is ready.
 #
 # ??? definition "Hyper-threading"
 #     Keeping the state of two threads on one core, which runs the one while the other waits.

@@ -23,14 +23,21 @@
 # that do not belong there are off; the active mask says which are on.[^exactly] Behind the branch
 # all of them reconverge.
 #
+# ??? question "Why do warps exist?"
+#     Because an instruction costs nearly the same to fetch, decode and choose whether it serves one
+#     thread or 32. Shared by 32, this leaves more of the chip to the units that compute. It also
+#     brings 32 addresses together at one instant, which can be served as one request if they are
+#     neighbours. The price is this page's subject: lanes that want different instructions must take
+#     turns.
+#
 # [^four]: [Where the sources differ](../../conventions.md#the-sources): the blog post has an SM run
 #     one warp at a time. An SM has four warp schedulers, and each can send an instruction off in
 #     every cycle, from whichever of its warps is ready.
 #
 # [^exactly]: Where the sources differ: one set of notes calls 32 the minimum. On NVIDIA's GPUs it
 #     is exactly 32, so far on all of them; a block of 40 threads takes two warps, the second with
-#     24 lanes that are never on. And the warps of eight or four threads in the sources are drawing
-#     aids.
+#     24 lanes that are never on. AMD's GPUs for servers have 64, so a program for both asks for
+#     `warpSize`. And the warps of eight or four threads in the sources are drawing aids.
 #
 # ??? definition "SIMT"
 #     Single instruction, multiple threads: one instruction is issued for a warp, and each lane
@@ -135,6 +142,27 @@ void two_ways(const float* start, const int* way, float* end,
 }
 """)
 
+# %% tab="Numba" needs="numba"
+import numpy as np
+
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def two_ways_numba(start, way, end, steps):
+    i = cuda.grid(1)
+    if i >= end.size:
+        return
+    x = start[i]
+    if way[i] == 0:
+        for _ in range(steps):
+            x = x * np.float32(0.75) + np.float32(0.125)  # a plain 0.75 has 64 bits
+    else:
+        for _ in range(steps):
+            x = x * np.float32(0.25) + np.float32(0.375)
+    end[i] = x
+
+
 # %%
 import numpy as np
 
@@ -160,6 +188,7 @@ def deciding(way, steps, block=256):
 ways = [pattern(np.arange(n)) for n in (77, 300) for pattern in PATTERNS.values()]
 cases = [deciding(way, 9) for way in ways]
 agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
+agree(two_ways_numba, TWO_WAYS, cases[1::5], rtol=1e-5, by="Numba")
 
 # %% [markdown]
 # The simulator runs warps as they were just described and knows the active mask of every
@@ -382,6 +411,24 @@ void many_ways(const float* start, const int* way, const int* order,
 }
 """)
 
+
+# %% tab="Numba" needs="numba"
+@cuda.jit
+def many_ways_numba(start, way, order, end, steps, ways):
+    thread = cuda.grid(1)
+    if thread >= end.size:
+        return
+    i = order[thread]
+    mine = way[i]
+    x = start[i]
+    for w in range(ways):
+        if mine == w:
+            shift = np.float32(0.01) * np.float32(w)
+            for _ in range(steps):
+                x = x * np.float32(0.5) + shift
+    end[i] = x
+
+
 # %%
 ORDERS = {
     "ways alternate": lambda way: np.arange(len(way)),
@@ -401,6 +448,7 @@ def choosing(n, steps, ways, order="ways alternate", block=256):
 
 cases = [choosing(n, 5, ways, order) for n, ways in ((77, 3), (300, 7)) for order in ORDERS]
 agree(many_ways, MANY_WAYS, cases, rtol=1e-5)
+agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 
 # %% [markdown]
 # The slider sets the number of ways, each of them two steps long. With 32 ways every lane has its

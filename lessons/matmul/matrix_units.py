@@ -27,6 +27,12 @@
 #     block makes. The instruction's matrices are small, and which sizes there are depends on the
 #     generation: this one came with Ampere.
 #
+# ??? question "Why are they called tensor cores?"
+#     The name promises more than there is. A tensor is an array with any number of axes, and one
+#     instruction multiplies two small matrices and adds a third, nothing else. Programs bring larger
+#     arrays into that form: axes that are summed away are joined into one, axes that both operands
+#     share become a batch of products, one after the other.
+#
 # ??? definition "Fragment | fragments"
 #     The elements of a small matrix that one lane holds in its registers for a matrix instruction.
 #

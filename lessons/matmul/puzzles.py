@@ -44,3 +44,5 @@ puzzle("matmul/register_tile")
 #   inside C or outside, helps to fill the tiles.
 # - Sums that are neighbours in both directions share their factors: eight values make sixteen
 #   products.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#products-of-matrices).

@@ -387,6 +387,14 @@ WIDE.region("places")
 # memory by itself, past the registers. The thread goes on, closes a group of copies, and later waits
 # until the oldest group has arrived.
 #
+# ??? question "Can the next tile be fetched while this one is used?"
+#     Yes, and it does not come by itself. A thread that waits at a barrier asks for nothing; without
+#     copies ahead only the other blocks on its SM fill the gap. One often reads that there is no
+#     place to put the next tile because this one takes all of shared memory. The place is a matter of
+#     choice: a second tile means fewer resident blocks or a smaller tile, and [the
+#     ladder](#the-ladder) shows what that trade brings. With [matrix
+#     units](matrix_units.py#copies-that-run-ahead) it is done three places deep.
+#
 # ??? definition "Double buffering"
 #     Filling one place with what comes next while another, filled before, is in use; with more than
 #     two places one speaks of stages.

@@ -84,6 +84,22 @@ void multiply(const float* A, const float* B, float* C,
 }
 """)
 
+# %% tab="Numba" needs="numba"
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def multiply_numba(A, B, C):
+    j, i = cuda.grid(2)
+    (M, K), N = A.shape, B.shape[1]
+    if i >= M or j >= N:
+        return
+    s = np.float32(0)  # a plain 0.0 has 64 bits, and so would the sum
+    for k in range(K):
+        s += A[i, k] * B[k, j]
+    C[i, j] = s
+
+
 # %% [markdown]
 # Two loads stand beside every multiply-add. If each of them had to come from device memory, the
 # {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at the H100's stated rate, and the
@@ -182,6 +198,13 @@ show(
 # multiplies a row of the one tile with a column of the other, and the block meets again. Where a tile
 # sticks out over a matrix, the thread puts a zero, which adds nothing to a sum. It must not return
 # early, for others wait at the barrier.
+#
+# ??? question "Is a tile loaded again for every product in which it appears?"
+#     Not by its block. A drawing that lists each product with its two factors names the same number
+#     several times; it is loaded once a step, and the other times it is read from shared memory.
+#     Other blocks do load it again: every block to the left and right of this one needs the same
+#     tiles of $A$, every one above and below the same tiles of $B$. That is why a larger tile loads
+#     less.
 
 # %%
 T = 32
@@ -238,8 +261,75 @@ void multiply_tiled(const float* A, const float* B, float* C,
 )
 
 
+# %% tab="Numba" needs="numba"
+W = 8  # 64 threads, since Numba's simulator makes each of them a thread of Python
+
+
+@cuda.jit
+def multiply_tiled_numba(A, B, C):
+    a = cuda.shared.array((W, W), np.float32)
+    b = cuda.shared.array((W, W), np.float32)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    j, i = cuda.grid(2)
+    (M, K), N = A.shape, B.shape[1]
+    s = np.float32(0)
+    for k0 in range(0, K, W):
+        # [fetch
+        a[y, x] = A[i, k0 + x] if i < M and k0 + x < K else np.float32(0)
+        b[y, x] = B[k0 + y, j] if k0 + y < K and j < N else np.float32(0)
+        cuda.syncthreads()  # both tiles are there
+        # fetch]
+        # [multiply
+        for k in range(W):
+            s += a[y, k] * b[k, x]
+        cuda.syncthreads()  # nobody needs them any more
+        # multiply]
+    if i < M and j < N:
+        C[i, j] = s
+
+
+# %% tab="Triton" needs="torch triton"
+from tilewise.frameworks import tl, triton
+
+
+@triton.jit
+def tile_of_product(A, B, C, M, N, K, T: tl.constexpr):
+    i = tl.program_id(1) * T + tl.arange(0, T)[:, None]
+    j = tl.program_id(0) * T + tl.arange(0, T)[None, :]
+    s = tl.zeros((T, T), tl.float32)
+    for k0 in range(0, K, T):
+        # [fetch
+        k = k0 + tl.arange(0, T)
+        across, down = k[None, :], k[:, None]
+        a = tl.load(A + i * K + across, mask=(i < M) & (across < K), other=0.0)
+        b = tl.load(B + down * N + j, mask=(down < K) & (j < N), other=0.0)
+        # fetch]
+        # [multiply
+        s += tl.dot(a, b, input_precision="ieee")  # FP32 throughout
+        # multiply]
+    tl.store(C + i * N + j, s, mask=(i < M) & (j < N))
+
+
+def multiply_tiled_triton(A, B, C, M, N, K):
+    grid = (triton.cdiv(N, 32), triton.cdiv(M, 32))
+    tile_of_product[grid](A, B, C, M, N, K, T=32)
+
+
+# %% tab="PyTorch" needs="torch"
+from tilewise.frameworks import torch
+
+
+def multiply_torch(A, B, C):
+    torch.matmul(A, B, out=C)
+
+
 # %% [markdown]
-# Both pairs are compared on sizes that divide nothing, such as 37 × 29 times 29 × 41.
+# Numba's kernel is the one in CUDA C, line by line. \Triton's has neither shared memory nor
+# barriers: it says which tile is loaded and multiplied, and the compiler decides where the tile lies
+# and who waits for whom.
+
+# %% [markdown]
+# All are compared on sizes that divide nothing, such as 37 × 29 times 29 × 41.
 
 
 # %% fold="Code of the checks"
@@ -267,6 +357,11 @@ SIZES = ((37, 41, 29), (65, 33, 70), (3, 40, 64))
 near = {"rtol": 1e-5, "atol": 1e-5}
 agree(multiply, MULTIPLY, [product(*size) for size in SIZES], **near)
 agree(multiply_tiled, MULTIPLY_TILED, [product(*size, edge=T) for size in SIZES], **near)
+few = ((9, 11, 13), (3, 17, 10))
+agree(multiply_numba, MULTIPLY, [product(*size) for size in few], **near, by="Numba")
+agree(multiply_tiled_numba, tiled(8), [product(*size, edge=8) for size in few], **near, by="Numba")
+for function, by in {multiply_tiled_triton: "Triton", multiply_torch: "PyTorch"}.items():
+    agree(function, MULTIPLY_TILED, [product(*size, edge=T) for size in SIZES], **near, by=by)
 for edge in (8, 16):
     arrays = product(37, 41, 29).make()
     tiled(edge).on(product(37, 41, 29, edge=edge)).run(arrays)

@@ -70,6 +70,27 @@ void sum_by_one(const float* x, float* sums, int n) {
 }
 """)
 
+# %% tab="Numba" needs="numba"
+import numpy as np
+
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def sum_by_one_numba(x, sums):
+    box = cuda.shared.array(256, np.float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    box[t] = x[i] if i < x.size else np.float32(0)
+    cuda.syncthreads()  # every number is in the box
+    if t > 0:
+        return
+    s = np.float32(0)
+    for k in range(cuda.blockDim.x):
+        s += box[k]
+    sums[cuda.blockIdx.x] = s
+
+
 # %% [markdown]
 # ## The tree
 #
@@ -117,6 +138,29 @@ void sum_by_tree(const float* x, float* sums, int n) {
 }
 """)
 
+
+# %% tab="Numba" needs="numba"
+@cuda.jit
+def sum_by_tree_numba(x, sums):
+    box = cuda.shared.array(256, np.float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    # [fill
+    box[t] = x[i] if i < x.size else np.float32(0)
+    cuda.syncthreads()  # every number is in the box
+    # fill]
+    # [halve
+    h = cuda.blockDim.x // 2
+    while h > 0:
+        if t < h:
+            box[t] += box[t + h]
+        cuda.syncthreads()  # every sum of this step is in the box
+        h //= 2
+    # halve]
+    if t == 0:
+        sums[cuda.blockIdx.x] = box[0]
+
+
 # %% [markdown]
 # The numbers are whole ones, so that sums are exact in any order and no tolerance hides a fault.
 # Both kernels are compared with their pseudocode and so with each other, on sizes that end inside a
@@ -152,6 +196,9 @@ def summing(n, block=256):
 sizes = [summing(n) for n in (1, 77, 300, 1000)]
 agree(sum_by_one, SUM_BY_ONE, sizes, rtol=0.0)
 agree(sum_by_tree, SUM_BY_TREE, sizes, rtol=0.0)
+small = [summing(n, 64) for n in (77, 130)]
+agree(sum_by_one_numba, SUM_BY_ONE, small, by="Numba")
+agree(sum_by_tree_numba, SUM_BY_TREE, small, by="Numba")
 
 # %% [markdown]
 # Here is the tree at work on 64 numbers, in a block of two warps. Go through the steps and watch

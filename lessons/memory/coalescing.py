@@ -141,6 +141,19 @@ void pick(const int* x, int* partial, int n, int stride, int offset) {
 """)
 
 
+# %% tab="Numba" needs="numba"
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def pick_numba(x, partial, n, stride, offset):
+    me, threads = cuda.grid(1), cuda.gridsize(1)
+    s = 0
+    for i in range(me, n, threads):
+        s += x[offset + i * stride]
+    partial[me] = s
+
+
 # %% fold="Code of the check"
 def picking(n, stride, offset, x=None, threads=None, block=256):
     """n numbers, each stride after the one before, for so many threads."""
@@ -160,6 +173,7 @@ cases = [
     for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 31, 4003))
 ]
 agree(pick, PICK, cases, rtol=0.0)
+agree(pick_numba, PICK, cases, by="Numba")
 
 # %% [markdown]
 # The prediction: every variant uses the same number of bytes, so the time should grow as the
@@ -203,6 +217,18 @@ void pick_runs(const int* x, int* partial, int n, int run, int gap) {
 """)
 
 
+# %% tab="Numba" needs="numba"
+@cuda.jit
+def pick_runs_numba(x, partial, n, run, gap):
+    me, threads = cuda.grid(1), cuda.gridsize(1)
+    lane, jump = me % run, threads // run  # run divides threads
+    s, r = 0, me // run
+    for _ in range(me, n, threads):
+        s += x[r * gap + lane]
+        r += jump
+    partial[me] = s
+
+
 # %% fold="Code of the check"
 def picking_runs(n, run, gap, x=None, threads=None, block=256):
     """n numbers in runs that begin a gap apart."""
@@ -218,6 +244,7 @@ cases = [
     for n, run, gap, size in ((101, 8, 16, 401), (77, 1, 7, 533), (500, 16, 33, 1993))
 ]
 agree(pick_runs, PICK_RUNS, cases, rtol=0.0)
+agree(pick_runs_numba, PICK_RUNS, cases, by="Numba")
 
 # %% fold="Code of the measurement"
 STRIDES = (1, 2, 4, 8, 16, 32, 64)
@@ -448,6 +475,19 @@ void sum_own_row(const int* A, int* out, int R, int C) {
 }
 """)
 
+
+# %% tab="Numba" needs="numba"
+@cuda.jit
+def sum_own_row_numba(A, out):
+    r = cuda.grid(1)
+    R, C = A.shape
+    if r < R:
+        s = 0
+        for c in range(C):
+            s += A[r, c]
+        out[r] = s
+
+
 # %% [markdown]
 # In the second, thread `c` walks down column `c`. From one pass to the next it jumps a whole row
 # ahead, and at any moment the warp's lanes stand side by side.
@@ -470,6 +510,19 @@ void sum_own_column(const int* A, int* out, int R, int C) {
     out[c] = s;
 }
 """)
+
+
+# %% tab="Numba" needs="numba"
+@cuda.jit
+def sum_own_column_numba(A, out):
+    c = cuda.grid(1)
+    R, C = A.shape
+    if c < C:
+        s = 0
+        for r in range(R):
+            s += A[r, c]
+        out[c] = s
+
 
 # %% [markdown]
 # Step through both with 32 threads and rows of eight numbers. In the first each pass touches all
@@ -496,6 +549,8 @@ standing = [
 ]
 agree(sum_own_row, SUM_OWN_ROW, lying, rtol=0.0)
 agree(sum_own_column, SUM_OWN_COLUMN, standing, rtol=0.0)
+agree(sum_own_row_numba, SUM_OWN_ROW, lying, by="Numba")
+agree(sum_own_column_numba, SUM_OWN_COLUMN, standing, by="Numba")
 
 # %% fold="Code of the figures"
 few_rows = SUM_OWN_ROW.on(walking(32, 8, "row", small_numbers(32, 8)), grid=1, block=32)

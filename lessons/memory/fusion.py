@@ -356,8 +356,17 @@ show(
 # A compiler can do the same if it sees the whole chain before anything runs. `torch.compile` records
 # what a function does to its tensors as a computation graph (the part called TorchDynamo), groups the
 # operations that one kernel can do, and writes such a kernel (TorchInductor). On a GPU it is written
-# in Triton, a language in which one program handles a whole block of elements. It is a contender
-# below, next to torch's eager operations.
+# in Triton, a language in which one program handles a whole block of elements.[^elsewhere] It is a
+# contender below, next to torch's eager operations.[^thunder]
+#
+# [^elsewhere]: AMD's and Intel's GPUs have compilers for Triton too, and `torch.compile` writes it for
+#     them as well. What was tuned does not travel with the text: one instruction serves 64 threads on
+#     AMD's GPUs for servers, 32 on NVIDIA's, and caches, \shared memory and matrix units have other
+#     sizes. CUDA C is NVIDIA's own; AMD's HIP is nearly the same language under other names.
+#
+# [^thunder]: Lightning Thunder, `thunder.jit`, makes no kernels of its own. It turns the function into
+#     another Python program, which can be printed and read, and hands parts of that to others:
+#     `torch.compile`, NVIDIA's nvFuser, libraries. It is not measured here.
 #
 # ??? definition "Computation graph"
 #     The operations of a program and which of them uses the result of which.
@@ -788,6 +797,15 @@ publish(
 # a chain ends where an element needs the results of *other* threads: a sum over a row, a product of
 # matrices. Fusing across such a place takes a \barrier or a second look at the mathematics, and much
 # of this course is about the second.
+#
+# ??? question "What can a compiler not fuse?"
+#     What it does not see, and what it may not change. Where Python itself must know a value, for an
+#     `if` or to print it, the graph ends, and each side is compiled alone. A library's product of
+#     matrices is closed: the steps before it can become one kernel and those behind it another, but
+#     beyond the few endings that the library offers neither joins the product, unless the compiler
+#     brings one of its own. And it keeps to the algorithm: it will not find by itself that a softmax
+#     can be summed before its maximum is known, which is what makes attention
+#     [one kernel](../attention/puzzles.py). Such kernels are written by people.
 
 # %% [markdown]
 # ## The answer

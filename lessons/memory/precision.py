@@ -610,6 +610,13 @@ show(
 # usual size make it harmless. It still has two uses: it explains why a kernel and its check differ in
 # the last digits, and it is gone where the scale is a power of two, as with $d = 64$, since such a
 # product needs no rounding.
+#
+# ??? question "Is it better to forbid fused multiply-adds?"
+#     No. A fused multiply-add is the faster and the more exact of the two. Trouble comes from using
+#     both: a product that was rounded in one place and not in another no longer cancels where it
+#     should. So let both places round or neither, for instance by forming the maximum and the
+#     difference with the same instruction, and leave the compiler its fused ones everywhere else.
+#     Only whoever compares two programs bit for bit has to switch them off in both.
 
 # %% [markdown]
 # ## A matrix in 8 bits

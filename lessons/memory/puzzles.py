@@ -91,3 +91,5 @@ puzzle("memory/histogram")
 # - An element that travels alone takes a sector for itself. By way of a tile, the transpose stores
 #   no more sectors than the matrix fills.
 # - The tail, the rim and the last row are where a kernel that looks right goes wrong.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#memory).

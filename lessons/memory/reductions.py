@@ -123,6 +123,31 @@ void sum_by_shuffles(const float* x, float* sums, int n) {
 }
 """)
 
+
+# %% tab="Triton" needs="torch triton"
+from tilewise.frameworks import tl, triton
+
+
+@triton.jit
+def sum_of_block(x, sums, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s = tl.load(x + i, mask=i < n, other=0.0)
+    tl.store(sums + tl.program_id(0), tl.sum(s))  # hops, box and barrier are the compiler's
+
+
+def sum_by_triton(x, sums, n):
+    sum_of_block[(triton.cdiv(n, 256),)](x, sums, n, BLOCK=256)
+
+
+# %% tab="PyTorch" needs="torch"
+from tilewise.frameworks import torch
+
+
+def sum_by_torch(x, sums):
+    blocks = torch.nn.functional.pad(x, (0, -len(x) % 256)).view(-1, 256)
+    torch.sum(blocks, dim=1, out=sums)
+
+
 # %% [markdown]
 # Step through a block of two warps and watch `s` in the lanes: nothing is written anywhere until each
 # warp puts its one sum into the box.
@@ -137,6 +162,8 @@ def summing(n, block=256):
 
 
 agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], rtol=0.0)
+for function, by in {sum_by_triton: "Triton", sum_by_torch: "PyTorch"}.items():
+    agree(function, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], by=by)
 small = SUM_BY_SHUFFLES.on(summing(64, 64))
 show(
     stepped(

@@ -308,12 +308,18 @@ if np.isfinite(ONE) and all(np.isfinite(cost) for cost in COST.values()):
 # Overhead is one of five things that a program waits for, and each has a cure that does nothing for
 # the other four.[^levers] Two are on the roofline, arithmetic and the device's memory. The other three keep
 # work from reaching the device: the host that is late with its launches, the link over which the data
-# come, and the network to other machines.
+# come, and the network to other machines.[^links]
 #
 # [^levers]: [Where the sources differ](../../conventions.md#the-sources): the blog post counts
 #     copies from the host among the work of the device's memory. They cross a link of their own,
 #     and belong to data loading. And it sees no way out of waiting for arithmetic but to buy more
 #     of it; the table names three.
+#
+# [^links]: The GPUs of one machine have links of their own between them. NVLink gives an H100
+#     900 GB/s{from: NVIDIA H100 data sheet} to the others, both directions together, where its PCIe
+#     slot has 128 GB/s{from: NVIDIA H100 data sheet}. Where the sources differ: the lecture names NVLink
+#     among the links to the host. The host is at its other end in few machines only, such as those with
+#     NVIDIA's own Grace processor.
 #
 # ??? definition "Data-loading bound"
 #     Said of a program whose device waits for its inputs: for the disk, for the host that prepares
@@ -354,6 +360,18 @@ show(
         caption="Five bottlenecks. Against the last one, gradients of 8 bits are in use, and methods that let machines work alone for hundreds of steps.",
     )
 )
+
+# %% [markdown]
+# ??? note "Examples: which of the five does it go after?"
+#     Names that one meets in texts on training, each with the wait that it is meant to shorten.
+#
+#     | name | goes after | how |
+#     | --- | --- | --- |
+#     | [Unsloth](https://github.com/unslothai/unsloth), for fine-tuning | device memory, its rate and its room | kernels in \Triton and backward passes that were derived by hand, so that less is stored and read again |
+#     | CUDA graphs, `torch.compile` | overhead | one call for many launches; fewer launches |
+#     | text turned into numbers beforehand | data loading | done once, not in every step |
+#     | [DiLoCo](https://arxiv.org/abs/2311.08105) | network | each machine takes 500 steps alone, and only then is the change of the weights averaged |
+#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152), trained over the internet | network | the same after 100 steps, with the changes in 8 bits in place of 32: both together are the report's factor of 400 |
 
 # %% [markdown]
 # ## Load ahead

@@ -104,6 +104,14 @@ show(
 # wider loads, or several loads before the first of them is used. The second has a name of its own,
 # instruction-level parallelism.
 #
+# ??? question "In a vector addition every warp waits for memory. What is gained by taking turns?"
+#     Their waiting lies side by side. No warp gets its numbers sooner, but while it waits the others
+#     have asked for theirs, and the memory has many loads to serve in place of one. A single warp
+#     that waits for each load would have {{ little.warp_bytes }} bytes on its way where
+#     {{ little.kilobytes | .1f }} KB are needed. So each further warp adds its share of bandwidth
+#     until the path is full; only from there on does another one gain nothing. There is no arithmetic
+#     to hide behind, and none is needed.
+#
 # ??? definition "Instruction-level parallelism"
 #     Instructions of one thread that do not need each other's results, so that one can begin before
 #     the other has ended.
@@ -793,7 +801,7 @@ publish(
 # {{ caps.warps_free_64 }}, and the kernel is {{ caps.gain_64 | .2f }} times as fast as without a cap. The likely reason
 # is that it asks for more numbers before it uses the first; the report names registers, not the order
 # of loads. And why a cap of 64 beats one of 128 at D = 128, in spite of its spills, nothing on this
-# page explains.
+# page explains; [the machine code](../toolbox/machine_code.py#where-the-loads-stand) does.
 
 # %% [markdown]
 # None of the versions comes near the arithmetic that the bound reckons with. Beside every

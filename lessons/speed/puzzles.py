@@ -63,3 +63,5 @@ puzzle("speed/sides")
 # - A running answer that can be corrected makes a second walk unnecessary.
 # - Divergence is a question of which elements share a warp. Dealing them out anew took it away,
 #   and doubled the sectors.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#speed).

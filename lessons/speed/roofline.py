@@ -106,6 +106,13 @@ show(
 #     best intensity in the middle and counts the right side as a loss. The rate only ever grows
 #     with intensity, up to the ceiling. The same text gives intensity as "FLOPS/B"; it is FLOP per
 #     byte, since FLOP/s already has the second in it.
+#
+# ??? question "A GPU has both rates at once. Why does hardly any program reach both?"
+#     Because a program uses the two in a ratio of its own. For each byte it does so many operations,
+#     and the machine could do so many: unless the two numbers agree, one side waits for the other,
+#     however well the program is written. Only at one \intensity are both valves wide open, and few
+#     programs happen to have it. So a share of one of the two peaks says little until one has asked
+#     which of them the program could reach.
 
 # %% fold="Code of the numbers"
 programs = {"low": 200 / 100, "best": TOY["flop_per_s"] / TOY["bytes_per_s"], "high": 400 / 25}
@@ -225,6 +232,13 @@ show(
 # results written once; this compulsory traffic belongs to the task. Whatever a program moves beyond
 # it belongs to the program. The table has tasks at their compulsory traffic, and Kernel 2 of the last
 # lesson as written, with $S$ and $P$ sent out and back.
+#
+# ??? question "Does an intensity belong to the task, to the program or to the machine?"
+#     To the program. The task sets an upper end: its operations divided by its compulsory traffic.
+#     How far below it a program stays is its author's choice, and in the table attention as written
+#     stays below by a factor of {{ intensity.ratio | .0f }}. The machine has a number of the same
+#     unit, its ridge, but that is a quotient of its rates; it says which intensity would be enough,
+#     not which one you have.
 #
 # ??? definition "Compulsory traffic"
 #     The bytes that no program for a task can avoid: every input read once, every result written
@@ -708,6 +722,14 @@ publish(
 # at {{ seen.knee_lone | .0f }} too, and the ceilings are {{ seen.fma | .1f }} and
 # {{ seen.lone | .1f }} TFLOP/s. Close to the corner a kernel is slower than either of its limits: 80
 # multiply-adds take {{ seen.eighty_times | .2f }} times as long as one.
+#
+# ??? question "Why is a measured ceiling often half of what the data sheet says, or far less?"
+#     Ask first what the data sheet counts. A rate counts each multiply-add as two operations, so that
+#     code which only multiplies or only adds has half of it at best: {{ seen.lone | .1f }} TFLOP/s
+#     here. Its largest numbers are those of the matrix units, which multiply matrices and nothing
+#     else; a loop over single numbers runs on the other units, whatever type its array has. And they
+#     may be for matrices half of which are zeros. What is left after that is the clock, and a kernel
+#     that waits.
 
 # %% [markdown]
 # Two things the roofline did not say. With 4 bytes a load the same bytes and the same operations take

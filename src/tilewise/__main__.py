@@ -53,6 +53,9 @@ def parser() -> argparse.ArgumentParser:
     ahead.add_argument("--force", action="store_true", help="replace a prediction that is there")
     check = commands.add_parser("check", help="lint the lessons and their records")
     check.add_argument(
+        "lessons", metavar="LESSON", nargs="*", help="run these alone; all where none is given"
+    )
+    check.add_argument(
         "--allow-stale", action="store_true", help="list what must be recorded instead of failing"
     )
     doctor = commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
@@ -139,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "check":
             from tilewise.commands.check import check
 
-            return check(given.allow_stale)
+            return check(given.allow_stale, given.lessons)
         if given.command == "trace":
             from tilewise.commands.trace import trace
 

@@ -1,4 +1,4 @@
-"""What one lesson's prose must hold by itself: footnotes, definitions, headings, images and typed numbers.
+"""What one lesson must hold by itself: notes, definitions, headings, images, typed numbers, shown figures.
 
 In: the facts of ``tilewise.lesson.prose``. Out: an error for each fault, with its line. What holds between
 lessons is checked by ``tilewise.course``.
@@ -23,6 +23,7 @@ def prose_faults(lesson: Lesson) -> Iterator[LessonError]:
     yield from _titles_in_prose(lesson)
     yield from _images(lesson)
     yield from _typed(lesson)
+    yield from _unshown(lesson)
 
 
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
@@ -52,6 +53,25 @@ def _typed(lesson: Lesson) -> Iterator[LessonError]:
                 for at, message, repair in faults(text):
                     below = text.count("\n", 0, at)
                     yield LessonError(lesson.path, cell.source_line + line - 1 + below, message, repair)
+
+
+def _unshown(lesson: Lesson) -> Iterator[LessonError]:
+    """Figures and tables that a cell makes and drops; the last value of a cell is shown by itself."""
+    cells = [(cell, ast.parse(cell.source).body) for cell in lesson.cells if cell.kind != "markdown"]
+    made = {"Table"} | {
+        name.asname or name.name
+        for _, body in cells
+        for node in body
+        if isinstance(node, ast.ImportFrom) and node.module == "tilewise.figures"
+        for name in node.names
+    }
+    for cell, body in cells:
+        for node in body[:-1]:
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in made:
+                name, line = call.func.id, cell.source_line + node.lineno - 1
+                message = f"{name}(...) is made here and shown nowhere."
+                yield LessonError(lesson.path, line, message, f"Write show({name}(...)).")
 
 
 _SHOWN = ("alt", "because", "caption", "explanation", "fold", "hint", "note", "title")

@@ -48,6 +48,16 @@ def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -
     assert chosen_tabs(page) == {"CUDA C"}
 
 
+def test_a_tab_that_only_some_pages_have_is_chosen_where_it_is(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    tab(page, "CUDA C").click()
+    tab(page, "Numba").click()
+    for address, chosen in ((GRIDS, "Numba"), (SERIAL, "CUDA C"), (FIRST, "Numba")):
+        page.goto(site + address)
+        page.wait_for_load_state("networkidle")
+        assert chosen_tabs(page) == {chosen}
+
+
 def test_tabs_switch_by_arrow_keys(page: Page, site: str) -> None:
     page.goto(site + FIRST)
     page.locator(".tabbed-set > input").first.focus()
@@ -123,6 +133,31 @@ def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext]
     assert "__global__" in copied
     assert copied.strip() in lesson
     assert copied.rstrip().endswith("}")
+
+
+def test_copied_formulas_are_the_tex_that_was_written(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
+    page.goto(site + SERIAL)
+    lesson = (ROOT / "lessons" / "kernels" / "serial_attention.py").read_text()
+
+    def copied(selector: str) -> str:
+        page.evaluate(
+            """selector => getSelection().selectAllChildren(document.querySelector(selector))""", selector
+        )
+        page.keyboard.press("Control+c")
+        page.wait_for_timeout(100)
+        return page.evaluate("navigator.clipboard.readText()")
+
+    block = copied("article div.tw-math").strip()
+    assert block.startswith("$$") and block.endswith("$$")
+    lines = [line.strip() for line in block.strip("$").splitlines()]
+    assert all(f"# {line}" in lesson for line in lines if line)
+    sentence = copied("article > p:has(span.tw-math)")
+    assert re.search(r"\$[^$]+\$", sentence)
+    words = " ".join(sentence.split())
+    assert words[:60] in re.sub(r"\s*\n# ", " ", lesson)
 
 
 def test_light_and_dark_differ_and_the_choice_lasts(

@@ -223,6 +223,28 @@ def test_check_names_a_stale_record_with_the_command_that_repairs_it(
     assert "1 to record" in capsys.readouterr().out
 
 
+def test_check_runs_one_lesson_alone_and_orders_all(
+    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.lesson.with_name("broken.py").write_text(
+        "# ---\n# title: Broken\n# needs: []\n# ---\n\n# %%\nraise ValueError\n",
+        encoding="utf-8",
+    )
+    assert main(["check", "kernels/adding"]) == 1
+    said = capsys.readouterr()
+    assert "1 of 2 lessons" in said.out
+    assert "tilewise record kernels/adding" in said.err
+    assert "broken.py:1: the lesson is not in the navigation" in said.err
+    assert main(["check", "--allow-stale", "lessons/kernels/broken.py"]) == 1
+    assert "1 of 2 lessons, " in (said := capsys.readouterr()).out
+    assert "tilewise record kernels/adding" not in said.out
+    assert main(["check", "kernels/ading"]) == 1
+    assert (
+        capsys.readouterr().err
+        == 'kernels/ading: there is no such lesson. Did you mean "kernels/adding" or "kernels/broken"?\n'
+    )
+
+
 def test_comments_layout_and_names_of_the_lesson_do_not_make_a_record_stale(
     project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:

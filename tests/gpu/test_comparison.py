@@ -15,6 +15,7 @@ from tilewise.gpu.comparison import (
 )
 from tilewise.gpu.difference import difference
 from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.sizes import does_not_divide
 from tilewise.mutation import survivors
 from tilewise.outputs import AgreeOutput, CheckOutput, CollectingSink, installed
@@ -169,6 +170,14 @@ def test_two_sizes_that_do_not_divide_are_needed(shown):
             " of the cases have a size of their own that the block does not divide; two are needed, since "
             "mistakes at the edge show at such sizes only. Add cases with other sizes, such as primes."
         )
+
+
+def test_a_parameter_that_the_case_lacks_is_named_beside_what_it_has(shown):
+    misnamed = case(a=normal(33, 7), out=output(33), row=33, cols=7, grid=2, block=32)
+    with pytest.raises(
+        KernelError, match=r"the case has no rows; it has a, out, row, cols\. Name the case's"
+    ):
+        agree(row_sums, ROW_SUMS, [*CASES, misnamed])
 
 
 def test_every_array_that_the_kernel_writes_must_be_taken(shown):

@@ -20,6 +20,12 @@ EQUIVALENT = {
     # too, from the last on, where the largest or the sum of all is taken.
     "attention_serial": ["range(N) -> range(N - 1)", "S[i, j] -> S[i, j - 1]", "S[i, j] -> S[i, j - 1]"],
     "softmax_rows": ["range(N) -> range(N - 1)", "S[i, j] -> S[i, j - 1]", "S[i, j] -> S[i, j - 1]"],
+    "softmax_row": [
+        "X[r] - max(X[r]) -> X[r] + max(X[r])",
+        "max(X[r]) -> min(X[r])",
+        "X[r] -> X[r - 1]",
+    ],
+    "product_tiled": ["32 -> 33", "32 -> 33", "32 -> 33"],
     # All words of a line hold the same number, all of them are added up, the only place is also the last one,
     # and the thread before takes an element as well as the own one.
     "lay_ring": ["ring[line, word] -> ring[line, word - 1]"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from tilewise.models import (
@@ -18,6 +21,7 @@ from tilewise.models import (
     stated,
     waves,
 )
+from tilewise.models.occupancy import LIMITS
 
 
 @pytest.mark.parametrize(
@@ -43,27 +47,54 @@ def test_peaks_are_units_times_clock_and_meet_the_stated_figures(
     assert found.peak_tflop_per_s(arithmetic, clock_mhz) == pytest.approx(tflop_per_s, rel=5e-3)
 
 
-@pytest.mark.parametrize(
-    ("driver_name", "entry"),
-    [
-        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
-        ("NVIDIA H100 PCIe", "H100 PCIe"),
-        ("NVIDIA H200", "H200"),
-        ("NVIDIA A100-SXM4-80GB", "A100 SXM 80 GB"),
-        ("NVIDIA A100-SXM4-40GB", "A100 SXM 40 GB"),
-        ("NVIDIA A100 80GB PCIe", "A100 PCIe 80 GB"),
-        ("NVIDIA A100-PCIE-40GB", "A100 PCIe 40 GB"),
-        ("NVIDIA B200", "B200"),
-        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
-        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
-        ("Tesla T4", "T4"),
-        ("NVIDIA L4", "L4"),
-    ],
+DRIVER_NAMES = (
+    ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+    ("NVIDIA H100 PCIe", "H100 PCIe"),
+    ("NVIDIA H200", "H200"),
+    ("NVIDIA A100-SXM4-80GB", "A100 SXM 80 GB"),
+    ("NVIDIA A100-SXM4-40GB", "A100 SXM 40 GB"),
+    ("NVIDIA A100 80GB PCIe", "A100 PCIe 80 GB"),
+    ("NVIDIA A100-PCIE-40GB", "A100 PCIe 40 GB"),
+    ("NVIDIA B200", "B200"),
+    ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+    ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+    ("Tesla T4", "T4"),
+    ("NVIDIA L4", "L4"),
 )
+
+
+@pytest.mark.parametrize(("driver_name", "entry"), DRIVER_NAMES)
 def test_devices_are_found_by_the_drivers_name(driver_name: str, entry: str) -> None:
     found = device(driver_name)
     assert found is not None
     assert found.name == entry
+
+
+def test_every_device_is_looked_up_here_by_its_drivers_name_and_has_the_limits_of_its_sms() -> None:
+    assert {entry for _, entry in DRIVER_NAMES} == {entry.name for entry in DEVICES}
+    assert {entry.compute_capability for entry in DEVICES} <= set(LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"boost_mhz": 1.98},
+            r"^device table, H100 SXM: boost_mhz is 1\.98\. Give a number in MHz, from 300 to 5,000\.$",
+        ),
+        ({"memory_gb_per_s": 3.35}, r"memory_gb_per_s is 3\.35\. Give a number in GB/s"),
+        ({"l2_mb": "50"}, r"l2_mb is '50'\. Give a number in MB"),
+        ({"source": " "}, r"H100 SXM: there is no source\. Name the data sheet\.$"),
+        ({"pattern": "H100 ("}, r"the pattern 'H100 \(' is no regular expression: .* Put a backslash before"),
+    ],
+)
+def test_a_figure_in_another_unit_or_without_a_source_is_turned_down(
+    changed: dict[str, Any], said: str
+) -> None:
+    h100 = device("H100 SXM")
+    assert h100 is not None
+    with pytest.raises(ValueError, match=said):
+        replace(h100, **changed)
 
 
 @pytest.mark.parametrize("name", ["NVIDIA L40S", "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 3060", ""])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from tilewise.puzzles.model import Limit, Puzzle
 from tilewise.puzzles.output import PuzzleOutput, puzzle
 from tilewise.typed_numbers import faults
 
+LESSONS = Path(__file__).parents[2] / "lessons"
 CONTEXT = Context("kernels/puzzles", 1, lambda suffix, content: "", lambda wanted: wanted)
 
 
@@ -121,10 +124,20 @@ def test_a_solution_over_its_budget_stops_the_page() -> None:
 
 def test_names_lead_to_puzzles_and_a_wrong_one_is_told_the_nearest() -> None:
     assert all(isinstance(named(name), Puzzle) and named(name).part in name for name in NAMES)
-    assert len({named(name).title for name in NAMES}) == len(NAMES)
+    titles = Counter(named(name).title for name in NAMES)
+    assert not [title for title, count in titles.items() if count > 1], "two puzzles have one title"
     assert [following(name) for name in NAMES] == [*NAMES[1:], ""]
     with pytest.raises(LessonError, match=r'no such puzzle\. Did you mean "kernels/guard"'):
         named("kernels/gard")
+
+
+def test_every_puzzle_stands_on_its_parts_page_in_the_catalogues_order() -> None:
+    parts = dict.fromkeys(name.split("/")[0] for name in NAMES)
+    pages = [(LESSONS / part / "puzzles.py").read_text(encoding="utf-8") for part in parts]
+    shown_there = [
+        name for page in pages for name in re.findall(r'^puzzle\("([^"]+)"\)$', page, re.MULTILINE)
+    ]
+    assert shown_there == list(NAMES)
 
 
 def test_an_answer_may_be_written_anew_around_the_same_kernel() -> None:

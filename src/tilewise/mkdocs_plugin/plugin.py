@@ -112,6 +112,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
                 order,
                 os.path.relpath(config.config_file_path, root),
                 navigation.lines(Path(config.config_file_path), order),
+                navigation.parts(config.nav),
             )
         except LessonError as error:
             self._fail(error)

@@ -32,6 +32,7 @@ from tilewise.outputs.kinds import (
     ErrorOutput,
     FigureOutput,
     HazardOutput,
+    LackOutput,
     Text,
 )
 from tilewise.outputs.run import RunColumn, RunLine, RunOutput
@@ -51,6 +52,7 @@ __all__ = [
     "FigureOutput",
     "HazardOutput",
     "KernelOutput",
+    "LackOutput",
     "Output",
     "PrintingSink",
     "RunColumn",

@@ -130,11 +130,11 @@ class CheckOutput(Output):
 
 @dataclass(frozen=True)
 class AgreeOutput(Output):
-    """A pseudocode function and a kernel that gave the same results."""
+    """A kernel and its pseudocode, or another front end's kernel, that gave the same results."""
 
     kind: ClassVar[str] = "agree"
     function: str
-    """The pseudocode function's name."""
+    """The name of the pseudocode's function, or of the other kernel."""
     kernel: str
     """The kernel's name."""
     cases: tuple[str, ...]
@@ -148,12 +148,15 @@ class AgreeOutput(Output):
     atol: float = 0.0
     """Absolute tolerance."""
     backend: str = "simulator"
-    """What ran the kernel."""
+    """What ran the kernel, or what ran the other front end's."""
+    by: str = "Pseudocode"
+    """What it was compared with, by its tab's title."""
 
     def text(self) -> str:
         """One line."""
+        by = "pseudocode" if self.by == "Pseudocode" else self.by
         return (
-            f"agree: pseudocode {self.function} and kernel {self.kernel}: "
+            f"agree: {by} {self.function} and kernel {self.kernel}: "
             f"{', '.join(self.arrays)} in {self._cases()} ({'; '.join(self.cases)}), {self._result()}"
         )
 
@@ -161,7 +164,8 @@ class AgreeOutput(Output):
         """A ``div.tw-check`` of kind ``agree``."""
         return context.html_block(
             f'<div class="tw-check" data-kind="agree">{_TICK} '
-            f"<strong>Pseudocode and CUDA agree</strong> on {escape(', '.join(self.arrays), quote=False)} in "
+            f"<strong>{escape(self.by)} and CUDA agree</strong> on "
+            f"{escape(', '.join(self.arrays), quote=False)} in "
             f'<span title="{escape("; ".join(self.cases))}">{self._cases()}</span>, '
             f"{_unbroken(self._result())}</div>"
         )
@@ -173,6 +177,30 @@ class AgreeOutput(Output):
         tolerance = f"rtol {self.rtol:g}" + (f", atol {self.atol:g}" if self.atol else "")
         error = "all equal" if self.largest_error == 0 else f"largest error {self.largest_error:.2g}"
         return f"{error} ({tolerance}; {self.backend})"
+
+
+@dataclass(frozen=True)
+class LackOutput(Output):
+    """A comparison that did not take place, since a package is not installed."""
+
+    kind: ClassVar[str] = "lack"
+    by: str
+    """What would have been compared with the kernel, by its tab's title."""
+    kernel: str
+    """The kernel's name."""
+    why: str
+    """What is missing, e.g. ``needs Numba``."""
+
+    def text(self) -> str:
+        """One line."""
+        return f"agree: {self.by} was not compared with kernel {self.kernel}: {self.why}"
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-needs``."""
+        why = escape(self.why, quote=False)
+        return context.html_block(
+            f'<div class="tw-needs">{escape(self.by)} was not compared here: {why}.</div>'
+        )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from html import escape
 
+from tilewise.frameworks import listed
 from tilewise.lesson import Cell
 from tilewise.outputs import Context, KernelOutput, Output, Task, Text
 from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers, folded
@@ -20,7 +21,8 @@ from tilewise.outputs.kinds import attribute, fence
 
 BOOKS = "Numbers for the text"
 """What the bookkeeping of an open cell is folded under."""
-_WHAT = {"gpu": "a GPU", "torch": "PyTorch", "triton": "Triton", "cupy": "CuPy", "numba": "Numba"}
+_EXTRAS = frozenset({"torch", "triton"})
+"""Packages that a build without them is told how to add."""
 
 
 def code_cell(
@@ -247,7 +249,8 @@ def _cuda(variable: str, kernel: KernelOutput, context: Context, line: int) -> s
 
 
 def _lacking(missing: Sequence[str], is_recorded: bool, context: Context) -> str:
-    names = [_WHAT.get(name, name) for name in missing]
-    what = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     rest = "what it printed was recorded." if is_recorded else "this page was built without."
-    return context.html_block(f'<div class="tw-needs">Needs {escape(what)}; {rest}</div>')
+    if not is_recorded and _EXTRAS.issuperset(missing):
+        rest += " It runs, and is compared, after <code>make frameworks</code>."
+    what = escape(listed(list(missing)))
+    return context.html_block(f'<div class="tw-needs">Needs {what}; {rest}</div>')

@@ -39,6 +39,11 @@ def line_mark(number: int) -> str:
     return f"<!-- line {number} -->\n\n"
 
 
+def without_line_marks(text: str) -> str:
+    """Markdown without the comments of ``line_mark``."""
+    return _MARK.sub("", text)
+
+
 def tell_lines(html: str) -> str:
     """Give each block that a ``line_mark`` stands before the line as ``data-line``; the comments go."""
     return _MARK.sub("", _MARKED.sub(r'<\2 data-line="\1"', html))

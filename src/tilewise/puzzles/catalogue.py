@@ -41,15 +41,30 @@ def named(name: str) -> Puzzle:
     """The puzzle of a name.
 
     Raises:
-        LessonError: there is none.
+        LessonError: there is none, or its module holds none of that name.
     """
     if name not in NAMES:
         message = "there is no such puzzle."
         near = nearest(name, NAMES) or "`tilewise puzzle` lists them."
         raise LessonError(name, 0, message, near)
-    module = import_module(f"tilewise.puzzles.{name.replace('/', '.')}")
-    puzzle = module.PUZZLE
-    assert isinstance(puzzle, Puzzle)
+    place = f"src/tilewise/puzzles/{name}.py"
+    whole = f"tilewise.puzzles.{name.replace('/', '.')}"
+    try:
+        module = import_module(whole)
+    except ModuleNotFoundError as error:
+        if error.name is None or not whole.startswith(error.name):
+            raise
+        repair = "Write it, or take the name out of puzzles/catalogue.py."
+        raise LessonError(
+            place, 0, "the catalogue names this puzzle, and there is no such file.", repair
+        ) from None
+    puzzle = getattr(module, "PUZZLE", None)
+    if not isinstance(puzzle, Puzzle):
+        raise LessonError(place, 0, "the module has no puzzle.", "Call it PUZZLE: PUZZLE = Puzzle(...).")
+    if puzzle.name != name:
+        raise LessonError(
+            place, 0, f'the puzzle is named "{puzzle.name}".', f'Name it "{name}", like its file.'
+        )
     return puzzle
 
 

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tilewise.errors import LessonError, raise_all
+from tilewise.gpu.front_ends import FRONT_ENDS, PSEUDOCODE
 from tilewise.lesson import Cell, Lesson
 from tilewise.numbers import Records
 from tilewise.outputs import AgreeOutput, KernelOutput, Output, decode
@@ -203,34 +204,40 @@ def _lesson_run(lesson: Lesson, result: Result, root: Path, executed: bool) -> L
 
 
 def _check_pairs(lesson: Lesson, result: Result, made: LessonRun) -> None:
-    """Every pseudocode tab beside a CUDA tab must have been compared with it by ``agree``.
+    """Every pseudocode or other front end beside a CUDA tab must have been compared with it by ``agree``.
 
     Raises:
-        LessonError: a pair was not; its pseudocode cell is named.
+        LessonError: a pair was not; the cell of the pseudocode or the front end is named.
     """
     agreed = {
-        (output.function, output.kernel)
+        (output.by, output.function, output.kernel)
         for outputs in made.outputs
         for output in outputs
         if isinstance(output, AgreeOutput)
     }
     ordinals = {index: ordinal for ordinal, index in enumerate(_code(lesson))}
+    by_title = {name.casefold(): name for name in FRONT_ENDS}
     errors = []
     for members in lesson.tab_sets:
-        pseudocode = [index for index in members if lesson.cells[index].tab.casefold() == "pseudocode"]
+        others = [index for index in members if lesson.cells[index].tab.casefold() in by_title]
         cuda = [index for index in members if lesson.cells[index].tab.casefold().startswith("cuda")]
-        for left in pseudocode:
+        for left in others:
+            by = by_title[lesson.cells[left].tab.casefold()]
             for right in cuda:
                 if right in made.skipped or left in made.skipped:
                     continue
                 functions = result.functions.get(ordinals[left], [])
                 kernels = {kernel.name: name for name, kernel in made.kernels[right].items()}
-                if not any((function, kernel) in agreed for function in functions for kernel in kernels):
-                    errors.append(_not_agreed(lesson.cells[left], lesson.cells[right], functions, kernels))
+                if not any((by, one, kernel) in agreed for one in functions for kernel in kernels):
+                    errors.append(
+                        _not_agreed(lesson.cells[left], lesson.cells[right], by, functions, kernels)
+                    )
     raise_all(errors)
 
 
-def _not_agreed(left: Cell, right: Cell, functions: Sequence[str], kernels: Mapping[str, str]) -> LessonError:
+def _not_agreed(
+    left: Cell, right: Cell, by: str, functions: Sequence[str], kernels: Mapping[str, str]
+) -> LessonError:
     if not functions:
         message = f'the tab "{left.tab}" defines no function that could be compared with "{right.tab}".'
         return LessonError(left.path, left.first_line, message, "Write it as one function.")
@@ -239,7 +246,8 @@ def _not_agreed(left: Cell, right: Cell, functions: Sequence[str], kernels: Mapp
         return LessonError(right.path, right.first_line, message, 'Write NAME = Kernel(r"""...""").')
     pair = f"{functions[-1]}, {next(iter(kernels.values()))}"
     message = f'the tabs "{left.tab}" and "{right.tab}" were not compared.'
-    repair = f"Add agree({pair}, cases, rtol=...) in a cell below them."
+    said = "" if by == PSEUDOCODE else f', by="{by}"'
+    repair = f"Add agree({pair}, cases, rtol=...{said}) in a cell below them."
     return LessonError(left.path, left.first_line, message, repair)
 
 

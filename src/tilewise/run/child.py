@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
+from tilewise.frameworks import is_numba_kernel, stand_ins
 from tilewise.gpu.launches import encode as encode_launches
 from tilewise.gpu.launches import noting
 from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
@@ -31,7 +32,7 @@ from tilewise.outputs.kinds import NOT_CURRENT
 from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
-from tilewise.run.job import GPU, CodeCell, Job, Result, error_to_dict
+from tilewise.run.job import GPU, TOOLS, CodeCell, Job, Result, error_to_dict
 from tilewise.run.printed import Printed, PrintedSink
 
 LARGEST_OUTPUT = 4_000_000
@@ -118,6 +119,8 @@ def _run_cells(job: Job, result: Result, send: Send) -> None:
             missing = [name for name in cell.needs if not _is_there(name)]
             if missing:
                 result.skipped[cell.index] = missing
+                if cell.tab:
+                    module.__dict__.update(stand_ins(cell.source, missing))
                 shown = _recorded(job, cell)
                 result.outputs[cell.index] = [encode(shown)] if shown is not None else []
                 continue
@@ -214,7 +217,7 @@ def _note_definitions(cell: CodeCell, new: Mapping[str, Any], result: Result) ->
             kernels[name] = encode(output)
     result.kernels[cell.index] = kernels
     result.functions[cell.index] = [
-        name for name, value in new.items() if isinstance(value, types.FunctionType)
+        name for name, value in new.items() if isinstance(value, types.FunctionType) or is_numba_kernel(value)
     ]
 
 
@@ -223,7 +226,13 @@ def _is_kernel(value: Any) -> bool:
 
 
 def _is_there(name: str) -> bool:
-    """Whether a package can be imported; a build never has a GPU, whatever the machine has."""
+    """Whether a package can be imported or a tool is there; a build never has a GPU, whatever is there."""
+    if name in TOOLS:
+        from tilewise.gpu import compile_gate, machine_code
+
+        return (
+            (machine_code.nvdisasm() is not None) if name == "nvdisasm" else compile_gate.available() is None
+        )
     try:
         return name != GPU and find_spec(name) is not None
     except (ImportError, ValueError):

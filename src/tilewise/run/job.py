@@ -14,6 +14,8 @@ from tilewise.errors import LessonError
 
 GPU = "gpu"
 """The name in ``needs=`` that stands for a GPU rather than for a package."""
+TOOLS = {"nvdisasm": "nvidia-cuda-nvdisasm", "nvrtc": "nvidia-cuda-nvrtc"}
+"""The names in ``needs=`` of tools that cannot be imported, with the distributions that bring them."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tilewise.run.inputs import Fingerprints
-from tilewise.run.job import CodeCell, Job, Result
+from tilewise.run.job import TOOLS, CodeCell, Job, Result
 
 _FORMAT = 1
 _PACKAGES = ("numpy", "ziglang", "torch", "triton", "numba")
@@ -46,6 +46,7 @@ class Store:
             job.time_limit_s,
             job.output_limit,
             cells,
+            *_tools(job),
         ]
         return hashlib.sha256(json.dumps(decided).encode()).hexdigest()[:32]
 
@@ -84,6 +85,12 @@ class Store:
 def _identity(cell: CodeCell) -> Sequence[object]:
     """What of a cell decides its outputs: not where it stands."""
     return (cell.source, cell.tab, cell.tab_set, cell.needs, cell.record)
+
+
+def _tools(job: Job) -> list[str]:
+    """The versions of the tools that a lesson's cells ask for."""
+    asked = {name for cell in job.cells for name in cell.needs} & TOOLS.keys()
+    return [f"{name} {_version(TOOLS[name])}" for name in sorted(asked)]
 
 
 def _version(package: str) -> str:

@@ -1,0 +1,90 @@
+"""The colours of compiled code: Pygments lexers for PTX, and for machine code as NVIDIA's nvdisasm writes it.
+
+In: lines of either. Out: tokens; jumps, memory, predicates, registers and constants apart. Pygments finds
+them by entry points, as ``nvidia-ptx`` and ``nvidia-sass``: its own PTX takes predicates for errors, and its
+Sass is a language of style sheets.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pygments.lexer import RegexLexer, bygroups
+from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
+
+_JUMPS = (
+    r"(?:BRA|BRX|BRXU|JMP|CALL|RET|EXIT|BSSY|BSYNC|BREAK|WARPSYNC|BAR|MEMBAR|FENCE|SYNCS|DEPBAR|NANOSLEEP)"
+)
+"""Instructions that decide what runs next, or wait."""
+
+
+class PtxLexer(RegexLexer):  # type: ignore[misc]
+    """PTX as NVRTC and clang write it."""
+
+    name = "NVIDIA PTX"
+    aliases: ClassVar[list[str]] = ["nvidia-ptx"]
+    filenames: ClassVar[list[str]] = []
+    url = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
+
+    tokens: ClassVar[dict[str, list[object]]] = {
+        "root": [
+            (r"//[^\n]*", Comment.Single),
+            (r"/\*.*?\*/", Comment.Multiline),
+            (r'"[^"\n]*"', String),
+            (r"^(\s*)(\$\w+)(:)", bygroups(Whitespace, Name.Label, Punctuation)),
+            (r"@!?%?\w+", Keyword.Type),
+            (r"^(\s*)(\.\w+)", bygroups(Whitespace, Keyword.Declaration)),
+            (
+                r"\b(?:bra|brx|call|ret|exit|bar|barrier|membar|fence|mbarrier)(?:(?:\.|::)\w+)*\b",
+                Keyword.Reserved,
+            ),
+            (r"\b(?:ld|ldu|ldmatrix|st|stmatrix|atom|red|cp|prefetch)(?:(?:\.|::)\w+)+\b", Name.Builtin),
+            (
+                r"%(?:ctaid|ntid|tid|nctaid|laneid|warpid|clock|clock64|smid|cluster_\w+)(?:\.[xyz])?",
+                Name.Constant,
+            ),
+            (r"%\w+", Name.Variable),
+            (r"\$\w+", Name.Label),
+            (r"0[fFdD][0-9a-fA-F]+|-?(?:0x[0-9a-fA-F]+|\d+\.?\d*)U?\b", Number),
+            (
+                r"\b[a-z][a-z0-9]*(?:(?:\.|::)\w+)+\b|\b(?:not|mov|add|sub|mul|mad|fma|neg|abs|min|max|cvt|cvta)\b",
+                Keyword,
+            ),
+            (r"\.\w+", Keyword.Declaration),
+            (r"[-+|~!*<>=_]", Operator),
+            (r"[][(){},;:.]", Punctuation),
+            (r"\w+", Name),
+            (r"\s+", Whitespace),
+        ],
+    }
+
+
+class SassLexer(RegexLexer):  # type: ignore[misc]
+    """Machine code of NVIDIA's GPUs, in the words of nvdisasm."""
+
+    name = "NVIDIA SASS"
+    aliases: ClassVar[list[str]] = ["nvidia-sass"]
+    filenames: ClassVar[list[str]] = []
+    url = "https://docs.nvidia.com/cuda/cuda-binary-utilities/"
+
+    tokens: ClassVar[dict[str, list[object]]] = {
+        "root": [
+            (r"//[^\n]*", Comment.Single),
+            (r"/\*.*?\*/", Comment.Multiline),
+            (r"^(\s*)(\.L_\w+)(:)", bygroups(Whitespace, Name.Label, Punctuation)),
+            (r"@!?U?P(?:T|\d+)", Keyword.Type),
+            (rf"\b{_JUMPS}(?:\.\w+)*\b", Keyword.Reserved),
+            (r"\b(?:LD|ST|ATOM|RED|CCTL|UTMA|UBLKCP|LDGSTS)[A-Z]*(?:\.\w+)*\b", Name.Builtin),
+            (r"\.L_\w+|\$[\w$]+", Name.Label),
+            (r"\b(?:SR|SRZ)_\w+(?:\.[XYZ])?|\b[cd]esc\b", Name.Constant),
+            (r"\b(?:U?R(?:\d+|Z)|U?P(?:\d+|T)|SB\d+|B\d+)\b", Name.Variable),
+            (r"\bc(?=\[0x)", Name.Constant),
+            (r"[-+]?(?:0x[0-9a-fA-F]+|\d+\.?\d*(?:e[-+]?\d+)?|\bINF\b|\bQNAN\b)", Number),
+            (r"\b[A-Z][A-Z0-9_]*(?:\.\w+)*\b", Keyword),
+            (r"\.\w+", Name.Decorator),
+            (r"[-+|~!&*]", Operator),
+            (r"[][(){},;:`?=.]", Punctuation),
+            (r"\w+", Name),
+            (r"\s+", Whitespace),
+        ],
+    }

@@ -1,0 +1,145 @@
+"""Machine code on a page: a listing by itself, and the three texts of one kernel side by side.
+
+In: lines as the compiler wrote them. Out: fences for the lexers of CUDA C, PTX and machine code. What to
+show is decided by ``tilewise.gpu.machine_code``; colours are the site's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from tilewise.outputs.base import Context, Output
+from tilewise.outputs.kernel import folded
+from tilewise.outputs.kinds import LONGEST_TEXT, attribute, fence
+
+SASS, PTX = "nvidia-sass", "nvidia-ptx"
+"""The lexers for machine code and for PTX, as ``tilewise.lexers`` has them."""
+
+
+@dataclass(frozen=True)
+class Listing(Output):
+    """Machine code, folded where it is long."""
+
+    kind: ClassVar[str] = "listing"
+    content: str
+    """The lines."""
+    title: str = ""
+    """What stands above them."""
+
+    def text(self) -> str:
+        """The lines below their title."""
+        return f"{self.title}\n{self.content}" if self.title else self.content
+
+    def markdown(self, context: Context) -> str:
+        """A fence; one of more than ``LONGEST_TEXT`` lines is folded."""
+        title = f' title="{attribute(self.title)}"' if self.title else ""
+        lines = len(self.content.splitlines())
+        if lines <= LONGEST_TEXT:
+            return fence(self.content, f".{SASS} .tw-listing{title}")
+        heading = f"{self.title or 'Machine code'}: {lines} lines"
+        return folded(heading, "code", fence(self.content, f".{SASS} .tw-listing"))
+
+
+@dataclass(frozen=True)
+class Pair(Output):
+    """Two listings beside each other, where there is room."""
+
+    kind: ClassVar[str] = "pair"
+    left: Listing
+    """What stands on the left, or above."""
+    right: Listing
+    """What stands on the right, or below."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The output whose ``to_dict`` gave ``data``."""
+        return cls(Listing(**data["left"]), Listing(**data["right"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON can hold them."""
+        return {"left": self.left.to_dict(), "right": self.right.to_dict()}
+
+    def text(self) -> str:
+        """One below the other."""
+        return f"{self.left.text()}\n\n{self.right.text()}"
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-beside-pair``."""
+        both = f"{self.left.markdown(context)}\n\n{self.right.markdown(context)}"
+        return _div("tw-beside-pair", both, 4)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one line of CUDA C."""
+
+    line: int
+    """Its number in the kernel, counted from 1."""
+    source: str
+    """The line."""
+    ptx: tuple[str, ...]
+    """Its instructions in PTX."""
+    machine_code: tuple[str, ...]
+    """Its instructions in machine code."""
+
+
+@dataclass(frozen=True)
+class Beside(Output):
+    """CUDA C, and below each of its lines PTX and machine code beside each other."""
+
+    kind: ClassVar[str] = "beside"
+    rows: tuple[Row, ...]
+    """One for each line of CUDA C that became something."""
+    architecture: str
+    """What it was compiled for, such as sm_90."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The output whose ``to_dict`` gave ``data``."""
+        rows = tuple(
+            Row(row["line"], row["source"], tuple(row["ptx"]), tuple(row["machine_code"]))
+            for row in data["rows"]
+        )
+        return cls(rows, data["architecture"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON can hold them."""
+        rows = [
+            {"line": row.line, "source": row.source, "ptx": [*row.ptx], "machine_code": [*row.machine_code]}
+            for row in self.rows
+        ]
+        return {"rows": rows, "architecture": self.architecture}
+
+    def text(self) -> str:
+        """Line by line, PTX before machine code."""
+        lines = []
+        for row in self.rows:
+            lines += [f"{row.line:4}  {row.source}"]
+            lines += [f"      PTX   {one}" for one in row.ptx]
+            lines += [f"      SASS  {one}" for one in row.machine_code]
+        return "\n".join(lines)
+
+    def markdown(self, context: Context) -> str:
+        """A ``div.tw-beside``; in it, for each line, its fence and a ``div.tw-beside-pair`` of two more."""
+        return _div("tw-beside", "\n\n".join(self._row(row) for row in self.rows), 5)
+
+    def _row(self, row: Row) -> str:
+        head = fence(row.source, f'.cuda .no-copy linenums="{row.line}"')
+        ptx = _half("PTX", f".{PTX} .no-copy", row.ptx)
+        code = _half(f"SASS, {self.architecture}", f".{SASS} .no-copy", row.machine_code)
+        return "\n\n".join([head, _div("tw-beside-pair", f"{ptx}\n\n{code}", 4)])
+
+
+def _half(name: str, attributes: str, lines: tuple[str, ...]) -> str:
+    """One side of a pair; where there is nothing, it says so."""
+    if not lines:
+        return _div("tw-beside-none", f"no {name.split(',', maxsplit=1)[0]}", 3)
+    return fence("\n".join(lines), f'{attributes} title="{name}"')
+
+
+def _div(kind: str, inside: str, depth: int) -> str:
+    """A ``div`` with Markdown inside; of two that nest, the outer one needs more slashes."""
+    marks = "/" * depth
+    return f"{marks} html | div.{kind}\n\n{inside}\n\n{marks}"
