@@ -19,7 +19,7 @@ TW_WIDE(float, 0.0f * (v.y + v.z + v.w))
 TW_WIDE(int, ((v.y ^ v.z ^ v.w) == 0x7eadbeef))
 #line 1
 """
-SHARED = re.compile(r"__shared__ \w+ (?P<all>[^;]+);")
+SHARED = re.compile(r"__shared__ (?:__align__\(\d+\) )?(?:unsigned )?\w+ (?P<all>[^;]+);")
 POINTED = re.compile(r"(?:\*\([\w ]+\*\) ?\(?|\([\w ]+\*\)(?=\w+\)\[)|_cast<[\w ]+\*>\((?=\w+\)\[))(\w+)")
 """An array accessed by another type: `*(float4*)(x + i)`, `((float4*)x)[i]`."""
 
@@ -58,10 +58,9 @@ ORDER = frozenset(("race", "uninitialised")) | WAITED
 
 
 def shared_names(source: str) -> set[str]:
-    """The shared arrays of a source."""
-    return {
-        name for found in SHARED.finditer(source) for name in re.findall(r"([A-Za-z_]\w*)\s*\[", found["all"])
-    }
+    """The shared arrays of a source, and what else is declared beside them, such as a single mbarrier."""
+    declared = (re.sub(r"\[[^\[\]]*\]", "", found["all"]) for found in SHARED.finditer(source))
+    return {name for names in declared for name in re.findall(r"[A-Za-z_]\w*", names)}
 
 
 def _accessing(lines: list[str], names: set[str] | None = None) -> set[int]:
@@ -73,6 +72,7 @@ def _accessing(lines: list[str], names: set[str] | None = None) -> set[int]:
         arrays = re.findall(r"\b([A-Za-z_]\w*)\s*\[", line) + POINTED.findall(line)
         if "atomic" in line:
             arrays += re.findall(r"atomic\w+\(&?(\w+)", line)
+        arrays += re.findall(r"&(\w+)\b(?!\[)", line)
         if arrays and (names is None or names & set(arrays)):
             found.add(number)
     return found
@@ -365,11 +365,13 @@ def _unreached(lines: list[str], entry: str) -> frozenset[int]:
             spans.append((named[1] if named else entry, range(number, last + 1)))
     inside = {number for _, span in spans for number in span}
     reached = {number for number in range(1, len(lines) + 1) if number not in inside}
-    rest = [one for one in spans if one[0] != entry]
+    kernels = {name for name, span in spans if any("__global__" in lines[number - 1] for number in span)}
+    rest = [one for one in spans if one[0] not in kernels]
     wanted = {number for name, span in spans if name == entry for number in span}
     while wanted:
         reached |= wanted
-        words = set(re.findall(r"[A-Za-z_]\w*", "\n".join(lines[number - 1] for number in reached)))
+        code = "\n".join(_code_of(lines[number - 1])[0] for number in reached)
+        words = set(re.findall(r"[A-Za-z_]\w*", code))
         wanted = {number for name, span in rest if name in words for number in span}
         rest = [one for one in rest if one[0] not in words]
     found = any(name == entry for name, _ in spans)

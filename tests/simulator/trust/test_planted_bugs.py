@@ -20,7 +20,7 @@ from tilewise.simulator import CompileError, HazardError
 
 from .corpus import OWN, Subject
 from .lesson_kernels import from_lessons
-from .operators import OPERATORS, Mutant, mutants
+from .operators import OPERATORS, Mutant, mutants, shared_names
 
 SUBJECTS = OWN
 SAME = "every thread that writes writes the same value"
@@ -173,7 +173,7 @@ void first(const float* x, float* y, int n) {
     }
 }
 extern "C" __global__ void __launch_bounds__(64) second(const float* x, float* y, int n) {
-    if (ME < n) y[ME] = x[ME];
+    if (ME < n) y[ME] = x[ME];  // unlike first
 }"""
 
 
@@ -183,6 +183,13 @@ def test_bugs_are_planted_into_the_kernel_that_is_launched_and_into_its_helpers(
         for entry in ("first", "second", None)
     }
     assert lines == {"first": {3, 4, 7, 8}, "second": {12}, None: {3, 4, 7, 8, 12}}
+
+
+def test_what_is_shared_is_known_behind_an_alignment_and_without_brackets() -> None:
+    source = (
+        "__shared__ __align__(8) u64 whole, full[STAGES], free[2][N];\n__shared__ float s[4];\nint other[3];"
+    )
+    assert shared_names(source) == {"whole", "full", "free", "s"}
 
 
 TWO_TEXTS_IN_ONE = """#define TEAM 4
