@@ -11,6 +11,9 @@ import pytest
 
 from tilewise import frameworks
 from tilewise.frameworks import Absent, AbsentError, is_numba_kernel, listed
+from tilewise.lesson import Cell
+from tilewise.outputs import Context
+from tilewise.page.code import code_cell
 
 TESTS = Path(__file__).parent
 
@@ -102,6 +105,25 @@ def test_other_names_are_refused() -> None:
 def test_packages_are_listed_by_their_names() -> None:
     assert listed(["numba"]) == "Numba"
     assert listed(("gpu", "torch", "triton")) == "a GPU, PyTorch and Triton"
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (
+            ("torch", "triton"),
+            "Needs PyTorch and Triton; this page was built without. It runs, and is compared,",
+        ),
+        (("numba",), "Needs Numba; this page was built without.</div>"),
+        (("gpu", "torch"), "Needs a GPU and PyTorch; this page was built without.</div>"),
+    ],
+)
+def test_a_tab_that_was_left_out_is_shown_with_what_it_needs(missing: tuple[str, ...], said: str) -> None:
+    cell = Cell("lessons/part/one.py", 1, 2, "code", "import torch", 2, tab="PyTorch", needs=missing)
+    context = Context("part/one", 7, lambda suffix, content: f"x{suffix}", lambda wanted: wanted, False)
+    text = code_cell(cell, (), {}, missing, context)
+    assert text.index("import torch") < text.index(said)
+    assert ("<code>make frameworks</code>" in text) == ("gpu" not in missing and "torch" in missing)
 
 
 LESSON = """# ---

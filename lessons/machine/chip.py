@@ -389,11 +389,11 @@ publish(
 #     | matrices | four tensor cores | matrix units (MXU) of 128 × 128, later 256 × 256 |
 #     | near memory | shared memory and L1, 256 KB | vector memory, tens of MB, and a small scalar one |
 #     | waiting is hidden by | running other threads | copies that the compiler plans ahead |
-#     | other chips are reached | over NVLink and switches: every GPU of a machine directly | over links to four or six neighbours in a grid closed to a ring in each direction, and through them |
+#     | other chips are reached | over NVLink and switches: every GPU of a machine directly | over links to four or six neighbours in a mesh whose opposite edges are joined, and through them |
 #
-#     A sum over all chips suits the grid, since each step of it needs a neighbour only; where any
+#     A sum over all chips suits the mesh, since each step of it needs a neighbour only; where any
 #     chip may need any other, as with experts that each live on one chip, switches have shorter ways.
-#     The grids are those of Google's documentation of the TPU: two directions in v5e and v6e, three in
+#     The meshes are those of Google's documentation of the TPU: two directions in v5e and v6e, three in
 #     v4 and v5p.
 
 # %% [markdown]

@@ -55,6 +55,16 @@ def test_a_strict_build_of_a_good_project_says_nothing_but_that_it_is_done(
         assert (project / "site" / "lessons" / "part_1" / name).is_file()
 
 
+def test_a_link_to_no_anchor_fails_a_strict_build_that_is_quiet_too(mkdocs: MkDocs, project: Path) -> None:
+    path = project / LESSON
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"{text}\n\n# %% [markdown]\n# Read [on](lesson_01.py#nowhere).\n", encoding="utf-8")
+    done = mkdocs("build", "--strict", "--quiet")
+    assert done.returncode != 0
+    assert f"'{LESSON}' contains a link 'lesson_01.py#nowhere'" in done.stderr
+    assert "Aborted with 1 warning" in done.stdout
+
+
 def test_without_mkdocs_jupyter_lessons_are_files_and_no_pages(mkdocs: MkDocs, project: Path) -> None:
     config = project / "mkdocs.yml"
     lines = config.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -6,6 +6,8 @@ shows while ``mkdocs serve`` waits for a repair.
 
 from __future__ import annotations
 
+import logging
+
 from tilewise.errors import LessonError
 from tilewise.mkdocs_plugin.math import UnreadableFormula
 
@@ -20,3 +22,10 @@ def formula_fault(error: UnreadableFormula, path: str, text: str) -> LessonError
 def explained(failure: LessonError) -> str:
     """Every error of a failed build with its details, one below the other."""
     return "\n".join(f"{fault}\n{fault.details}" if fault.details else str(fault) for fault in failure.errors)
+
+
+def let_warnings_count(strict: bool) -> None:
+    """Let warnings be heard where they are faults: of those that ``-q`` silences MkDocs counts none."""
+    log = logging.getLogger("mkdocs")
+    if strict and log.level > logging.WARNING:
+        log.setLevel(logging.WARNING)

@@ -27,7 +27,7 @@ from tilewise.errors import LessonError, raise_all
 from tilewise.frontend import FrontendError, build_assets
 from tilewise.mkdocs_plugin import navigation, publication
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings
-from tilewise.mkdocs_plugin.faults import explained, formula_fault
+from tilewise.mkdocs_plugin.faults import explained, formula_fault, let_warnings_count
 from tilewise.mkdocs_plugin.inputs import Trees, config_mark, links_mark
 from tilewise.mkdocs_plugin.lessons import Lessons, Shelf
 from tilewise.mkdocs_plugin.math import UnreadableFormula
@@ -89,6 +89,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     @event_priority(100)
     def _on_config_first(self, config: MkDocsConfig) -> MkDocsConfig:
         self.failure = None
+        let_warnings_count(config.strict)
         root = Path(config.config_file_path).resolve().parent
         if self._lessons is None or root != self._root:
             self._open(root)

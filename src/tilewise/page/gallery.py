@@ -10,6 +10,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,14 @@ def gallery(course: Course, parts: Sequence[Part], pages: Mapping[str, Page], la
 def _cards(lesson: Lesson, page: Page, layout: Layout) -> Iterator[str]:
     data = {posixpath.basename(name): content for name, content in page.files.items()}
     for found in _FIGURE.finditer(page.markdown):
-        figure = json.loads(data[posixpath.basename(unescape(found["url"]))])
         target = f"../{layout.url(lesson.id)}#{found['id']}"
-        drawn = thumbnail(figure["kind"], figure["spec"])
-        title, caption = (escape(figure[name], quote=False) for name in ("title", "caption"))
+        drawn, title, caption = _shown(data[posixpath.basename(unescape(found["url"]))])
         yield f'<li><a href="{escape(target)}">{drawn}<strong>{title}</strong></a><p>{caption}</p></li>'
+
+
+@lru_cache(maxsize=512)
+def _shown(content: bytes) -> tuple[str, str, str]:
+    """A figure's thumbnail, title and caption; kept, since an edit changes few figures of a course."""
+    figure = json.loads(content)
+    title, caption = (escape(figure[name], quote=False) for name in ("title", "caption"))
+    return thumbnail(figure["kind"], figure["spec"]), title, caption
