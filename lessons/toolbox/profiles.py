@@ -1,6 +1,6 @@
 # ---
 # title: Reading a profile
-# needs: [memory/banks, speed/occupancy, matmul/tiles_and_waves]
+# needs: [memory/banks, speed/occupancy, matmul/tiles_and_waves, toolbox/machine_code]
 # summary: "Eight launches do one task, and most of them waste time, each in another way. How many of a profile's numbers does it take to tell them apart?"
 # description: "Nsight Compute and torch's profiler on kernels with known faults: in which order to read, and what each number says beside a count."
 # date: 2026-11-21
