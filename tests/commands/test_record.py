@@ -14,6 +14,8 @@ import pytest
 
 from tilewise.__main__ import main
 from tilewise.measurements import archive, hardware
+from tilewise.measurements.definitions import uses_key
+from tilewise.measurements.playback import find_lesson
 from tilewise.measurements.record import read_record, write_record
 
 
@@ -44,9 +46,12 @@ def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
 def test_text_records_hold_what_a_gpu_cell_printed(project: SimpleNamespace) -> None:
     main(["record", "kernels/adding"])
     source = 'print("hello from", "the GPU")'
+    cells = find_lesson("kernels/adding", project.root).cells
+    before = [cell.source for cell in cells if cell.kind == "code" and cell.record != "raw"]
     kept = archive.text_record("kernels/adding", "raw", source, project.root)
     assert kept is not None
     assert (kept.text, kept.stale) == ("hello from the GPU", False)
+    assert kept.uses == uses_key(source, before)
     changed = archive.text_record("kernels/adding", "raw", 'print("bye")', project.root)
     assert changed is not None
     assert changed.stale

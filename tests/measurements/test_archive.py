@@ -8,6 +8,8 @@ import pytest
 from test_record import PROVENANCE, record
 
 from tilewise.measurements.archive import Archive, lesson_id, lesson_root
+from tilewise.measurements.definitions import uses_key
+from tilewise.measurements.key import text_key
 from tilewise.measurements.record import Row, TextRecord, write_record
 from tilewise.measurements.slugs import case_slug, case_text, device_slug, name_slug
 
@@ -51,6 +53,22 @@ def test_who_only_reads_a_text_record_needs_no_cell(archive: Archive) -> None:
     assert read is not None
     assert judged is not None
     assert (read.text, read.stale, judged.stale) == ("one line", False, True)
+
+
+def test_a_text_record_is_stale_where_what_its_cell_uses_has_changed(archive: Archive) -> None:
+    cell, before = "print(n)", ["n = 1"]
+    path = archive.text_path("kernels/first_kernel", "counted", PROVENANCE["device"])
+    for uses, stale in ((uses_key(cell, before), True), ("", False)):
+        write_record(
+            TextRecord("kernels/first_kernel", "counted", text_key(cell), PROVENANCE, "1", uses), path
+        )
+        now, later = (
+            archive.text_record("kernels/first_kernel", "counted", cell, before=[text])
+            for text in (*before, "n = 2")
+        )
+        assert now is not None
+        assert later is not None
+        assert (now.uses, now.stale, later.stale) == (uses, False, stale)
 
 
 def test_every_record_is_listed(archive: Archive) -> None:

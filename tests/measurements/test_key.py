@@ -71,6 +71,16 @@ def test_two_lambdas_on_a_line_are_told_apart(tmp_path: Path) -> None:
     assert second == function_tokens(alone.f)
 
 
+@pytest.mark.parametrize("compiled", ["object()", "type('JITFunction', (), dict(fn=function))()"])
+def test_what_a_decorator_made_counts_by_its_definition_wherever_it_runs(
+    tmp_path: Path, compiled: str
+) -> None:
+    text = "@jit\ndef kernel(x):\n    return {}\n\ndef f(arrays):\n    return lambda: kernel\n"
+    with_it, without = (f"def jit(function):\n    return {made}\n\n{text}" for made in (compiled, "object()"))
+    assert tokens(tmp_path, with_it.format(1)) != tokens(tmp_path, with_it.format(2))
+    assert tokens(tmp_path, with_it.format(1)) == tokens(tmp_path, without.format(1))
+
+
 def test_a_recursive_function_has_tokens(tmp_path: Path) -> None:
     assert tokens(tmp_path, "def f(n):\n    return f(n - 1)\n")
 

@@ -116,7 +116,7 @@ def _stale_texts(lesson: LessonFile, archive: Archive) -> list[str]:
         if not cell.record:
             continue
         try:
-            kept = archive.text_record(lesson.id, cell.record, cell.source)
+            kept = archive.text_record(lesson.id, cell.record, cell.source, before=lesson.code_before(cell))
         except LessonError:
             continue  # said by record_faults
         if kept is None or kept.stale:

@@ -158,7 +158,7 @@ def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool, say: 
 
     def text(cell: Cell, printed: str) -> None:
         say.begin(f"{lesson.id}: the text {cell.record}")
-        recorder.record_text(lesson.id, cell, printed)
+        recorder.record_text(lesson, cell, printed)
         say.end()
 
     with handled_by(handle):

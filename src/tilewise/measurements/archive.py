@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.key import text_key
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
 from tilewise.measurements.rounds import apart
@@ -166,15 +167,21 @@ class Archive:
                     yield _kept(path, self.shown(path), stat.st_mtime_ns, stat.st_size)
 
     def text_record(
-        self, lesson: str, name: str, cell_source: str | None = None, device: str | None = None
+        self,
+        lesson: str,
+        name: str,
+        cell_source: str | None = None,
+        device: str | None = None,
+        before: Iterable[str] = (),
     ) -> TextRecord | None:
-        """What a cell printed on a GPU; ``stale`` where the cell has changed since.
+        """What a cell printed on a GPU; ``stale`` where the cell, or a definition it uses, has changed since.
 
         Args:
             lesson: the lesson's id.
             name: the cell's ``record="..."``.
             cell_source: the cell; None, for who only reads what it printed, judges nothing.
             device: the device wanted, as in ``find``.
+            before: the code cells before it, where it may find what it uses.
 
         Raises:
             RecordError: the file cannot be believed.
@@ -185,7 +192,10 @@ class Archive:
             if path.name in _listed(path.parent):
                 shown = self.shown(path)
                 found = read_text_record(path, shown)
-                changed = cell_source is not None and found.key != text_key(cell_source)
+                changed = cell_source is not None and (
+                    found.key != text_key(cell_source)
+                    or (found.uses != "" and found.uses != uses_key(cell_source, before))
+                )
                 return replace(found, stale=changed, path=shown)
         return None
 
@@ -273,10 +283,14 @@ def rates_of(row: Row, record: Record) -> dict[str, float]:
 
 
 def text_record(
-    lesson: str, name: str, cell_source: str | None = None, root: Path | None = None
+    lesson: str,
+    name: str,
+    cell_source: str | None = None,
+    root: Path | None = None,
+    before: Iterable[str] = (),
 ) -> TextRecord | None:
     """``Archive.text_record`` for the project in the current folder or under ``root``."""
-    return Archive(root or lesson_root()).text_record(lesson, name, cell_source)
+    return Archive(root or lesson_root()).text_record(lesson, name, cell_source, before=before)
 
 
 def lookup(experiment: str, root: Path | None = None) -> dict[str, Any] | None:

@@ -61,7 +61,8 @@ def python_tokens(text: str) -> str:
 def function_tokens(function: Callable[..., Any]) -> str:
     """A function or lambda, and every function of the same file that it calls, as ``python_tokens`` has them.
 
-    Functions of other files count by their names alone; so does a callable that is no Python function.
+    What a decorator made of a function of the file, such as a kernel for Triton or Numba, counts by its
+    definition, and so alike where those are not installed. Functions of other files count by their names.
     """
     seen: dict[str, Any] = {}
     _collect(function, seen)
@@ -81,10 +82,24 @@ def _collect(function: Any, seen: dict[str, Any]) -> None:
     closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
     tree = python_tree(node) if node is not None else [code.co_code.hex(), repr(code.co_consts)]
     seen[label] = [tree, [repr(value) for value in closed if isinstance(value, _SIMPLE)]]
-    used = [function.__globals__.get(name) for name in sorted(set(_names(code)))]
-    for other in [*used, *closed]:
+    used = {name: function.__globals__.get(name) for name in sorted(set(_names(code)))}
+    for other in [*used.values(), *closed]:
         if isinstance(other, FunctionType) and other.__code__.co_filename == code.co_filename:
             _collect(other, seen)
+    for name, other in used.items():
+        if other is not None and not isinstance(other, FunctionType):
+            for made in _decorated(code.co_filename, name):
+                seen[f"{name}:{made.lineno}"] = python_tree(made)
+
+
+def _decorated(file: str, name: str) -> list[ast.FunctionDef]:
+    """The functions of a file that have a name and a decorator."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return []
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
+    return [node for node in functions if node.decorator_list]
 
 
 def _filled(cell: Any) -> bool:

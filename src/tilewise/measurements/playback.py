@@ -43,6 +43,11 @@ class LessonFile:
     cells: tuple[Cell, ...]
     """All its cells."""
 
+    def code_before(self, cell: Cell) -> tuple[str, ...]:
+        """The code cells above one of its cells, in order."""
+        above = self.cells[: self.cells.index(cell)]
+        return tuple(one.source for one in above if one.kind == "code")
+
     def headings(self) -> tuple[str, ...]:
         """The words of its headings."""
         lines = [line for cell in self.cells if cell.kind == "markdown" for line in cell.source.split("\n")]

@@ -100,8 +100,10 @@ class TextRecord:
     """Device, clocks, versions, date."""
     text: str
     """What it printed, without a final line end."""
+    uses: str = ""
+    """The key of the definitions that the cell uses; empty in a record from before these were noted."""
     stale: bool = False
-    """True where the cell has changed since; set on reading, never written."""
+    """True where the cell or what it uses has changed since; set on reading, never written."""
     path: str = ""
     """The file it was read from, relative to the project; set on reading, never written."""
 
@@ -109,6 +111,8 @@ class TextRecord:
         """The record as JSON holds it, checksum included."""
         body = {"schema": SCHEMA, "kind": "text", **asdict(self)}
         del body["stale"], body["path"]
+        if not self.uses:
+            del body["uses"]
         body["checksum"] = checksum(body)
         return body
 
@@ -180,7 +184,8 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
         raise RecordError(
             shown or path.as_posix(), 0, f"the text record {fault}", repair(str(body.get("lesson", "")))
         )
-    return TextRecord(body["lesson"], body["name"], body["key"], body["provenance"], body["text"])
+    given = (body[name] for name in ("lesson", "name", "key", "provenance", "text"))
+    return TextRecord(*given, body.get("uses", ""))
 
 
 def _body(path: Path, shown: str) -> dict[str, Any]:

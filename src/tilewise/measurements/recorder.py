@@ -18,6 +18,7 @@ from tilewise.gpu.timing import FLUSH_BYTES, Plan
 from tilewise.lesson.model import Cell
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.counting import Simulated
+from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.fresh import Caller, take_rounds
 from tilewise.measurements.key import METHOD_VERSION, text_key
 from tilewise.measurements.provenance import provenance
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tilewise.measurements.bench import Bench
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.output import Measurement
+    from tilewise.measurements.playback import LessonFile
 
 Progress = Callable[[str], None]
 Tick = Callable[[float], None]
@@ -309,19 +311,22 @@ class Recorder:
                     )
         self.progress(f"{experiment.name}: the standalone scripts give the same bits")
 
-    def record_text(self, lesson: str, cell: Cell, text: str) -> None:
+    def record_text(self, lesson: LessonFile, cell: Cell, text: str) -> None:
         """Write what a cell printed, unless the record of it is current."""
         from tilewise.measurements.bench import busy_state
 
-        path = self._placed(self.archive.text_path(lesson, cell.record, self.laboratory.name))
-        kept = self.archive.text_record(lesson, cell.record, cell.source, self.laboratory.name)
+        path = self._placed(self.archive.text_path(lesson.id, cell.record, self.laboratory.name))
+        before = lesson.code_before(cell)
+        kept = self.archive.text_record(
+            lesson.id, cell.record, cell.source, self.laboratory.name, before=before
+        )
         if kept is not None and not kept.stale and not self.force and kept.text == text:
             self.texts.append(cell.record)
-            self.progress(f"{lesson}: the text record {cell.record} is current")
+            self.progress(f"{lesson.id}: the text record {cell.record} is current")
             return
-        made = TextRecord(
-            lesson, cell.record, text_key(cell.source), self.laboratory.provenance(busy_state(), []), text
-        )
+        provenance = self.laboratory.provenance(busy_state(), [])
+        uses = uses_key(cell.source, before)
+        made = TextRecord(lesson.id, cell.record, text_key(cell.source), provenance, text, uses)
         write_record(made, path)
         self.texts.append(cell.record)
-        self.progress(f"{lesson}: wrote the text record {cell.record}, {len(text.splitlines())} lines")
+        self.progress(f"{lesson.id}: wrote the text record {cell.record}, {len(text.splitlines())} lines")

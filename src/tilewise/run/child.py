@@ -246,7 +246,8 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
     from tilewise.measurements import RecordError, text_record
 
     try:
-        record = text_record(job.lesson_id, cell.record, cell.source)
+        before = [one.source for one in job.cells if one.index < cell.index]
+        record = text_record(job.lesson_id, cell.record, cell.source, before=before)
     except RecordError as error:
         raise LessonError(job.path, cell.line, f'the text record "{cell.record}": {error}') from None
     repair = f"tilewise record {job.lesson_id}"
