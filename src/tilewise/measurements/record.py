@@ -184,8 +184,8 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
         raise RecordError(
             shown or path.as_posix(), 0, f"the text record {fault}", repair(str(body.get("lesson", "")))
         )
-    given = (body[name] for name in ("lesson", "name", "key", "provenance", "text"))
-    return TextRecord(*given, body.get("uses", ""))
+    kept = {name: body[name] for name in ("lesson", "name", "key", "provenance", "text")}
+    return TextRecord(**kept, uses=body.get("uses", ""))
 
 
 def _body(path: Path, shown: str) -> dict[str, Any]:
