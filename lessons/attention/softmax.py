@@ -134,6 +134,59 @@ void softmax_online(const float* X, float* Y, int cols) {
 """
 SOFTMAX_THREE = Kernel(PASSES, "softmax_three")
 
+
+# %% tab="Numba" needs="numba"
+import math
+
+import numpy as np
+
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit(device=True)
+def of_block_numba(own, by_sum):
+    """The numbers of all threads of the block as one: their sum or their maximum."""
+    box = cuda.shared.array(256, np.float32)
+    t = cuda.threadIdx.x
+    cuda.syncthreads()  # nobody reads the box of a call before
+    box[t] = own
+    h = cuda.blockDim.x // 2
+    while h > 0:  # a tree: Numba's simulator has no shuffles
+        cuda.syncthreads()
+        if t < h and by_sum:
+            box[t] += box[t + h]
+        elif t < h and box[t + h] > box[t]:
+            box[t] = box[t + h]
+        h //= 2
+    cuda.syncthreads()
+    return box[0]
+
+
+@cuda.jit
+def softmax_numba(X, Y):
+    x, y = X[cuda.blockIdx.x], Y[cuda.blockIdx.x]
+    first, step = cuda.threadIdx.x, cuda.blockDim.x
+    # [maximum
+    m = np.float32(-np.inf)
+    for c in range(first, x.size, step):
+        m = x[c] if x[c] > m else m
+    m = of_block_numba(m, False)
+    # maximum]
+    if m == -np.inf:
+        m = np.float32(0)  # a row of nothing but minus infinity
+    # [sum
+    z = np.float32(0)
+    for c in range(first, x.size, step):
+        z += math.exp(x[c] - m)
+    z = of_block_numba(z, True)
+    # sum]
+    # [results
+    factor = np.float32(1) / z if z > 0 else np.float32(0)
+    for c in range(first, x.size, step):
+        y[c] = math.exp(x[c] - m) * factor
+    # results]
+
+
 # %% [markdown]
 # What should a row give in which every number is $-\infty$, as when all keys of a query are masked?
 # The formula says $0/0$. torch answers NaN; here such a row becomes zeros, since a NaN in one row
@@ -257,6 +310,8 @@ def right(X):
 
 cases = [rows_case(2, 77), rows_case(3, 300), rows_case(5, 531, X=difficult(531))]
 agree(softmax_three, SOFTMAX_THREE, cases, rtol=2e-5, atol=1e-7)
+few = [rows_case(2, 77), rows_case(1, 300)]
+agree(softmax_numba, SOFTMAX_THREE, few, rtol=2e-5, atol=1e-7, by="Numba")
 agree(softmax_online, SOFTMAX_ONLINE, cases, rtol=2e-5, atol=1e-7)
 for kernel in (SOFTMAX_THREE, SOFTMAX_ONLINE):
     made = rows_case(5, 1003, X=difficult(1003))
@@ -437,6 +492,40 @@ softmax_on_chip(const Number* X, Number* Y, int rows, int cols) {
     options=("-std=c++17",),
 )
 
+
+# %% tab="Triton" needs="torch triton"
+from tilewise.frameworks import tl, triton
+
+
+@triton.jit
+def softmax_of_row(X, Y, cols, WIDTH: tl.constexpr):
+    c = tl.arange(0, WIDTH)  # a power of two, as Triton's vectors are
+    row = tl.program_id(0) * cols
+    # [pairs
+    x = tl.load(X + row + c, mask=c < cols, other=float("-inf"))
+    # pairs]
+    # [all
+    m = tl.max(x)
+    e = tl.exp(x - tl.where(m > float("-inf"), m, 0.0))
+    z = tl.sum(e)
+    # all]
+    # [write
+    tl.store(Y + row + c, e / tl.where(z > 0, z, 1.0), mask=c < cols)
+    # write]
+
+
+def softmax_triton(X, Y, rows, cols):
+    softmax_of_row[(rows,)](X, Y, cols, WIDTH=triton.next_power_of_2(cols))
+
+
+# %% tab="PyTorch" needs="torch"
+from tilewise.frameworks import torch
+
+
+def softmax_torch(X, Y):
+    torch.softmax(X, dim=1, out=Y)  # NaN in a row of nothing but minus infinity
+
+
 # %%
 ON_CHIP.region("pairs")
 
@@ -449,7 +538,8 @@ ON_CHIP.region("all")
 # with anyway. So maximum and sum travel together as a pair, and one exchange does for both.[^three]
 # And every access of a thread is 16 bytes wide, while neighbouring threads read neighbouring
 # pieces. The loop that reads does nothing else, so that all pieces of a thread are on their way
-# before the first of them is used.
+# before the first of them is used. The \Triton tab says none of this: it names one vector, and a
+# compiler shares it out among threads.
 #
 # [^three]: Often said: the online form exists to save the third pass over a row. Where the row
 #     stays on chip nothing is walked twice, and what is left of the online form is its rule for
@@ -748,6 +838,10 @@ for kernel, columns in ((ON_CHIP, (49, 64)), (TWO_WARPS, (512, 393))):
     launches = [shared_by(kernel, 5, cols) for cols in columns]
     launches.append(shared_by(kernel, 5, columns[1], X=difficult(columns[1])))
     agree(softmax_on_chip, kernel, [as_case(one) for one in launches], rtol=2e-5, atol=1e-7)
+awkward = [as_case(shared_by(ON_CHIP, 5, cols)) for cols in (49, 61)]
+hard = as_case(shared_by(ON_CHIP, 5, 64, X=difficult(64)))
+agree(softmax_triton, ON_CHIP, [*awkward, hard], rtol=2e-5, atol=1e-7, by="Triton")
+agree(softmax_torch, ON_CHIP, awkward, rtol=2e-5, atol=1e-7, by="PyTorch")
 for kernel, columns in ((LONG, (1000, 780)), (THREE_ON_THEIR_WAY, (512, 388))):
     launches = [in_clusters(kernel, 2, 15, cols) for cols in columns]
     launches.append(in_clusters(kernel, 2, 5, columns[1], X=difficult(columns[1])))
