@@ -122,7 +122,7 @@ class Beside(Output):
         return "\n".join(lines)
 
     def markdown(self, context: Context) -> str:
-        """A ``div.tw-translated``; in it, for each line, its fence and a ``tw-translated-pair`` of two more."""
+        """A ``div.tw-translated``; in it, for each line, its fence and a pair of two more."""
         return _div("tw-translated", "\n\n".join(self._row(row) for row in self.rows), 5)
 
     def _row(self, row: Row) -> str:
