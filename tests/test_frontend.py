@@ -62,6 +62,20 @@ def test_styles_hold_the_figures_colours_and_only_local_addresses(assets: Path) 
     assert all(address.strip("\"'").startswith(("fonts/", "data:")) for address in addresses)
 
 
+def test_pages_and_figures_share_no_class_but_those_that_are_told_apart() -> None:
+    """A page's style must not reach into a figure. A run's `tw-run` and a number's `tw-number` are scoped."""
+    pages, figures = (
+        {
+            name
+            for file in (WEB / part).glob("*.css")
+            for name in re.findall(r"\.(tw-[\w-]+)", file.read_text())
+        }
+        for part in ("styles", "figures")
+    )
+    frames = {"tw-figure", "tw-figure-alt", "tw-figure-body"}
+    assert pages & figures == frames | {"tw-number", "tw-run"}
+
+
 def test_a_second_build_runs_nothing(assets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontend.subprocess, "run", lambda *_, **__: pytest.fail("something was run"))
     assert build_assets(ROOT) == assets

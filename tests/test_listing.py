@@ -32,17 +32,17 @@ def test_a_long_listing_is_folded() -> None:
 
 def test_two_listings_stand_beside_each_other() -> None:
     text = Pair(SHORT, Listing("NOP")).markdown(CONTEXT)
-    assert text.startswith("//// html | div.tw-beside-pair\n\n``` { .nvidia-sass")
+    assert text.startswith("//// html | div.tw-translated-pair\n\n``` { .nvidia-sass")
     assert text.endswith("```\n\n////")
     assert text.count(".nvidia-sass") == 2
 
 
 def test_each_line_has_its_ptx_and_its_machine_code_below_it() -> None:
     text = BESIDE.markdown(CONTEXT)
-    assert text.startswith('///// html | div.tw-beside\n\n``` { .cuda .no-copy linenums="3" }')
+    assert text.startswith('///// html | div.tw-translated\n\n``` { .cuda .no-copy linenums="3" }')
     assert '``` { .nvidia-ptx .no-copy title="PTX" }\nmov.u32 %r1, %tid.x;\n```' in text
     assert '``` { .nvidia-sass .no-copy title="SASS, sm_90" }\nS2R R0, SR_TID.X\n```' in text
-    assert "/// html | div.tw-beside-none\n\nno SASS\n\n///" in text
+    assert "/// html | div.tw-translated-none\n\nno SASS\n\n///" in text
     assert BESIDE.text().splitlines()[0] == "   3  int i = threadIdx.x;"
 
 

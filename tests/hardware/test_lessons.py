@@ -62,11 +62,12 @@ def test_a_new_lesson_and_a_changed_one_are_seen(project: Project) -> None:
     assert not {key for name, key in after.items() if name not in before} & set(before.values())
 
 
-def test_every_lesson_of_the_course_gives_kernels() -> None:
+def test_every_lesson_that_launches_what_no_other_does_gives_kernels() -> None:
+    """Reading machine code launches the first kernel again, as the first lesson does."""
     root = Path(__file__).parents[2] / "lessons"
     lessons = {file.relative_to(root).with_suffix("").as_posix() for file in root.glob("*/*.py")}
     using = {name for name in lessons if "Kernel(" in (root / f"{name}.py").read_text(encoding="utf-8")}
-    assert {one.name.partition(":")[0] for one in groups()[LESSONS]} == using
+    assert {one.name.partition(":")[0] for one in groups()[LESSONS]} == using - {"toolbox/machine_code"}
 
 
 def test_a_machine_without_clang_takes_the_specimens_from_a_file(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_the_page_types_no_count() -> None:
 
 
 def test_the_shelf_fills_the_parts_in() -> None:
-    shelf = Shelf(Course.of([]), {}, (), {}, DOCS.parent / "lessons", ())
+    shelf = Shelf(Course.of([]), {}, (), {}, DOCS.parent / "lessons", (), ())
     text = "Of {{ hardware.counts }} counts, {{ hardware.equal }} are equal.\n\n{{ hardware.differences }}\n"
     filled = shelf.fill(text, "docs/page.md", text)
     counts, equal = (int(word.replace(",", "")) for word in re.findall(r"\d[\d,]*(?= )", filled)[:2])

@@ -66,9 +66,9 @@ class Pair(Output):
         return f"{self.left.text()}\n\n{self.right.text()}"
 
     def markdown(self, context: Context) -> str:
-        """A ``div.tw-beside-pair``."""
+        """A ``div.tw-translated-pair``."""
         both = f"{self.left.markdown(context)}\n\n{self.right.markdown(context)}"
-        return _div("tw-beside-pair", both, 4)
+        return _div("tw-translated-pair", both, 4)
 
 
 @dataclass(frozen=True)
@@ -122,20 +122,20 @@ class Beside(Output):
         return "\n".join(lines)
 
     def markdown(self, context: Context) -> str:
-        """A ``div.tw-beside``; in it, for each line, its fence and a ``div.tw-beside-pair`` of two more."""
-        return _div("tw-beside", "\n\n".join(self._row(row) for row in self.rows), 5)
+        """A ``div.tw-translated``; in it, for each line, its fence and a pair of two more."""
+        return _div("tw-translated", "\n\n".join(self._row(row) for row in self.rows), 5)
 
     def _row(self, row: Row) -> str:
         head = fence(row.source, f'.cuda .no-copy linenums="{row.line}"')
         ptx = _half("PTX", f".{PTX} .no-copy", row.ptx)
         code = _half(f"SASS, {self.architecture}", f".{SASS} .no-copy", row.machine_code)
-        return "\n\n".join([head, _div("tw-beside-pair", f"{ptx}\n\n{code}", 4)])
+        return "\n\n".join([head, _div("tw-translated-pair", f"{ptx}\n\n{code}", 4)])
 
 
 def _half(name: str, attributes: str, lines: tuple[str, ...]) -> str:
     """One side of a pair; where there is nothing, it says so."""
     if not lines:
-        return _div("tw-beside-none", f"no {name.split(',', maxsplit=1)[0]}", 3)
+        return _div("tw-translated-none", f"no {name.split(',', maxsplit=1)[0]}", 3)
     return fence("\n".join(lines), f'{attributes} title="{name}"')
 
 
