@@ -18,7 +18,7 @@ _JUMPS = (
 """Instructions that decide what runs next, or wait."""
 
 
-class PtxLexer(RegexLexer):  # type: ignore[misc]
+class PtxLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
     """PTX as NVRTC and clang write it."""
 
     name = "NVIDIA PTX"
@@ -59,7 +59,7 @@ class PtxLexer(RegexLexer):  # type: ignore[misc]
     }
 
 
-class SassLexer(RegexLexer):  # type: ignore[misc]
+class SassLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
     """Machine code of NVIDIA's GPUs, in the words of nvdisasm."""
 
     name = "NVIDIA SASS"

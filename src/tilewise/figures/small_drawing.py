@@ -23,16 +23,13 @@ class SmallDrawing:
 
     def box(self, token: str, at: Point, size: Point, opacity: float = 1.0) -> None:
         """A filled box from its upper left corner; a token is a role's name or ``role:<name>/<alpha>``."""
-        (left, top), (wide, deep) = at, size
-        if wide > 0 and deep > 0:
-            piece = f"M{_short(left)} {_short(top)}h{_short(wide)}v{_short(deep)}h{_short(-wide)}z"
-            self._add(_paint("fill", token, opacity), piece)
+        if min(size) > 0:
+            self._add(_paint("fill", token, opacity), _rectangle(at, size))
 
     def frame(self, token: str, at: Point, size: Point, thick: float = 1.0) -> None:
         """The outline of a box."""
-        (left, top), (wide, deep) = at, size
-        piece = f"M{_short(left)} {_short(top)}h{_short(wide)}v{_short(deep)}h{_short(-wide)}z"
-        self._add(f'fill="none" stroke-width="{_short(thick)}" {_paint("stroke", token)}', piece)
+        look = f'fill="none" stroke-width="{_short(thick)}" {_paint("stroke", token)}'
+        self._add(look, _rectangle(at, size))
 
     def area(self, token: str, points: Sequence[Point], opacity: float = 1.0) -> None:
         """A filled polygon."""
@@ -69,6 +66,11 @@ def _paint(what: str, token: str, opacity: float = 1.0) -> str:
     theme.colour(name)
     seen = round(opacity * float(alpha or 1), 2)
     return f'{what}="var(--tw-{name})"' + (f' {what}-opacity="{seen:g}"' if seen < 1 else "")
+
+
+def _rectangle(at: Point, size: Point) -> str:
+    (left, top), (wide, deep) = at, size
+    return f"M{_short(left)} {_short(top)}h{_short(wide)}v{_short(deep)}h{_short(-wide)}z"
 
 
 def _through(points: Sequence[Point]) -> str:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewise import bf16, frameworks
-from tilewise.cases import Array, Case
+from tilewise.cases import Case
 from tilewise.errors import LessonError, nearest
 from tilewise.frameworks import Absent, is_numba_kernel
+from tilewise.gpu.arguments import is_device_array
+from tilewise.gpu.cupy_backend import to_host
 from tilewise.gpu.device import gpu_here
 from tilewise.pseudocode_source import place_of
 
@@ -106,7 +108,8 @@ def run_numba(implementation: Any, kernel: Kernel, case: Case, seed: int) -> dic
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Grid size")  # a small grid is what a check wants
         implementation[launch.grid, launch.block, 0, launch.shared_bytes](*arguments)
-    return {**values, **{name: _back(array) for name, array in arrays.items()}}
+    host = {name: to_host(one) if is_device_array(one) else one for name, one in arrays.items()}
+    return {**values, **host}
 
 
 def run_tensors(implementation: Any, kernel: Kernel, case: Case, seed: int) -> dict[str, Any]:
@@ -153,8 +156,3 @@ def _given(implementation: Any, kernel: Kernel, case: Case, values: Mapping[str,
             value if isinstance(value, np.ndarray) else types.get(name, np.dtype(type(value))).type(value)
         )
     return given
-
-
-def _back(array: Any) -> Array:
-    host: Array = array if isinstance(array, np.ndarray) else array.get()
-    return host
