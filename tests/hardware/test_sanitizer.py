@@ -29,6 +29,7 @@ from tilewise.hardware.sanitizer import (
     page_table,
     recorded,
     sort_out,
+    untouched,
     write,
 )
 from tilewise.hardware.specimen import Specimen, specimen
@@ -117,6 +118,12 @@ def test_outputs_are_left_as_they_were_allocated(monkeypatch: pytest.MonkeyPatch
     launched(FIVE[:2])
     assert empty == [(1,), (2,)]
     assert ran == [None, "synchronized", "synchronized"]
+
+
+def test_what_another_launch_wrote_for_a_kernel_is_not_left_as_allocated() -> None:
+    second = specimen("6", "", SCALE, case(x=output(3), y=output(3), n=3, grid=1, block=64))
+    assert untouched(second) == {"y"}
+    assert untouched(FIVE[0]) == {"y"}
 
 
 def test_kernels_that_do_not_run_at_all_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

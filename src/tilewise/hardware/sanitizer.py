@@ -137,17 +137,26 @@ def first_line(text: str) -> str:
     return ""
 
 
+def untouched(one: Specimen) -> frozenset[str]:
+    """The outputs that stay as allocated until the kernel writes them.
+
+    An output that the kernel takes as `const` is read: in the lesson, a launch before this one writes it.
+    """
+    read = {each.name for each in one.launch.kernel.parameters if each.is_pointer and each.is_const}
+    return frozenset(one.launch.case.outputs) - read
+
+
 def launched(found: Sequence[Specimen]) -> None:
-    """Launch each specimen once, every array in an allocation of its own; outputs are left as allocated."""
+    """Launch each specimen once, every array in an allocation of its own; see `untouched` for the outputs."""
     import cupy
 
     cupy.cuda.set_allocator(None)  # a pool's blocks are longer than the arrays in them
     for one in found:
         arrays: dict[str, Any] = dict(one.launch.case.make())
-        outputs = one.launch.case.outputs
+        bare = untouched(one)
         for name, made in arrays.items():
             if isinstance(made, np.ndarray) and made.dtype.names is None:  # not a structure by value
-                arrays[name] = cupy.empty(made.shape, made.dtype) if name in outputs else cupy.asarray(made)
+                arrays[name] = cupy.empty(made.shape, made.dtype) if name in bare else cupy.asarray(made)
         one.launch.run(arrays)
         cupy.cuda.get_current_stream().synchronize()
 
