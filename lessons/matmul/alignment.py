@@ -891,6 +891,133 @@ publish(
     }
 )
 
+# %% [markdown]
+# The copies can be quicker too. A piece of 16 bytes takes five loads of one word each, whose lanes ask for
+# words 16 bytes apart. But the first of its numbers decides where the piece lies between two aligned
+# pieces of the source, and that is the same for a whole row. So a lane can load both, 16 bytes each, and shift:
+# by two words, by one, by half of one. What a lane does not need its neighbour has just loaded, and L1
+# has it. A block takes some rows, so that nothing is divided, and all loads of a lane come before its first
+# store.
+
+
+# %% tab="Pseudocode"
+def restride_rows(A, B, to_A, to_B, rows, cols):
+    to_rows, to_cols = to_A.shape
+    for source, target in ((A, to_A), (B, to_B)):
+        for row, col in parallel(to_rows, to_cols):
+            inside = row < rows and col < cols
+            # [shift
+            target[row, col] = source[row, col] if inside else 0
+            # shift]
+
+
+# %% tab="CUDA C"
+BY_ROWS = Kernel(
+    r"""
+// 8 numbers, aligned; zeros where the matrix has no 8 more
+__device__ uint4 chunk_at(const unsigned short* source, int chunk, int whole) {
+    if (chunk < 0 || chunk >= whole) return make_uint4(0, 0, 0, 0);
+    return ((const uint4*)source)[chunk];
+}
+
+// All matrices have fewer than 2^31 numbers.
+extern "C" __global__ __launch_bounds__(256)
+void restride_rows(const unsigned short* A, const unsigned short* B,
+                   unsigned short* to_A, unsigned short* to_B,
+                   int rows, int cols, int from_stride,
+                   int to_rows, int to_stride) {
+    const unsigned short* source = blockIdx.z == 0 ? A : B;
+    unsigned short* target = blockIdx.z == 0 ? to_A : to_B;
+    int whole = ((rows - 1) * from_stride + cols) / 8;
+    int piece = blockIdx.x * blockDim.x + threadIdx.x;
+    uint4 low[ROWS], high[ROWS];
+    #pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        int row = blockIdx.y * ROWS + r;
+        int begin = 8 * piece - row * to_stride % 8;  // aligned in target
+        int in = row * from_stride + begin;
+        bool any = row < rows && begin < cols;
+        low[r] = chunk_at(source, any ? in >> 3 : -1, whole);  // New: 16 bytes each
+        high[r] = chunk_at(source, any && in & 7 ? (in >> 3) + 1 : -1, whole);
+    }
+    #pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        int row = blockIdx.y * ROWS + r, out = row * to_stride;
+        int begin = 8 * piece - out % 8, left = row < rows ? cols - begin : 0;
+        int in = row * from_stride + begin, skip = in & 7;
+        // [shift
+        unsigned v[8] = {low[r].x, low[r].y, low[r].z, low[r].w,
+                         high[r].x, high[r].y, high[r].z, high[r].w};
+        #pragma unroll
+        for (int j = 0; j < 6; ++j)
+            if (skip & 4) v[j] = v[j + 2];
+        #pragma unroll
+        for (int j = 0; j < 5; ++j)
+            if (skip & 2) v[j] = v[j + 1];
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            if (skip & 1) v[j] = v[j] >> 16 | v[j + 1] << 16;
+            if (2 * j + 1 >= left) v[j] &= 0xffff;
+            if (2 * j >= left) v[j] = 0;
+        }
+        // shift]
+        if (in + 8 > 8 * whole && left > 0)  // the last numbers of the matrix
+            for (int e = 0; e < min(left, 8); ++e)
+                if (in + e >= 8 * whole)
+                    v[e / 2] |= (unsigned)source[in + e] << 16 * (e % 2);
+        if (row >= to_rows) break;
+        if (begin >= 0 && begin + 8 <= to_stride) {
+            uint4* pieces = (uint4*)target;  // of the array, not of a place in it
+            pieces[(out + begin) >> 3] = make_uint4(v[0], v[1], v[2], v[3]);
+        } else {  // the ends of a row
+            #pragma unroll
+            for (int e = 0; e < 8; ++e)
+                if (begin + e >= 0 && begin + e < to_stride)
+                    target[out + begin + e] = v[e / 2] >> 16 * (e % 2);
+        }
+    }
+}
+""",
+    defines={"ROWS": 4},
+)
+
+# %%
+BY_ROWS.region("shift")
+
+
+# %% fold="Code of the cases"
+def shape_by_rows(to_rows, to_stride, rows_of_a_lane, matrices=1):
+    """Grid and block: a block has up to 256 pieces of some rows, in whole warps."""
+    warps = ceil_div(to_stride + 7, 8 * 32)
+    across = ceil_div(warps, 8)
+    return (across, ceil_div(to_rows, rows_of_a_lane), matrices), 32 * ceil_div(warps, across)
+
+
+def moved_by_rows(rows, cols, from_stride, to_rows, to_stride):
+    """Two matrices of 16-bit words that go from one row stride to another."""
+    arrays = {name: integers(rows, from_stride, low=0, high=65536, dtype="uint16") for name in "AB"}
+    room = {f"to_{name}": output(to_rows, to_stride, dtype="uint16") for name in "AB"}
+    grid, block = shape_by_rows(to_rows, to_stride, 4, 2)
+    sizes = {
+        "rows": rows,
+        "cols": cols,
+        "from_stride": from_stride,
+        "to_rows": to_rows,
+        "to_stride": to_stride,
+    }
+    return case(**arrays, **room, **sizes, grid=grid, block=block)
+
+
+agree(
+    restride_rows,
+    BY_ROWS,
+    [
+        moved_by_rows(*shape)
+        for shape in (*SHAPES, (4, 5, 5, 4, 7), (9, 2105, 2105, 12, 2112), (6, 2105, 2112, 6, 2105))
+    ],
+    rtol=0.0,
+)
+
 # %% needs="gpu torch" record="rounder_strides" fold="Code of the strides"
 if gpu_here() and find_spec("torch"):
     import cupy
@@ -900,9 +1027,13 @@ if gpu_here() and find_spec("torch"):
 
     restride_kernel = cupy.RawKernel(BY_PIECES.gpu_source, "restride")
     pad_both_kernel = cupy.RawKernel(PAD_BOTH.gpu_source, "pad_both")
+    by_rows_kernels = {
+        rows: cupy.RawKernel(Kernel(BY_ROWS.source, defines={"ROWS": rows}).gpu_source, "restride_rows")
+        for rows in (2, 4)
+    }
 
     def strided(n, step):
-        """By name, functions that multiply by way of rows of a multiple of step, and what they leave."""
+        """By name, functions that multiply by way of rows of a multiple of step, and their parts."""
         p = rounded(n, step)
         A, B, C, result = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(4))
         wide_A, wide_B, wide_C = (torch.empty(p, p, device="cuda", dtype=torch.bfloat16) for _ in range(3))
@@ -911,30 +1042,70 @@ if gpu_here() and find_spec("torch"):
         )
         pads = (one, two, wide_one, wide_two, np.int32(n), np.int32(p))
         backs = (out, back, *map(np.int32, (n, n, p, n, n)))
+        by_rows_pads = (one, two, wide_one, wide_two, *map(np.int32, (n, n, n, p, p)))
+        by_rows_backs = (out, out, back, back, *map(np.int32, (n, n, p, n, n)))
 
-        def as_it_is():
-            torch.matmul(A, B, out=C)
-
-        def left_wide():
-            pad_both_kernel((ceil_div(p * p // 8, 1024), 2), (256,), pads)
+        def multiply():
             torch.matmul(wide_A[:n], wide_B, out=wide_C[:n])
 
-        def copied_back():
-            left_wide()
-            restride_kernel((ceil_div(ceil_div(n + 7, 8), 128), n), (128,), backs)
+        def ways(pad, copy_back):
+            def left_wide():
+                pad()
+                multiply()
 
-        as_it_is()
-        copied_back()
-        apart = max((wide_C[:n, :n] - C).abs().max().item(), (result - C).abs().max().item())
+            def copied_back():
+                left_wide()
+                copy_back()
+
+            return {
+                "pads": pad,
+                "copy back": copy_back,
+                "C left wide": left_wide,
+                "C copied back": copied_back,
+            }
+
+        def by_rows(rows):
+            """Both copies by the new kernel, a lane with so many rows."""
+            kernel, to_wide, to_odd = (
+                by_rows_kernels[rows],
+                shape_by_rows(p, p, rows, 2),
+                shape_by_rows(n, n, rows),
+            )
+            found = ways(
+                lambda: kernel(to_wide[0], (to_wide[1],), by_rows_pads),
+                lambda: kernel(to_odd[0], (to_odd[1],), by_rows_backs),
+            )
+            return {f"{name}, by {rows} rows": call for name, call in found.items()}
+
+        made = {"as it is": lambda: torch.matmul(A, B, out=C), "product": multiply}
+        made |= ways(
+            lambda: pad_both_kernel((ceil_div(p * p // 8, 1024), 2), (256,), pads),
+            lambda: restride_kernel((ceil_div(ceil_div(n + 7, 8), 128), n), (128,), backs),
+        )
+        made |= by_rows(2) | by_rows(4)
+        made["as it is"]()
+        apart = 0.0
+        for name in ("C copied back", "C copied back, by 2 rows", "C copied back, by 4 rows"):
+            for each in (wide_A, wide_B, wide_C, result):
+                each.fill_(float("nan"))
+            made[name]()
+            for each in (wide_C[:n, :n], result):
+                apart = max(apart, (each - C).abs().max().item())
+        assert apart <= 0.01 * C.abs().max().item(), f"{n}, {step}: {apart} apart"
         print(f"{n}, {step}: at most {apart:.3f} apart from the plain product's {C.abs().max().item():.0f}")
-        return {"as it is": as_it_is, "C left wide": left_wide, "C copied back": copied_back}
+        return made
 
+    COMPARED = {
+        8: ("as it is", "C left wide", "C copied back"),
+        16: ("C left wide", "C copied back"),
+        32: ("C left wide", "C copied back", "C left wide, by 4 rows", "C copied back, by 4 rows"),
+    }
     for n in (1793, 4095, 4097):
         contenders = [
             Contender(f"{step}, {name}", call)
             for step in (8, 16, 32, 64)
             for name, call in strided(n, step).items()
-            if step == 8 or name != "as it is"
+            if name in COMPARED.get(step, (name,)) and (step, name) != (64, "as it is")
         ]
         for one in time_contenders(contenders, Plan(repetitions=21)):
             print(f"{n}, {one.label}: {one.median:.1f} us [{one.p20:.1f}, {one.p80:.1f}]")
@@ -946,50 +1117,71 @@ STRIDED = {
         r"(?m)^(\d+), (\d+), ([^:\n]+): ([\d.]+) us", text_of("rounder_strides")
     )
 }
+
+
+def strided_times(n, step, way):
+    """How many times as fast as the plain product of the same run."""
+    return STRIDED.get((n, 8, "as it is"), np.nan) / STRIDED.get((n, step, way), np.nan)
+
+
+BOTH_WAYS = ("C left wide", "C copied back")
 if STRIDED:
     show(
         Table(
+            ["rows of a multiple of", *(f"n = {n:,}, {way}" for n in ODD for way in BOTH_WAYS)],
             [
-                "rows of a multiple of",
-                *(f"n = {n:,}, {way}" for n in ODD for way in ("C left wide", "C copied back")),
-            ],
-            [
-                [
-                    step,
-                    *(
-                        STRIDED[n, 8, "as it is"] / STRIDED[n, step, way]
-                        for n in ODD
-                        for way in ("C left wide", "C copied back")
-                    ),
-                ]
-                for step in (8, 16, 32, 64)
+                [label, *(strided_times(n, step, way + more) for n in ODD for way in BOTH_WAYS)]
+                for step, label, more in (
+                    (8, "8", ""),
+                    (16, "16", ""),
+                    (32, "32", ""),
+                    (64, "64", ""),
+                    (64, "64, new copies, 2 rows a lane", ", by 2 rows"),
+                    (64, "64, new copies, 4 rows a lane", ", by 4 rows"),
+                )
             ],
             caption="How many times as fast as the plain product, pads and copies counted in, by the multiple to which rows are padded; BF16 with cuBLAS on an H100.",
         )
     )
 
 
-def strided_times(n, step, way):
-    return STRIDED.get((n, 8, "as it is"), np.nan) / STRIDED.get((n, step, way), np.nan)
+def alone(part):
+    """What a part takes alone at 1,793 with rows of a multiple of 64, in microseconds."""
+    return STRIDED.get((1793, 64, part), np.nan)
 
 
 publish(
     strided={
         f"n{n}": {
-            "wide": strided_times(n, 32, "C left wide"),
-            "back": strided_times(n, 32, "C copied back"),
-            "wide8": strided_times(n, 8, "C left wide"),
-            "back8": strided_times(n, 8, "C copied back"),
+            name: strided_times(n, step, way)
+            for name, step, way in (
+                ("wide", 64, "C left wide"),
+                ("back", 64, "C copied back"),
+                ("wide8", 8, "C left wide"),
+                ("back8", 8, "C copied back"),
+                ("wide_new", 64, "C left wide, by 2 rows"),
+                ("back_new", 64, "C copied back, by 2 rows"),
+            )
         }
         for n in ODD
-    }
+    },
+    parts={
+        "pads": alone("pads"),
+        "pads_new": alone("pads, by 2 rows"),
+        "back": alone("copy back"),
+        "back_new": alone("copy back, by 2 rows"),
+        "product": alone("product"),
+    },
 )
 
 # %% [markdown]
-# With rows of a multiple of 32 the product of 1,793 is {{ strided.n1793.wide | .2f }} times as fast as untouched
+# With rows of a multiple of 64 the product of 1,793 is {{ strided.n1793.wide | .2f }} times as fast as untouched
 # with C left wide and {{ strided.n1793.back | .2f }} times with C copied back, where a multiple of 8 gave
-# {{ strided.n1793.wide8 | .2f }} and {{ strided.n1793.back8 | .2f }} in the same run. At 4,097 it is
-# {{ strided.n4097.wide | .2f }} and {{ strided.n4097.back | .2f }}.
+# {{ strided.n1793.wide8 | .2f }} and {{ strided.n1793.back8 | .2f }} in the same run. The new copies take
+# {{ parts.pads_new | .1f }} µs alone for both pads and {{ parts.back_new | .1f }} for the way back, the old ones
+# {{ parts.pads | .1f }} and {{ parts.back | .1f }}. With them it is {{ strided.n1793.wide_new | .2f }} and
+# {{ strided.n1793.back_new | .2f }} times, at 4,097 {{ strided.n4097.wide_new | .2f }} and
+# {{ strided.n4097.back_new | .2f }}.
 
 # %% [markdown]
 # Why not read the rows as they are, in a kernel of our own? It could use the matrix units and loads of
