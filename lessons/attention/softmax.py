@@ -555,9 +555,9 @@ ON_CHIP.region("all")
 # %% [markdown]
 # ## Rows longer than a block
 #
-# On an H100 up to eight blocks can be launched as a thread block cluster: they run at the same
-# time, close to each other, and each may read and write the shared memory of the others, which then
-# is called distributed. `mapa` turns an address in one's own shared memory into the address of the
+# On an H100 up to eight blocks can be launched as a thread block cluster, sixteen where the host
+# asks for it: they run at the same time, close to each other, and each may read and write the shared
+# memory of the others, which then is called distributed. `mapa` turns an address in one's own shared memory into the address of the
 # same place in another block. `st.async` writes 8 bytes there, a pair, and tells an mbarrier
 # of the block that receives them. Each warp sends its pair into every block's `box`; who has waited for
 # the mbarrier finds all pairs of the row there.
@@ -618,8 +618,8 @@ typedef unsigned long long u64;
 struct Pair { float m, z; };  // a maximum, times LOG2E; a sum relative to it
 
 static __device__ Pair joined(Pair a, Pair b) {
-    float m = fmaxf(a.m, b.m);
-    return {m, m == -INFINITY ? 0.0f : a.z * exp2f(a.m - m) + b.z * exp2f(b.m - m)};
+    float m = fmaxf(a.m, b.m), shift = m == -INFINITY ? 0.0f : m;
+    return {m, a.z * exp2f(a.m - shift) + b.z * exp2f(b.m - shift)};
 }
 
 // The pairs of a warp's lanes as one, in each of them.
@@ -639,7 +639,7 @@ static __device__ Pair powers(float (&e)[SHARE], const uint4 (&piece)[HOLD]) {
     #pragma unroll
     for (int k = 0; k < SHARE; ++k) m = fmaxf(m, e[k]);
     m *= LOG2E;
-    float shift = m == -INFINITY ? 0.0f : m;
+    float shift = fmaxf(m, -3e38f);  // minus infinity less this is minus infinity
     #pragma unroll
     for (int k = 0; k < SHARE; ++k) {
         e[k] = exp2f(fmaf(e[k], LOG2E, -shift));
@@ -728,7 +728,8 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
         for (int s = 0; s < 2; ++s) init(&heard[s]);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         for (int s = 0; s < SLOTS && row + s * clusters < rows; ++s)
-            ask(memory + s * (SLICE / PER), X + (long long)(row + s * clusters) * cols, bytes, &here[s]);
+            ask(memory + s * (SLICE / PER), X + (long long)(row + s * clusters) * cols,
+                bytes, &here[s]);
     }
     // ask]
     __syncthreads();
@@ -748,16 +749,20 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
         Pair mine = powers(e, piece), own = together(mine);
         if (t == 0) expect(&heard[n % 2], sizeof(box) / 2);
         if (n == 0) meet();  // every block of the cluster has begun
-        if (lane < BLOCKS) send(&box[n % 2][rank() * WARPS + t / 32], own, &heard[n % 2], lane);
+        if (lane < BLOCKS)
+            send(&box[n % 2][rank() * WARPS + t / 32], own, &heard[n % 2], lane);
         // [refill
         __syncthreads();  // every warp has read the slot
         if (t == 0 && row + SLOTS * clusters < rows)
-            ask(slot, X + (long long)(row + SLOTS * clusters) * cols, bytes, &here[n % SLOTS]);
+            ask(slot, X + (long long)(row + SLOTS * clusters) * cols,
+                bytes, &here[n % SLOTS]);
         // refill]
         // [all
         wait(&heard[n % 2], n / 2 % 2);  // the pairs of all warps are in the box
-        Pair all = {-INFINITY, 0.0f};
-        for (int k = lane; k < BLOCKS * WARPS; k += 32) all = joined(all, box[n % 2][k]);
+        Pair all = lane < BLOCKS * WARPS ? box[n % 2][lane] : Pair{-INFINITY, 0.0f};
+        #pragma unroll
+        for (int k = lane + 32; k < BLOCKS * WARPS; k += 32)
+            all = joined(all, box[n % 2][k]);
         all = together(all);
         // all]
         float factor = all.z > 0.0f ? exp2f(mine.m - all.m) / all.z : 0.0f;
@@ -833,7 +838,7 @@ def as_case(launch):
 
 TWO_WARPS = on_chip("float", 64, 64, 8)
 ONE_BLOCK_BF16 = on_chip("__nv_bfloat16", 64, 64, 16)
-THREE_ON_THEIR_WAY = long_rows("float", 64, 8, 1, 3)
+THREE_ON_THEIR_WAY = long_rows("float", 32, 8, 2, 3)
 for kernel, columns in ((ON_CHIP, (49, 64)), (TWO_WARPS, (512, 393))):
     launches = [shared_by(kernel, 5, cols) for cols in columns]
     launches.append(shared_by(kernel, 5, columns[1], X=difficult(columns[1])))
@@ -854,19 +859,22 @@ for launch, name in (
     check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=f"{name} against 64-bit NumPy")
 
 
-def with_fault(text, instead, source=LONG.source):
-    """The long rows' kernel with one piece of its text replaced."""
-    assert source.count(text) == 1, text
-    return Kernel(source.replace(text, instead), defines=LONG.defines, options=LONG.options)
+def replaced(kernel, *pieces):
+    """A kernel with pieces of its text replaced, each of which it has once."""
+    text = kernel.source
+    for one, other in pieces:
+        assert text.count(one) == 1, one
+        text = text.replace(one, other)
+    return Kernel(text, defines=kernel.defines, options=kernel.options)
 
 
-NO_FIRST_WAIT = with_fault("if (n == 0) meet();", "")
-NOT_HEARD = with_fault("wait(&heard[n % 2], n / 2 % 2);", "")
-NOT_HERE = with_fault("wait(&here[n % SLOTS], n / SLOTS % 2);", "")
-TOO_EARLY = with_fault("__syncthreads();  // every warp has", "// every warp has")
+NO_FIRST_WAIT = replaced(LONG, ("if (n == 0) meet();", ""))
+NOT_HEARD = replaced(LONG, ("wait(&heard[n % 2], n / 2 % 2);", ""))
+NOT_HERE = replaced(LONG, ("wait(&here[n % SLOTS], n / SLOTS % 2);", ""))
+TOO_EARLY = replaced(LONG, ("__syncthreads();  // every warp has", "// every warp has"))
 for kernel, hazard, line in (
     (NO_FIRST_WAIT, "cluster", "send(&box[n % 2]"),
-    (NOT_HEARD, "undelivered", "all = joined(all, box"),
+    (NOT_HEARD, "undelivered", "Pair all = lane < BLOCKS"),
     (NOT_HERE, "undelivered", "slot[i]"),
     (TOO_EARLY, "undelivered", "slot[i]"),
 ):
@@ -922,16 +930,14 @@ def planned(number, share, cols):
     return on_chip(number, team, threads, share)
 
 
-ON_AN_SM = {256: 3, 512: 2}  # blocks of so many threads
-CLUSTERS = {1: 132, 2: 66, 4: 31, 8: 15}  # of so many blocks that an H100 runs, with one block on an SM
+ON_AN_SM = {256: 3, 128: 6}  # blocks of so many threads with 64 numbers each: 80 registers a thread
+AT_ONCE = {256: {2: 198, 4: 92, 8: 45}, 128: {4: 186, 8: 92, 16: 43}}  # clusters of so many such blocks
 
 
 def planned_long(number, cols, threads):
-    """The kernel for long rows in slices of 16,384 numbers, and how many clusters share the rows evenly."""
-    blocks, rows = ceil_div(cols, 16384), VALUES // cols
-    kernel = long_rows(number, threads, 16384 // threads, blocks, 1, ON_AN_SM[threads])
-    rounds = ceil_div(rows, CLUSTERS[blocks] * ON_AN_SM[threads])
-    return kernel, ceil_div(rows, rounds)
+    """The kernel for long rows, 64 numbers to a thread, and how many of its clusters an H100 runs at once."""
+    blocks = ceil_div(cols, 64 * threads)
+    return long_rows(number, threads, 64, blocks, 1, ON_AN_SM[threads]), AT_ONCE[threads][blocks]
 
 
 def of_memory(moved):
@@ -962,8 +968,8 @@ show(
         caption="From the simulator, in rows of 1,024 floats, and what 16,777,216 numbers take at an H100's stated rates if every sector comes from memory, and if every SM issues four instructions a cycle.",
     )
 )
-LONG_COUNTS = in_clusters(long_rows("float", 512, 32, 1, 1), 1, 2, 16384).simulate().counts
-LONG_EACH = 32 * LONG_COUNTS.issued / (2 * 16384)
+LONG_COUNTS = in_clusters(planned_long("float", 32768, 256)[0], 1, 2, 32768).simulate().counts
+LONG_EACH = 32 * LONG_COUNTS.issued / (2 * 32768)
 
 
 def alone(size):
@@ -1094,18 +1100,38 @@ def by_share(number, share):
 
 def fenced(kernel):
     """The same with plain stores into the boxes and a barrier of the cluster in place of mbarriers."""
-    text = kernel.source
-    for one, other in (
+    return replaced(
+        kernel,
         (
             "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];",
             "st.shared::cluster.b64 [%0], %1;",
         ),
         ("if (t == 0) expect(&heard[n % 2], sizeof(box) / 2);", ""),
         ("wait(&heard[n % 2], n / 2 % 2);", "arrive();\n        meet();"),
-    ):
-        assert text.count(one) == 1, one
-        text = text.replace(one, other)
-    return Kernel(text, defines=kernel.defines, options=kernel.options)
+    )
+
+
+def region(name, source=LONG.source):
+    """The lines of a marked region."""
+    return source.split(f"// [{name}\n")[1].split(f"// {name}]")[0]
+
+
+SLOT = region("row").split("        uint4 piece")[0]
+ASKED = region("ask")[region("ask").index("        for (int s = 0; s < SLOTS && row") : -len("    }\n    ")]
+
+
+def straight(number, threads):
+    """Clusters that stay and read a row into their registers when they come to it."""
+
+    def launch(rows, cols):
+        kernel, clusters = planned_long(number, cols, threads)
+        there = "        const uint4* slot = (const uint4*)(X + (long long)row * cols);\n"
+        nothing = "        // nothing is asked for ahead\n        "
+        without = replaced(kernel, (ASKED, ""), (SLOT, there), (region("refill"), nothing))
+        made = in_clusters(without, clusters, rows, cols, NAMES[number])
+        return without.on(made.case, grid=made.grid, block=made.block)
+
+    return launch
 
 
 def by_cluster(number, threads, stay=True, form=lambda kernel: kernel):
@@ -1153,7 +1179,8 @@ def staying(number):
         "on chip, a cluster for each row": by_cluster(number, 256, stay=False),
         "on chip, with the cluster's barrier": by_cluster(number, 256, form=fenced),
         "next rows on their way, blocks of 256": by_cluster(number, 256),
-        "next rows on their way, blocks of 512": by_cluster(number, 512),
+        "next rows on their way, blocks of 128": by_cluster(number, 128),
+        "clusters that stay, blocks of 128": straight(number, 128),
     }
 
 
@@ -1369,7 +1396,7 @@ def curves(found):
         role="lane",
     )
     for label, role in (
-        *zip(STAYING, ("tile", "waste", "read", "block"), strict=True),
+        *zip(STAYING, ("tile", "waste", "read", "block", "write"), strict=True),
         ("torch.softmax", "measured"),
     ):
         if columns_of(found, label):
@@ -1404,7 +1431,7 @@ for found, number, name in ((us, "float", "FP32"), (us_bf16, "__nv_bfloat16", "B
             held = int(label.split()[2])
             who = f"{plan(cols, held)[0]} threads"
         else:
-            sizes = planned_long(number, cols, 512 if "512" in label else 256)[0].defines
+            sizes = planned_long(number, cols, 128 if "128" in label else 256)[0].defines
             held, who = sizes["SHARE"], f"{sizes['BLOCKS']} blocks of {sizes['THREADS']}"
         torch_us = found.get(("torch.softmax", cols), np.nan)
         rows.append([name, cols, held, who, time_us, found["a copy", cols], torch_us])
