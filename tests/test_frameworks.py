@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,25 @@ def test_only_listed_cells_may_be_skipped_where_frameworks_are_there(
     assert [line.partition(": ")[2] for line in undue] == [
         reason for reason in reasons if not reason.endswith("first_launch")
     ]
+
+
+NUMBA_MEASURED = LESSON.replace(
+    'assert str(fill_numba) == "needs Numba", fill_numba',
+    """def by_numba():
+    return fill_numba
+
+
+# %% needs="numba" record="kind"
+print(type(by_numba()).__name__)""",
+)
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba")
+def test_recording_runs_a_tab_on_which_a_record_rests(tmp_path: Path) -> None:
+    from tilewise.measurements.playback import find_lesson, play
+
+    (tmp_path / "lessons/part").mkdir(parents=True)
+    (tmp_path / "lessons/part/one.py").write_text(NUMBA_MEASURED, encoding="utf-8")
+    said = []
+    assert play(find_lesson("part/one", tmp_path / "lessons"), lambda cell, text: said.append(text)) == []
+    assert said not in ([], ["Absent"])

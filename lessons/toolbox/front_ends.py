@@ -159,7 +159,8 @@ if gpu_here() and find_spec("cuda"):
         """NVRTC's log of a kernel and its machine code for an H100."""
         source = kernel.gpu_source.encode()
         program = must(nvrtc.nvrtcCreateProgram(source, b"kernel.cu", 0, [], []))
-        options = [b"-arch=sm_90", b"--ptxas-options=-v"]
+        # From the compiler's cache a kernel comes without a log.
+        options = [b"-arch=sm_90", b"--ptxas-options=-v", b"--no-cache"]
         must(nvrtc.nvrtcCompileProgram(program, len(options), options))
         log = bytearray(must(nvrtc.nvrtcGetProgramLogSize(program)))
         must(nvrtc.nvrtcGetProgramLog(program, log))

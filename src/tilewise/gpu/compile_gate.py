@@ -154,6 +154,8 @@ def _compile(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[s
     headers = [f"-I{directory}" for directory in _include_directories()]
     options = [*flags(kernel, target), "--ptxas-options=-v", *headers]
     options += ["--generate-line-info"] if wanted else []
+    if _version() >= (12, 9):  # what comes from the driver's cache comes without a log
+        options += ["--no-cache"]
     texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     name = Path(kernel.origin[0]).name.encode()
     _must(library.nvrtcCreateProgram(ctypes.byref(program), kernel.gpu_source.encode(), name, 0, None, None))
@@ -201,9 +203,14 @@ def nvrtc_version() -> str:
     Raises:
         CompileGateError: it is missing.
     """
+    major, minor = _version()
+    return f"{major}.{minor}"
+
+
+def _version() -> tuple[int, int]:
     major, minor = ctypes.c_int(), ctypes.c_int()
     _must(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
-    return f"{major.value}.{minor.value}"
+    return major.value, minor.value
 
 
 def _resources(name: str, target: str, log: str) -> Resources:

@@ -27,8 +27,25 @@ def uses_key(cell: str, before: Iterable[str]) -> str:
     Returns:
         A SHA-256 digest. A name that is bound more than once counts with all of its definitions.
     """
-    own = ast.parse(cell)
     statements = [statement for text in before for statement in ast.parse(text).body]
+    found = _reached(ast.parse(cell), statements)
+    return digest({"definitions": [python_tree(_without_layout(statements[at])) for at in sorted(found)]})
+
+
+def functions_reached(cell: str, before: Iterable[str]) -> set[str]:
+    """The names of the functions of other cells that a cell comes to, at first or second hand.
+
+    Args:
+        cell: the cell's text.
+        before: the texts of the cells before it.
+    """
+    statements = [statement for text in before for statement in ast.parse(text).body]
+    reached = (statements[at] for at in _reached(ast.parse(cell), statements))
+    return {one.name for one in reached if isinstance(one, ast.FunctionDef)}
+
+
+def _reached(own: ast.AST, statements: list[ast.stmt]) -> set[int]:
+    """Which of the statements a tree rests on."""
     binding: dict[str, list[int]] = {}
     for at, statement in enumerate(statements):
         for name in bound(statement):
@@ -38,7 +55,7 @@ def uses_key(cell: str, before: Iterable[str]) -> str:
         new = set(binding.get(wanted.pop(), ())) - found
         found |= new
         wanted += [name for at in new for name in _loaded(statements[at])]
-    return digest({"definitions": [python_tree(_without_layout(statements[at])) for at in sorted(found)]})
+    return found
 
 
 def bound(statement: ast.stmt) -> set[str]:

@@ -14,7 +14,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,7 @@ from tilewise.frameworks import stand_ins
 from tilewise.gpu.device import gpu_here
 from tilewise.lesson.model import Cell
 from tilewise.lesson.percent import parse_cells
+from tilewise.measurements.definitions import functions_reached
 from tilewise.outputs import CollectingSink, PrintingSink, installed
 
 
@@ -136,16 +137,19 @@ def play(
 
     Returns:
         The first fault of each cell that has one. A cell whose ``needs`` are missing here is left out, and so
-        are other front ends' tabs, which cost a GPU's time and decide no record.
+        are other front ends' tabs that decide no record, since they cost a GPU's time.
     """
     failures: list[Failure] = []
+    decisive = _functions_recorded(lesson.cells)
     module = ModuleType(f"tilewise_lesson_{lesson.id.replace('/', '_')}")
     module.__file__ = str(lesson.file)
     with _importable(lesson, module):
         for cell in lesson.cells:
             if cell.kind == "code" and cell.tab and cell.needs:
-                module.__dict__.update(stand_ins(cell.source, cell.needs))
-                continue
+                absent = stand_ins(cell.source, cell.needs)
+                if missing_needs(cell) or not decisive & absent.keys():
+                    module.__dict__.update(absent)
+                    continue
             if cell.kind != "code" or missing_needs(cell):
                 continue
             if cell.record and cell.needs and not wanted(cell.record):
@@ -159,6 +163,26 @@ def play(
             if recorded and record_text and not failed:
                 record_text(cell, taken.getvalue().rstrip("\n"))
     return failures
+
+
+def _functions_recorded(cells: Sequence[Cell]) -> set[str]:
+    """The functions that a record rests on: what cells with ``record`` or a measurement come to."""
+    names, before = set[str](), list[str]()
+    for cell in cells:
+        if cell.kind == "code" and _parses(cell):
+            if cell.record or "measure(" in cell.source:
+                names |= functions_reached(cell.source, before)
+            before.append(cell.source)
+    return names
+
+
+def _parses(cell: Cell) -> bool:
+    """Whether a cell is Python at all; one that is not fails when it runs, and says so there."""
+    try:
+        ast.parse(cell.source)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def missing_needs(cell: Cell) -> tuple[str, ...]:
