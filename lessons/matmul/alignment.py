@@ -888,6 +888,8 @@ publish(
         "wide_us": predicted_way(1793, 32, WIDE_WAY),
         "wide": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, WIDE_WAY),
         "back": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, BACK_WAY),
+        "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / H100.memory_gb_per_s / 1e3,
+        "back_us": 4 * 1793**2 / H100.memory_gb_per_s / 1e3,
     }
 )
 
@@ -897,7 +899,9 @@ publish(
 # pieces of the source, and that is the same for a whole row. So a lane can load both, 16 bytes each, and shift:
 # by two words, by one, by half of one. What a lane does not need its neighbour has just loaded, and L1
 # has it. A block takes some rows, so that nothing is divided, and all loads of a lane come before its first
-# store.
+# store. At {{ rounder.n | , }} and rows of a multiple of 64 the traffic of both pads is {{ rounder.pads_us | .1f }} µs
+# at the stated bandwidth, and that of the way back {{ rounder.back_us | .1f }}: so much of a copy's time stays
+# whatever its loads are.
 
 
 # %% tab="Pseudocode"
