@@ -23,6 +23,7 @@ from tilewise.hardware.sanitizer import (
     TOOLS,
     Row,
     Sanitized,
+    added,
     examine,
     first_line,
     launched,
@@ -142,6 +143,14 @@ def test_a_record_comes_back_and_an_edited_one_does_not(tmp_path: Path) -> None:
     path.write_text("{", encoding="utf-8")
     with pytest.raises(LessonError, match="cannot be read"):
         recorded(tmp_path)
+
+
+def test_rows_of_other_kernels_are_kept_on_the_same_device(tmp_path: Path) -> None:
+    said = NOTHING | {"memcheck": "Invalid read"}
+    write(Sanitized(PROVENANCE, (Row("a", "1", said), Row("b", "1", said))), tmp_path)
+    write(Sanitized(PROVENANCE | {"device": "NVIDIA H200"}, (Row("c", "1", said),)), tmp_path)
+    both = added(Sanitized(PROVENANCE, (Row("b", "2", NOTHING), Row("d", "1", NOTHING))), tmp_path)
+    assert [(row.name, row.key) for row in both.rows] == [("a", "1"), ("b", "2"), ("d", "1")]
 
 
 def test_clean_is_what_all_four_tools_looked_at() -> None:

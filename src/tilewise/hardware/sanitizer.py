@@ -109,6 +109,19 @@ def _read(path: Path) -> Sanitized:
     return Sanitized(body["provenance"], tuple(Row(**row) for row in body["rows"]))
 
 
+def added(new: Sanitized, folder: Path = FOLDER) -> Sanitized:
+    """A record and, of kernels that it did not look at, what the same device's record in a folder says."""
+    names = {row.name for row in new.rows}
+    kept = [
+        row
+        for old in recorded(folder)
+        if old.provenance["device"] == new.provenance["device"]
+        for row in old.rows
+        if row.name not in names
+    ]
+    return Sanitized(new.provenance, (*kept, *new.rows))
+
+
 def find_sanitizer() -> str | None:
     """compute-sanitizer on the path, else in its usual folder; None where it is in neither."""
     return shutil.which("compute-sanitizer") or (str(_USUAL) if _USUAL.is_file() else None)
@@ -262,6 +275,7 @@ def main() -> int:
         "--listed", type=Path, required=True, help="kernels and launches, by tilewise.hardware --list"
     )
     parser.add_argument("--only", nargs="*", default=[], help="beginnings of names, such as matmul/hopper")
+    parser.add_argument("--add", action="store_true", help="keep an earlier record's rows of other kernels")
     parser.add_argument("--out", type=Path, default=FOLDER, help="the folder that gets the record")
     parser.add_argument("--limit", type=float, default=TIME_LIMIT_S, help="seconds for all runs together")
     parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
@@ -275,7 +289,7 @@ def main() -> int:
         print(f"Nothing can be looked at here. {fault or 'compute-sanitizer is missing.'}", file=sys.stderr)
         return 1
     record = examine(tool, found, given.listed.resolve(), given.limit)
-    print(write(record, given.out))
+    print(write(added(record, given.out) if given.add else record, given.out))
     for row in record.rows:
         for name, said in row.said.items():
             if said:
