@@ -930,14 +930,23 @@ def planned(number, share, cols):
     return on_chip(number, team, threads, share)
 
 
-ON_AN_SM = {256: 3, 128: 6}  # blocks of so many threads with 64 numbers each: 80 registers a thread
-AT_ONCE = {256: {2: 198, 4: 92, 8: 45}, 128: {4: 186, 8: 92, 16: 43}}  # clusters of so many such blocks
+AT_ONCE = {  # clusters of so many blocks of so many threads that an H100 runs, or fewer for even rounds
+    256: {2: 198, 4: 92, 8: 45},
+    128: {4: 186, 8: 92, 16: 43},
+    64: {8: 171, 16: 86},
+}
 
 
 def planned_long(number, cols, threads):
-    """The kernel for long rows, 64 numbers to a thread, and how many of its clusters an H100 runs at once."""
+    """The kernel for long rows, 64 numbers to a thread, and how many of its clusters share the rows."""
     blocks = ceil_div(cols, 64 * threads)
-    return long_rows(number, threads, 64, blocks, 1, ON_AN_SM[threads]), AT_ONCE[threads][blocks]
+    at_once = 768 // threads  # blocks of an SM: a thread may have 80 registers then
+    return long_rows(number, threads, 64, blocks, 1, at_once), AT_ONCE[threads][blocks]
+
+
+def smallest(blocks, cols):
+    """Threads of the blocks where clusters of at most 8 or 16 share a row; at least 128 or 64."""
+    return max(1024 // blocks, cols // 64 // blocks)
 
 
 def of_memory(moved):
@@ -1016,6 +1025,11 @@ publish(
 # works {{ alone.share | .0% }} of the time, and in BF16, where a number has half the bytes and as many
 # instructions, {{ alone.share_bf16 | .0% }}; waits for the exchange come on top. With the next rows on
 # their way the figure has no gap, and a copy should be matched at every length.
+#
+# Staying and asking ahead are two things, so three kinds of clusters are timed: one for each row, those
+# that stay and read a row when they come to it, and those that have the next row on its way. Blocks have
+# from 64 to 256 threads, and an SM twelve, six or three of them. The smaller they are, the less they
+# should all compute at the same moment and leave memory idle.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Span, timeline
@@ -1120,11 +1134,11 @@ SLOT = region("row").split("        uint4 piece")[0]
 ASKED = region("ask")[region("ask").index("        for (int s = 0; s < SLOTS && row") : -len("    }\n    ")]
 
 
-def straight(number, threads):
-    """Clusters that stay and read a row into their registers when they come to it."""
+def straight(number, blocks):
+    """Clusters of at most so many blocks that stay and read a row into registers when they come to it."""
 
     def launch(rows, cols):
-        kernel, clusters = planned_long(number, cols, threads)
+        kernel, clusters = planned_long(number, cols, smallest(blocks, cols))
         there = "        const uint4* slot = (const uint4*)(X + (long long)row * cols);\n"
         nothing = "        // nothing is asked for ahead\n        "
         without = replaced(kernel, (ASKED, ""), (SLOT, there), (region("refill"), nothing))
@@ -1180,7 +1194,8 @@ def staying(number):
         "on chip, with the cluster's barrier": by_cluster(number, 256, form=fenced),
         "next rows on their way, blocks of 256": by_cluster(number, 256),
         "next rows on their way, blocks of 128": by_cluster(number, 128),
-        "clusters that stay, blocks of 128": straight(number, 128),
+        "clusters of at most 8 that stay": straight(number, 8),
+        "clusters of at most 16 that stay": straight(number, 16),
     }
 
 
@@ -1327,11 +1342,6 @@ def columns_of(found, label):
     return sorted(cols for variant, cols in found if variant == label)
 
 
-def shares_of_copy(found, label):
-    """The copy's time over a version's, for each number of columns."""
-    return [found["a copy", cols] / found[label, cols] for cols in columns_of(found, label)]
-
-
 def best_of(found, labels):
     """For each number of columns the fastest of some versions, and its time."""
     every = {}
@@ -1388,20 +1398,18 @@ publish(
 
 def curves(found):
     """Lines of the shares of the copy's rate."""
-    short = best_of(found, SHARES)
-    yield Series(
-        "a row a warp or block",
-        list(short),
-        [found["a copy", cols] / time_us for cols, (_, time_us) in short.items()],
-        role="lane",
-    )
-    for label, role in (
-        *zip(STAYING, ("tile", "waste", "read", "block", "write"), strict=True),
-        ("torch.softmax", "measured"),
+    for name, labels, role in (
+        ("a row a warp or block", SHARES, "lane"),
+        ("a cluster for each row", STAYING[:1], "tile"),
+        ("with the cluster's barrier", STAYING[1:2], "waste"),
+        ("next rows on their way", STAYING[2:4], "read"),
+        ("clusters that stay", STAYING[4:], "block"),
+        ("torch.softmax", ["torch.softmax"], "measured"),
     ):
-        if columns_of(found, label):
-            name = label.replace("on chip, ", "")
-            yield Series(name, columns_of(found, label), shares_of_copy(found, label), role=role)
+        best = best_of(found, labels)
+        if best:
+            shares = [found["a copy", cols] / time_us for cols, (_, time_us) in best.items()]
+            yield Series(name, list(best), shares, role=role)
 
 
 for found, number, title in (
@@ -1424,6 +1432,15 @@ for found, number, title in (
         )
 
 # %% fold="The best version for each length"
+
+
+def threads_of(label, cols):
+    """Threads of the blocks of a version for long rows."""
+    if "at most" in label:
+        return smallest(16 if "16" in label else 8, cols)
+    return 128 if label.endswith("128") else 256
+
+
 rows = []
 for found, number, name in ((us, "float", "FP32"), (us_bf16, "__nv_bfloat16", "BF16")):
     for cols, (label, time_us) in best_of(found, [*SHARES, *STAYING]).items():
@@ -1431,7 +1448,7 @@ for found, number, name in ((us, "float", "FP32"), (us_bf16, "__nv_bfloat16", "B
             held = int(label.split()[2])
             who = f"{plan(cols, held)[0]} threads"
         else:
-            sizes = planned_long(number, cols, 128 if "128" in label else 256)[0].defines
+            sizes = planned_long(number, cols, threads_of(label, cols))[0].defines
             held, who = sizes["SHARE"], f"{sizes['BLOCKS']} blocks of {sizes['THREADS']}"
         torch_us = found.get(("torch.softmax", cols), np.nan)
         rows.append([name, cols, held, who, time_us, found["a copy", cols], torch_us])
