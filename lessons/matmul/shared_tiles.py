@@ -406,11 +406,11 @@ def arrays_for(M, N, K, C):
     return {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": C, "M": M, "N": N, "K": K}
 
 
-def with_shares(M, N, K, blocks, C=None):
+def with_shares(M, N, K, blocks, columns=16):
     """A case of the product alone; C begins with zeros."""
-    entries, _ = shares_of(M, N, K, blocks, True)
-    arrays = arrays_for(M, N, K, constant(M, N, value=0.0) if C is None else C)
-    return case(**arrays, shares=entries, grid=len(entries), block=256, shared_bytes=ring_bytes())
+    entries, _ = shares_of(M, N, K, blocks, True, columns)
+    arrays = arrays_for(M, N, K, constant(M, N, value=0.0))
+    return case(**arrays, shares=entries, grid=len(entries), block=256, shared_bytes=ring_bytes(columns))
 
 
 def ring_bytes(columns=16):
@@ -453,6 +453,15 @@ def product(by_rows=0, group=16, share=True, columns=16, blocks=None):
     return launches
 
 
+SQUARE = Kernel(SHARED.source, defines={"COLUMNS": 8})
+held = SQUARE.on(with_shares(250, 256, 165, 5, columns=8)).run()
+check(
+    held["C"],
+    np.float64(held["A"]) @ np.float64(held["B"]),
+    rtol=1e-5,
+    atol=1e-5,
+    name="C by parts of square tiles",
+)
 for columns, M, N, K in ((16, 250, 508, 165), (16, 300, 700, 100), (8, 300, 380, 165)):
     zeros, parts = product(columns=columns, blocks=5)(M, N, K)  # four tiles for five blocks, or nine
     arrays = zeros.run()
