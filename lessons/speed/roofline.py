@@ -226,6 +226,79 @@ show(
 )
 
 # %% [markdown]
+# ## A corner that moves
+#
+# Five generations of server GPUs, each as many times the first as its maker states.[^growth] Links are the one to
+# other GPUs, NVLink, and the slot to the host; the last one's slot is left out, since texts differ on it. If
+# arithmetic outgrew memory, ridges moved right, and programs had to become denser to keep up. Did it?
+#
+# [^growth]: P100 and V100 as SXM2 modules: NVIDIA's data sheets. Arithmetic and memory of the others: this course's
+#     device table, units times clock. NVLink and slot: data sheets, both directions together, without sparsity
+#     where there is arithmetic.
+
+# %% fold="Code of the figure"
+GENERATIONS = {
+    "P100": (2016, {"16-bit": 21.2, "32-bit": 10.6, "memory": 732, "NVLink": 160, "slot": 32}),
+    "V100": (2017, {"16-bit": 125, "32-bit": 15.7, "memory": 900, "NVLink": 300, "slot": 32}),
+}
+for name, (year, entry, matrix_mhz, links) in {
+    "A100": (2020, "A100 SXM 80 GB", 1410, {"NVLink": 600, "slot": 64}),
+    "H100": (2022, "H100 SXM", 1830, {"NVLink": 900, "slot": 128}),
+    "B200": (2024, "B200", 1965, {"NVLink": 1800}),
+}.items():
+    gpu = device(entry)
+    rates = {
+        "16-bit": gpu.peak_tflop_per_s("fp16_matrix", matrix_mhz),
+        "32-bit": gpu.peak_tflop_per_s("fp32"),
+        "memory": gpu.memory_gb_per_s,
+    }
+    GENERATIONS[name] = (year, rates | links)
+GROWN = {
+    rate: [(year, have[rate] / first) for year, have in GENERATIONS.values() if rate in have]
+    for rate, first in GENERATIONS["P100"][1].items()
+}
+RIDGES = {
+    rate: [1000 * have[rate] / have["memory"] for _, have in GENERATIONS.values()]
+    for rate in ("16-bit", "32-bit")
+}
+LINES = {
+    "16-bit": ("16-bit arithmetic, fastest units", "tile"),
+    "32-bit": ("32-bit arithmetic", "block"),
+    "memory": ("memory", "global"),
+    "NVLink": ("NVLink", "l2"),
+    "slot": ("slot to the host", "read"),
+}
+show(
+    line_chart(
+        [Series(label, *zip(*GROWN[rate], strict=True), role=role) for rate, (label, role) in LINES.items()],
+        x="year",
+        y="times the P100",
+        log_y=True,
+        title="Matrix units outgrew the memory; ordinary arithmetic did not",
+        caption="Stated rates of P100, V100, A100, H100 and B200, each divided by the P100's. 16-bit arithmetic is in matrix units from the V100 on.",
+    )
+)
+publish(
+    moved={rate.lower().replace("-", "_"): grown[-1][1] for rate, grown in GROWN.items()}
+    | {
+        "ridge_first": RIDGES["16-bit"][0],
+        "ridge_last": RIDGES["16-bit"][-1],
+        "plain_least": min(RIDGES["32-bit"]),
+        "plain_most": max(RIDGES["32-bit"]),
+    }
+)
+
+# %% [markdown]
+# Memory became {{ moved.memory | .0f }} times as fast, NVLink {{ moved.nvlink | .0f }} times, the slot
+# {{ moved.slot | .0f }} times. 16-bit arithmetic became {{ moved.16_bit | .0f }} times as fast, and its ridge moved from
+# {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }} FLOP per byte. But that is matrix units. On ordinary ones
+# 32-bit arithmetic grew by {{ moved.32_bit | .0f }}, less than memory, and its ridge lies between
+# {{ moved.plain_least | .0f }} and {{ moved.plain_most | .0f }} throughout.[^outgrown]
+#
+# [^outgrown]: Where the sources differ: the lecture says that memory falls behind arithmetic with each generation.
+#     Its chart shows the fastest units. For a kernel that uses no matrix units it does not hold.
+
+# %% [markdown]
 # ## What a program can choose
 #
 # An intensity has two parts, and only one of them is given. The inputs must be read once and the

@@ -583,7 +583,7 @@ publish(
 #   for functions that cost more than they look.
 # - A count is a bound. What lies above it is waiting, and only a measurement shows how much.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#toolbox).
+# What do other languages make of the same kernel? [One kernel, many front ends](front_ends.py) reads their machine code, too.
 
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"

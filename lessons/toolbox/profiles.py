@@ -1042,6 +1042,8 @@ publish(
 # - Set every count beside what the task needs: bytes, sectors, passes, instructions for each number.
 # - Counts that simulator and profiler share are the same; spills and the instructions of a division exist only in machine code.
 # - A profiler replays launches alone, with cold caches: take times from the program, reasons from the profile.
+#
+# What this part has shown, claim by claim: [recap](../../recap.md#toolbox).
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
 from tilewise import exercise
