@@ -287,6 +287,36 @@ show(
 )
 
 # %% [markdown]
+# A row of weights is what a classifier gives: the keys are its classes, each with a probability, and the
+# answer is the mean over them. Here is the choice of the first query alone.
+
+# %% fold="Code of the figure"
+from tilewise.figures import bars, stepped
+
+choices = {"1/√d": d**-0.5, "1": 1.0, "√d": d**0.5}
+chosen = {name: softmax(scale * few_logits[:1])[0] for name, scale in choices.items()}
+show(
+    stepped(
+        [
+            bars(
+                {f"key {j}": weight for j, weight in enumerate(weights)},
+                x="probability",
+                value_range=(0, 1),
+                form=".2f",
+                title="-",
+                caption="-",
+            )
+            for weights in chosen.values()
+        ],
+        list(chosen),
+        step_name="scale",
+        title="A query chooses among keys, as a classifier does among classes",
+        caption="Weights of query 0 of the map above on its 16 keys, for three scales. They add up to 1 each time.",
+        alt=f"Sixteen bars that add up to 1. The longest is {chosen['1/√d'].max():.2f} with the scale 1/√d, {chosen['1'].max():.2f} with 1 and {chosen['√d'].max():.2f} with √d.",
+    )
+)
+
+# %% [markdown]
 # ## Which loops can go
 #
 # Call one run of a loop's body a pass. A launch can take the place of a loop whose passes could

@@ -292,6 +292,80 @@ show(
 #     High-\bandwidth memory: stacks of memory chips beside the GPU's, joined to it by thousands of
 #     wires.
 
+# %% fold="Code of the figure"
+BLOCKS, EACH = 3, 2
+WIDTH = 6 * BLOCKS * EACH - 1
+
+
+def of_thread(block, thread):
+    """What one thread has for itself."""
+    number, x = f"thread {block}.{thread}", 6 * (EACH * block + thread)
+    return [
+        Part(number, "thread", (x, 0), (5, 1), 1, number),
+        Part(f"registers of {number}", "registers", (x, 1), (5, 1), 1, "registers"),
+        Part(f"local of {number}", "local memory", (x, 2), (5, 1), 1, "local"),
+    ]
+
+
+logical = [
+    *(part for block in range(BLOCKS) for thread in range(EACH) for part in of_thread(block, thread)),
+    *(
+        Part(
+            f"shared {block}",
+            "shared memory",
+            (6 * EACH * block, 3),
+            (6 * EACH - 1, 1),
+            1,
+            f"shared memory, block {block}",
+        )
+        for block in range(BLOCKS)
+    ),
+    Part("constant", "constant memory", (0, 4), (WIDTH, 1), 1, "constant memory: kernels only read it"),
+    Part("global", "global memory", (0, 5), (WIDTH, 1), 1, "global memory"),
+    Part("host", "host", (0, 6), (WIDTH, 1), 1, "host"),
+]
+FIRST = ("thread 0.0", "registers of thread 0.0", "local of thread 0.0")
+show(
+    floor_plan(
+        logical,
+        [
+            Stop("one thread", FIRST, "Registers and local memory: nobody but the thread itself sees them."),
+            Stop(
+                "with its block",
+                ("thread 0.0", "thread 0.1", "shared 0"),
+                "Shared memory: the threads of one block see the same, and other blocks have their own.",
+            ),
+            Stop(
+                "with its cluster",
+                ("thread 0.0", "thread 0.1", "thread 1.0", "thread 1.1", "shared 0", "shared 1"),
+                "On an H100 blocks 0 and 1 may form a cluster; each then also reaches the other's shared memory.",
+            ),
+            Stop(
+                "with the grid",
+                ("thread", "constant memory", "global memory"),
+                "Global memory, read and written, and constant memory, only read: every thread sees the same.",
+            ),
+            Stop(
+                "with the host",
+                ("host", "constant memory", "global memory"),
+                "The host writes constant memory, and copies to and from global memory. It sees nothing above them.",
+            ),
+        ],
+        levels={
+            "thread": "block",
+            "registers": "registers",
+            "local memory": "muted",
+            "shared memory": "shared",
+            "constant memory": "read",
+            "global memory": "global",
+            "host": "write",
+        },
+        step_name="who shares it",
+        title="Each memory is seen by a thread, a block, a cluster, the grid or the host",
+        caption="Memories as a kernel names them, for three blocks of two threads. A layer reaches under all who see it. Where the bits lie is another matter: local, constant and global memory are all in the device memory, behind caches.",
+    )
+)
+
 # %% fold="Code of the table"
 from tilewise import Table
 

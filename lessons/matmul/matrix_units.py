@@ -878,6 +878,53 @@ publish(
 )
 
 # %% [markdown]
+# The way of the numbers, bit by bit, for one result of the same product: two of 16 bits, their product, the sum
+# that it joins, and what is stored if the sum ends here. The last bits of the product are 0 every time: 8 and 8
+# significant bits make 16, and FP32 has 24.
+
+# %% fold="Code of the figure"
+from tilewise.figures import BitFormat, Held, bit_fields
+
+
+def held_in(value, short):
+    """A number's bits in BF16 or FP32."""
+    return f"{int(bf16.bits(value)):016b}" if short else f"{int(np.float32(value).view(np.uint32)):032b}"
+
+
+left, above = (bf16.values(x).astype(np.float64) for x in (held["A"][0], held["B"][:, 0]))
+path, total = {}, np.float32(0)
+for k, (a, b) in enumerate(zip(left, above, strict=True)):
+    before, total = total, np.float32(total + np.float32(a * b))
+    exact = np.float64(np.float32(a * b)) == a * b
+    stored = float(bf16.values(bf16.bits(total)))
+    if k + 1 in (1, 2, 3, 4, 8, 16, 64, 256, 1024, 2048):
+        path[f"{k + 1:,}"] = [
+            Held(held_in(a, True), f"{a:.4g}"),
+            Held(held_in(b, True), f"{b:.4g}"),
+            Held(held_in(a * b, False), f"{a * b:.6g}{', exactly' if exact else ''}"),
+            Held(held_in(before, False), f"{before:.6g}"),
+            Held(held_in(total, False), f"{total:.6g}"),
+            Held(held_in(total, True), f"{stored:.4g}, {abs(stored - total) / abs(total):.2%} off"),
+        ]
+show(
+    bit_fields(
+        [
+            BitFormat("a, BF16", 8, 7),
+            BitFormat("b, BF16", 8, 7),
+            BitFormat("a · b, FP32", 8, 23),
+            BitFormat("sum so far, FP32", 8, 23),
+            BitFormat("sum, FP32", 8, 23),
+            BitFormat("stored, BF16", 8, 7),
+        ],
+        path,
+        start="3",
+        step_name="term",
+        title="Short numbers in, an exact product, a long sum, and one rounding at the end",
+        caption="The terms of one result, added one after the other; the unit itself adds sixteen with one instruction, in an order of its own. Set bits are filled: sign, exponent, fraction.",
+    )
+)
+
+# %% [markdown]
 # With {{ error.K | , }} terms the largest error is {{ error.largest | .2%  }} of the largest result, and
 # rounding the exact result to BF16 alone gives {{ error.rounding | .2%  }}. The sums in FP32 add next to
 # nothing. The rule for all products here: at most twice the error of the library's own result in the

@@ -297,6 +297,71 @@ agree(sum_of_squares, QUICK, [numbers(n) for n in (1, 255, 1003)], rtol=1e-5)
 # chain.
 
 # %% [markdown]
+# The chain is also a graph: $x$ goes two ways, which meet in the sum. In the plan a step reads what lies above
+# it and leaves what lies below. Between everything in memory and nothing but the ends there are choices.
+
+# %% fold="Code of the figure"
+from tilewise.figures import Part, Stop, floor_plan
+
+GRAPH = {
+    "sine": (("x",), "s"),
+    "cosine": (("x",), "c"),
+    "square s": (("s",), "s2"),
+    "square c": (("c",), "c2"),
+    "sum": (("s2", "c2"), "y"),
+}
+SHARED = {
+    "no two": [["sine"], ["cosine"], ["square s"], ["square c"], ["sum"]],
+    "each square with its function": [["sine", "square s"], ["cosine", "square c"], ["sum"]],
+    "sine and cosine; the other three": [["sine", "cosine"], ["square s", "square c", "sum"]],
+    "all five": [["sine", "cosine", "square s", "square c", "sum"]],
+}
+
+
+def stored_and_moved(launches):
+    """Which arrays are in memory, and how many values cross for each number."""
+    stored, crossing = {"x"}, 0
+    for steps in launches:
+        made = {GRAPH[step][1] for step in steps}
+        read = {name for step in steps for name in GRAPH[step][0]} - made
+        wanted = {name for step in GRAPH if step not in steps for name in GRAPH[step][0]} | {"y"}
+        stored |= made & wanted
+        crossing += len(read) + len(made & wanted)
+    return stored, crossing
+
+
+LANES = {"x": (0, 11), "s": (0, 5), "c": (6, 5), "s2": (0, 5), "c2": (6, 5), "y": (0, 11)}
+ROWS = {"x": 0, "s": 2, "c": 2, "s2": 4, "c2": 4, "y": 6}
+plan = [Part(name, "array", (at, ROWS[name]), (wide, 1), 1, name) for name, (at, wide) in LANES.items()] + [
+    Part(step, "step", (LANES[made][0], ROWS[made] - 1), (LANES[made][1], 1), 1, step)
+    for step, (_, made) in GRAPH.items()
+]
+by_choice = {name: stored_and_moved(launches) for name, launches in SHARED.items()}
+check(
+    [by_choice["no two"][1], by_choice["all five"][1]],
+    [moved["five"], moved["one"]],
+    rtol=0.0,
+    name="values of the graph and of the belt",
+)
+show(
+    floor_plan(
+        plan,
+        [
+            Stop(
+                name,
+                tuple(sorted(stored)),
+                f"{crossing} values cross for each number, in {len(SHARED[name])} {'launch' if len(SHARED[name]) == 1 else 'launches'}. In memory: {', '.join(array for array in LANES if array in stored)}.",
+            )
+            for name, (stored, crossing) in by_choice.items()
+        ],
+        levels={"array": "global", "step": "block"},
+        step_name="sharing a launch",
+        title="What two launches share lies in memory; what one launch keeps does not",
+        caption="sin² x + cos² x as a graph: five steps, and the arrays between them. Lit is what lies in device memory.",
+    )
+)
+
+# %% [markdown]
 # ## Predict
 #
 # None of the five does much arithmetic for a byte, so bytes should set the time: {{ moved.five }}
@@ -310,12 +375,7 @@ from tilewise.models import device
 
 H100 = device("H100 SXM")
 A_LAUNCH_US = 2.0
-GROUPS = {
-    "no two": (11, 5),
-    "each square with its function": (7, 3),
-    "sine and cosine; the other three": (6, 2),
-    "all five": (2, 1),
-}
+GROUPS = {name: (crossing, len(SHARED[name])) for name, (_, crossing) in by_choice.items()}
 
 
 def chain_us(values, launches, n):

@@ -133,6 +133,27 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
 #     A recorded set of launches with their order and arguments, which one call runs again.
 
 
+# %% fold="Code of the figure"
+def in_a_graph(host_us, device_us, launches=6):
+    """The same launches, recorded: one call of the host, and the device goes from one to the next."""
+    kernels = [
+        Span("device", host_us + at * device_us, host_us + (at + 1) * device_us, f"{at + 1}", "block")
+        for at in range(launches)
+    ]
+    return [Span("host", 0.0, host_us, "all", "write"), *kernels]
+
+
+one_call = in_a_graph(HOST_US, DEVICE_US)
+show(
+    timeline(
+        one_call,
+        unit="µs",
+        title=f"As a graph the same six launches are over after {one_call[-1].stop:.0f} µs, not {side_by_side(HOST_US, DEVICE_US)[-1].stop:.0f}",
+        caption=f"The model of the first figure: {DEVICE_US:.0f} µs for a kernel, and {HOST_US:.0f} µs for the one call of the host. A real device needs a little time between two kernels of a graph as well.",
+    )
+)
+
+
 # %% fold="Code of the contenders"
 def pieces(arrays, n):
     """Views of a, b and c, n elements each."""
