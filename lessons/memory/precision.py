@@ -877,7 +877,7 @@ show(
 
 # %% [markdown]
 # Of the {{ matvec.us_8 | us }} with 8 bits, {{ matvec.rest_us | us }} do not go to the matrix's bytes:
-# {{ matvec.launch_us | us }} to a launch, and what the others go to is not shown here. Torch's `mv` takes
+# {{ matvec.launch_us | us }} to an empty launch, the others to something else. Torch's `mv` takes
 # {{ matvec.torch_32 | us }} with 32 bits and {{ matvec.torch_16 | us }} with 16. The error grows to
 # {{ matvec.error_16 | .2% }} with 16 bits and to {{ matvec.error_8 | .1% }} of the result with 8.
 
@@ -930,9 +930,25 @@ without = measure(
     reference=lambda A, scale, x: {"y": (A.astype(np.float64) @ x) * scale},
     tolerance=1e-3,
 )
+CONVERTED, FROM_BITS = (taken(without, name) for name in ("converted", "put together from bits"))
+publish(
+    conversion={
+        "converted": CONVERTED,
+        "from_bits": FROM_BITS,
+        "saved": CONVERTED - FROM_BITS,
+        **{f"rest_{bits}": US[bits] - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e3 for bits in MADE},
+    }
+)
 
 # %% [markdown]
-# The price depends on the numbers. One weight of 100 in each row of otherwise normal ones, and the
+# Hardly: {{ conversion.converted | us }} become {{ conversion.from_bits | us }}. And the rest is much the same with all
+# three widths, {{ conversion.rest_32 | us }} with 32 bits, where nothing is converted,
+# {{ conversion.rest_16 | us }} with 16 and {{ conversion.rest_8 | us }} with 8. So each launch pays it, whatever its
+# bytes are, and the fewer they are, the more it weighs. An empty launch explains {{ matvec.launch_us | us }} of it. What a
+# full one pays beyond that, at its start or at its end, these numbers do not tell apart.
+
+# %% [markdown]
+# The price of short numbers depends on the numbers. One weight of 100 in each row of otherwise normal ones, and the
 # scale is set by it: {{ matvec.zeros | .0% }} of the weights become zero, and the others are off by
 # {{ matvec.rest | .0% }} of their size. That is why scales are kept for short pieces of a row, and
 # why formats with an exponent, such as FP8, hold out longer.

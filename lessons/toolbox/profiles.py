@@ -633,6 +633,8 @@ def told(launch):
     }
 
 
+for unknown in [name for name, values in METRICS.items() if np.isnan(list(values.values())).all()]:
+    del METRICS[unknown]  # the tool on the recorded machine has no number of this name
 TOLD = {name: told(name) for name in LAUNCHES}
 
 
@@ -659,6 +661,8 @@ def a_table(columns, caption):
 publish(
     profiler={"known": int(KNOWN[1]) if KNOWN else np.nan, "read": len(METRICS)},
     told={name.replace(" ", "_"): dict(TOLD[name]) for name in LAUNCHES},
+    spilling={"ratio": TOLD["spilling"]["timed"] / TOLD["padded"]["timed"]},
+    stalled={"alike": sum(one["waits"] == TOLD["few warps"]["waits"] for one in TOLD.values())},
 )
 
 # %% [markdown]
@@ -718,9 +722,13 @@ else:
 
 # %% [markdown]
 # *Padded* keeps the memory {{ told.padded.memory | .0% }} busy and moves {{ told.padded.moved | .2f }} times the
-# bytes that it must: nothing inside the kernel will help any more. *Dividing* has {{ told.dividing.issue | .0% }}
+# bytes that it must: nothing inside the kernel will help any more.[^below] *Dividing* has {{ told.dividing.issue | .0% }}
 # of its issue slots busy, and *no padding* {{ told.no_padding.box | .0% }} of the banks' cycles. Those two are
-# found. In *no box*, *spilling* and *few warps* a roof must be further off, or hide work that nobody asked for.
+# found. *Spilling* keeps the memory {{ told.spilling.memory | .0% }} busy and takes
+# {{ spilling.ratio | .1f }} times as long as *padded*. In *no box* and *few warps* none of the three is busy.
+#
+# [^below]: Less than 1: what it reads comes from the memory to the last byte, but of what it stores some is
+#     missing. The L2 can still hold that when the launch ends.
 
 # %% [markdown]
 # **Does it do more than it must?** Set what was moved beside what the task needs, level by level: bytes at the
@@ -743,17 +751,20 @@ a_table(
 
 # %% [markdown]
 # *No box* writes {{ told.no_box.store | .0f }} sectors for a request where *padded* writes
-# {{ told.padded.store | .0f }}, and keeps the L2 {{ told.no_box.l2 | .0%}} busy with them, while the memory moves
-# {{ told.no_box.moved | .2f }} times the bytes that it must. *Spilling* touches {{ told.spilling.local | .1f }} times
+# {{ told.padded.store | .0f }}. They meet again in the L2: the memory moves only {{ told.no_box.moved | .2f }} times the
+# bytes that it must, and is {{ told.no_box.memory | .0%}} busy, while the L2 is {{ told.no_box.l2 | .0%}} busy, more than in
+# any other of the eight. So its roof is the L2's. *Spilling* touches {{ told.spilling.local | .1f }} times
 # as many sectors of local memory as of the matrices, and {{ told.spilling.moved | .2f }} times the bytes reach the
-# memory. Neither needs a stall reason to be found.
+# memory: busy, with bytes that nobody asked for. Neither needs a stall reason to be found.
 
 # %% [markdown]
 # **What is waited for?** Only now, and only where no unit is busy and nothing is done twice. Each cycle the
 # schedulers note why each of their warps does not issue. The reasons have names: *long scoreboard* waits for
 # global or local memory, *short scoreboard* for shared memory, *barrier* for other warps, *lg* and *mio throttle*
-# for a place in a queue of requests, *math pipe throttle* for a unit, *not selected* for nothing: it was ready,
-# and another warp was issued.
+# for a place in a queue of requests, *math pipe throttle* for a unit, *drain* for its last stores to be gone,
+# *not selected* for nothing: it was ready, and another warp was issued.[^nan]
+#
+# [^nan]: For one more reason, `branch_resolve`, the recorded tool gave no number (`nan` in its output); it is left out.
 #
 # ??? definition "Stall reason | stall reasons"
 #     What keeps a resident warp from issuing its next instruction in a cycle.
@@ -783,10 +794,12 @@ if METRICS:
 
 # %% [markdown]
 # *Few warps* waits for its loads, {{ told.few_warps.waiting | .0% }} of the time, with {{ told.few_warps.occupancy | .0%}}
-# of the warps that fit. But see how many others have the same reason: *padded* waits for
-# *{{ told.padded.waits }}* as well, and is as fast as its bytes. That is why this table comes last. The
-# remedy follows from the rest: with few warps, [more under way](../speed/occupancy.py#how-much-must-be-under-way);
-# at the roof, [fewer bytes](../memory/fusion.py).
+# of the warps that fit. But {{ stalled.alike }} of the eight name the same reason. *Padded* waits for
+# *{{ told.padded.waits }}* {{ told.padded.waiting | .0%}} of the time, a larger share than *few warps*, and is as fast as its
+# bytes. That is why this table comes last. The remedy follows from the rest: with few warps,
+# [more under way](../speed/occupancy.py#how-much-must-be-under-way); at the roof, [fewer bytes](../memory/fusion.py).
+# Two reasons do tell something: in *no box* warps have nothing left to do and wait for
+# their stores (*{{ told.no_box.waits }}*), in *no padding* for a place in the banks' queue (*{{ told.no_padding.waits }}*).
 
 # %% [markdown]
 # ## The order as a program
@@ -852,14 +865,16 @@ publish(
 
 # %% [markdown]
 # The program names {{ order.right | .0f }} of {{ order.of }} rightly and reads at most {{ order.most | .0f }}
-# numbers. It is no oracle: a kernel with two faults shows the first, and one looks again after its cure.
+# numbers. Its limits were written down before anything was recorded; *in registers*, with
+# {{ told.in_registers.memory | .0%}} of the memory busy, comes closest to one. It is no oracle: a kernel with two
+# faults shows the first, and one looks again after its cure.
 
 # %% [markdown]
 # ## Beside the simulator
 #
 # Where a profile and the simulator count the same thing they should agree, for both do it in front of the L1.
-# What the simulator cannot know is what the next tools made of the kernel: it runs PTX, so there are neither
-# spills nor the many instructions of a 64-bit division in its counts.
+# What the simulator cannot know is what the next tool makes of the kernel: it runs PTX, so spills are not in its
+# counts, and instructions are those of PTX.
 
 # %% fold="Code of the table"
 COMPARED = (
@@ -867,6 +882,7 @@ COMPARED = (
     ("sectors a store", "store", "sectors a store"),
     ("passes a shared load", "passes", "passes"),
 )
+BOXED = [name for name in LAUNCHES if OURS[name]["passes"]]
 SAME = [
     (name, what)
     for name in LAUNCHES
@@ -915,23 +931,33 @@ publish(
     beside={
         "same": len(SAME),
         "of": len(COMPARED) * len(LAUNCHES),
-        "dividing": TOLD["dividing"]["instructions"] / OURS["dividing"]["instructions"],
-        "padded": TOLD["padded"]["instructions"] / OURS["padded"]["instructions"],
+        "more": sum(abs(TOLD[name]["passes"] - OURS[name]["passes"]) >= 0.005 for name in BOXED),
+        "sectors": sum(what.startswith("sectors") for _, what in SAME),
+        "of_sectors": sum(what.startswith("sectors") for what, _, _ in COMPARED) * len(LAUNCHES),
+        "most": max((TOLD[name]["passes"] / OURS[name]["passes"] for name in BOXED), default=np.nan) - 1,
+        "ptx": {name.replace(" ", "_"): ours["instructions"] for name, ours in OURS.items()},
     }
 )
 
 # %% [markdown]
-# Of {{ beside.of }} ratios {{ beside.same }} are equal. The machine executes {{ beside.padded | .2f }} instructions for one of
-# PTX in *padded* and {{ beside.dividing | .2f }} in *dividing*. A count of PTX compares two versions of a kernel; for what a division
-# costs, look at a profile. [What the simulator counts](../../what-the-simulator-counts.md) has the same
-# comparison for every kernel of this course.
+# Of {{ beside.of_sectors }} ratios of sectors {{ beside.sectors }} are equal. Passes are up to {{ beside.most | .0% }} more in
+# {{ beside.more }} launches, and exactly as simulated in *few warps*, which is the kernel of *padded* with fewer warps at
+# a time. So it is not the pattern that makes them more; what does is not explained. [What the simulator
+# counts](../../what-the-simulator-counts.md) compares every kernel of this course.
+
+# %% [markdown]
+# Instructions are another matter. *In registers* has {{ beside.ptx.in_registers | .0f }} of PTX for a number and *padded*
+# {{ beside.ptx.padded | .0f }}; the machine executes {{ told.in_registers.instructions | .0f }} and
+# {{ told.padded.instructions | .0f }}, the other way round. *Dividing* stands out in both,
+# {{ beside.ptx.dividing | .0f }} and {{ told.dividing.instructions | .0f }}. A count of PTX compares two versions of one
+# kernel; for what different kernels cost, look at a profile.
 
 # %% [markdown]
 # ## Between the launches
 #
 # All of this was about one launch at a time. If the device idles between launches, no metric of a launch says
-# so. For that there are profilers of the timeline, such as `torch.profiler`: it changes little of the program
-# and notes when each call of the host and each kernel began and ended. Here it looks at a chain of torch
+# so. For that there are profilers of the timeline, such as `torch.profiler`: it lets the program run once, as it
+# is, and notes when each call of the host and each kernel began and ended. Here it looks at a chain of torch
 # operations, eager and compiled, on few rows and on many.
 
 # %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
@@ -986,29 +1012,39 @@ for part in re.split(r"(?m)^(?=\d+ rows, )", text_of("chain")):
 
 
 def of_chain(rows, mode):
-    """Kernels, the time in them, and the time from the first launch to the last kernel's end."""
+    """Kernels, the time in them, and the time from the first one's start to the last one's end."""
     spans = CHAINS.get(f"{rows} rows, {mode}", [])
     kernels = [(start, end) for what, start, end, _ in spans if what == "kernel"]
     if not kernels:
         return {"kernels": 0, "busy": np.nan, "whole": np.nan, "share": np.nan}
-    busy, whole = sum(end - start for start, end in kernels), max(end for _, end in kernels)
+    busy = sum(end - start for start, end in kernels)
+    whole = max(end for _, end in kernels) - min(start for start, _ in kernels)
     return {"kernels": len(kernels), "busy": busy, "whole": whole, "share": busy / whole}
+
+
+def launches_us(first):
+    """How long the first launches of the four calls took on the host, or all later ones."""
+    every = [[end - start for what, start, end, _ in spans if what == "launch"] for spans in CHAINS.values()]
+    return [us for calls in every for us in (calls[:1] if first else calls[1:])]
 
 
 FEW = []
 for mode in ("eager", "compiled"):
+    noted = CHAINS.get(f"256 rows, {mode}", [])
+    origin = min((start for what, start, _, _ in noted if what == "kernel"), default=0.0)
     numbered = {"launch": 0, "kernel": 0}
-    for what, start, end, _ in CHAINS.get(f"256 rows, {mode}", []):
+    for what, start, end, _ in noted:
         numbered[what] += 1
         row, role = ("host", "warp") if what == "launch" else ("device", "measured")
-        FEW.append((f"{mode}: {row}", start, end, f"{numbered[what]}", role))
+        if start >= origin:
+            FEW.append((f"{mode}: {row}", start - origin, end - origin, f"{numbered[what]}", role))
 if FEW:
     show(
         timeline(
             FEW,
             unit="µs",
             title="On few rows the device waits for the host to launch the next operation",
-            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an H100, numbered, as torch.profiler noted them.",
+            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an H100, numbered, as torch.profiler noted them. Time begins with the first kernel; its launch is left out.",
         )
     )
 publish(
@@ -1016,17 +1052,25 @@ publish(
         f"{mode}_{size}": of_chain(rows, mode)
         for size, rows in (("few", 256), ("many", 65536))
         for mode in ("eager", "compiled")
-    }
+    },
+    launching={
+        "first": min(launches_us(True), default=np.nan),
+        "later": max(launches_us(False), default=np.nan),
+    },
 )
 
 # %% [markdown]
 # On few rows the eager chain has {{ chain.eager_few.kernels }} kernels, which together take
-# {{ chain.eager_few.busy | .1f }} of {{ chain.eager_few.whole | .0f }} µs: a device that is
-# {{ chain.eager_few.share | .0% }} busy, with nothing wrong in any kernel. Compiled it is
-# {{ chain.compiled_few.kernels }} kernel and {{ chain.compiled_few.whole | .0f }} µs. On many rows the device is busy
-# {{ chain.eager_many.share | .0% }} of the time either way, and what the compiler saves is bytes:
+# {{ chain.eager_few.busy | .1f }} of the {{ chain.eager_few.whole | .0f }} µs from the first one's start to the last one's end: a
+# device that is {{ chain.eager_few.share | .0% }} busy, with nothing wrong in any kernel.[^first] Compiled it is
+# {{ chain.compiled_few.kernels }} kernel of {{ chain.compiled_few.busy | .1f }} µs. On many rows the device is busy
+# {{ chain.eager_many.share | .0% }} of the time in eager code too, and what the compiler saves is bytes:
 # {{ chain.eager_many.busy | .0f }} µs become {{ chain.compiled_many.busy | .0f }}. So before a kernel's profile comes the
 # program's timeline; it says which kernel is worth one.
+#
+# [^first]: A profiler of timelines costs time as well, on the host. In each of the four calls the first launch took at least
+#     {{ launching.first | .0f }} µs, where no later one took more than {{ launching.later | .0f }}, and
+#     without a profiler launches take [a few](../speed/launches.py). So the gaps are there, but not as long.
 
 # %% [markdown]
 # ## The answer
@@ -1040,7 +1084,8 @@ publish(
 # - Timeline first, then one kernel: a profile of a launch says nothing about the gaps between launches.
 # - Busy shares before stall reasons. At a roof warps stall as well, and rightly.
 # - Set every count beside what the task needs: bytes, sectors, passes, instructions for each number.
-# - Counts that simulator and profiler share are the same; spills and the instructions of a division exist only in machine code.
+# - Sectors are the same in simulator and profiler, passes nearly. Spills exist only in machine code, and a count of
+#   PTX is none of its instructions.
 # - A profiler replays launches alone, with cold caches: take times from the program, reasons from the profile.
 #
 # What this part has shown, claim by claim: [recap](../../recap.md#toolbox).
