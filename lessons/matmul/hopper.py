@@ -1721,7 +1721,7 @@ publish(
 # At 1,024 cutting $K$ does not win. Two parts come to {{ few_tiles.two | .0% }} of cuBLAS's rate, as much as no
 # parts with {{ few_tiles.last | .0% }}, and four to {{ few_tiles.four | .0% }}, with their second round. The
 # `ring`, whose tiles are half as high, reaches {{ few_tiles.ring | .0% }}. Where tiles are fewer than SMs,
-# smaller tiles were worth more than parts.
+# smaller tiles were worth more than parts. [A tile for two blocks](shared_tiles.py) goes on from here.
 
 # %% [markdown]
 # ## The answer

@@ -878,9 +878,9 @@ publish(
 )
 
 # %% [markdown]
-# The way of the numbers, bit by bit, for one result of the same product: two of 16 bits, their product, the sum
-# that it joins, and what is stored if the sum ends here. The last bits of the product are 0 every time: 8 and 8
-# significant bits make 16, and FP32 has 24.
+# The way of the numbers, bit by bit, for one result of the same product: two of 16 bits, their
+# product, the sum that it joins, and what is stored if the sum ends here. The last bits of the
+# product are 0 every time: 8 and 8 significant bits make 16, and FP32 has 24.
 
 # %% fold="Code of the figure"
 from tilewise.figures import BitFormat, Held, bit_fields

@@ -969,7 +969,7 @@ show(
 # {{ last.rounds }} rounds, the last of which is not full: {{ last.full | .1% }} at best. And
 # {{ counted.last_instructions | .2f }} instructions for a multiply-add, as the simulator counts them,
 # leave {{ last.issue | .0% }} of the cycles to multiply-adds. The rest is waiting that no count here has
-# found.
+# found. The last round comes back in [a tile for two blocks](shared_tiles.py).
 
 # %% fold="Code of the numbers"
 LAST_TILES = ceil_div(4096, 128) * ceil_div(4096, 256)

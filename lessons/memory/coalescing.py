@@ -445,6 +445,74 @@ publish(
 #     the slow part.
 
 # %% [markdown]
+# Why is opening slow? A cell of such memory is a charge too small to be read as it is, and reading
+# spends it. So a row of amplifiers takes over a whole row of cells and holds their numbers. From
+# there bursts leave quickly; but another row can be opened only when this one has been restored and
+# closed. Here four numbers are wanted, one after the other.
+
+# %% fold="Code of the figure"
+from tilewise.figures import State, stepped
+
+CELLS, BURST = np.arange(128.0).reshape(4, 32), 16
+WANTED = (5, 9, 20, 70)
+
+
+def bursts_of(wanted):
+    """What cells and amplifiers hold while these numbers are read, and what is sent."""
+    cells, open_row, sent = CELLS.copy(), None, set()
+    amplifiers, leaving = np.full(CELLS.shape[1], np.nan), np.full(BURST, np.nan)
+    opened = bursts = 0
+    states = []
+
+    def now(said, **reads):
+        arrays = {"cells": cells.copy(), "amplifiers": amplifiers.copy(), "sent": leaving.copy()}
+        values = {"rows opened": opened, "bursts": bursts, "numbers wanted": at, "numbers sent": len(sent)}
+        states.append(State(said, arrays=arrays, values=values, reads=reads))
+
+    at = 0
+    now("All numbers lie in their cells, and no row is open.")
+    for at, number in enumerate(wanted, start=1):
+        row, place = divmod(number, CELLS.shape[1])
+        start = place // BURST * BURST
+        if number in sent:
+            now(f"Number {number} came with a burst before, and nothing is asked of the memory.")
+            continue
+        if open_row not in (None, row):
+            cells[open_row] = amplifiers
+            amplifiers[:] = np.nan
+            now(f"Number {number} lies in another row. Row {open_row} is restored to its cells and closed.")
+        if open_row != row:
+            flat = range(row * CELLS.shape[1], (row + 1) * CELLS.shape[1])
+            amplifiers[:], cells[row] = cells[row], np.nan
+            open_row, opened = row, opened + 1
+            now(
+                f"For number {number} row {row} is opened: its charges are spent, and the amplifiers hold its numbers.",
+                cells=flat,
+            )
+        leaving[:] = amplifiers[start : start + BURST]
+        sent |= {int(one) for one in leaving}
+        bursts += 1
+        now(f"A burst sends {BURST} neighbours, {number} among them.", amplifiers=range(start, start + BURST))
+    return states
+
+
+BURSTS = bursts_of(WANTED)
+check(
+    [BURSTS[-1].values["rows opened"], BURSTS[-1].values["bursts"]],
+    [len({number // 32 for number in WANTED}), len({number // BURST for number in WANTED})],
+    rtol=0.0,
+    name="rows opened and bursts sent",
+)
+show(
+    stepped(
+        BURSTS,
+        blanks=True,
+        title="A row is opened once, and what lies beside a number comes with it",
+        caption="A model of the order, not of time: four rows of 32 numbers, bursts of 16 numbers or 64 bytes. Real rows are longer. Numbers stand for their places.",
+    )
+)
+
+# %% [markdown]
 # ## Own row, own column
 #
 # Now the question of the beginning. The numbers of all threads are a matrix in row-major order. In

@@ -297,8 +297,9 @@ agree(sum_of_squares, QUICK, [numbers(n) for n in (1, 255, 1003)], rtol=1e-5)
 # chain.
 
 # %% [markdown]
-# The chain is also a graph: $x$ goes two ways, which meet in the sum. In the plan a step reads what lies above
-# it and leaves what lies below. Between everything in memory and nothing but the ends there are choices.
+# The chain is also a graph: $x$ goes two ways, which meet in the sum. In the plan a step reads what
+# lies above it and leaves what lies below. Between everything in memory and nothing but the ends
+# there are choices.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Part, Stop, floor_plan

@@ -228,13 +228,14 @@ show(
 # %% [markdown]
 # ## A corner that moves
 #
-# Five generations of server GPUs, each as many times the first as its maker states.[^growth] Links are the one to
-# other GPUs, NVLink, and the slot to the host; the last one's slot is left out, since texts differ on it. If
-# arithmetic outgrew memory, ridges moved right, and programs had to become denser to keep up. Did it?
+# Five generations of server GPUs, each as many times the first as its maker states.[^growth] Links
+# are the one to other GPUs, NVLink, and the slot to the host; the last one's slot is left out, since
+# texts differ on it. If arithmetic outgrew memory, ridges moved right, and programs had to become
+# denser to keep up. Did it?
 #
-# [^growth]: P100 and V100 as SXM2 modules: NVIDIA's data sheets. Arithmetic and memory of the others: this course's
-#     device table, units times clock. NVLink and slot: data sheets, both directions together, without sparsity
-#     where there is arithmetic.
+# [^growth]: P100 and V100 as SXM2 modules: NVIDIA's data sheets. Arithmetic and memory of the
+#     others: this course's device table, units times clock. NVLink and slot: data sheets, both
+#     directions together, without sparsity where there is arithmetic.
 
 # %% fold="Code of the figure"
 GENERATIONS = {
@@ -289,14 +290,16 @@ publish(
 )
 
 # %% [markdown]
-# Memory became {{ moved.memory | .0f }} times as fast, NVLink {{ moved.nvlink | .0f }} times, the slot
-# {{ moved.slot | .0f }} times. 16-bit arithmetic became {{ moved.16_bit | .0f }} times as fast, and its ridge moved from
-# {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }} FLOP per byte. But that is matrix units. On ordinary ones
-# 32-bit arithmetic grew by {{ moved.32_bit | .0f }}, less than memory, and its ridge lies between
-# {{ moved.plain_least | .0f }} and {{ moved.plain_most | .0f }} throughout.[^outgrown]
+# Memory became {{ moved.memory | .0f }} times as fast, NVLink {{ moved.nvlink | .0f }} times, the
+# slot {{ moved.slot | .0f }} times. 16-bit arithmetic became {{ moved.16_bit | .0f }} times as fast,
+# and its ridge moved from {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }} FLOP per
+# byte. But that is matrix units. On ordinary ones 32-bit arithmetic grew by {{ moved.32_bit | .0f }},
+# less than memory, and its ridge lies between {{ moved.plain_least | .0f }} and
+# {{ moved.plain_most | .0f }} throughout.[^outgrown]
 #
-# [^outgrown]: Where the sources differ: the lecture says that memory falls behind arithmetic with each generation.
-#     Its chart shows the fastest units. For a kernel that uses no matrix units it does not hold.
+# [^outgrown]: Where the sources differ: the lecture says that memory falls behind arithmetic with
+#     each generation. Its chart shows the fastest units. For a kernel that uses no matrix units it
+#     does not hold.
 
 # %% [markdown]
 # ## What a program can choose
