@@ -1052,7 +1052,7 @@ if np.isfinite([rate for group in REACHED.values() for rate in group.values()]).
                 FLASH: "muted",
                 "a copy": "global",
             },
-            title="Fragments straight from memory run near the copy's rate",
+            title="Fragments straight from memory run at the copy's rate in large batches",
             caption="Bytes of keys and values over the time of one step on an H100; 32 heads, 8 heads of keys, BF16. The copy moves as many bytes, half of them written.",
         )
     )

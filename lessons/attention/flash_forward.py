@@ -52,7 +52,7 @@
 # A block takes `BR` queries, `PARTS` threads each, which share a row of $d$ numbers. It goes through
 # the keys in tiles of `BC`; the `bias` is a number added to the logits of a key, 0 for one that
 # counts and $-\infty$ for one that is masked.[^exact] Nothing is approximated:[^approximate] this is the
-# sum of before in another order.
+# sum of before in another order. PyTorch has all of it in one call, to which `bias` is a mask.
 #
 # [^exact]: With $-\infty$ for all keys the row of results becomes zeros, as in the previous lesson.
 #
@@ -160,6 +160,17 @@ def flash_rows_kernel(d, parts, rows, keys):
 
 FLASH_ROWS = flash_rows_kernel(8, 2, 16, 4)
 
+
+# %% tab="PyTorch" needs="torch"
+from tilewise.frameworks import torch
+
+
+def flash_rows_torch(Q, K, V, bias, O, scale):
+    attention = torch.nn.functional.scaled_dot_product_attention
+    one_head = (Q[None], K[None], V[None])
+    O[:] = attention(*one_head, attn_mask=bias.expand(len(Q), -1), scale=scale)[0]
+
+
 # %% fold="Code of the checks"
 from tilewise import Table, Trace, agree, case, ceil_div, check, constant, normal, output, publish, show
 
@@ -196,6 +207,8 @@ difficult = {
     "very large logits": rows_case(5, 11, 8, stretch=3000.0),
 }
 agree(flash_rows, FLASH_ROWS, list(difficult.values()), rtol=2e-5, atol=2e-5)
+ordinary = [inputs for name, inputs in difficult.items() if "large" not in name]
+agree(flash_rows_torch, FLASH_ROWS, ordinary, rtol=2e-5, atol=2e-5, by="PyTorch")
 for name, inputs in difficult.items():
     got = FLASH_ROWS.on(inputs).run()
     expected = attended(*(got[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
@@ -203,10 +216,8 @@ for name, inputs in difficult.items():
     check(got["O"], expected, rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
 
 # %% [markdown]
-# Here is one block of four queries as it meets eight keys in two tiles, from the simulator's trace.
-# Go to the second of the two barriers in the loop: behind the first tile each query has its own
-# maximum, sum and factor. Behind the second tile the factor says how much the old sums were worth;
-# where no larger logit came, it is 1.
+# One query first, in numbers. It meets twelve keys in three tiles. The weights are drawn for the eye; what
+# is kept between tiles is $m$, $z$ and the row $o$.
 
 # %% fold="Code of the figure"
 from tilewise.figures import (
@@ -221,6 +232,67 @@ from tilewise.figures import (
     stepped,
 )
 
+ONE_ROW = """s = scale * (K[tile] @ q)
+top = max(m, *s); f = exp(m - top)
+m, z, o = top, z * f, o * f
+p = exp(s - m)
+z, o = z + sum(p), o + p @ V[tile]
+O = o / z"""
+
+
+def one_row(q, K, V, scale, keys):
+    """States of one query as tiles of keys pass, and its row of results."""
+    m, z, o, f = -np.inf, 0.0, np.zeros(V.shape[1]), 0.0
+    logits, weights = np.full(len(K), np.nan), np.full(len(K), np.nan)
+    states = []
+
+    def note(said, line, **reads):
+        arrays = {"logits": logits.copy(), "weights in the sums": weights.copy(), "o": o.copy()}
+        states.append(State(said, line=line, values={"m": m, "z": z, "f": f}, arrays=arrays, reads=reads))
+
+    for number, own in enumerate(tiles(len(K), keys)):
+        tile = list(own)
+        logits[tile] = scale * (K[tile] @ q)
+        top = max(m, logits[tile].max())
+        if number == 0:
+            m = top
+            note(f"The first tile of keys comes. Its largest logit is {top:.2f}.", 2, logits=tile)
+        else:
+            larger, f = top > m, np.exp(m - top)
+            m, z, o, weights = top, z * f, o * f, weights * f
+            said = f"A larger logit comes: what was summed is worth {f:.2f} of what it was."
+            note(said if larger else "No larger logit comes: the sums stay.", 3, logits=tile)
+        weights[tile] = np.exp(logits[tile] - m)
+        z, o = z + weights[tile].sum(), o + weights[tile] @ V[tile]
+        note("The tile's weights join the sums, and its value rows the row.", 5, logits=tile)
+    o = o / z
+    note("One division gives the result; no weight was needed again.", 6)
+    return states, o
+
+
+random = np.random.default_rng(61)
+q, K = random.normal(size=4), random.normal(size=(12, 4))
+V = random.normal(size=(12, 4))
+states, row = one_row(q, K, V, 0.5, 4)
+check(row, attended(q[None], K, V, 0.0, 0.5)["O"][0], atol=1e-12, name="one query, tile by tile")
+show(
+    stepped(
+        states,
+        source=ONE_ROW,
+        language="python",
+        start=2,
+        title="A larger logit shrinks what was summed before, by one factor",
+        caption="One query and twelve keys of four numbers, in tiles of four: its logits, the weights that its sums contain, relative to the maximum so far, and the row of weighted values.",
+    )
+)
+
+# %% [markdown]
+# And in the kernel: one block of four queries as it meets eight keys in two tiles, from the simulator's
+# trace. Go to the second of the two barriers in the loop: behind the first tile each query has its own
+# maximum, sum and factor. Behind the second tile the factor says how much the old sums were worth;
+# where no larger logit came, it is 1.
+
+# %% fold="Code of the figure"
 small = flash_rows_kernel(4, 1, 4, 4).on(rows_case(4, 8, 4, constant(8, value=0.0), 2.0, rows=4, parts=1))
 show(
     stepped(
@@ -323,8 +395,8 @@ def moved_by_tile(launch, d, rows, keys):
         if name == "K":
             key = int(seen.index[at]) // (d * keys)
             query = query if launch.grid[0] > 1 else 0
-        if name == "Q" and launch.grid[0] == 1:
-            query = int(seen.index[at]) // (d * rows)
+        if name in ("Q", "top", "sum") and launch.grid[0] == 1:
+            query = int(seen.index[at]) // (d * rows if name == "Q" else rows)
         moved[query, key] = moved.get((query, key), 0) + 1
     return moved
 
@@ -587,7 +659,7 @@ publish(
 #
 # An H100 has {{ chip.sms }} SMs. A model of 12 heads with a block to a head, as in FA1 order, uses
 # {{ chip.by_head | .0% }} of them. FA2 order adds query tiles as a second axis. A single head of
-# 1,024 queries in tiles of 64 still has only 16 blocks. A third axis is left: the keys. Blocks can
+# 1,024 queries in tiles of 64 still has only {{ chip.tiles }} blocks. A third axis is left: the keys. Blocks can
 # take shares of the keys for the same queries, and the previous lesson's rule combines what they
 # find.
 
@@ -632,7 +704,9 @@ publish(
     chip={
         "sms": H100.sms,
         "by_head": 12 / H100.sms,
-        "blocks": 16 * 8,
+        "blocks": 1024 // 64 * 8,
+        "tiles": 1024 // 64,
+        "idle": H100.sms - 1024 // 64,
     }
 )
 
@@ -851,6 +925,68 @@ def kernel_6(rows=4, keys=8, warps=8, forget=0):
 
 FLASH_TILES = kernel_6()
 
+
+# %% tab="Triton" needs="torch triton"
+from tilewise.frameworks import tl, triton
+
+
+@triton.jit
+def tile_of_queries(
+    Q, K, V, bias, part, L, N, M, share, scale, D: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr
+):
+    w, h = tl.program_id(1), tl.program_id(2)
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, D)
+    mine = i[:, None] < N
+    q = tl.load(Q + (h * N + i[:, None]) * D + c, mask=mine, other=0.0)
+    m = tl.full((ROWS,), float("-inf"), tl.float32)
+    z, o = tl.zeros((ROWS,), tl.float32), tl.zeros((ROWS, D), tl.float32)
+    last = tl.minimum(M, (w + 1) * share)
+    for j0 in range(w * share, last, KEYS):
+        j = j0 + tl.arange(0, KEYS)
+        at, there = (h * M + j[:, None]) * D + c, j < last
+        # [scores
+        k = tl.load(K + at, mask=there[:, None], other=0.0)
+        add = tl.load(bias + j, mask=there, other=float("-inf"))
+        s = tl.dot(q, k.T, input_precision="ieee") * scale + add
+        # scores]
+        # [softmax
+        top = tl.maximum(m, tl.max(s, 1))
+        shift = tl.where(top > float("-inf"), top, 0.0)
+        f, p = tl.exp(m - shift), tl.exp(s - shift[:, None])
+        m, z, o = top, z * f + tl.sum(p, 1), o * f[:, None]
+        # softmax]
+        # [mean
+        v = tl.load(V + at, mask=there[:, None], other=0.0)
+        o += tl.dot(p, v, input_precision="ieee")
+        # mean]
+    # [leave
+    z = tl.where(z > 0, z, 1.0)  # without a key: zeros, and m is minus infinity
+    out = (w * tl.num_programs(2) + h) * N + i
+    tl.store(part + out[:, None] * D + c, o / z[:, None], mask=mine)
+    tl.store(L + out, m + tl.log(z), mask=i < N)
+    # leave]
+
+
+def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
+    shares, heads, N, d = part.shape
+    sizes = {"D": d, "ROWS": 64, "KEYS": 32}
+    tile_of_queries[(triton.cdiv(N, 64), shares, heads)](
+        Q, K, V, bias, part, L, N, len(bias), share, scale, **sizes, num_warps=8, num_stages=2
+    )
+
+
+# %% [markdown]
+# \Triton's kernel is the same algorithm on the same grid in far fewer lines, for what it does not say its
+# compiler decides: that tiles pass through shared memory and how they lie there, that the next keys are
+# copied ahead, who waits for whom, which thread has which numbers and how a row's maximum crosses lanes.
+# It leaves to you what this page is about: the order of the loops, the factor, the row without a key, the
+# shares; and also how large tiles are, how many warps share one and how many tiles are on their
+# way.[^ieee] [Who decides what](../toolbox/front_ends.py#who-decides-what) is a table in the toolbox.
+#
+# [^ieee]: `input_precision="ieee"` keeps the products in 32-bit floats; without it both factors are
+#     rounded to TF32. The tab is compared with Kernel 6 and was not timed.
+
 # %% [markdown]
 # A block leaves two things for each query: the mean over its own keys, and $L = m + \ln z$, the
 # logarithm of its sum of exponentials. Shares with their $L$ are pairs once more. The weight of a
@@ -978,6 +1114,14 @@ agree(
     rtol=2e-5,
     atol=2e-4,
 )
+agree(
+    flash_tiles_triton,
+    FLASH_TILES,
+    [cased(tiles_launch(FLASH_TILES, one)) for one in AWKWARD.values()],
+    rtol=2e-5,
+    atol=2e-4,
+    by="Triton",
+)
 
 
 def some_parts(shares, heads, N, scale):
@@ -1092,8 +1236,8 @@ publish(
 # clock. Before it the first tiles must come from memory, which a latency or two cover, and after it
 # {{ predicted.parts_mb | .1f }} MB of parts go to the L2 and back in a second launch. The bound for
 # the whole, from its operations, is {{ predicted.arithmetic_us | us }}. Fewer shares use fewer SMs:
-# with one, 16 blocks work and 116 SMs watch, and each of them goes through all keys, which takes
-# {{ predicted.one_share_us | us }}. The variant to compare with is the first kernel of this page,
+# with one, {{ chip.tiles }} blocks work, each through all keys, which takes
+# {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs watch. The variant to compare with is the first kernel of this page,
 # eight queries to a block: as many blocks, of one warp each. An SM issues one instruction of a warp
 # in a cycle at most, so it takes {{ predicted.eight_rows_us | us }} or more.
 
@@ -1187,7 +1331,7 @@ sixth = measure(
         at={"N": 1024, "d": 128},
         between=(0.5, 200),
         models={"multiply-adds are the same": 1.0, "reads of keys and values": 8.0},
-        because="The same products, but one loads 2 numbers for each multiply-add of a thread, the other 3 for 8.",
+        because="The same products, but one loads a number for each multiply-add of a thread and has a warp to an SM, which waits for it; the other loads 3 for 8 and has eight warps.",
     ),
 )
 
@@ -1240,6 +1384,9 @@ publish(
         "six_us_256": us["Kernel 6: flash", 256],
         "high_us": us["128 by 64, 8 by 4 to a thread", 4096],
         "six_us_4096": us["Kernel 6: flash", 4096],
+        "torch_us_256": us.get(("torch, three operations", 256), np.nan),
+        "fused_us": us.get(("torch, fused", 1024), np.nan),
+        "fused_times": us.get(("torch, fused", 1024), np.nan) / three_us,
     }
 )
 
@@ -1253,8 +1400,11 @@ publish(
 # {{ seen.of_torch_4096 | .0%  }} of torch's time.
 #
 # Which shape is best depends on N. At N = 256 tiles of 64 by 64 make twice as many blocks and take
-# {{ seen.small_us | us }}, Kernel 6 {{ seen.six_us_256 | us }}; at N = 4,096 the tile of 128 queries
-# takes {{ seen.high_us | us }}, Kernel 6 {{ seen.six_us_4096 | us }}.
+# {{ seen.small_us | us }}; Kernel 6 takes {{ seen.six_us_256 | us }} and is behind torch's three operations
+# with {{ seen.torch_us_256 | us }}. At N = 4,096 the tile of 128 queries takes {{ seen.high_us | us }},
+# Kernel 6 {{ seen.six_us_4096 | us }}. And to be fused is no merit in itself: torch's own fused kernel for
+# 32-bit floats takes {{ seen.fused_us | us }} at N = 1,024, {{ seen.fused_times | .1f }} times as long as
+# its three operations. Why was not looked into.
 
 # %% [markdown]
 # What do they not fill? The kernel can note the clock of its SM: when a block begins, when its first
@@ -1376,8 +1526,8 @@ publish(
 # %% [markdown]
 # From the first block's beginning to the last one's end {{ clocks.all_us | us }} pass; the other
 # {{ clocks.rest_us | us }} are the second launch, the way to the first, and the events. The two products take
-# {{ clocks.scores | ,.0f }} and {{ clocks.mean | ,.0f }} clocks, {{ clocks.per_product | .2f }} for a
-# multiply-add that could be issued each clock. The first tiles take {{ clocks.first | ,.0f }}, in which
+# {{ clocks.scores | ,.0f }} and {{ clocks.mean | ,.0f }} clocks: {{ clocks.per_product | .2f }} for each
+# multiply-add of a scheduler, which could issue one every clock. The first tiles take {{ clocks.first | ,.0f }}, in which
 # nothing is multiplied, and "a latency or two" was too hopeful: all SMs ask the L2 for 96 KB
 # at the same time. The next lesson goes after all three.
 
