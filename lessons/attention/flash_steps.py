@@ -1009,17 +1009,20 @@ if np.isfinite(list(at_1024.values())).all():
             x="time [µs]",
             form=".1f",
             roles={name: "waste" if "torch" in name else "measured" for name in at_1024},
-            title="What each change does to the time",
+            title="Most rungs save a little; a cluster that does not fit costs a second round",
             caption="One head, N = 1,024, d = 128, 32-bit floats on an H100, recorded: Kernel 6 of the lesson before, the rungs of this one, and torch's three operations.",
         )
     )
 three_us = at_1024["torch, three operations"]
 turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in RUNGS)
+CLUSTERED = "joined in a cluster"
+LAUNCH_US = (lookup("attention_flash_steps") or {}).get("ceilings", {}).get("launch_us", np.nan)
 publish(
     seen={
         "best_us": best_us,
         "torch_us": three_us,
         "of_torch": best_us / three_us,
+        "old_torch_us": old_us("torch_three_operations"),
         "half_us": three_us / 2,
         "turned_us": turned_us,
         "lying_us": lying_us,
@@ -1028,17 +1031,39 @@ publish(
         "long_us": us[BEST, 4096],
         "long_of_torch": us[BEST, 4096] / us.get(("torch, three operations", 4096), np.nan),
         "short_us": us[BEST, 256],
-    }
+        "short_torch_us": us.get(("torch, three operations", 256), np.nan),
+        "small_tiles_us": old_us("_64_by_64_4_by_4_to_a_thread", 256),
+    },
+    in_cluster={
+        "short_us": us[CLUSTERED, 256],
+        "twice_us": 2 * us[CLUSTERED, 256] - LAUNCH_US,
+        "launch_us": LAUNCH_US,
+        "short_gain_us": us[BEST, 256] - us[CLUSTERED, 256],
+        "long_us": us[CLUSTERED, 4096],
+        "long_gain_us": us[BEST, 4096] - us[CLUSTERED, 4096],
+    },
 )
 
 # %% [markdown]
 # At N = 1,024 the last rung takes {{ seen.best_us | us }}, {{ seen.of_torch | .0% }} of torch's three
-# operations beside it. With $k$ turned it was {{ seen.turned_us | us }}, with $k$ as it lies
-# {{ seen.lying_us | us }}. Joined by the last to come: {{ seen.last_us | us }}, for nearly all parts of a query tile
-# are then read by the one SM that was slowest. In a cluster: {{ seen.cluster_us | us }}, the second round. At
-# N = 4,096 the last rung takes {{ seen.long_us | us }},
-# {{ seen.long_of_torch | .0% }} of torch's time. At N = 256 four query tiles and two shares are eight blocks,
-# and it takes {{ seen.short_us | us }}: the whole chip waits for eight SMs.
+# operations beside it; Kernel 6 took {{ old.us | us }} when they took {{ seen.old_torch_us | us }}. Turning $k$
+# costs more than it brings: {{ seen.turned_us | us }}, and {{ seen.lying_us | us }} with $k$ as it lies. The second launch
+# won, as predicted. Joined by the last to come it is {{ seen.last_us | us }}: one warp then reads all
+# parts of eight queries, and in the second launch eight warps do.
+
+# %% [markdown]
+# In a cluster it is {{ seen.cluster_us | us }}, and the second round explains it. At N = 256 a block has as many
+# queries and keys, but four clusters of two are all there is, and the same kernel takes
+# {{ in_cluster.short_us | us }}. Twice that, less a launch of {{ in_cluster.launch_us | us }} that happens only once, is
+# {{ in_cluster.twice_us | us }}. Where all clusters fit, this is in fact the fastest rung, by
+# {{ in_cluster.short_gain_us | us }} at N = 256 and {{ in_cluster.long_gain_us | us }} at N = 4,096, where 64 of the
+# {{ clusters.pairs | .0f }} pairs are taken.
+
+# %% [markdown]
+# At N = 4,096 the last rung takes {{ seen.long_us | us }}, {{ seen.long_of_torch | .0% }} of torch's time. At
+# N = 256 it takes {{ seen.short_us | us }}, and torch is faster with {{ seen.short_torch_us | us }}: four query tiles and
+# two shares are eight blocks, and the whole chip waits for eight SMs. Kernel 6 with tiles of 64 queries and
+# 64 keys, twice as many blocks with half the work, took {{ seen.small_tiles_us | us }} there.
 
 # %% fold="The kernel with stamps"
 PARTS = ("first piece", "scores", "softmax", "mean", "parts out")
@@ -1141,16 +1166,24 @@ publish(
         "first": of_new["first piece"],
         "all_us": of_new["all blocks"] / 1000,
         "rest_us": us[BEST, 1024] - of_new["all blocks"] / 1000,
+        "left_us": (left_us := three_us / 2 - us[BEST, 1024] + of_new["all blocks"] / 1000),
+        "left_clocks": left_us * H100.boost_mhz / FLOOR,
+        "block_us": sum(of_new[part] for part in PARTS) / H100.boost_mhz,
+        "parts_out": of_new["parts out"],
     }
 )
 
 # %% [markdown]
-# The products now take {{ now.per_product | .2f }} clocks for a
-# multiply-add, after {{ was.per_product | .2f }}, and the first one begins after {{ now.first | ,.0f }}, not after
-# {{ was.first | ,.0f }}. The mean gained more than predicted; the scores did not gain at all. Between their
-# products stand four barriers, the copies of the next pieces with all their
-# addresses, and the swap, and a register bank is met more often when $k$ lies as it came. From the first
-# block's beginning to the last one's end {{ now.all_us | us }} pass, after {{ was.all_us | us }}.
+# The parts add up to {{ now.block_us | us }}, and {{ expected.block_us | us }} were predicted. The first product begins after
+# {{ now.first | ,.0f }} clocks, not after {{ was.first | ,.0f }}, but far from a quarter of that: a piece has fewer bytes and
+# the same way to come. The {{ now.parts_out | ,.0f }} clocks in which parts go out were left out of the prediction.
+
+# %% [markdown]
+# The mean gained more than predicted, and the scores became slower. Between their products stand
+# four barriers, the copies of the next pieces with all their addresses, and the swap, and a register bank is
+# met more often when $k$ lies as it came; these clocks do not tell one from another. A multiply-add of both products
+# takes {{ now.per_product | .2f }} clocks after {{ was.per_product | .2f }}, where {{ loop.clocks | .2f }} were predicted. From the
+# first block's beginning to the last one's end {{ now.all_us | us }} pass, after {{ was.all_us | us }}.
 
 # %% [markdown]
 # How exact is it? The sums are those of before in another order. The next cell ran on an H100: the largest
@@ -1201,17 +1234,18 @@ publish(
 )
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}, and the worst ratio of ours to torch's is
-# {{ errors.worst_times | .1f }}.
+# Ours is off by {{ errors.most | .1e }} at most, and in each of the three by no more than
+# {{ errors.worst_times | .1f }} times what torch's operations are.
 
 # %% [markdown]
 # ## The answer
 #
-# No. Half of torch's time is {{ seen.half_us | us }}, and the last rung takes
+# No. Torch took {{ seen.torch_us | us }} beside these kernels, so half is {{ seen.half_us | us }}, and the last rung takes
 # {{ seen.best_us | us }}, {{ seen.of_torch | .0% }}. Of that the blocks have {{ now.all_us | us }}, in which their multiply-adds alone would
 # take {{ floor.us | us }}, and {{ now.rest_us | us }} lie outside of all blocks: events, two launches, and the
-# joining of shares. No change within a block reaches those; a launch less would, and both ways to
-# save it cost more than they save on this chip.
+# joining of shares. Beside those, half of torch's time would leave a block {{ now.left_us | us }}: {{ now.left_clocks | .2f }} clocks
+# for a multiply-add, and none for anything else. Where clusters fit, a launch less saves less than a microsecond;
+# here they do not.
 
 # %% [markdown]
 # ## Takeaways
@@ -1221,9 +1255,10 @@ publish(
 # - When a tile is too small for large squares of sums, two threads can share a square and divide its terms.
 # - Turned operands put neighbours of one column in alternating register banks, but turning is paid for in copies
 #   of 4 bytes.
-# - A ring of pieces lets work begin with the first of them; each piece costs a barrier.
-# - Shares can be joined without a second launch. The last to come reads everything alone, and a cluster has to
-#   fit into a part of the chip.
+# - A ring of pieces lets work begin with the first of them. A piece has the same way to come as a tile, and
+#   costs a barrier.
+# - Shares can be joined without a second launch. The last to come reads for all; a cluster is the fastest way
+#   if all of them fit on the chip at once, and if one does not, everything takes two rounds.
 
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
