@@ -28,13 +28,16 @@
 # The mean of the value rows can follow as well. For one query keep $m$, $z$ and a row $o$ of $d$
 # sums, $\sum_j e^{s_j - m} V_j$, all relative to the same maximum. When the maximum grows to $m'$,
 # the factor $e^{m-m'}$ repairs both sums, and at the end one division gives the answer. A tile of
-# keys comes, is used, and is never needed again.[^again]
+# keys comes, is used, and is never needed again.
 #
 # $$o' = o\,e^{m-m'} + \sum_{j \in \text{tile}} e^{s_j-m'}\,V_j$$
 #
-# [^again]: Often asked: must one go back over the tiles once the last maximum is known? For softmax
-#     itself yes, its weights are the result. For attention no: the sum is rescaled on the way, and
-#     it stays in registers.
+# ??? question "Is a second pass over the keys needed, once the sum is known?"
+#     For softmax itself yes: its weights are the result. For attention no. Weights that are too large
+#     by a common factor can be summed first and divided later, so a row of $O$ is divided by $z$ once,
+#     after the last key; until then the sums are rescaled on the way, in registers. In training the way
+#     back needs the weights again. It makes each of them from its query and key, with the row's maximum
+#     and sum, which are kept.
 #
 # ??? definition "Flash attention"
 #     Attention that takes keys and values tile by tile and keeps, for each query, a maximum, a sum
@@ -662,6 +665,11 @@ publish(
 # 1,024 queries in tiles of 64 still has only {{ chip.tiles }} blocks. A third axis is left: the keys. Blocks can
 # take shares of the keys for the same queries, and the previous lesson's rule combines what they
 # find.
+#
+# ??? question "Why not one block for each head?"
+#     Because heads are few. With 12 of them, {{ chip.by_head | .0% }} of an H100's SMs would get a block,
+#     and each block would have all queries of its head to go through. Queries do not need each other:
+#     they share the keys and values, and those are only read. So a head is cut by its queries, too.
 
 # %% fold="Code of the figure"
 from tilewise.models import bound, device, stated, waves

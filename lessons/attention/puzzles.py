@@ -37,44 +37,6 @@ puzzle("attention/normaliser")
 # %%
 puzzle("attention/flash")
 
-# %% fold="Code of the numbers"
-from tilewise import publish
-from tilewise.models import device
-
-HEADS, ROWS, TILE, SMS = 32, 1024, 64, device("H100 SXM").sms
-publish(
-    split={
-        "heads": HEADS,
-        "rows": ROWS,
-        "tile": TILE,
-        "sms": SMS,
-        "idle": SMS - HEADS,
-        "blocks": HEADS * ROWS // TILE,
-    }
-)
-
-# %% [markdown]
-# ??? question "How can a softmax be computed piece by piece?"
-#     With two numbers for each row: $m$, the largest score so far, and $l$, the sum of the
-#     exponentials $e^{s - m}$ so far. A new score may raise the maximum to $m'$. Everything summed
-#     before was measured from the old one, and a single factor repairs all of it: $l$ becomes
-#     $l \cdot e^{m - m'}$, and then the new term is added. After the last score both numbers are what
-#     two passes would have found, up to rounding. The weighted sum of value rows fades by the same
-#     factor, so it can be carried along.
-#
-# ??? question "Is a second pass over the keys needed, once the sum is known?"
-#     No. Weights that are too large by a common factor can be summed first and divided later, so the
-#     row of $O$ is divided by $l$ once, after the last key. All keys must have been seen before that,
-#     each of them once. In training the way back needs the weights again. It makes each of them from
-#     its query and key, with the row's largest score and its sum, which are kept.
-#
-# ??? question "Why not one block for each head?"
-#     Because heads are few. With {{ split.heads }} of them, {{ split.idle }} of an H100's
-#     {{ split.sms }} SMs would get no block, and each block would have {{ split.rows | , }} queries
-#     to go through one after the other. Queries do not need each other: they share the keys and
-#     values, and those are only read. So a head is cut by its queries, and {{ split.rows | , }} of
-#     them in blocks of {{ split.tile }} make {{ split.blocks }} blocks in all.
-
 # %% [markdown]
 # ## Takeaways
 #

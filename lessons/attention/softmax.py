@@ -204,6 +204,14 @@ def softmax_numba(X, Y):
 # ??? definition "Online softmax"
 #     Finding a row's maximum and sum of exponentials in one walk, rescaling the sum whenever the
 #     maximum grows.
+#
+# ??? question "How can a softmax be computed piece by piece?"
+#     With two numbers for each row: $m$, the largest number so far, and $z$, the sum of the
+#     exponentials $e^{x - m}$ so far. A new number may raise the maximum to $m'$. Everything summed
+#     before was measured from the old one, and a single factor repairs all of it: $z$ becomes
+#     $z\,e^{m - m'}$, and then the new term is added. After the last number both are what two passes
+#     would have found, up to rounding. In attention the weighted sum of value rows fades by the same
+#     factor, so it can be carried along.
 
 
 # %% tab="Pseudocode"
@@ -724,6 +732,9 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
     // [rows
     // [ask
     if (t == 0) {
+        const int turn = row * AT_ONCE / clusters;
+        const long long begun = LAG * turn > 0 ? clock64() : 0;  // in cycles
+        while (LAG * turn > 0 && clock64() - begun < LAG * turn);
         for (int s = 0; s < SLOTS; ++s) init(&here[s]);
         for (int s = 0; s < 2; ++s) init(&heard[s]);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -776,7 +787,10 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
     // rows]
 }
 """,
-    defines={"Number": "float", "THREADS": 64, "SHARE": 8, "BLOCKS": 2, "SLOTS": 2, "AT_ONCE": 1},
+    defines={
+        **{"Number": "float", "THREADS": 64, "SHARE": 8, "BLOCKS": 2},
+        **{"SLOTS": 2, "AT_ONCE": 1, "LAG": 0},
+    },
     options=("-std=c++17", "-arch=sm_90a"),
 )
 
@@ -791,6 +805,17 @@ LONG.region("rows")
 # so that the next row's pairs do not overwrite what a slow warp still reads. Leave out one wait of the
 # four and the simulator names it.
 
+# %% [markdown]
+# ## Blocks of an SM start one after another
+#
+# The blocks of an SM begin at the same moment, ask at the same moment, and then go in step: together
+# they wait for a first row, together they compute, and at the end all of them compute a last row while
+# memory has little left to do. Short rows end the step by themselves, since a new block begins wherever
+# one is done; blocks that stay keep it. So the clusters take `AT_ONCE` turns to begin, as many as an SM
+# has blocks, `LAG` cycles apart. `clock64` reads a counter of the SM's cycles, and one thread watches it
+# before it asks for the first row. No result depends on it. Nor does anything promise that an SM's
+# blocks are of different turns: it is so if clusters are dealt to all SMs before an SM gets a second.
+
 # %% fold="Wrong kernels, and the checks of all of them"
 from tilewise import expect_hazard
 
@@ -801,10 +826,11 @@ def on_chip(number, team, threads, share):
     return Kernel(ON_CHIP.source, defines={"Number": number, **sizes}, options=ON_CHIP.options)
 
 
-def long_rows(number, threads, share, blocks, slots=1, at_once=1):
+def long_rows(number, threads, share, blocks, slots=1, at_once=1, lag=0):
     """The kernel for rows that clusters of blocks share; so many rows on their way, so many blocks an SM."""
-    sizes = {"THREADS": threads, "SHARE": share, "BLOCKS": blocks, "SLOTS": slots, "AT_ONCE": at_once}
-    return Kernel(LONG.source, defines={"Number": number, **sizes}, options=LONG.options)
+    sizes = {"THREADS": threads, "SHARE": share, "BLOCKS": blocks}
+    turns = {"SLOTS": slots, "AT_ONCE": at_once, "LAG": lag}
+    return Kernel(LONG.source, defines={"Number": number, **sizes, **turns}, options=LONG.options)
 
 
 def arrays_of(rows, cols, dtype="float32", spread=3.0, X=None):
@@ -839,6 +865,7 @@ def as_case(launch):
 TWO_WARPS = on_chip("float", 64, 64, 8)
 ONE_BLOCK_BF16 = on_chip("__nv_bfloat16", 64, 64, 16)
 THREE_ON_THEIR_WAY = long_rows("float", 32, 8, 2, 3)
+IN_TURN = long_rows("float", 32, 8, 2, 1, at_once=2, lag=500)
 for kernel, columns in ((ON_CHIP, (49, 64)), (TWO_WARPS, (512, 393))):
     launches = [shared_by(kernel, 5, cols) for cols in columns]
     launches.append(shared_by(kernel, 5, columns[1], X=difficult(columns[1])))
@@ -847,7 +874,11 @@ awkward = [as_case(shared_by(ON_CHIP, 5, cols)) for cols in (49, 61)]
 hard = as_case(shared_by(ON_CHIP, 5, 64, X=difficult(64)))
 agree(softmax_triton, ON_CHIP, [*awkward, hard], rtol=2e-5, atol=1e-7, by="Triton")
 agree(softmax_torch, ON_CHIP, awkward, rtol=2e-5, atol=1e-7, by="PyTorch")
-for kernel, columns in ((LONG, (1000, 780)), (THREE_ON_THEIR_WAY, (512, 388))):
+for kernel, columns in (
+    (LONG, (1000, 780)),
+    (THREE_ON_THEIR_WAY, (512, 388)),
+    (IN_TURN, (512, 388)),
+):
     launches = [in_clusters(kernel, 2, 15, cols) for cols in columns]
     launches.append(in_clusters(kernel, 2, 5, columns[1], X=difficult(columns[1])))
     agree(softmax_long, kernel, [as_case(one) for one in launches], rtol=2e-5, atol=1e-7)
@@ -930,23 +961,19 @@ def planned(number, share, cols):
     return on_chip(number, team, threads, share)
 
 
-AT_ONCE = {  # clusters of so many blocks of so many threads that an H100 runs, or fewer for even rounds
+AT_ONCE = {  # clusters of so many blocks of so many threads that an H100 runs
     256: {2: 198, 4: 92, 8: 45},
-    128: {4: 186, 8: 92, 16: 43},
-    64: {8: 171, 16: 86},
+    128: {4: 186, 8: 92, 16: 42},
 }
+CYCLES = {"float": 3400, "__nv_bfloat16": 6800}  # in which all blocks begin that begin in turn
 
 
-def planned_long(number, cols, threads):
+def planned_long(number, cols, threads, in_turn=False):
     """The kernel for long rows, 64 numbers to a thread, and how many of its clusters share the rows."""
     blocks = ceil_div(cols, 64 * threads)
     at_once = 768 // threads  # blocks of an SM: a thread may have 80 registers then
-    return long_rows(number, threads, 64, blocks, 1, at_once), AT_ONCE[threads][blocks]
-
-
-def smallest(blocks, cols):
-    """Threads of the blocks where clusters of at most 8 or 16 share a row; at least 128 or 64."""
-    return max(1024 // blocks, cols // 64 // blocks)
+    lag = CYCLES[number] // at_once if in_turn else 0
+    return long_rows(number, threads, 64, blocks, 1, at_once, lag), AT_ONCE[threads][blocks]
 
 
 def of_memory(moved):
@@ -995,6 +1022,11 @@ publish(
         "share": 2 * alone(4)[0] / sum(alone(4)),
         "share_bf16": 2 * alone(2)[0] / sum(alone(2)),
         "instructions": LONG_EACH,
+        "last": 3 * alone(4)[1],
+        "last_share": 3 * alone(4)[1] / memory_us,
+        "last_share_bf16": 6 * alone(4)[1] / memory_us,
+        "cycles": CYCLES["float"],
+        "cycles_bf16": CYCLES["__nv_bfloat16"],
     },
     predicted={
         "at_once_mb": 4 * VALUES / 1e6,
@@ -1026,10 +1058,14 @@ publish(
 # instructions, {{ alone.share_bf16 | .0% }}; waits for the exchange come on top. With the next rows on
 # their way the figure has no gap, and a copy should be matched at every length.
 #
-# Staying and asking ahead are two things, so three kinds of clusters are timed: one for each row, those
-# that stay and read a row when they come to it, and those that have the next row on its way. Blocks have
-# from 64 to 256 threads, and an SM twelve, six or three of them. The smaller they are, the less they
-# should all compute at the same moment and leave memory idle.
+# Staying, asking ahead and beginning in turn are three things, so four kinds of clusters are timed: one
+# for each row, those that stay and read a row when they come to it, those that have the next row on its
+# way, and those that also begin one after another. Blocks have 256 threads or 128, and an SM three of
+# them or six. If all of these compute at the same moment it takes {{ alone.last | us }} by the same count,
+# {{ alone.last_share_bf16 | .0% }} of the time that memory needs for all rows in BF16 and
+# {{ alone.last_share | .0% }} in floats. That much and no more should beginning in turn gain. It takes {{ alone.cycles | , }}
+# cycles for floats and {{ alone.cycles_bf16 | , }} in BF16 until all have begun; both were
+# found by trial.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Span, timeline
@@ -1134,11 +1170,11 @@ SLOT = region("row").split("        uint4 piece")[0]
 ASKED = region("ask")[region("ask").index("        for (int s = 0; s < SLOTS && row") : -len("    }\n    ")]
 
 
-def straight(number, blocks):
-    """Clusters of at most so many blocks that stay and read a row into registers when they come to it."""
+def straight(number, threads):
+    """Clusters that stay and read a row into registers when they come to it."""
 
     def launch(rows, cols):
-        kernel, clusters = planned_long(number, cols, smallest(blocks, cols))
+        kernel, clusters = planned_long(number, cols, threads)
         there = "        const uint4* slot = (const uint4*)(X + (long long)row * cols);\n"
         nothing = "        // nothing is asked for ahead\n        "
         without = replaced(kernel, (ASKED, ""), (SLOT, there), (region("refill"), nothing))
@@ -1148,11 +1184,11 @@ def straight(number, blocks):
     return launch
 
 
-def by_cluster(number, threads, stay=True, form=lambda kernel: kernel):
+def by_cluster(number, threads, stay=True, in_turn=False, form=lambda kernel: kernel):
     """Clusters that stay and have rows on their way, or one for each row."""
 
     def launch(rows, cols):
-        kernel, clusters = planned_long(number, cols, threads)
+        kernel, clusters = planned_long(number, cols, threads, in_turn)
         return in_clusters(form(kernel), clusters if stay else rows, rows, cols, NAMES[number])
 
     return launch
@@ -1192,10 +1228,11 @@ def staying(number):
     return {
         "on chip, a cluster for each row": by_cluster(number, 256, stay=False),
         "on chip, with the cluster's barrier": by_cluster(number, 256, form=fenced),
+        "clusters that stay, blocks of 128": straight(number, 128),
         "next rows on their way, blocks of 256": by_cluster(number, 256),
         "next rows on their way, blocks of 128": by_cluster(number, 128),
-        "clusters of at most 8 that stay": straight(number, 8),
-        "clusters of at most 16 that stay": straight(number, 16),
+        "begun one after another, blocks of 256": by_cluster(number, 256, in_turn=True),
+        "begun one after another, blocks of 128": by_cluster(number, 128, in_turn=True),
     }
 
 
@@ -1242,7 +1279,7 @@ timed_long = measure(
     fold="Rows of 32,768 to 131,072 floats",
     guess=Guess(
         "Rows of 131,072: how many times as long as the row on chip do three passes take?",
-        of="next rows on their way, blocks of 256",
+        of="begun one after another, blocks of 256",
         over="three passes",
         at={"rows": VALUES // 131072, "cols": 131072},
         between=(0.5, 10),
@@ -1316,6 +1353,7 @@ def by_columns(measured):
 
 SHARES = list(shares_of("float"))
 STAYING = list(staying("float"))
+IN_TURNS = "begun one after another, blocks of 256"
 us = by_columns(timed) | by_columns(timed_long)
 us_bf16 = by_columns(timed_bf16) | by_columns(timed_long_bf16)
 PASSES_US = {
@@ -1325,7 +1363,7 @@ PASSES_US = {
         "on chip": us[chip, cols],
         "a copy": us["a copy", cols],
     }
-    for cols, chip in ((4096, SHARES[1]), (131072, STAYING[2]))
+    for cols, chip in ((4096, SHARES[1]), (131072, IN_TURNS))
 }
 if np.isfinite([one for group in PASSES_US.values() for one in group.values()]).all():
     show(
@@ -1363,13 +1401,13 @@ publish(
     passes={
         f"{name}_{cols}": us[label, cols] / us[chip, cols]
         for name, label in {"three": "three passes", "two": "two passes, online"}.items()
-        for cols, chip in ((4096, SHARES[1]), (131072, STAYING[2]))
+        for cols, chip in ((4096, SHARES[1]), (131072, IN_TURNS))
     },
     best={
         "least": least(us, [*SHARES, *STAYING]),
         "least_bf16": least(us_bf16, [*SHARES, *STAYING]),
         "at_256": us["a copy", 256] / best_of(us, SHARES)[256][1],
-        "at_131072": us["a copy", 131072] / us[STAYING[2], 131072],
+        "at_131072": us["a copy", 131072] / us[IN_TURNS, 131072],
         "torch_least": least(us, ["torch.softmax"]),
         "torch_least_bf16": least(us_bf16, ["torch.softmax"]),
     },
@@ -1378,8 +1416,12 @@ publish(
         "least_bf16": least(us_bf16, STAYING[:1]),
         "fenced_least": least(us, STAYING[1:2]),
         "fenced_least_bf16": least(us_bf16, STAYING[1:2]),
-        "stay_least": least(us, STAYING[2:]),
-        "stay_least_bf16": least(us_bf16, STAYING[2:]),
+        "stay_least": least(us, STAYING[2:3]),
+        "stay_least_bf16": least(us_bf16, STAYING[2:3]),
+        "ahead_least": least(us, STAYING[3:5]),
+        "ahead_least_bf16": least(us_bf16, STAYING[3:5]),
+        "turns_least": least(us, STAYING[5:]),
+        "turns_least_bf16": least(us_bf16, STAYING[5:]),
     },
 )
 
@@ -1402,8 +1444,9 @@ def curves(found):
         ("a row a warp or block", SHARES, "lane"),
         ("a cluster for each row", STAYING[:1], "tile"),
         ("with the cluster's barrier", STAYING[1:2], "waste"),
-        ("next rows on their way", STAYING[2:4], "read"),
-        ("clusters that stay", STAYING[4:], "block"),
+        ("clusters that stay", STAYING[2:3], "block"),
+        ("next rows on their way", STAYING[3:5], "read"),
+        ("begun one after another", STAYING[5:], "write"),
         ("torch.softmax", ["torch.softmax"], "measured"),
     ):
         best = best_of(found, labels)
@@ -1434,10 +1477,8 @@ for found, number, title in (
 # %% fold="The best version for each length"
 
 
-def threads_of(label, cols):
+def threads_of(label):
     """Threads of the blocks of a version for long rows."""
-    if "at most" in label:
-        return smallest(16 if "16" in label else 8, cols)
     return 128 if label.endswith("128") else 256
 
 
@@ -1448,7 +1489,7 @@ for found, number, name in ((us, "float", "FP32"), (us_bf16, "__nv_bfloat16", "B
             held = int(label.split()[2])
             who = f"{plan(cols, held)[0]} threads"
         else:
-            sizes = planned_long(number, cols, threads_of(label, cols))[0].defines
+            sizes = planned_long(number, cols, threads_of(label))[0].defines
             held, who = sizes["SHARE"], f"{sizes['BLOCKS']} blocks of {sizes['THREADS']}"
         torch_us = found.get(("torch.softmax", cols), np.nan)
         rows.append([name, cols, held, who, time_us, found["a copy", cols], torch_us])
@@ -1463,8 +1504,11 @@ if np.isfinite([row[4] for row in rows]).all():
 
 # %% [markdown]
 # A cluster for each row falls to {{ rows_alone.least | .0% }} of the copy's rate in floats and
-# {{ rows_alone.least_bf16 | .0% }} in BF16; the next rows on their way bring that to
-# {{ rows_alone.stay_least | .0% }} and {{ rows_alone.stay_least_bf16 | .0% }}. The best version for
+# {{ rows_alone.least_bf16 | .0% }} in BF16. Clusters that stay reach
+# {{ rows_alone.stay_least | .0% }} and {{ rows_alone.stay_least_bf16 | .0% }} at the least, those with
+# the next rows on their way {{ rows_alone.ahead_least | .0% }} and
+# {{ rows_alone.ahead_least_bf16 | .0% }}, and begun one after another
+# {{ rows_alone.turns_least | .0% }} and {{ rows_alone.turns_least_bf16 | .0% }}. The best version for
 # each length reaches at least {{ best.least | .0% }} in floats and {{ best.least_bf16 | .0% }} in
 # BF16; torch.softmax falls to {{ best.torch_least | .0% }} and {{ best.torch_least_bf16 | .0% }}.
 
