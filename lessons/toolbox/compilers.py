@@ -196,7 +196,9 @@ publish(
         )
     },
     tuned=ran("product with epilogue", "compiled, product in Triton"),
-    flash=any("flash" in name or "fmha" in name for name in RAN.get(("attention", "compiled"), (0, []))[1]),
+    flash="a flash kernel of cuDNN"
+    if any(re.search("cudnn.*flash", name) for name in RAN.get(("attention", "compiled"), (0, []))[1])
+    else "not that of a known flash kernel",
 )
 
 # %% [markdown]
@@ -205,14 +207,17 @@ publish(
 # closed, so what follows it gets a launch of its own, and only if the product is written in Triton as
 # well does it become {{ tuned }}. Attention goes from {{ ran.attention.eager }} to
 # {{ ran.attention.compiled }}, the bent one from {{ ran.bent.eager }} to {{ ran.bent.compiled }}. The
-# names tell how, and we come back to that.
+# names tell how, and we come back to that.[^nameless]
+#
+# [^nameless]: One name is empty where attention runs line by line: torch's kernel for the softmax. Its name begins
+#     with a parenthesis, at which names were cut.
 
 # %% [markdown]
 # ## A softmax, generated
 #
 # This is what TorchInductor wrote for rows of 1,024 numbers, and what it wrote for rows of 65,536 is
 # counted below it.[^logs] A row of the first kind is held by one program instance: one load, one store,
-# and between them `max` and `sum` along the row. A long row is walked in pieces.
+# and between them `max` and `sum` along the row. A row that no instance holds has to be walked in pieces.
 #
 # [^logs]: `TORCH_LOGS=output_code` prints such text, `TORCH_LOGS=fusion` says what was merged and what
 #     was not. [Where the sources differ](../../conventions.md#the-sources): the blog post sets it after
@@ -249,21 +254,33 @@ UNKNOWN = (np.nan,) * 4
 publish(
     walks={
         "short_loads": WALKS.get(1024, UNKNOWN)[1],
+        "rows": 2**24 // 65536,
+        "long_kernels": WALKS.get(65536, UNKNOWN)[0],
         "long_loads": WALKS.get(65536, UNKNOWN)[1],
-        "long_loops": WALKS.get(65536, UNKNOWN)[2],
+        "long_stores": WALKS.get(65536, UNKNOWN)[3],
+        "others": WALKS.get(65536, UNKNOWN)[1] - 3,
     }
 )
 
 # %% [markdown]
-# For the long row it wrote {{ walks.long_loads }} loads in {{ walks.long_loops }} loops. Three would be
-# the formula as it stands; two is [online softmax](../attention/softmax.py), which is mathematics: that
-# a sum can be rescaled does not follow from the program's text. People taught the compiler this
-# identity, as a rule about the pattern "maximum, then sum of exponentials".[^learnt]
+# The name of that kernel has `online` in it, and so has the one for rows of 4,096 further up: that is
+# [online softmax](../attention/softmax.py), maximum and sum in one walk along the row. It is mathematics;
+# that a sum can be rescaled does not follow from the program's text. People taught the compiler this identity, as a rule about
+# the pattern "maximum, then sum of exponentials".[^learnt]
 #
 # [^learnt]: [Where the sources differ](../../conventions.md#the-sources): the blog post says that a
 #     compiler cannot find it. It did not find it, it was told; the switch
-#     `TORCHINDUCTOR_ONLINE_SOFTMAX` turns the rule on and off. Neither version reads a row once, as a
-#     kernel can that keeps long rows on chip.
+#     `TORCHINDUCTOR_ONLINE_SOFTMAX` turns the rule on and off.
+
+# %% [markdown]
+# For the long rows the rule should leave two loads of the row, one to sum and one to divide. What was written is
+# {{ walks.long_kernels }} kernels with {{ walks.long_loads }} loads and {{ walks.long_stores }} stores. There are
+# only {{ walks.rows }} such rows, so TorchInductor splits each among several program instances, and then the rule
+# is off, as a warning says.[^split] The counts are those of the formula as it stands: maxima of pieces, the row's
+# maximum, sums of pieces, the row's sum, the quotients. By that the row is read three times again.
+#
+# [^split]: "Online softmax is disabled on the fly since Inductor decides to split the reduction." The other
+#     {{ walks.others }} loads are then maxima and sums. A kernel that keeps long rows on chip reads them once.
 
 # %% [markdown]
 # ## A product that takes its epilogue in
@@ -421,6 +438,8 @@ publish(
         "eager": us.get("torch, line by line", np.nan),
         "compiled": us.get("torch.compile", np.nan),
         "pass_us": 4 * 8192 * 4096 / 3000e3,
+        "by_compiler": (us.get("torch, line by line", np.nan) - us.get("torch.compile", np.nan)) / 2,
+        "by_hand": (us["three launches"] - us["one launch"]) / 4,
     }
 )
 
@@ -428,9 +447,9 @@ publish(
 # A pass over the result of this product, {{ layer.pass_us | .0f }} µs at the rate of a copy, is short
 # beside a slow product and long beside a fast one. By hand the three launches take
 # {{ layer.three | us }} and the one {{ layer.one | us }}; torch takes {{ layer.eager | us }} line by
-# line and {{ layer.compiled | us }} compiled. The compiler saves two of five passes and the hand four;
-# but the compiler's product is the library's, and ours is one of the first of
-# [its ladder](../matmul/register_tiles.py).
+# line and {{ layer.compiled | us }} compiled. The compiler saves two of five passes, {{ layer.by_compiler | us }} for each,
+# and the hand four, {{ layer.by_hand | us }} for each: a little more than a copy would take. But the
+# compiler's product is the library's, and ours is one of the first of [its ladder](../matmul/register_tiles.py).
 
 # %% [markdown]
 # ## Padding
@@ -490,14 +509,17 @@ publish(
         "copy": 2 * 2 * 16384 * WORDS / 3000e6,
         "eager": PAD_MS.get("eager", np.nan),
         "compiled": PAD_MS.get("compiled", np.nan),
+        "kernels": len(re.findall(r"(?m)^kernels for .*", PADDED.text)[0].split(", ")) if PADDED else np.nan,
         "even": PAD_MS.get("even", np.nan),
     }
 )
 
 # %% [markdown]
-# Recorded: {{ pad.eager | .1f }} ms as it stands, {{ pad.compiled | .1f }} ms compiled, and
-# {{ pad.even | .1f }} ms with {{ pad.round | , }} columns. Padding the vocabulary by hand, once, when
-# the model is made, needs no copies at all.
+# Recorded: {{ pad.eager | .1f }} ms as it stands, {{ pad.compiled | .2f }} ms compiled, and
+# {{ pad.even | .2f }} ms with {{ pad.round | , }} columns. TorchInductor pads, and the copy of the result that we
+# allowed for is not made: {{ pad.kernels }} kernels ran, a generated one that copies the weights into wider rows, and
+# the product. What is too much can stay where it is, for a view of the rest is a result as good. Padding the
+# vocabulary by hand, once, when the model is made, needs no copy at all.
 
 # %% [markdown]
 # ## Autotuning
@@ -598,6 +620,14 @@ RATES = {label: 2 * 4096**3 / time_us / 1e6 for label, time_us in CHOICES.items(
 OWN = lookup("hopper_ladder") or {}
 OWN_US = OWN.get("rounds_of_the_same_size", {}).get("m_4096_n_4096_k_4096", {}).get("median", np.nan)
 settings = {label: rate for label, rate in RATES.items() if label != "cuBLAS"}
+REGISTERS = {  # of a thread: how many, and how many did not fit
+    label: (int(many), int(spilled))
+    for label, many, spilled in re.findall(
+        r"(?m)^(.*): (\d+) registers, (\d+) spilled$", TRIED.text if TRIED else ""
+    )
+}
+UNFIT = re.findall(r"(?m)^(.*): does not fit", TRIED.text if TRIED else "")
+LARGEST = next((label for label in REGISTERS if label.startswith("256 x 256")), "")
 publish(
     tune={
         "side": 4096,
@@ -606,10 +636,14 @@ publish(
         "sums": 256 * 256 // (8 * 32),
         "most": 255,
         "best": max(settings.values(), default=np.nan),
-        "worst": min(settings.values(), default=np.nan),
         "which": max(settings, key=settings.get, default="none yet"),
         "times": max(settings.values(), default=np.nan) / min(settings.values(), default=np.nan),
         "cublas": RATES.get("cuBLAS", np.nan),
+        "unfit_names": "; ".join(UNFIT) or "None",
+        "smallest": next(iter(settings.values()), np.nan),
+        "last": min(settings, key=settings.get, default="none yet"),
+        "spilled": REGISTERS.get(LARGEST, (np.nan, np.nan))[1],
+        "largest": RATES.get(LARGEST, np.nan),
         "own": 2 * 4096**3 / OWN_US / 1e6,
     }
 )
@@ -625,11 +659,12 @@ if RATES:
     )
 
 # %% [markdown]
-# From the worst to the best the rate goes up {{ tune.times | .1f }} times, from
-# {{ tune.worst | .0f }} to {{ tune.best | .0f }} TFLOP/s with {{ tune.which }}. cuBLAS has
-# {{ tune.cublas | .0f }}, and the last kernel of [Kernels of a Hopper GPU](../matmul/hopper.py), with
-# all that is done by hand in it, had {{ tune.own | .0f }}. Autotuning finds the best entry of a list. What
-# is not in the list, it does not find.
+# From the worst to the best the rate goes up {{ tune.times | .1f }} times, to {{ tune.best | .0f }} TFLOP/s with
+# {{ tune.which }}. The worst is not the smallest tile, which has {{ tune.smallest | .0f }}, but
+# {{ tune.last }}: {{ tune.spilled }} registers of a thread are spilled, and {{ tune.largest | .0f }} TFLOP/s are left.
+# {{ tune.unfit_names }} did not fit into shared memory. cuBLAS has {{ tune.cublas | .0f }}, and the last kernel of
+# [Kernels of a Hopper GPU](../matmul/hopper.py), with all that is done by hand in it, had
+# {{ tune.own | .0f }}. Autotuning finds the best entry of a list. What is not in the list, it does not find.
 
 # %% [markdown]
 # ## What is not fused
@@ -642,10 +677,11 @@ if RATES:
 # neighbours leads there.
 
 # %% [markdown]
-# So look at the names above once more. If one of them is that of a flash kernel, then TorchInductor
-# recognised the four lines: it has a list of the ways in which people write attention, and puts a call
-# of a kernel in their place that people wrote. A bend in the scores, and the program is not on the
-# list.[^flex] How much that costs, in time and in memory:
+# So look at the names above once more. Compiled, attention is one kernel, by its name
+# {{ flash }}. TorchInductor recognised the four lines: it has a list of the ways in which
+# people write attention, and puts a call of a kernel in their place that people wrote. A bend in the
+# scores, and the program is not on the list: there are two products of the library again, and a generated
+# kernel between them.[^flex] How much that costs, in time and in memory:
 #
 # [^flex]: For such cases PyTorch has `flex_attention`: a flash kernel with a gap, into which the
 #     compiler puts what is to be done to each score. Again the order of work was written by hand.
@@ -693,7 +729,13 @@ def took(name, at=0):
 
 SCORES_MB = 2 * 2 * 16 * 4096**2 / 1e6
 publish(
-    scores={"mb": SCORES_MB, "pass_ms": SCORES_MB / 3000},
+    scores={
+        "mb": SCORES_MB,
+        "pass_ms": SCORES_MB / 3000,
+        "bend": 4e3 * SCORES_MB / 3000,
+        "eager": 1e3 * PASSES["attention"]["line by line"] * SCORES_MB / 3000,
+        "merged": 1e3 * PASSES["attention"]["neighbours merged"] * SCORES_MB / 3000,
+    },
     took={
         "eager": took("attention, line by line"),
         "compiled": took("attention, compiled"),
@@ -702,6 +744,10 @@ publish(
         "one": took("attention, one call"),
         "bent_ratio": took("bent attention, line by line") / took("bent attention, compiled"),
         "left": took("bent attention, compiled") / took("attention, one call"),
+        "bend": took("bent attention, line by line") - took("attention, line by line"),
+        "softmax": took("attention, line by line")
+        - took("bent attention, compiled")
+        - 2e3 * SCORES_MB / 3000,
         "mb_bent": took("bent attention, compiled", 1),
         "mb_one": took("attention, one call", 1),
     },
@@ -720,9 +766,17 @@ if TOOK:
 # The matrix of scores has {{ scores.mb | ,.0f }} MB here, so a pass over it is at least
 # {{ scores.pass_ms | .2f }} ms. Bent attention takes {{ took.bent | us }} line by line and
 # {{ took.bent_compiled | us }} compiled, {{ took.bent_ratio | .1f }} times as fast, and still needs
-# {{ took.mb_bent | ,.0f }} MB beside its inputs. The call of a flash kernel takes {{ took.one | us }} and
-# {{ took.mb_one | ,.0f }} MB. The straight program takes {{ took.eager | us }} line by line and
-# {{ took.compiled | us }} compiled.
+# {{ took.mb_bent | ,.0f }} MB beside its inputs, a matrix of scores and the result. The call of a flash kernel
+# takes {{ took.one | us }} and {{ took.mb_one | ,.0f }} MB. The straight program takes {{ took.eager | us }} line
+# by line and {{ took.compiled | us }} compiled, as much as the call.
+
+# %% [markdown]
+# Are passes all there is to these times? The bend is two pointwise kernels, so four passes, and they cost
+# {{ took.bend | us }} where the count says {{ scores.bend | us }}. But the
+# {{ attention.passes.eager }} of the straight program should be {{ scores.eager | us }}, and the
+# {{ attention.passes.merged }} that the compiler leaves of the bent one {{ scores.merged | us }}. The products are the
+# same kernels in both, by their names above. So torch's softmax takes at least {{ took.softmax | us }} more than
+# its two passes; the rest lies with the products, or with the kernel that was generated.
 
 # %% [markdown]
 # ## What to expect
@@ -735,13 +789,17 @@ show(
         ["", "a compiler", "still a person"],
         [
             ["pointwise chains", "merges them", ""],
-            ["rows: maximum, sum", "one kernel; long rows by rules it was taught", "a long row kept on chip"],
+            [
+                "rows: maximum, sum",
+                "one kernel, by rules it was taught; a few long rows in several",
+                "a long row kept on chip",
+            ],
             [
                 "a product's epilogue",
                 "if the product is its own",
                 "the fastest product and its epilogue at once",
             ],
-            ["odd shapes", "pads, with copies, if that is faster", "choosing another shape"],
+            ["odd shapes", "pads, with a copy, if that is faster", "choosing another shape"],
             ["tiles, warps, stages", "tries a list", "the list; other structures, such as roles of warps"],
             ["softmax between products", "recognises known programs", "finding the other order"],
         ],
@@ -763,9 +821,9 @@ show(
 # - A compiler keeps the order of a program and merges neighbours: what is pointwise, and what concerns
 #   one row. {{ softmax.eager }} passes of a softmax become {{ softmax.merged }}.
 # - A library's kernel is a wall: nothing is fused into it. A generated product can take its epilogue
-#   in, and is often slower than the library's.
+#   in; the best of nine here had {{ tune.best | .0f }} TFLOP/s, the library's {{ tune.cublas | .0f }}.
 # - Rules that change the order, online softmax or attention, are mathematics that people put in. Look at
-#   the kernels' names to see whether a rule matched.
+#   the kernels' names to see whether a rule matched: a bend in the scores or a split row, and it does not.
 # - Padding and tiles are chosen by trying. The list of what is tried is written by people.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"
