@@ -1181,8 +1181,8 @@ publish(
 # %% [markdown]
 # The mean gained more than predicted, and the scores became slower. Between their products stand
 # four barriers, the copies of the next pieces with all their addresses, and the swap, and a register bank is
-# met more often when $k$ lies as it came; these clocks do not tell one from another. A multiply-add of both products
-# takes {{ now.per_product | .2f }} clocks after {{ was.per_product | .2f }}, where {{ loop.clocks | .2f }} were predicted. From the
+# met more often when $k$ lies as it came; these clocks do not tell one from another. Over both products a
+# multiply-add takes {{ now.per_product | .2f }} clocks after {{ was.per_product | .2f }}, where {{ loop.clocks | .2f }} were predicted. From the
 # first block's beginning to the last one's end {{ now.all_us | us }} pass, after {{ was.all_us | us }}.
 
 # %% [markdown]

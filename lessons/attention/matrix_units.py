@@ -862,22 +862,22 @@ publish(
 # {{ turn.narrow | .0% }} and {{ turn.small | .0% }}.
 
 # %% [markdown]
-# That is within {{ turn.points | .1f }} percentage points of all four rows of this $N$ without a mask. It was found
-# afterwards and proves no cause: waits that the model does not know would look the same. But it
-# says why twice as many queries a warp are worth {{ turn.recorded_times | .2f }} times the rate and not the
+# That is within {{ turn.points | .1f }} percentage points of the record for both widths of a warp and both $d$. It was
+# found afterwards and proves no cause: waits that the model does not know would look the same. It agrees with
+# what twice as many queries a warp are worth, {{ turn.recorded_times | .2f }} times the rate and not the
 # {{ turn.bytes_times | .1f }} of their bytes: every part in its turn gives {{ turn.times | .2f }}.
 
 # %% [markdown]
-# Under the causal mask half of all pairs are left out, and hardly any time: {{ mask.us | us }} after
+# The causal mask leaves out half of all pairs, and the time hardly changes: {{ mask.us | us }} after
 # {{ mask.without_us | us }}. There are {{ mask.blocks }} blocks and {{ mask.places | .0f }} places for them, so all begin at once, and an
-# SM with short ones gets no others. If blocks go to the SMs in turn, the busiest keeps {{ mask.busiest | .0%}} of its key
+# SM with short ones gets no others. If blocks go to the SMs in turn, the busiest keeps {{ mask.busiest | .0% }} of its key
 # tiles, and with $N$ = 16,384 {{ mask.long_busiest | .0% }}; the times keep {{ mask.of_time | .0% }} and
 # {{ mask.long_of_time | .0% }}.
 
 # %% [markdown]
 # With 16 queries a warp there are {{ mask.narrow_blocks }} blocks for {{ mask.narrow_places | .0f }} places, and some begin where
-# short ones have ended. So the rung that is slower without a mask is faster with it: {{ mask.narrow_us | us }}
-# after {{ mask.narrow_without_us | us }}. FLASH keeps {{ mask.flash_of_time | .0% }} of its time. Which block gets
+# short ones have ended. So it takes {{ mask.narrow_us | us }} after
+# {{ mask.narrow_without_us | us }}, and the rung that is slower without a mask is the faster one with it. FLASH keeps {{ mask.flash_of_time | .0% }} of its time. Which block gets
 # which tiles matters, too; the next lesson deals them out.
 
 # %% [markdown]
@@ -1105,8 +1105,8 @@ publish(
 # {{ shapes.spilling | .0f }}. That is the only rate that was predicted about right, for a reason that was wrong.
 
 # %% [markdown]
-# All other predictions are too high, by {{ shapes.over_least | .0% }} to {{ shapes.over_most | .0% }}, as they lean on
-# overlap that is not there. Every part in its turn comes within {{ shapes.turn_off | .0% }} of all rows but the last,
+# All other predictions are too high, by {{ shapes.over_least | .0% }} to {{ shapes.over_most | .0% }}, as they count on
+# parts that overlap. Every part in its turn comes within {{ shapes.turn_off | .0% }} of all rows but the last,
 # "{{ shapes.worst }}", which stays far below that as well: {{ shapes.worst_rate | .0f }} TFLOP/s where it gives
 # {{ shapes.worst_turn | .0f }}. Nothing counted here says why.
 
