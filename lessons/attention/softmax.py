@@ -865,7 +865,7 @@ def as_case(launch):
 TWO_WARPS = on_chip("float", 64, 64, 8)
 ONE_BLOCK_BF16 = on_chip("__nv_bfloat16", 64, 64, 16)
 THREE_ON_THEIR_WAY = long_rows("float", 32, 8, 2, 3)
-IN_TURN = long_rows("float", 32, 8, 2, 1, at_once=2, lag=500)
+IN_TURN = long_rows("float", 32, 8, 2, 2, at_once=2, lag=500)
 for kernel, columns in ((ON_CHIP, (49, 64)), (TWO_WARPS, (512, 393))):
     launches = [shared_by(kernel, 5, cols) for cols in columns]
     launches.append(shared_by(kernel, 5, columns[1], X=difficult(columns[1])))
