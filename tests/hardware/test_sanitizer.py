@@ -30,6 +30,7 @@ from tilewise.hardware.sanitizer import (
     page_table,
     recorded,
     sort_out,
+    standing,
     untouched,
     write,
 )
@@ -153,6 +154,12 @@ def test_rows_of_other_kernels_are_kept_on_the_same_device(tmp_path: Path) -> No
     assert [(row.name, row.key) for row in both.rows] == [("a", "1"), ("b", "2"), ("d", "1")]
 
 
+def test_rows_of_kernels_that_changed_or_are_gone_do_not_stand() -> None:
+    said = NOTHING | {"memcheck": "Invalid read"}
+    rows = (Row("1", FIVE[0].key, NOTHING), Row("2", "another key", said), Row("gone", "k", said))
+    assert standing(Sanitized(PROVENANCE, rows), FIVE) == rows[:1]
+
+
 def test_clean_is_what_all_four_tools_looked_at() -> None:
     assert Row("one", "k", NOTHING).clean
     assert not Row("one", "k", NOTHING | {"racecheck": "a race"}).clean
@@ -193,11 +200,12 @@ def test_the_page_counts_findings_and_kernels_that_changed(
 
 @pytest.mark.parametrize("record", recorded(), ids=lambda one: str(one.provenance["device"]))
 def test_every_kernel_that_was_looked_at_is_clean(record: Sanitized) -> None:
-    assert [(row.name, row.said) for row in record.rows if not row.clean] == []
     assert {"device", "date", "driver", "versions", "sm_count", "compute_capability"} == set(
         record.provenance
     )
-    looked = {row.name: row.key for row in record.rows}
-    kernels = [one for one in specimens(default_lessons()) if one.name.startswith("matmul/")]
-    assert kernels
-    assert [one.name for one in kernels if looked.get(one.name) != one.key] == []
+    kernels = specimens(default_lessons())
+    looked = standing(record, kernels)
+    assert [(row.name, row.said) for row in looked if not row.clean] == []
+    names, wanted = {row.name for row in looked}, {one.name for one in kernels if one.name[:7] == "matmul/"}
+    assert wanted
+    assert sorted(wanted - names) == []

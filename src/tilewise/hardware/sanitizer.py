@@ -122,6 +122,17 @@ def added(new: Sanitized, folder: Path = FOLDER) -> Sanitized:
     return Sanitized(new.provenance, (*kept, *new.rows))
 
 
+def standing(record: Sanitized, found: Sequence[Specimen]) -> tuple[Row, ...]:
+    """The rows that still hold: of kernels that are among these, as they were when they were looked at.
+
+    Args:
+        record: a device's record.
+        found: the lessons' kernels of today.
+    """
+    keys = {one.name: one.key for one in found}
+    return tuple(row for row in record.rows if keys.get(row.name) == row.key)
+
+
 def find_sanitizer() -> str | None:
     """compute-sanitizer on the path, else in its usual folder; None where it is in neither."""
     return shutil.which("compute-sanitizer") or (str(_USUAL) if _USUAL.is_file() else None)
@@ -245,13 +256,14 @@ def page_table(root: Path) -> str:
     records = recorded()
     if not records:
         return "No device has a record of it yet; `python -m tilewise.hardware.sanitizer` writes one."
-    rows = {row.name: row for row in records[0].rows}
+    kernels = specimens(root)
+    rows = {row.name: row for row in standing(records[0], kernels)}
     by_lesson: dict[str, list[Specimen]] = {}
-    for one in specimens(root):
+    for one in kernels:
         by_lesson.setdefault(one.name.partition(": ")[0], []).append(one)
     lines = []
     for lesson, found in by_lesson.items():
-        looked = [rows[one.name] for one in found if one.name in rows and rows[one.name].key == one.key]
+        looked = [rows[one.name] for one in found if one.name in rows]
         if looked:
             counts = [_findings(looked, tool) for tool in TOOLS]
             lines.append([lesson, len(looked), len(found) - len(looked), *counts])
