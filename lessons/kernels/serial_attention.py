@@ -288,13 +288,13 @@ show(
 
 # %% [markdown]
 # A row of weights is what a classifier gives: the keys are its classes, each with a probability, and the
-# answer is the mean over them. Here is the choice of the first query alone.
+# answer is the mean over them. Here is the choice of the first query among eight of the keys.
 
 # %% fold="Code of the figure"
 from tilewise.figures import bars, stepped
 
 choices = {"1/√d": d**-0.5, "1": 1.0, "√d": d**0.5}
-chosen = {name: softmax(scale * few_logits[:1])[0] for name, scale in choices.items()}
+chosen = {name: softmax(scale * few_logits[:1, :8])[0] for name, scale in choices.items()}
 show(
     stepped(
         [
@@ -311,8 +311,8 @@ show(
         list(chosen),
         step_name="scale",
         title="A query chooses among keys, as a classifier does among classes",
-        caption="Weights of query 0 of the map above on its 16 keys, for three scales. They add up to 1 each time.",
-        alt=f"Sixteen bars that add up to 1. The longest is {chosen['1/√d'].max():.2f} with the scale 1/√d, {chosen['1'].max():.2f} with 1 and {chosen['√d'].max():.2f} with √d.",
+        caption="Weights of query 0 on the first 8 of these keys, for three scales. They add up to 1 each time.",
+        alt=f"Eight bars that add up to 1. The longest is {chosen['1/√d'].max():.2f} with the scale 1/√d, {chosen['1'].max():.2f} with 1 and {chosen['√d'].max():.2f} with √d.",
     )
 )
 

@@ -301,9 +301,9 @@ def of_thread(block, thread):
     """What one thread has for itself."""
     number, x = f"thread {block}.{thread}", 6 * (EACH * block + thread)
     return [
-        Part(number, "thread", (x, 0), (5, 1), 1, number),
-        Part(f"registers of {number}", "registers", (x, 1), (5, 1), 1, "registers"),
-        Part(f"local of {number}", "local memory", (x, 2), (5, 1), 1, "local"),
+        Part(number, "thread", (x, 0), (5, 2), 1, number),
+        Part(f"registers of {number}", "registers", (x, 2), (5, 2), 1, "registers"),
+        Part(f"local of {number}", "local memory", (x, 4), (5, 2), 1, "local"),
     ]
 
 
@@ -313,16 +313,16 @@ logical = [
         Part(
             f"shared {block}",
             "shared memory",
-            (6 * EACH * block, 3),
-            (6 * EACH - 1, 1),
+            (6 * EACH * block, 6),
+            (6 * EACH - 1, 2),
             1,
             f"shared memory, block {block}",
         )
         for block in range(BLOCKS)
     ),
-    Part("constant", "constant memory", (0, 4), (WIDTH, 1), 1, "constant memory: kernels only read it"),
-    Part("global", "global memory", (0, 5), (WIDTH, 1), 1, "global memory"),
-    Part("host", "host", (0, 6), (WIDTH, 1), 1, "host"),
+    Part("constant", "constant memory", (0, 8), (WIDTH, 2), 1, "constant memory: kernels only read it"),
+    Part("global", "global memory", (0, 10), (WIDTH, 2), 1, "global memory"),
+    Part("host", "host", (0, 12), (WIDTH, 2), 1, "host"),
 ]
 FIRST = ("thread 0.0", "registers of thread 0.0", "local of thread 0.0")
 show(

@@ -453,53 +453,56 @@ publish(
 # %% fold="Code of the figure"
 from tilewise.figures import State, stepped
 
-CELLS, BURST = np.arange(128.0).reshape(4, 32), 16
-WANTED = (5, 9, 20, 70)
+CELLS, BURST = np.arange(64.0).reshape(4, 16), 4
+WANTED = (5, 6, 10, 37)
 
 
 def bursts_of(wanted):
     """What cells and amplifiers hold while these numbers are read, and what is sent."""
     cells, open_row, sent = CELLS.copy(), None, set()
-    amplifiers, leaving = np.full(CELLS.shape[1], np.nan), np.full(BURST, np.nan)
+    amplifiers, leaving = (np.full((1, CELLS.shape[1]), np.nan) for _ in range(2))
     opened = bursts = 0
     states = []
 
     def now(said, **reads):
         arrays = {"cells": cells.copy(), "amplifiers": amplifiers.copy(), "sent": leaving.copy()}
-        values = {"rows opened": opened, "bursts": bursts, "numbers wanted": at, "numbers sent": len(sent)}
+        values = {"opened": opened, "bursts": bursts}
         states.append(State(said, arrays=arrays, values=values, reads=reads))
 
-    at = 0
     now("All numbers lie in their cells, and no row is open.")
-    for at, number in enumerate(wanted, start=1):
+    for number in wanted:
         row, place = divmod(number, CELLS.shape[1])
-        start = place // BURST * BURST
+        burst = slice(place // BURST * BURST, place // BURST * BURST + BURST)
         if number in sent:
             now(f"Number {number} came with a burst before, and nothing is asked of the memory.")
             continue
         if open_row not in (None, row):
-            cells[open_row] = amplifiers
+            cells[open_row] = amplifiers[0]
             amplifiers[:] = np.nan
             now(f"Number {number} lies in another row. Row {open_row} is restored to its cells and closed.")
         if open_row != row:
             flat = range(row * CELLS.shape[1], (row + 1) * CELLS.shape[1])
-            amplifiers[:], cells[row] = cells[row], np.nan
+            amplifiers[0], cells[row] = cells[row], np.nan
             open_row, opened = row, opened + 1
             now(
                 f"For number {number} row {row} is opened: its charges are spent, and the amplifiers hold its numbers.",
                 cells=flat,
             )
-        leaving[:] = amplifiers[start : start + BURST]
-        sent |= {int(one) for one in leaving}
+        leaving[:] = np.nan
+        leaving[0, burst] = amplifiers[0, burst]
+        sent |= {int(one) for one in amplifiers[0, burst]}
         bursts += 1
-        now(f"A burst sends {BURST} neighbours, {number} among them.", amplifiers=range(start, start + BURST))
+        now(
+            f"A burst sends {BURST} neighbours, {number} among them.",
+            amplifiers=range(burst.start, burst.stop),
+        )
     return states
 
 
 BURSTS = bursts_of(WANTED)
 check(
-    [BURSTS[-1].values["rows opened"], BURSTS[-1].values["bursts"]],
-    [len({number // 32 for number in WANTED}), len({number // BURST for number in WANTED})],
+    [BURSTS[-1].values["opened"], BURSTS[-1].values["bursts"]],
+    [len({number // CELLS.shape[1] for number in WANTED}), len({number // BURST for number in WANTED})],
     rtol=0.0,
     name="rows opened and bursts sent",
 )
@@ -508,7 +511,7 @@ show(
         BURSTS,
         blanks=True,
         title="A row is opened once, and what lies beside a number comes with it",
-        caption="A model of the order, not of time: four rows of 32 numbers, bursts of 16 numbers or 64 bytes. Real rows are longer. Numbers stand for their places.",
+        caption="A model of the order, not of time, and smaller than any memory: a burst of this GPU has 16 numbers, not 4, and rows are longer by far. Numbers stand for their places.",
     )
 )
 
