@@ -246,28 +246,28 @@ O = o / z"""
 def one_row(q, K, V, scale, keys):
     """States of one query as tiles of keys pass, and its row of results."""
     m, z, o, f = -np.inf, 0.0, np.zeros(V.shape[1]), 0.0
-    logits, weights = np.full(len(K), np.nan), np.full(len(K), np.nan)
-    states = []
+    weights, states = np.zeros(len(K)), []
 
-    def note(said, line, **reads):
-        arrays = {"logits": logits.copy(), "weights in the sums": weights.copy(), "o": o.copy()}
+    def note(said, line):
+        arrays = {"logits of the tile": s, "weights in the sums": weights.copy(), "o": o.copy()}
+        reads = {"logits of the tile": range(len(s))} if line < 6 else {}
         states.append(State(said, line=line, values={"m": m, "z": z, "f": f}, arrays=arrays, reads=reads))
 
     for number, own in enumerate(tiles(len(K), keys)):
         tile = list(own)
-        logits[tile] = scale * (K[tile] @ q)
-        top = max(m, logits[tile].max())
+        s = scale * (K[tile] @ q)
+        top = max(m, s.max())
         if number == 0:
             m = top
-            note(f"The first tile of keys comes. Its largest logit is {top:.2f}.", 2, logits=tile)
+            note(f"The first tile of keys comes. Its largest logit is {top:.2f}.", 2)
         else:
             larger, f = top > m, np.exp(m - top)
             m, z, o, weights = top, z * f, o * f, weights * f
             said = f"A larger logit comes: what was summed is worth {f:.2f} of what it was."
-            note(said if larger else "No larger logit comes: the sums stay.", 3, logits=tile)
-        weights[tile] = np.exp(logits[tile] - m)
+            note(said if larger else "No larger logit comes: the sums stay.", 3)
+        weights[tile] = np.exp(s - m)
         z, o = z + weights[tile].sum(), o + weights[tile] @ V[tile]
-        note("The tile's weights join the sums, and its value rows the row.", 5, logits=tile)
+        note("The tile's weights join the sums, and its value rows the row.", 5)
     o = o / z
     note("One division gives the result; no weight was needed again.", 6)
     return states, o
@@ -285,7 +285,7 @@ show(
         language="python",
         start=2,
         title="A larger logit shrinks what was summed before, by one factor",
-        caption="One query and twelve keys of four numbers, in tiles of four: its logits, the weights that its sums contain, relative to the maximum so far, and the row of weighted values.",
+        caption="One query and twelve keys of four numbers, in tiles of four: its logits, the weights that its sums contain, relative to the maximum so far, and the row of weighted values. Keys still to come have no weight.",
     )
 )
 
@@ -985,7 +985,7 @@ def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
 
 
 # %% [markdown]
-# \Triton's kernel is the same algorithm on the same grid in far fewer lines, for what it does not say its
+# \Triton's kernel is the same algorithm on the same grid, in far fewer lines. What they do not say, its
 # compiler decides: that tiles pass through shared memory and how they lie there, that the next keys are
 # copied ahead, who waits for whom, which thread has which numbers and how a row's maximum crosses lanes.
 # It leaves to you what this page is about: the order of the loops, the factor, the row without a key, the
