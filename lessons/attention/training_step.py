@@ -972,7 +972,7 @@ publish(
 # [^source]: `masked_fill` in `aten/src/ATen/native/TensorAdvancedIndexing.cpp`, `softmax_backward_cuda_out` in
 #     `aten/src/ATen/native/cuda/SoftMax.cu`. A line of a formula is no promise of one pass.
 
-# %% fold="Code of the tables"
+# %% fold="Code of the passes"
 MISSED = (
     ("forwards: a copy for the mask", 2, 2),
     ("backwards: gradient times weights", 4 + 4, 4),
@@ -996,11 +996,6 @@ for how, passes, missed in (("stored", STORED, MISSED), ("compiled", COMPILED, (
             found * SCORES / COPY * 1e3,
             PARTS_US.get(f"{how}, {way}", np.nan),
         )
-REST = {}  # ms of a step: attention alone, the others by subtraction, the others by the model
-for name, how in zip(NAMES, ("stored", "FLASH", "CUDNN", "compiled", "FLASH", "CUDNN"), strict=True):
-    own = LAYERS * attention_us(how) / 1e3
-    modelled = MODELLED[f"{name.split(',')[0]}, fused"]
-    REST[name] = own, seen_ms(name) - own, sum(modelled.values()) - modelled["attention"]
 if PARTS_US:
     show(
         Table(
@@ -1014,7 +1009,7 @@ if PARTS_US:
             ],
             [
                 [
-                    f"{'eager' if how == 'stored' else how}, {way}s",
+                    f"{'eager' if how == 'stored' else how},\u00a0{way}s",
                     said,
                     found,
                     f"{copied:,.0f}",
@@ -1026,28 +1021,6 @@ if PARTS_US:
             caption="One layer's stored attention on an H100: bytes for each element by the list above and with three more passes, their time at the rate of a recorded copy, and the time of the same part alone.",
         )
     )
-if PARTS_US and SEEN:
-    show(
-        Table(
-            [
-                "step",
-                Column("measured [ms]", align="right"),
-                Column("attention, alone [ms]", align="right"),
-                Column("the rest [ms]", align="right"),
-                Column("the rest, model [ms]", align="right"),
-            ],
-            [
-                [name.replace(" ", "\u00a0"), *(f"{ms:.1f}" for ms in (seen_ms(name), *parts))]
-                for name, parts in REST.items()
-            ],
-            caption="Recorded steps less attention as it was timed alone: what products, norms, the loss and the optimizer leave.",
-        )
-    )
-EAGER_REST = [rest for name, (_, rest, _) in REST.items() if name.startswith("eager")]
-TIMED_REST = {
-    code: ALONE["products"][1] + ALONE[f"loss, {code}"][1] + ALONE["optimizer"][1]
-    for code in ("eager", "compiled")
-}
 publish(
     missed={
         "passes": len(MISSED) + len(STORED),
@@ -1056,20 +1029,6 @@ publish(
         "least": min(timed_us / copied - 1 for _, _, copied, timed_us in FOUND.values()),
         "most": max(timed_us / copied - 1 for _, _, copied, timed_us in FOUND.values()),
     },
-    rest={
-        "least": min(EAGER_REST),
-        "most": max(EAGER_REST),
-        "model": REST["eager, stored"][2],
-        "timed": TIMED_REST["eager"],
-        "left": np.mean(EAGER_REST) - TIMED_REST["eager"],
-        "left_said": MODELLED["eager, stored"]["rest of the layers"],
-        "compiled_stored": REST["compiled, stored"][1],
-        "compiled_cudnn": REST["compiled, cuDNN"][1],
-        "faster": LAYERS * (attention_us("FLASH") - attention_us("CUDNN")) / 1e3,
-        "spread_stored": SEEN["compiled, stored"][2] - SEEN["compiled, stored"][1] if SEEN else np.nan,
-        "spread_cudnn": SEEN["compiled, cuDNN"][2] - SEEN["compiled, cuDNN"][1] if SEEN else np.nan,
-    },
-    before={"eager": TRIED["everything eager"][1], "compiled": TRIED["layers and loss compiled"][1]},
 )
 
 # %% [markdown]
@@ -1112,9 +1071,54 @@ show(
 )
 
 # %% [markdown]
-# What a step takes beside attention should not depend on the attention. In eager torch it does not:
-# {{ rest.least | .1f }} to {{ rest.most | .1f }} ms, for the model's {{ rest.model | .1f }}. Products, loss and
-# optimizer as timed alone are {{ rest.timed | .1f }} of it, so {{ rest.left | .0f }} are left for norms, additions
+# And the rest of a step? It is what the recorded steps leave when attention, as timed alone, is taken away. It should
+# not depend on the attention.
+
+# %% fold="Code of the table"
+REST = {}  # ms of a step: attention alone, the others by subtraction, the others by the model
+for name, how in zip(NAMES, ("stored", "FLASH", "CUDNN", "compiled", "FLASH", "CUDNN"), strict=True):
+    own = LAYERS * attention_us(how) / 1e3
+    modelled = MODELLED[f"{name.split(',')[0]}, fused"]
+    REST[name] = own, seen_ms(name) - own, sum(modelled.values()) - modelled["attention"]
+if PARTS_US and SEEN:
+    show(
+        Table(
+            [
+                "step",
+                Column("measured [ms]", align="right"),
+                Column("attention, alone [ms]", align="right"),
+                Column("the rest [ms]", align="right"),
+                Column("the rest, model [ms]", align="right"),
+            ],
+            [
+                [name.replace(" ", "\u00a0"), *(f"{ms:.1f}" for ms in (seen_ms(name), *parts))]
+                for name, parts in REST.items()
+            ],
+            caption="Recorded steps less attention as it was timed alone: what products, norms, the loss and the optimizer leave.",
+        )
+    )
+EAGER_REST = [rest for name, (_, rest, _) in REST.items() if name.startswith("eager")]
+TIMED_REST = sum(ALONE[part][1] for part in ("products", "loss, eager", "optimizer"))
+publish(
+    rest={
+        "least": min(EAGER_REST),
+        "most": max(EAGER_REST),
+        "model": REST["eager, stored"][2],
+        "timed": TIMED_REST,
+        "left": np.mean(EAGER_REST) - TIMED_REST,
+        "left_said": MODELLED["eager, stored"]["rest of the layers"],
+        "compiled_stored": REST["compiled, stored"][1],
+        "compiled_cudnn": REST["compiled, cuDNN"][1],
+        "faster": LAYERS * (attention_us("FLASH") - attention_us("CUDNN")) / 1e3,
+        "spread_stored": SEEN["compiled, stored"][2] - SEEN["compiled, stored"][1] if SEEN else np.nan,
+        "spread_cudnn": SEEN["compiled, cuDNN"][2] - SEEN["compiled, cuDNN"][1] if SEEN else np.nan,
+    },
+    before={"eager": TRIED["everything eager"][1], "compiled": TRIED["layers and loss compiled"][1]},
+)
+
+# %% [markdown]
+# In eager torch it does not: {{ rest.least | .1f }} to {{ rest.most | .1f }} ms, for the model's
+# {{ rest.model | .1f }}. Products, loss and optimizer as timed alone are {{ rest.timed | .1f }} of it, so {{ rest.left | .0f }} are left for norms, additions
 # and GELU where the list of passes has {{ rest.left_said | .0f }}. That list, too, is probably short of some.
 
 # %% [markdown]

@@ -775,8 +775,9 @@ if TOOK:
 # {{ took.bend | us }} where the count says {{ scores.bend | us }}. But the
 # {{ attention.passes.eager }} of the straight program should be {{ scores.eager | us }}, and the
 # {{ attention.passes.merged }} that the compiler leaves of the bent one {{ scores.merged | us }}. The products are the
-# same kernels in both, by their names above. So torch's softmax takes at least {{ took.softmax | us }} more than
-# its two passes; the rest lies with the products, or with the kernel that was generated.
+# same kernels in both, by their names above, and the generated kernel needs its two passes. So torch's softmax
+# takes at least {{ took.softmax | us }} more than its own two; the rest lies with the products, or with the
+# generated kernel.
 
 # %% [markdown]
 # ## What to expect
