@@ -337,6 +337,7 @@ plan = [Part(name, "array", (at, ROWS[name]), (wide, 1), 1, name) for name, (at,
     Part(step, "step", (LANES[made][0], ROWS[made] - 1), (LANES[made][1], 1), 1, step)
     for step, (_, made) in GRAPH.items()
 ]
+SHORT = dict(zip(SHARED, ("no two", "each pair", "two groups", "all five"), strict=True))
 by_choice = {name: stored_and_moved(launches) for name, launches in SHARED.items()}
 check(
     [by_choice["no two"][1], by_choice["all five"][1]],
@@ -349,9 +350,9 @@ show(
         plan,
         [
             Stop(
-                name,
+                SHORT[name],
                 tuple(sorted(stored)),
-                f"{crossing} values cross for each number, in {len(SHARED[name])} {'launch' if len(SHARED[name]) == 1 else 'launches'}. In memory: {', '.join(array for array in LANES if array in stored)}.",
+                f"{name.capitalize()}: {crossing} values cross for each number, in {len(SHARED[name])} {'launch' if len(SHARED[name]) == 1 else 'launches'}. In memory: {', '.join(array for array in LANES if array in stored)}.",
             )
             for name, (stored, crossing) in by_choice.items()
         ],

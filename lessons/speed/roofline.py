@@ -293,8 +293,8 @@ publish(
 # Memory became {{ moved.memory | .0f }} times as fast, NVLink {{ moved.nvlink | .0f }} times, the
 # slot {{ moved.slot | .0f }} times. 16-bit arithmetic became {{ moved.16_bit | .0f }} times as fast,
 # and its ridge moved from {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }} FLOP per
-# byte. But that is matrix units. On ordinary ones 32-bit arithmetic grew by {{ moved.32_bit | .0f }},
-# less than memory, and its ridge lies between {{ moved.plain_least | .0f }} and
+# byte. But that is matrix units. On ordinary ones 32-bit arithmetic grew {{ moved.32_bit | .0f }}
+# times, less than memory, and its ridge lies between {{ moved.plain_least | .0f }} and
 # {{ moved.plain_most | .0f }} throughout.[^outgrown]
 #
 # [^outgrown]: Where the sources differ: the lecture says that memory falls behind arithmetic with
