@@ -596,11 +596,14 @@ publish(
 # %% [markdown]
 # By the simulator, the pieces make {{ counted.requests | .2f }} times the requests of the other kernel
 # and touch {{ counted.sectors | .1f }} times its sectors: a sector is asked for by up to five of a
-# lane's loads, and L1 answers all but the first. At n = {{ ask.odd | , }} the copy takes
+# lane's loads, and L1 answers all but the first.[^split] At n = {{ ask.odd | , }} the copy takes
 # {{ copy.wide_us | .1f }} µs in pieces and {{ copy.narrow_us | .1f }} µs element by element; PyTorch's
 # takes {{ copy.torch_us | .1f }}, since `pad` makes an array of its own that is then copied. Three
 # copies, two before the product and one behind it, are {{ copy.three_us | .0f }} µs. Whether that is
 # much depends on what they save.
+#
+# [^split]: A lane's store of 16 bytes counts as one here. What the compiler makes of it is shown
+#     [below](#a-rounder-stride).
 
 # %% [markdown]
 # ## The product, its copies counted in
@@ -857,9 +860,10 @@ if WAYS_US:
 # {{ rounder.eight_us | .1f }} µs, and {{ rounder.thirty_two }}, the next multiple of 32, take
 # {{ rounder.thirty_two_us | .1f }}, though there are more of them. A row of {{ rounder.eight }} numbers begins at
 # a multiple of 16 bytes and of no more, so in most rows a piece of 128 bytes lies in two lines. The copies
-# grow by {{ rounder.grown | .1% }}. For {{ rounder.n | , }} that predicts {{ rounder.wide_us | .1f }} µs with C
-# left wide, {{ rounder.wide | .2f }} times as fast as untouched, and {{ rounder.back | .2f }} times with C copied
-# back.
+# grow by {{ rounder.grown | .1% }}. For {{ rounder.n | , }} that predicts {{ rounder.wide | .2f }} times as fast as
+# untouched with C left wide, and {{ rounder.back | .2f }} times with C copied back. A multiple of 64,
+# {{ rounder.sixty_four | , }}, takes {{ rounder.sixty_four_us | .1f }} µs in the sweep: by the same reckoning
+# {{ rounder.wide64 | .2f }} and {{ rounder.back64 | .2f }} times, no better.
 
 
 # %% fold="Code of the numbers"
@@ -885,7 +889,11 @@ publish(
         "eight_us": US.get(rounded(1793, 8), np.nan),
         "thirty_two_us": US.get(rounded(1793, 32), np.nan),
         "grown": (rounded(1793, 32) / rounded(1793, 8)) ** 2 - 1,
-        "wide_us": predicted_way(1793, 32, WIDE_WAY),
+        "same": rounded(4095, 64),
+        "sixty_four": rounded(1793, 64),
+        "sixty_four_us": US.get(rounded(1793, 64), np.nan),
+        "wide64": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 64, WIDE_WAY),
+        "back64": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 64, BACK_WAY),
         "wide": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, WIDE_WAY),
         "back": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, BACK_WAY),
         "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / H100.memory_gb_per_s / 1e3,
@@ -894,7 +902,7 @@ publish(
 )
 
 # %% [markdown]
-# The copies can be quicker too. A piece of 16 bytes takes five loads of one word each, whose lanes ask for
+# Can the copies be quicker too? A piece of 16 bytes takes five loads of one word each, whose lanes ask for
 # words 16 bytes apart. But the first of its numbers decides where the piece lies between two aligned
 # pieces of the source, and that is the same for a whole row. So a lane can load both, 16 bytes each, and shift:
 # by two words, by one, by half of one. What a lane does not need its neighbour has just loaded, and L1
@@ -987,6 +995,52 @@ void restride_rows(const unsigned short* A, const unsigned short* B,
 
 # %%
 BY_ROWS.region("shift")
+
+# %% [markdown]
+# A comment in the kernel says: of the array, not of a place in it. It matters. `BY_PIECES` stores through a
+# pointer that it has moved by a number of elements, and the compiler makes of that something else than it
+# says:
+
+# %% needs="nvrtc nvdisasm" fold="Code of the table"
+from tilewise.gpu.machine_code import available as can_disassemble
+from tilewise.gpu.machine_code import machine_code
+
+THROUGH_A_PLACE = BY_ROWS.source.replace(
+    "uint4* pieces = (uint4*)target;  // of the array, not of a place in it\n", ""
+).replace("pieces[(out + begin) >> 3] =", "*(uint4*)(target + out + begin) =")
+assert "pieces" not in THROUGH_A_PLACE
+STORING = {
+    "restride, through a place in the array": BY_PIECES,
+    "pad_both, by an index": PAD_BOTH,
+    "restride_rows, by an index": BY_ROWS,
+    "restride_rows, through a place": Kernel(THROUGH_A_PLACE, defines=BY_ROWS.defines),
+}
+
+
+def stores_of(kernel, width):
+    """Stores to global memory of a width in a kernel's machine code for an H100."""
+    return sum(one.name == f"STG.E{width}" for one in machine_code(kernel).instructions)
+
+
+if can_disassemble() is None:
+    SPLIT = {label: [stores_of(each, end) for end in (".128", "")] for label, each in STORING.items()}
+    check(
+        [SPLIT["restride, through a place in the array"][0], SPLIT["restride_rows, through a place"][0]],
+        [0, 0],
+        name="stores of 16 bytes through a place",
+    )
+    check(SPLIT["restride_rows, by an index"], [4, 0], name="stores of 16 and of 4 bytes by an index")
+    show(
+        Table(
+            ["kernel, its store of 16 bytes", "stores of 16 bytes", "of 4 bytes"],
+            [[label, *counts] for label, counts in SPLIT.items()],
+            caption="Stores in the machine code for an H100, those of single numbers at the ends of rows left out; `restride_rows` with four rows a lane, `pad_both` with four pieces.",
+        )
+    )
+
+# %% [markdown]
+# So the copy with 16 bytes a lane stores them by 4, and the simulator, which takes the kernel at its word, counts
+# one request where the machine makes four.
 
 
 # %% fold="Code of the cases"
@@ -1149,9 +1203,14 @@ if STRIDED:
     )
 
 
-def alone(part):
-    """What a part takes alone at 1,793 with rows of a multiple of 64, in microseconds."""
-    return STRIDED.get((1793, 64, part), np.nan)
+def alone(part, n=1793):
+    """What a part takes alone with rows of a multiple of 64, in microseconds."""
+    return STRIDED.get((n, 64, part), np.nan)
+
+
+def pads_bound(n):
+    """Microseconds of both pads' traffic at the stated bandwidth."""
+    return 4 * (n**2 + rounded(n, 64) ** 2) / H100.memory_gb_per_s / 1e3
 
 
 publish(
@@ -1161,6 +1220,8 @@ publish(
             for name, step, way in (
                 ("wide", 64, "C left wide"),
                 ("back", 64, "C copied back"),
+                ("wide32", 32, "C left wide"),
+                ("back32", 32, "C copied back"),
                 ("wide8", 8, "C left wide"),
                 ("back8", 8, "C copied back"),
                 ("wide_new", 64, "C left wide, by 2 rows"),
@@ -1175,17 +1236,29 @@ publish(
         "back": alone("copy back"),
         "back_new": alone("copy back, by 2 rows"),
         "product": alone("product"),
+        "pads_large": alone("pads", 4095),
+        "pads_new_large": alone("pads, by 2 rows", 4095),
+        "pads_share": pads_bound(1793) / alone("pads, by 2 rows"),
+        "pads_share_large": pads_bound(4095) / alone("pads, by 2 rows", 4095),
     },
 )
 
 # %% [markdown]
-# With rows of a multiple of 64 the product of 1,793 is {{ strided.n1793.wide | .2f }} times as fast as untouched
-# with C left wide and {{ strided.n1793.back | .2f }} times with C copied back, where a multiple of 8 gave
-# {{ strided.n1793.wide8 | .2f }} and {{ strided.n1793.back8 | .2f }} in the same run. The new copies take
-# {{ parts.pads_new | .1f }} µs alone for both pads and {{ parts.back_new | .1f }} for the way back, the old ones
-# {{ parts.pads | .1f }} and {{ parts.back | .1f }}. With them it is {{ strided.n1793.wide_new | .2f }} and
-# {{ strided.n1793.back_new | .2f }} times, at 4,097 {{ strided.n4097.wide_new | .2f }} and
-# {{ strided.n4097.back_new | .2f }}.
+# At 1,793 rows of a multiple of 32 make the product {{ strided.n1793.wide32 | .2f }} and
+# {{ strided.n1793.back32 | .2f }} times as fast, a little more than predicted, where a multiple of 8 gave
+# {{ strided.n1793.wide8 | .2f }} and {{ strided.n1793.back8 | .2f }} in the same run. Against the prediction 64 is
+# better still: {{ strided.n1793.wide | .2f }} and {{ strided.n1793.back | .2f }}. The sweep's product of
+# {{ rounder.sixty_four | , }} is larger than this one, which has no more than {{ rounder.n | , }} rows. At 4,095
+# all four are {{ rounder.same | , }}, and the table shows how far equal things differ.
+#
+# The new copies do not keep their promise. Both pads take {{ parts.pads_new | .1f }} µs where the old kernel takes
+# {{ parts.pads | .1f }}. At 4,095 it is {{ parts.pads_new_large | .1f }} and {{ parts.pads_large | .1f }}, which is
+# {{ parts.pads_share_large | .0% }} of the stated bandwidth: there loads have nothing left to give. At 1,793 it is
+# {{ parts.pads_share | .0% }}, and what the rest is, is not shown here. The way back, whose old kernel has the
+# split stores, takes {{ parts.back_new | .1f }} in place of {{ parts.back | .1f }}. With both the product is
+# {{ strided.n1793.wide_new | .2f }} and {{ strided.n1793.back_new | .2f }} times as fast as untouched, at 4,095
+# {{ strided.n4095.wide_new | .2f }} and {{ strided.n4095.back_new | .2f }}, and at 4,097
+# {{ strided.n4097.wide_new | .2f }} and {{ strided.n4097.back_new | .2f }}.
 
 # %% [markdown]
 # Why not read the rows as they are, in a kernel of our own? It could use the matrix units and loads of
@@ -1499,7 +1572,9 @@ publish(
 # - What must be round is where rows begin: the row stride in bytes, a multiple of 16. M may be anything.
 # - Padding costs a pass over each matrix, and the product pays far more than that; best is a matrix that
 #   is padded all its life, such as a vocabulary.
-# - For BF16 a multiple of 8 leads out of the lowest bands; 16 gains a little more.
+# - For BF16 a multiple of 8 leads out of the lowest bands. A rounder one can be worth more, here one of 64 at
+#   1,793; at 4,097 from 8 to 16 gained most of it.
+# - What the compiler made of a wide store is in the machine code, and nowhere else.
 # - Never time products of zeros.
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"

@@ -1668,6 +1668,16 @@ def times(label, over, at=MIDDLE):
     return RATES.get(label, {}).get(at, np.nan) / RATES.get(over, {}).get(at, np.nan)
 
 
+def medians(label, at):
+    """The median of each recorded round of a rung, in microseconds."""
+    recorded = [
+        row["recorded"] or {}
+        for row in ladder.rows
+        if row["variant"] == label and tuple(row["parameters"].values()) == at
+    ]
+    return recorded[0].get("rounds", [np.nan]) if recorded else [np.nan]
+
+
 publish(
     gave={
         "ring": times("ring", "one buffer"),
@@ -1693,6 +1703,18 @@ publish(
         "tflop": RATES.get(LAST, {}).get(MIDDLE, np.nan),
         "us": 2 * 4096**3 / RATES.get(LAST, {}).get(MIDDLE, np.nan) / 1e6,
         "of_units": RATES.get(LAST, {}).get(MIDDLE, np.nan) / PEAK,
+    },
+    in_rounds={
+        "number": len(medians("cuBLAS", MIDDLE)),
+        "moved": max(medians("cuBLAS", MIDDLE)) / min(medians("cuBLAS", MIDDLE)) - 1,
+        **{
+            f"{end}_{size[0]}": of(
+                library / own
+                for library, own in zip(medians("cuBLAS", size), medians(LAST, size), strict=True)
+            )
+            for end, of in (("low", min), ("high", max))
+            for size in (MIDDLE, LARGE)
+        },
     },
     few_tiles={
         "ring": times("ring", "cuBLAS", FEWEST),
@@ -1729,10 +1751,16 @@ publish(
 # {{ task.us | us }} is what the matrix units need if they never wait and keep their clock. The kernel of
 # {{ fast.lines }} lines takes {{ beside.us | us }}, {{ beside.tflop | .0f }} TFLOP/s or
 # {{ beside.of_units | .0% }} of the stated rate. Beside cuBLAS that is {{ beside.at_2048 | .1% }} of its rate at
-# 2,048, {{ beside.at_4096 | .1% }} at 4,096 and {{ beside.at_8192 | .1% }} at 8,192. The ladder takes away one
-# reason to wait after the other: the detour through registers, the slab that has yet to come, the start of the
-# next tile behind the stores of the last, bytes that another SM has just fetched. What remains is the launch
-# itself, a last round that is not full, and a clock that falls when the chip reaches its power limit.
+# 2,048, {{ beside.at_4096 | .1% }} at 4,096 and {{ beside.at_8192 | .1% }} at 8,192. How sure is so small a
+# lead? Kernel and library took turns in {{ in_rounds.number }} rounds, each in a process of its own. From one round
+# to another cuBLAS's median at 4,096 moved by {{ in_rounds.moved | .1% }}, and the kernel's with it: its share is
+# {{ in_rounds.low_4096 | .1% }} to {{ in_rounds.high_4096 | .1% }}, and {{ in_rounds.low_8192 | .1% }} to
+# {{ in_rounds.high_8192 | .1% }} at 8,192.
+#
+# The ladder takes away one reason to wait after the other: the detour through registers, the slab that has yet
+# to come, the start of the next tile behind the stores of the last, bytes that another SM has just fetched. What
+# remains is the launch itself, a last round that is not full, and a clock that falls when the chip reaches its
+# power limit.
 
 # %% [markdown]
 # ## Takeaways
