@@ -198,7 +198,11 @@ if gpu_here() and find_spec("cuda"):
 # Arrays need not be copied when they go from one package to another. CuPy's arrays and PyTorch's
 # tensors state their address, shape and type in an attribute, the CUDA array interface, and Numba
 # takes whatever has it. Here Numba's kernel writes into a tensor; the addresses were printed on the
-# recorded machine as equal or not, since the numbers themselves say nothing.
+# recorded machine as equal or not, since the numbers themselves say nothing.[^row_stack]
+#
+# [^row_stack]: The recorded machine had Numba 0.68.0 beside NumPy 2.5, which has dropped `row_stack`, a name
+#     that this version of Numba asks for. It was given back as an alias of `vstack` before Numba was
+#     imported. The versions that this course pins do without.
 #
 # ??? definition "CUDA array interface"
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU states its address, shape and
@@ -842,6 +846,7 @@ launched = measure(
 
 # %% fold="Code of the figure"
 from tilewise.figures import bars
+from tilewise.models.occupancy import occupancy
 
 
 def times_us(measured):
@@ -880,6 +885,14 @@ publish(
         "times": BY_ROWS_US.get("CUDA C", np.nan) / BY_ROWS_US.get("Triton", np.nan),
         "passes": 4,
         "one_pass": 2,
+        "registers": of("softmax", "CUDA C", "registers"),
+        "registers_numba": of("softmax", "Numba", "registers"),
+        **{
+            f"blocks{end}": occupancy(
+                128, int(np.nan_to_num(of("softmax", by, "registers"), nan=1)), 512
+            ).blocks_per_sm
+            for end, by in (("", "CUDA C"), ("_numba", "Numba"))
+        },
     },
     gpu={
         "ratio": max(ON_DEVICE.values()) / min(ON_DEVICE.values()),
@@ -915,7 +928,10 @@ if np.isfinite([*EACH.values()]).all():
 # {{ rows.cuda | us }} and {{ rows.numba | us }}, and Triton {{ rows.triton | us }}, a factor of
 # {{ rows.times | .2f }}; `torch.softmax` takes {{ rows.torch | us }}. It is not that CUDA C cannot hold
 # a row: [the lesson on softmax](../attention/softmax.py) does it, in forty lines. In Triton it was the
-# way that suggested itself.
+# way that suggested itself. That Numba's version of the same text takes longer fits its registers,
+# {{ rows.registers_numba }} a thread for {{ rows.registers }}: an SM holds {{ rows.blocks_numba }} of
+# its blocks in place of {{ rows.blocks }}, so fewer loads are on their way. That this is the reason is
+# not shown here.
 
 # %% [markdown]
 # ## The answer
