@@ -1137,7 +1137,7 @@ publish(
 # Attention is {{ ask.share | .0%}} of the operations. With stored matrices it takes {{ gain.share | .0%}} of an eager
 # step, fused {{ gain.share_fused | .0%}}. The same step, in the same torch, with the same losses, takes
 # {{ gain.whole | .1f }} times as long when everything is stored and eager as when attention is fused and the
-# rest compiled. What changed each time were passes over memory.
+# rest compiled. What changed were above all passes over memory.
 
 # %% [markdown]
 # ## Takeaways
