@@ -939,9 +939,9 @@ from tilewise.frameworks import tl, triton
 
 
 @triton.jit
-def tile_of_queries(
-    Q, K, V, bias, part, L, N, M, share, scale, D: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr
-):
+def query_tile(Q, K, V, bias, part, L, N, M, share, scale, D: tl.constexpr):
+    ROWS: tl.constexpr = 64
+    KEYS: tl.constexpr = 32
     w, h = tl.program_id(1), tl.program_id(2)
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, D)
@@ -978,10 +978,9 @@ def tile_of_queries(
 
 def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
     shares, heads, N, d = part.shape
-    sizes = {"D": d, "ROWS": 64, "KEYS": 32}
-    tile_of_queries[(triton.cdiv(N, 64), shares, heads)](
-        Q, K, V, bias, part, L, N, len(bias), share, scale, **sizes, num_warps=8, num_stages=2
-    )
+    launch = query_tile[(triton.cdiv(N, 64), shares, heads)]
+    sizes = (N, len(bias), share, scale)
+    launch(Q, K, V, bias, part, L, *sizes, D=d, num_warps=8, num_stages=2)
 
 
 # %% [markdown]
@@ -1415,7 +1414,7 @@ publish(
 # its three operations. Why was not looked into.
 
 # %% [markdown]
-# What do they not fill? The kernel can note the clock of its SM: when a block begins, when its first
+# What do the schedulers not fill? The kernel can note the clock of its SM: when a block begins, when its first
 # tiles are there, and behind each part. The stamps are all that is added to it.
 
 # %% fold="The kernel with stamps"
