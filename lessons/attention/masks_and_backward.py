@@ -402,7 +402,9 @@ agree(masked_forward, FORWARD, list(AWKWARD.values()), rtol=1e-4, atol=1e-5)
 # Let $R$ be what dropout multiplies with, 0 or the inverse share, and $dO$ the gradient that comes in. The
 # way back from $O = (P \circ R)\,V$ through softmax to $S = QK^T/\sqrt d$ is
 #
-# $$dV = (P \circ R)^T dO, \qquad dP = (dO\,V^T) \circ R, \qquad dS = P \circ (dP - \delta),$$
+# $$dV = (P \circ R)^T dO,$$
+#
+# $$dP = (dO\,V^T) \circ R, \qquad dS = P \circ (dP - \delta),$$
 #
 # $$dQ = dS\,K/\sqrt d, \qquad dK = dS^T Q/\sqrt d.$$
 #
@@ -1391,7 +1393,7 @@ publish(
 # {{ rate.full | .0f }} TFLOP/s, {{ rate.of_peak | .0% }} of the stated rate: {{ rate.of_flash | .2f }} times as
 # fast as torch's FLASH backend, {{ rate.of_cudnn | .0% }} of cuDNN's rate and {{ rate.of_math | .1f }} times
 # that of the chain that stores its matrices. Causal it is {{ rate.causal_of_flash | .2f }} times as fast as
-# FLASH and at {{ rate.causal_of_cudnn | .0% }} of cuDNN's rate, and on 1,024 tokens at
+# FLASH and at {{ rate.causal_of_cudnn | .0% }} of cuDNN's rate; on 1,024 tokens without a mask it is at
 # {{ rate.short_of_cudnn | .0% }}. The worst ratio of a gradient's largest error to cuDNN's is
 # {{ errors.most | .2f }}. Two passes over all versions differ by {{ rate.again | .1% }} at most.
 
