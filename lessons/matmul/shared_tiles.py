@@ -629,7 +629,7 @@ publish(
 # ## Too few tiles from the start
 #
 # A BF16 product of 1,024 is over in microseconds, and its tiles of 128 × 256 are {{ few.wide }}: three
-# quarters of the SMs get none. Tiles of 64 × 128 are {{ few.small }}. Every SM then has something to
+# quarters of the SMs get none. Tiles of 64 × 128 are {{ few.small }}. Nearly every SM then has something to
 # multiply, but it asks for {{ few.small_kb | .0f }} KB where a tile's products take {{ few.clocks | , }} clocks.
 # How fast can an SM take that in? In the record of [the Hopper machine](hopper.py), four slabs asked for at
 # once came at {{ few.rate | .0f }} bytes a clock on each SM while all SMs did the same. At that pace the small
