@@ -66,6 +66,19 @@ def test_the_page_leads_to_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("shares", "names"),
+    [((0.1, 0.2), "every variant"), ((0.1, 0.9), "plain"), ((0.8, 0.9), "")],
+)
+def test_a_reason_for_every_variant_is_said_of_those_that_missed(
+    shares: tuple[float, float], names: str
+) -> None:
+    context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
+    one = made(("plain", shares[0]), ("wide", shares[1]), reasons=((EVERY, "Predict"),))
+    said_there = f"times from the bound: {names}. Why: " if names else "times from the bound"
+    assert (said_there in one.markdown(context)) == bool(names)
+
+
+@pytest.mark.parametrize(
     "heading", ["Predict, then measure", "x runs first", "Größe: 2 × 3 -  und mehr", "a_b"]
 )
 def test_anchors_are_spelt_as_the_site_spells_them(heading: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from tilewise.measurements.births import birth_facts, birth_id, birth_list, spread_text
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.guess import Asked
-from tilewise.measurements.reasons import EVERY
+from tilewise.measurements.reasons import EVERY, missed
 from tilewise.measurements.slugs import case_text, heading_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
@@ -163,13 +163,20 @@ class Measurement(Output):
         """Where the lesson says why rows missed their bound, as HTML, a paragraph a heading."""
         headings: dict[str, list[str]] = {}
         for variant, heading in self.reasons:
-            headings.setdefault(heading, []).append("every variant" if variant == EVERY else variant)
+            if named := self._all_that_missed() if variant == EVERY else [variant]:
+                headings.setdefault(heading, []).extend(named)
         return [
             f'<p class="tw-measurement-note tw-reasons">More than {self.within:g} times from the bound: '
             f"{escape(', '.join(variants))}. Why: "
             f'<a href="#{escape(heading_slug(heading))}">{escape(heading)}</a>.</p>'
             for heading, variants in headings.items()
         ]
+
+    def _all_that_missed(self) -> list[str]:
+        """The variants that missed their bound, by name unless all of them did."""
+        far = missed(self)
+        variants = {row["variant"] for row in self.rows if row["role"] == "variant"}
+        return ["every variant"] if far and far.keys() == variants else list(far)
 
     def _lines(self) -> list[str]:
         lines = [self.stale] if self.stale else []
