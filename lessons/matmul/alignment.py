@@ -1034,7 +1034,7 @@ if can_disassemble() is None:
         Table(
             ["kernel, its store of 16 bytes", "stores of 16 bytes", "of 4 bytes"],
             [[label, *counts] for label, counts in SPLIT.items()],
-            caption="Stores in the machine code for an H100, those of single numbers at the ends of rows left out; `restride_rows` with four rows a lane, `pad_both` with four pieces.",
+            caption="Stores in the machine code for an H100, those of single numbers at the ends of rows left out; restride_rows with four rows a lane, pad_both with four pieces.",
         )
     )
 
