@@ -581,7 +581,7 @@ ON_CHIP.region("all")
 # ## The next row on its way
 #
 # With its row in registers a block reduces, exchanges, writes, and asks for nothing. Short rows do not
-# mind, since an SM has many blocks and others read meanwhile. Slices of 64 KB leave room for two or
+# mind, since an SM has many blocks and others read meanwhile. Slices of 64 KB leave room for
 # three, which begin together and then wait together. So here the blocks stay, as many as the device
 # runs at once, and take row after row. And reading is left to the copy unit of the SM: `cp.async.bulk`
 # brings a stretch of memory into shared memory while the threads do something else. As soon as
@@ -1583,10 +1583,11 @@ if np.isfinite([row[4] for row in rows]).all():
 # The cluster's barrier in place of `st.async` was the surprise. In the same shape it takes clusters of
 # two blocks from {{ fence.without_32768 | .0% }} to {{ fence.with_32768 | .0% }} of the copy's rate, of
 # four from {{ fence.without_65536 | .0% }} to {{ fence.with_65536 | .0% }} and of eight from
-# {{ fence.without_131072 | .0% }} to {{ fence.with_131072 | .0% }}, below a cluster for each row.
-# Arriving at it promises that everything written before can be seen: the compiler puts a fence in front,
-# `MEMBAR.ALL.GPU`, and so every row waits for the results of the row before to be written. `st.async`
-# promises only its own 8 bytes. That the fence is what costs the time is likely and was not measured
+# {{ fence.without_131072 | .0% }} to {{ fence.with_131072 | .0% }}, the last two below a cluster for each
+# row; in BF16 it makes rows take up to {{ gains_bf16.fence.most | .0% }} longer. Arriving at it promises
+# that everything written before can be seen. So the compiler puts a fence in front, `MEMBAR.ALL.GPU`, and
+# every row waits for the results of the row before to be written. `st.async` promises only its own
+# 8 bytes. That the fence is what costs the time is likely and was not measured
 # on its own; nor why four blocks suffer so much more than two.
 
 # %% [markdown]
