@@ -909,12 +909,14 @@ def a_tile_ahead(text):
             "",
         ),
         (
-            "        // mean]\n    }\n",
-            "        // mean]\n"
+            "                    mma(o[m][n + 1], &p[m][4 * c], b + 2);\n                }\n            }\n",
+            "                    mma(o[m][n + 1], &p[m][4 * c], b + 2);\n"
+            "                }\n"
+            "            }\n"
             "        uint4* read = k;\n"
             "        k = after;\n"
             "        v = k + KEYS * CHUNKS;\n"
-            "        after = read;\n    }\n",
+            "        after = read;\n",
         ),
     ):
         assert text.count(one) == 1, one
@@ -1106,6 +1108,1022 @@ publish(
 # {{ shapes.worst_turn | .0f }}. Nothing counted here says why.
 
 # %% [markdown]
+# ## 32-bit floats in two halves
+#
+# Kernel 7 rounds what it multiplies to 16 bits. Whoever has 32-bit floats, and wants results as exact
+# as those, was left with multiply-adds: the last rung of the lesson on Kernel 6's clocks takes {{ ordinary.us | us }} for one
+# head of 1,024 queries and keys, torch's three operations {{ ordinary.torch_us | us }}. In that time the matrix units
+# could do the same products {{ ordinary.products | .0f }} times over. What if some of those were spent on exactness?
+#
+# A number of FP16 holds 11 bits. Let $h$ be $x$, rounded to FP16, and $l$ what is missing, times 2,048
+# so that it is about as large as $h$, rounded as well. Then $x \approx h + l / 2048$ with 11 + 11 bits, and
+#
+# $$xy \approx h h' + (h l' + l h') / 2048 .$$
+#
+# Each of the three products is one for matrix units. The fourth, $l l'$, is left out.
+
+
+# %% fold="Imports, and what is known"
+import re
+
+from tilewise import constant
+from tilewise.measurements import text_record
+
+ORDINARY = lookup("attention_flash_steps") or {}
+
+
+def ordinary_us(variant, N=1024):
+    """A median of the lesson on Kernel 6's clocks, in microseconds, or NaN."""
+    return ORDINARY.get(variant, {}).get(f"n_{N}_d_128", {}).get("median", np.nan)
+
+
+FP16_PROBE = ORDINARY.get("ceilings", {}).get("probes", {}).get("fp16_matrix_tflop_per_s", np.nan)
+FFMA, THREE = "joined_later_all_loads_at_once", "torch_three_operations"
+publish(
+    ordinary={
+        "us": ordinary_us(FFMA),
+        "torch_us": ordinary_us(THREE),
+        "products": ordinary_us(FFMA) * 1e6 * FP16_PROBE / (4 * 1024**2 * 128),
+        "long_us": ordinary_us(FFMA, 4096),
+    }
+)
+
+
+# %%
+def halves(x):
+    """High and low halves of x in FP16, as 64-bit floats."""
+    high = np.float16(x)
+    low = np.float16((x - high) * 2048)
+    return np.float64(high), np.float64(low)
+
+
+def three_products(x, y):
+    """x @ y without the product of both low halves."""
+    (high, low), (other, missing) = halves(x), halves(y)
+    return high @ other + (high @ missing + low @ other) / 2048
+
+
+# %% [markdown]
+# How much is lost? The next cell splits random numbers and adds up products of 128 pairs, in 64-bit floats, so that nothing
+# but the halves is inexact. After the split a number is off by at most {{ split.off | .1e }} of its size; FP32 itself
+# rounds by up to {{ split.fp32 | .1e }}. The product that is left out is at most {{ split.fourth | .1e }}
+# of the largest sum.
+
+# %% fold="Code of the table"
+random = np.random.default_rng(7)
+LEFT, RIGHT = (random.standard_normal((256, 128)).astype(np.float32) for _ in range(2))
+EXACT = np.float64(LEFT) @ np.float64(RIGHT).T
+(HIGH, LOW), (OTHER, MISSING) = halves(LEFT), halves(RIGHT.T)
+in_order = np.zeros((256, 256), np.float32)
+for at_once in range(128):
+    in_order += LEFT[:, at_once, None] * RIGHT[None, :, at_once]
+MADE = {
+    "one: high by high": HIGH @ OTHER,
+    "two: and high by low": HIGH @ OTHER + HIGH @ MISSING / 2048,
+    "three: and low by high": three_products(LEFT, RIGHT.T),
+    "four: and low by low": (HIGH + LOW / 2048) @ (OTHER + MISSING / 2048),
+    "in 32-bit floats, one after the other": in_order,
+}
+PRODUCTS_OFF = {label: np.abs(one - EXACT).max() / np.abs(EXACT).max() for label, one in MADE.items()}
+show(
+    Table(
+        ["products", "largest error"],
+        [[label, f"{off:.1e}"] for label, off in PRODUCTS_OFF.items()],
+        caption="Sums of 128 products of normal numbers, 65,536 of them: the largest error as a share of the largest sum. The first four are added up in 64-bit floats, so that only the halves count.",
+    )
+)
+assert PRODUCTS_OFF["three: and low by high"] < PRODUCTS_OFF["in 32-bit floats, one after the other"]
+
+
+def off_after_split(x):
+    """The largest error of the halves, as a share of the number; NaN where a half is infinite."""
+    high, low = halves(x)
+    return np.max(np.abs(high + low / 2048 - np.float64(x)) / np.abs(np.float64(x)))
+
+
+publish(
+    split={
+        "off": off_after_split(random.uniform(1, 2, 2**18).astype(np.float32)),
+        "fp32": 2.0**-24,
+        "fourth": np.abs(LOW @ MISSING).max() / 2048**2 / np.abs(EXACT).max(),
+        "one": PRODUCTS_OFF["one: high by high"],
+        "three": PRODUCTS_OFF["three: and low by high"],
+        "four": PRODUCTS_OFF["four: and low by low"],
+        "in_order": PRODUCTS_OFF["in 32-bit floats, one after the other"],
+    }
+)
+
+# %% [markdown]
+# So three products lose less than 32-bit additions do: {{ split.three | .1e }} beside {{ split.in_order | .1e }}. The fourth would
+# leave {{ split.four | .1e }}, little gain for a third more work. With two the whole error of one operand stays, and one
+# product alone loses {{ split.one | .1e }}.
+
+# %% [markdown]
+# ## What halves cannot hold
+#
+# FP16 has a smaller range than FP32. Above 65,504 the high half is infinite and the low one, too: the
+# result is no number. Below {{ holds.smallest | .1e }} both halves run out of bits. From there
+# on a number is off by the same amount however small it is, {{ holds.step | .1e }}.
+
+# %% fold="Code of the figure"
+FIRM = random.uniform(1, 2, 2**14).astype(np.float32)
+SPANS = [2.0**exponent for exponent in range(-30, 16)]
+SPLIT_OFF = [off_after_split(FIRM * np.float32(span)) if span < 2**15 else np.nan for span in SPANS]
+SPANS_HELD = [span for span, off in zip(SPANS, SPLIT_OFF, strict=True) if np.isfinite(off)]
+show(
+    line_chart(
+        [
+            Series("halves", SPANS_HELD, [off for off in SPLIT_OFF if np.isfinite(off)]),
+            Series("rounding of FP32", SPANS_HELD, [2.0**-24] * len(SPANS_HELD), role="predicted"),
+        ],
+        x="size of x",
+        y="largest error, of x",
+        log_x=True,
+        log_y=True,
+        title="Two halves are exact for sizes from a ten-thousandth to 65,504, and no further",
+        caption="The largest error of high + low / 2048 among 16,384 random numbers between a power of two and the next, as a share of the number, beside half a unit in the last place of FP32.",
+    )
+)
+with np.errstate(all="ignore"):
+    beyond = three_products(np.float32([[1e5]]), np.float32([[1.0]]))
+check(beyond, np.full((1, 1), np.nan), name="1e5 by 1 in halves is no number")
+SMALL = (FIRM * np.float32(2.0**-24)).astype(np.float32)
+publish(
+    holds={
+        "smallest": 2.0**-14,
+        "step": np.abs(
+            sum(one * of for one, of in zip(halves(SMALL), (1, 1 / 2048), strict=True)) - SMALL
+        ).max(),
+        "micro": off_after_split(FIRM * np.float32(1e-6)),
+    }
+)
+
+# %% [markdown]
+# Weights lie between 0 and 1, and a small one may be off by that amount: beside a weight of 1 it is nothing.
+# Queries, keys and values have to be of an ordinary size. Values about 1e-6 in size are off by up to {{ holds.micro | .0e }}
+# before anything is multiplied. Someone who cannot promise the size has to scale.
+
+# %% [markdown]
+# ## Split once, where it lies
+#
+# A block has the work of the other lesson: 64 queries and a share of the keys, 128 at a time, for a second launch
+# to join. Of its eight warps four times two have the same 16 queries, and one half of the keys each. The
+# numbers come as they are, 32 bits wide. Each thread waits for what it brought itself and splits it, once, into
+# the place where it lies: 64 numbers of a row take as many bytes as their 128 halves.
+
+
+# %% tab="Pseudocode"
+def flash_halves(Q, K, V, bias, part, tops, sums, share, scale):
+    shares, heads, N, d = part.shape
+    for h in parallel(heads):
+        for w in range(shares):
+            own = range(w * share, min(len(bias), (w + 1) * share))
+            m, z, o = np.full(N, -np.inf), np.zeros(N), np.zeros((N, d))
+            for tile in tiles(len(own), 128):
+                j = own[tile.start : tile.stop]
+                # [scores
+                s = np.log2(np.e) * (scale * three_products(Q[h], K[h, j].T) + bias[j])
+                # scores]
+                # [softmax
+                top = np.maximum(m, s.max(axis=1))
+                start = np.where(top > -np.inf, top, 0.0)
+                p, worth = np.exp2(s - start[:, None]), np.exp2(m - start)
+                m, z = top, worth * z + p.sum(axis=1)
+                # softmax]
+                # [mean
+                o = worth[:, None] * o + three_products(p, V[h, j])
+                # mean]
+            part[w, h] = o
+            tops[w, h] = m
+            sums[w, h] = z
+
+
+# %% tab="CUDA C"
+HALVES = r"""
+// spills: a few registers on other GPUs than the one that it was timed on
+#include <cuda_fp16.h>
+#define LOG2E 1.44269504f
+#define WORTH (1.0f / 2048)   // of a product with a low half
+// x = high + low / 2048, as operands: 16 rows of 16 terms, 16 terms of 8 columns
+struct Left { unsigned high[4], low[4]; };
+struct Right { unsigned high[2], low[2]; };
+// Where 16 bytes of a row lie: 32 such chunks to a row, swizzled.
+static __device__ int place(int row, int chunk) { return row * 32 + (chunk ^ row % 8); }
+
+// One half of COUNT rows of X from `first` on, by copies that run ahead; zeros from `end` on.
+template <int COUNT>
+static __device__ void bring(float4* tile, const float* X, int piece, int first, int end) {
+    int chunk = 16 * piece + threadIdx.x % 16;
+    #pragma unroll
+    for (int n = 0; n < COUNT; n += 16) {
+        int r = threadIdx.x / 16 + n;
+        bool there = first + r < end;
+        const float* from = X + (there ? (long long)(first + r) * 128 + 4 * chunk : 0);
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+            :: "r"((unsigned)__cvta_generic_to_shared(&tile[place(r, chunk)])),
+               "l"(from), "r"(there ? 16 : 0) : "memory");
+    }
+}
+static __device__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Wait for this thread's copies, all but the latest groups.
+template <int LATEST> static __device__ void arrived_but() {
+    asm volatile("cp.async.wait_group %0;" :: "n"(LATEST) : "memory");
+}
+
+// [split
+static __device__ void split(unsigned& high, unsigned& low, float x, float y) {
+    __half2 h = __floats2half2_rn(x, y);
+    float2 f = __half22float2(h);
+    __half2 l = __floats2half2_rn((x - f.x) * 2048.0f, (y - f.y) * 2048.0f);
+    high = *(unsigned*)&h;
+    low = *(unsigned*)&l;
+}
+// Each thread splits what it brought. Of 64 numbers high halves go to the front, low ones behind.
+template <int COUNT> static __device__ void split_piece(float4* tile, int piece) {
+    int c = threadIdx.x % 16, row = threadIdx.x / 16, start = 16 * piece;
+    #pragma unroll
+    for (int n = 0; n < COUNT; n += 64) {
+        float4 x[4];
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = tile[place(row + n + 16 * i, start + c)];
+        __syncwarp();  // all lanes have their numbers: these rows may be written
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            int r = row + n + 16 * i;
+            uint2 high, low;
+            split(high.x, low.x, x[i].x, x[i].y);
+            split(high.y, low.y, x[i].z, x[i].w);
+            ((uint2*)&tile[place(r, start + c / 2)])[c % 2] = high;
+            ((uint2*)&tile[place(r, start + c / 2 + 8)])[c % 2] = low;
+        }
+    }
+}
+// split]
+// Where eight columns' high halves lie, or their low ones.
+static __device__ int half_place(int row, int eight, int low) {
+    return place(row, eight / 8 * 16 + eight % 8 + low * 8);
+}
+// Four matrices of 8x8: lane l brings the address of row l % 8 of matrix l / 8.
+static __device__ void ldmatrix(unsigned* r, const float4* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+        : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
+}
+static __device__ void ldmatrix_turned(unsigned* r, const float4* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+        : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
+}
+// [three
+static __device__ void mma(float (&d)[4], const unsigned* a, const unsigned* b) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// sum + WORTH * rest grows by a * b; the product of both low halves is left out.
+static __device__ void multiply(float (&sum)[4], float (&rest)[4], const Left& a, const Right& b) {
+    mma(sum, a.high, b.high);
+    if (TERMS == 3) mma(rest, a.high, b.low);
+    if (TERMS == 3) mma(rest, a.low, b.high);
+}
+// three]
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+flash_halves(const float* Q, const float* K, const float* V, const float* bias,
+             float* part, float* tops, float* sums, int N, int M, int share, float scale) {
+    extern __shared__ float4 store[];
+    float4 *q = store, *k = q + 64 * 32, *v = k + 128 * 32;
+    int head = blockIdx.z, i0 = blockIdx.x * 64;
+    int first = blockIdx.y * share, last = min(M, first + share);
+    Q += (long long)head * N * 128;
+    K += (long long)head * M * 128;
+    V += (long long)head * M * 128;
+    #pragma unroll
+    for (int piece = 0; piece < 2; ++piece) {
+        bring<64>(q, Q, piece, i0, N);
+        bring<128>(k, K, piece, first, last);
+        commit();
+    }
+    bring<128>(v, V, 0, first, last);
+    bring<128>(v, V, 1, first, last);
+    commit();
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int mine = warp % 4 * 16, half = warp / 4, row = mine + lane / 4;  // a lane's rows: row, row + 8
+    float o[16][4] = {}, top[2] = {-INFINITY, -INFINITY}, z[2] = {}, scale2 = scale * LOG2E;
+    #pragma unroll 1
+    for (int j0 = first; j0 < last; j0 += 128) {
+        float add[8][2], s[8][4] = {}, rest[8][4] = {};
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            int j = j0 + 64 * half + i / 2 * 8 + lane % 4 * 2 + i % 2;
+            add[i / 2][i % 2] = j < last ? bias[j] * LOG2E : -INFINITY;
+        }
+        // [scores
+        #pragma unroll
+        for (int piece = 0; piece < 2; ++piece) {
+            if (piece) arrived_but<1>(); else arrived_but<2>();
+            if (j0 == first) split_piece<64>(q, piece);
+            split_piece<128>(k, piece);
+            __syncthreads();  // this piece of q and k is there, from every warp
+            #pragma unroll
+            for (int c = 4 * piece; c < 4 * piece + 4; ++c) {
+                Left a;
+                ldmatrix(a.high, &q[half_place(mine + lane % 16, 2 * c + lane / 16, 0)]);
+                ldmatrix(a.low, &q[half_place(mine + lane % 16, 2 * c + lane / 16, 1)]);
+                #pragma unroll
+                for (int n = 0; n < 8; ++n) {
+                    Right b;
+                    ldmatrix(b.high, &k[half_place(64 * half + 8 * n + lane % 8,
+                                                   2 * c + lane / 8 % 2, lane / 16)]);
+                    float sum[4] = {};  // of 16 terms: the long sum is for ordinary additions
+                    multiply(UNITS_ADD ? s[n] : sum, rest[n], a, b);
+                    #pragma unroll
+                    for (int i = 0; i < 4 && !UNITS_ADD; ++i) s[n][i] += sum[i];
+                }
+            }
+        }
+        // scores]
+        // [softmax
+        float factor[2];
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float now = top[r];
+            #pragma unroll
+            for (int i = 0; i < 16; ++i) {
+                float& x = s[i / 2][2 * r + i % 2];
+                x = (x + rest[i / 2][2 * r + i % 2] * WORTH) * scale2 + add[i / 2][i % 2];
+                now = fmaxf(now, x);
+            }
+            now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
+            now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
+            float from = now == -INFINITY ? 0.0f : now;  // no key yet: all weights 0
+            factor[r] = exp2f(top[r] - from);
+            top[r] = now;
+            z[r] *= factor[r];  // a lane's own share of the sum
+            #pragma unroll
+            for (int i = 0; i < 16; ++i)
+                z[r] += s[i / 2][2 * r + i % 2] = exp2f(s[i / 2][2 * r + i % 2] - from);
+        }
+        Left p[4];  // weights, split as they lie: the left operand of the mean
+        #pragma unroll
+        for (int i = 0; i < 16; ++i)
+            split(p[i / 4].high[i % 4], p[i / 4].low[i % 4], s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
+        // softmax]
+        // [mean
+        arrived_but<0>();
+        split_piece<128>(v, 0);
+        split_piece<128>(v, 1);
+        __syncthreads();  // v is there, and nobody needs these keys any more
+        #pragma unroll
+        for (int piece = 0; piece < 2; ++piece) {
+            if (j0 + 128 < last) bring<128>(k, K, piece, j0 + 128, last);
+            commit();
+        }
+        #pragma unroll
+        for (int n = 0; n < 16; ++n) {
+            float sum[4] = {}, rest[4] = {};
+            #pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                Right b;
+                ldmatrix_turned(b.high, &v[half_place(64 * half + 16 * c + lane % 16, n, lane / 16)]);
+                multiply(sum, rest, p[c], b);
+            }
+            #pragma unroll
+            for (int i = 0; i < 4; ++i)
+                o[n][i] = o[n][i] * factor[i / 2] + (sum[i] + rest[i] * WORTH);
+        }
+        // mean]
+        if (j0 + 128 < last) {
+            __syncthreads();  // nobody needs these values any more
+            bring<128>(v, V, 0, j0 + 128, last);
+            bring<128>(v, V, 1, j0 + 128, last);
+        }
+        commit();
+    }
+    if (first >= last) {  // nobody waited in a share without keys
+        arrived_but<0>();
+        __syncthreads();
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        z[r] += __shfl_xor_sync(~0u, z[r], 1);
+        z[r] += __shfl_xor_sync(~0u, z[r], 2);
+    }
+    float4 keep[8], *box = k + lane;  // what each warp gives to the one with the other keys
+    #pragma unroll
+    for (int n = 0; n < 8; ++n) {
+        float4 low = make_float4(o[n][0], o[n][1], o[n][2], o[n][3]);
+        float4 high = make_float4(o[n + 8][0], o[n + 8][1], o[n + 8][2], o[n + 8][3]);
+        keep[n] = half ? high : low;
+        box[(9 * warp + n) * 32] = half ? low : high;
+    }
+    box[(9 * warp + 8) * 32] = make_float4(top[0], top[1], z[0], z[1]);
+    asm volatile("barrier.sync %0, 64;" :: "r"(1 + warp % 4) : "memory");  // only two warps meet
+    box += 9 * (warp ^ 4) * 32;
+    float4 their = box[8 * 32];
+    float worth[2], theirs[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float other = r ? their.y : their.x, both = fmaxf(top[r], other);
+        float from = both == -INFINITY ? 0.0f : both;
+        worth[r] = exp2f(top[r] - from);
+        theirs[r] = exp2f(other - from);
+        z[r] = z[r] * worth[r] + (r ? their.w : their.z) * theirs[r];
+        top[r] = both;
+    }
+    long long at = ((long long)blockIdx.y * gridDim.z + head) * N + i0 + row;
+    #pragma unroll
+    for (int n = 0; n < 8; ++n) {
+        float4 x = keep[n], y = box[n * 32];
+        float* to = part + at * 128 + 64 * half + 8 * n + lane % 4 * 2;
+        float2 upper = {x.x * worth[0] + y.x * theirs[0], x.y * worth[0] + y.y * theirs[0]};
+        float2 lower = {x.z * worth[1] + y.z * theirs[1], x.w * worth[1] + y.w * theirs[1]};
+        if (i0 + row < N) __stcg((float2*)to, upper);
+        if (i0 + row + 8 < N) __stcg((float2*)(to + 8 * 128), lower);
+    }
+    for (int r = 0; r < 2; ++r)
+        if (half == 0 && lane % 4 == 0 && i0 + row + 8 * r < N) {
+            __stcg(&tops[at + 8 * r], top[r]);  // in powers of two
+            __stcg(&sums[at + 8 * r], z[r]);
+        }
+}
+"""
+
+
+def of_halves(terms, units_add=0):
+    """The kernel: one product or three, and whether the units make the long sum of a logit."""
+    return Kernel(HALVES, defines={"TERMS": terms, "UNITS_ADD": units_add}, options=("-std=c++17",))
+
+
+THREE_PRODUCTS, ONE_PRODUCT = of_halves(3), of_halves(1)
+HALVES_BYTES = 4 * 128 * (64 + 2 * 128)
+
+# %%
+THREE_PRODUCTS.region("split")
+
+# %% [markdown]
+# The lanes of a warp write where others of the same warp have just read, hence the barrier of a warp
+# between. From here on all is as in Kernel 7: `ldmatrix` takes high and low halves alike.
+
+# %%
+THREE_PRODUCTS.region("three")
+
+# %% [markdown]
+# The two products with a low half have a sum of their own, which is scaled once, at the end. The
+# sum of a logit is 128 terms long; matrix units make 16 of them, and ordinary additions the rest. `UNITS_ADD` lets the
+# units do it all, to see whether it matters.
+
+# %%
+THREE_PRODUCTS.region("scores")
+
+# %%
+THREE_PRODUCTS.region("mean")
+
+# %% fold="The second launch, in powers of two"
+JOIN_HALVES = r"""
+extern "C" __global__
+void join_halves(const float* part, const float* tops, const float* sums, float* O, int rows) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;  // four numbers of a row
+    int row = at / 32, c = at % 32 * 4;
+    if (row >= rows) return;
+    float weight[SHARES], sum[SHARES], top = -INFINITY, z = 0.0f;
+    float4 x[SHARES], o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    #pragma unroll
+    for (int w = 0; w < SHARES; ++w) {
+        long long from = (long long)w * rows + row;
+        weight[w] = tops[from];
+        sum[w] = sums[from];
+        x[w] = *(const float4*)&part[from * 128 + c];
+    }
+    #pragma unroll
+    for (int w = 0; w < SHARES; ++w) top = fmaxf(top, weight[w]);
+    if (top == -INFINITY) top = 0.0f;  // no key in any share
+    #pragma unroll
+    for (int w = 0; w < SHARES; ++w) {
+        weight[w] = exp2f(weight[w] - top);
+        z += weight[w] * sum[w];
+        o.x += weight[w] * x[w].x;
+        o.y += weight[w] * x[w].y;
+        o.z += weight[w] * x[w].z;
+        o.w += weight[w] * x[w].w;
+    }
+    float over = z > 0.0f ? 1.0f / z : 0.0f;
+    *(float4*)&O[(long long)row * 128 + c] =
+        make_float4(o.x * over, o.y * over, o.z * over, o.w * over);
+}
+"""
+
+# %% fold="Code of the checks"
+
+
+def attended_32(Q, K, V, bias, scale):
+    """O in 64-bit floats; zeros for a query without a key."""
+    Q, K, V, bias = (np.asarray(one, np.float64) for one in (Q, K, V, bias))
+    S = scale * Q @ np.swapaxes(K, -1, -2) + bias
+    m = S.max(axis=-1, keepdims=True)
+    P = np.exp(S - np.where(m > -np.inf, m, 0.0))
+    z = P.sum(axis=-1, keepdims=True)
+    return {"O": P @ V / np.where(z > 0, z, 1.0)}
+
+
+def hidden(M, first):
+    """A bias under which the keys before `first` do not count."""
+    return np.where(np.arange(M) < first, -np.inf, 0).astype(np.float32)
+
+
+def in_shares(N, M, shares, heads=1, bias=None, stretch=1.0):
+    """32-bit inputs and outputs of some heads."""
+    return case(
+        Q=normal(heads, N, 128, scale=stretch),
+        K=normal(heads, M, 128),
+        V=normal(heads, M, 128),
+        bias=normal(M) if bias is None else bias,
+        part=output(shares, heads, N, 128),
+        tops=output(shares, heads, N),
+        sums=output(shares, heads, N),
+        O=output(heads, N, 128),
+        N=N,
+        M=M,
+        rows=heads * N,
+        shares=shares,
+        share=ceil_div(M, shares * 128) * 128,
+        scale=128**-0.5,
+    )
+
+
+def halves_on(kernel, given):
+    """The first launch."""
+    N, rows, shares = (given.values[name] for name in ("N", "rows", "shares"))
+    grid = (ceil_div(N, 64), shares, rows // N)
+    return kernel.on(given, grid=grid, block=256, shared_bytes=HALVES_BYTES)
+
+
+def halves_launches(kernel, given):
+    """Both launches."""
+    join = Kernel(JOIN_HALVES, defines={"SHARES": given.values["shares"]})
+    return [halves_on(kernel, given), join.on(given, grid=ceil_div(given.values["rows"], 8), block=256)]
+
+
+AWKWARD_32 = {
+    "two heads, 150 keys in two shares": in_shares(70, 150, 2, heads=2),
+    "three tiles to a share": in_shares(33, 700, 2),
+    "large logits": in_shares(65, 130, 2, stretch=30.0),
+    "a first tile that is masked": in_shares(20, 200, 1, bias=hidden(200, 140)),
+    "a share that is masked": in_shares(20, 200, 2, bias=hidden(200, 130)),
+    "no key at all": in_shares(70, 65, 2, bias=hidden(65, 65)),
+}
+agree(
+    flash_halves,
+    THREE_PRODUCTS,
+    [
+        case(one.grid, one.block, one.shared_bytes, **one.case.values)
+        for label in ("two heads, 150 keys in two shares", "three tiles to a share", "a share that is masked")
+        for one in [halves_on(THREE_PRODUCTS, AWKWARD_32[label])]
+    ],
+    rtol=1e-5,
+    atol=1e-5,
+)
+for name, given in AWKWARD_32.items():
+    arrays = given.make()
+    for launch in halves_launches(THREE_PRODUCTS, given):
+        launch.run(arrays)
+    right = attended_32(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
+    check(arrays["O"], right, atol=1e-4 if name == "large logits" else 2e-6, name=f"in halves: {name}")
+for terms, units_add, room in ((3, 1, 4e-6), (1, 0, 4e-3)):
+    arrays = AWKWARD_32["two heads, 150 keys in two shares"].make()
+    for launch in halves_launches(
+        of_halves(terms, units_add), AWKWARD_32["two heads, 150 keys in two shares"]
+    ):
+        launch.run(arrays)
+    right = attended_32(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
+    label = "one product" if terms == 1 else "three products, summed by the units"
+    check(arrays["O"], right, atol=room, name=label)
+
+# %% [markdown]
+# Without the barrier of a warp a lane writes halves over numbers that its neighbour has yet to read. Without the wait that
+# stands outside of the loop, a share with no keys writes its swap where copies are still to land.
+
+# %% fold="Code of the check"
+
+
+def halves_fault(text, instead, label):
+    """A launch of the kernel with one piece of its text replaced."""
+    assert HALVES.count(text) == 1, text
+    broken = Kernel(
+        HALVES.replace(text, instead), defines=THREE_PRODUCTS.defines, options=THREE_PRODUCTS.options
+    )
+    return halves_on(broken, AWKWARD_32[label])
+
+
+expect_hazard(
+    halves_fault(
+        "__syncwarp();  // all lanes have their numbers: these rows may be written",
+        "",
+        "two heads, 150 keys in two shares",
+    ),
+    "race",
+)
+expect_hazard(
+    halves_fault("        arrived_but<0>();\n        __syncthreads();\n    }\n", "    }\n", "no key at all"),
+    "undelivered",
+)
+
+# %% [markdown]
+# ## Count, and predict
+#
+# A block with one tile of keys does {{ budget32.mma | , }} `mma.sync`, for every product is three:
+# {{ budget32.matrix | ,.0f }} clocks of an SM at the recorded rate of the instruction alone. Ordinary multiply-adds need
+# {{ budget32.ordinary | ,.0f }}. Passes over shared memory are {{ budget32.passes | , }} by the simulator's count, of which
+# splitting takes {{ budget32.splitting | , }} and fragments {{ budget32.fragments | , }}.
+
+# %% fold="Code of the prediction"
+one_tile = halves_on(THREE_PRODUCTS, in_shares(64, 128, 1)).simulate().counts
+PASSES_32 = one_tile.shared_load.wavefronts + one_tile.shared_store.wavefronts
+ROWS_32 = 64 + 2 * 128  # of q, k and v
+SPLITTING = 2 * ROWS_32 * 4  # a row of 512 bytes is read and written, 128 bytes a pass
+IN_SCORES, IN_MEAN = 8 * 8 * (2 + 8) * 4, 8 * 16 * 4 * 4  # warps, steps, ldmatrix, passes
+MMA_32 = 3 * 2 * 64 * 128 * 128 // (16 * 8 * 16)
+MATRIX_32 = MMA_32 * 2 * 16 * 8 * 16 * H100.sms * H100.boost_mhz * 1e6 / (FP16_PROBE * 1e12)
+TOLD = {  # clocks of each part and microseconds of both launches, written down before any of this ran
+    "q and k there, split": 4000,
+    "scores": 3000,
+    "softmax": 700,
+    "v there, split": 500,
+    "mean": 3000,
+    "swap": 500,
+    "parts out": 1500,
+}
+TOLD_US = 14.5
+assert IN_SCORES + IN_MEAN + SPLITTING < PASSES_32
+publish(
+    budget32={
+        "mma": MMA_32,
+        "matrix": MATRIX_32,
+        "ordinary": 2 * 64 * 128 * 128 // 128,
+        "passes": PASSES_32,
+        "splitting": SPLITTING,
+        "fragments": IN_SCORES + IN_MEAN,
+        "scores_turn": MATRIX_32 / 2 + IN_SCORES,
+        "mean_turn": MATRIX_32 / 2 + IN_MEAN,
+    },
+    told={
+        "us": TOLD_US,
+        "rest_us": TOLD_US - sum(TOLD.values()) / H100.boost_mhz,
+        "clocks": sum(TOLD.values()),
+        "product": TOLD["scores"],
+        "there": TOLD["q and k there, split"],
+    },
+)
+
+# %% [markdown]
+# Before it ran, {{ told.us | us }} were predicted for N = 1,024: {{ told.clocks | ,d }} clocks for a block, of which
+# {{ told.there | ,d }} pass until $q$ and $k$ are there and split and {{ told.product | ,d }} in each of the products, with most of the
+# passes beside `mma.sync`. The rest is launches, events, and the joining of shares, as in the other lesson.
+
+# %% fold="Code of the measurement"
+
+
+def zero_bias(N, shares):
+    """One head whose bias is zero, so that a library computes the same."""
+    return case(
+        Q=normal(N, 128),
+        K=normal(N, 128),
+        V=normal(N, 128),
+        bias=constant(N, value=0.0),
+        part=output(shares, 1, N, 128),
+        tops=output(shares, 1, N),
+        sums=output(shares, 1, N),
+        O=output(N, 128),  # last: what a library writes
+        N=N,
+        M=N,
+        rows=N,
+        shares=shares,
+        share=ceil_div(N, shares * 128) * 128,
+        scale=128**-0.5,
+    )
+
+
+def shares_that_fill(N):
+    """As many shares, 1, 2, 4 or 8, as fill the SMs."""
+    most = min(ceil_div(N, 128), H100.sms // ceil_div(N, 64))
+    return max(one for one in (1, 2, 4, 8) if one <= max(1, most))
+
+
+def with_halves(terms, units_add=0):
+    """A variant."""
+    return lambda N, d: halves_launches(of_halves(terms, units_add), zero_bias(N, shares_that_fill(N)))
+
+
+def torch_in_three(arrays):
+    """What a reader would write in eager mode: two products and a softmax, in 32-bit floats."""
+    import torch
+
+    Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
+    S = torch.empty(len(Q), len(K), device="cuda")
+    P = torch.empty_like(S)
+    scale = float(arrays["scale"])
+
+    def run():
+        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
+        torch.softmax(S, dim=-1, out=P)
+        torch.mm(P, V, out=O)
+
+    return run
+
+
+def torch_at_once(arrays):
+    """torch's own fused attention in 32-bit floats."""
+    import torch
+
+    Q, K, V = (torch.as_tensor(arrays[name], device="cuda") for name in "QKV")
+    scale = float(arrays["scale"])
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def run():
+        return attention(Q[None, None], K[None, None], V[None, None], scale=scale)[0, 0]
+
+    return run
+
+
+SIZES_32 = [{"N": N, "d": 128} for N in (256, 1000, 1024, 4096)]
+UNITS = "three products, summed by the units"
+in_halves = measure(
+    "attention_halves",
+    variants={UNITS: with_halves(3, 1), "three products": with_halves(3)},
+    cases=SIZES_32,
+    count_case={"N": 128, "d": 128},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 3 * 4 * N * N * d,
+    arithmetic="fp16_matrix",
+    counts=("sectors", "wavefronts", "instructions"),
+    library={"torch, three operations": torch_in_three, "torch, fused": torch_at_once},
+    reference=attended_32,
+    tolerance=2e-5,
+    reasons={"*": "What 32 bits take"},
+    fold="All rows",
+    guess=Guess(
+        "N = 1,024: how many times as fast as torch's three operations are three products?",
+        of="three products",
+        over="torch, three operations",
+        at={"N": 1024, "d": 128},
+        between=(0.5, 8.0),
+        models={"multiply-adds, from the other lesson": ordinary_us(THREE) / ordinary_us(FFMA)},
+        because="The products became faster than what stands around them.",
+    ),
+)
+
+# %% [markdown]
+# And the control: one product, of high halves alone. It would be the wrong answer for 32-bit floats, and may be off by
+# as much as FP16 rounds; but its time says what exactness costs.
+
+# %% fold="Code of the control"
+in_one = measure(
+    "attention_halves_once",
+    variants={"one product": with_halves(1)},
+    cases=SIZES_32,
+    count_case={"N": 128, "d": 128},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    arithmetic="fp16_matrix",
+    counts=("sectors", "wavefronts", "instructions"),
+    reference=attended_32,
+    tolerance=2e-3,
+    reasons={"*": "What 32 bits take"},
+    fold="All rows of the control",
+)
+
+# %% [markdown]
+# ## What 32 bits take
+
+
+# %% fold="Code of the table"
+def median_us(row):
+    """A row's median in microseconds: recorded, or timed here; NaN where there is none."""
+    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
+
+
+US_32 = {}
+for row in [*in_halves.rows, *in_one.rows]:
+    US_32.setdefault(row["variant"], {})[row["parameters"]["N"]] = median_us(row)
+SHOWN = {
+    "multiply-adds, from the other lesson": {N: ordinary_us(FFMA, N) for N in (256, 1024, 4096)},
+    **{label: US_32[label] for label in ("one product", UNITS, "three products")},
+    **{label: US_32[label] for label in ("torch, three operations", "torch, fused") if label in US_32},
+}
+if np.isfinite(list(US_32["three products"].values())).all():
+    show(
+        Table(
+            ["", *(f"N = {size['N']:,}" for size in SIZES_32)],
+            [
+                [label, *(round(of[size["N"]], 1) if size["N"] in of else "" for size in SIZES_32)]
+                for label, of in SHOWN.items()
+            ],
+            caption="Microseconds for one head of N queries and keys in 32-bit floats, d = 128, recorded on an H100: multiply-adds in a record of their own, one product of high halves as a control, which is not exact.",
+        )
+    )
+
+
+def us_32(label, N=1024):
+    return US_32.get(label, {}).get(N, np.nan)
+
+
+IN_THREE = us_32("torch, three operations")
+publish(
+    split_us={
+        "three": us_32("three products"),
+        "units": us_32(UNITS),
+        "one": us_32("one product"),
+        "more": us_32("three products") - us_32("one product"),
+        "torch": IN_THREE,
+        "of_torch": us_32("three products") / IN_THREE,
+        "of_ordinary": us_32("three products") / ordinary_us(FFMA),
+        "miss": us_32("three products") - TOLD_US,
+        "long": us_32("three products", 4096),
+        "long_of_ordinary": us_32("three products", 4096) / ordinary_us(FFMA, 4096),
+        "long_of_torch": us_32("three products", 4096) / us_32("torch, three operations", 4096),
+        "short": us_32("three products", 256),
+        "short_torch": us_32("torch, three operations", 256),
+    }
+)
+
+# %% [markdown]
+# At N = 1,024 three products take {{ split_us.three | us }}, {{ split_us.of_ordinary | .0% }} of what multiply-adds took and
+# {{ split_us.of_torch | .0% }} of torch's three operations beside them, {{ split_us.torch | us }}. At N = 4,096 it is
+# {{ split_us.long | us }}: {{ split_us.long_of_ordinary | .0% }} and {{ split_us.long_of_torch | .0% }}. The control takes
+# {{ split_us.one | us }}, so two thirds of all multiplications cost {{ split_us.more | us }}. With the units making the
+# long sums it is {{ split_us.units | us }}.
+#
+# The prediction missed, by {{ split_us.miss | us }}. The kernel's clocks may say where.
+
+# %% fold="The kernel with stamps"
+PARTS_32 = tuple(TOLD)
+MARKS_32 = {
+    "    V += (long long)head * M * 128;\n": 0,
+    "            __syncthreads();  // this piece of q and k is there, from every warp\n": 1,
+    "        // scores]\n": 2,
+    "        // softmax]\n": 3,
+    "        __syncthreads();  // v is there, and nobody needs these keys any more\n": 4,
+    "        // mean]\n": 5,
+    "    long long at = ((long long)blockIdx.y * gridDim.z + head) * N + i0 + row;\n": 6,
+    "            __stcg(&sums[at + 8 * r], z[r]);\n        }\n": 7,
+}
+STAMPED = HALVES.replace("int share, float scale) {", "int share, float scale, long long* stamps) {")
+for mark, number in MARKS_32.items():
+    assert STAMPED.count(mark) == 1, mark
+    only = " && piece == 0" if number == 1 else ""
+    STAMPED = STAMPED.replace(
+        mark,
+        f"{mark}if (threadIdx.x == 0{only})"
+        f" stamps[8 * (blockIdx.y * gridDim.x + blockIdx.x) + {number}] = clock64();\n",
+    )
+WITH_STAMPS = Kernel(STAMPED, defines=THREE_PRODUCTS.defines, options=THREE_PRODUCTS.options)
+stamped_case = in_shares(70, 256, 2)
+arrays = stamped_case.make() | {"stamps": np.zeros((4, 8), np.int64)}
+WITH_STAMPS.simulate(
+    *(arrays[one.name] for one in WITH_STAMPS.parameters),
+    grid=(2, 2, 1),
+    block=256,
+    shared_bytes=HALVES_BYTES,
+)
+halves_launches(THREE_PRODUCTS, stamped_case)[1].run(arrays)
+right = attended_32(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
+check(arrays["O"], right, atol=2e-6, name="in halves, with stamps")
+assert (np.diff(arrays["stamps"], axis=1) > 0).all(), "a clock goes backwards"
+
+# %% fold="Code that notes the clock on a GPU" needs="gpu" record="halves_clocks"
+if gpu_here():
+    import cupy
+
+    generator = cupy.random.default_rng(6)
+    arrays = {one: generator.standard_normal((1024, 128), dtype=cupy.float32) for one in "QKV"}
+    arrays |= {"bias": cupy.zeros(1024, cupy.float32), "stamps": cupy.zeros((128, 8), cupy.int64)}
+    arrays |= {"part": cupy.empty((8, 1024, 128), cupy.float32)}
+    arrays |= {name: cupy.empty((8, 1024), cupy.float32) for name in ("tops", "sums")}
+    given = {**zero_bias(1024, 8).values, **arrays}
+    large, noted = cupy.zeros(2**26, cupy.float32), []
+    for _ in range(9):
+        large.sum()  # reads 256 MB, so that nothing of the inputs is left in the L2
+        WITH_STAMPS(
+            *(given[one.name] for one in WITH_STAMPS.parameters),
+            grid=(16, 8, 1),
+            block=256,
+            shared_bytes=HALVES_BYTES,
+        )
+        noted.append(cupy.asnumpy(arrays["stamps"]))
+    spent = np.diff(np.stack(noted[1:]), axis=2).reshape(-1, 7)
+    for part, row in zip(PARTS_32, np.percentile(spent, (50, 5, 95), axis=0).T, strict=True):
+        print(f"{part}: {row[0]:.0f} clocks, {row[1]:.0f} to {row[2]:.0f}")
+    print(f"a block: {np.median(spent.sum(axis=1)):.0f} clocks")
+
+# %% fold="Code of the table"
+said = text_record("attention/matrix_units", "halves_clocks")
+TOOK = {part: float(n) for part, n in re.findall(r"^(.+): (\d+) clocks", said.text if said else "", re.M)}
+show(
+    Table(
+        ["part of a block", "predicted", *(["recorded"] if TOOK else [])],
+        [
+            [part, clocks, *([round(TOOK[part])] if TOOK else [])]
+            for part, clocks in [*TOLD.items(), ("a block", sum(TOLD.values()))]
+        ],
+        caption=f"Clocks of a block, N = 1,024, as predicted{' and as recorded on an H100 from a cold L2, medians' if TOOK else ''}; the second launch is not in them.",
+    )
+)
+BLOCK_US = TOOK.get("a block", np.nan) / H100.boost_mhz
+publish(
+    took={
+        "there": TOOK.get("q and k there, split", np.nan),
+        "scores": TOOK.get("scores", np.nan),
+        "mean": TOOK.get("mean", np.nan),
+        "block": TOOK.get("a block", np.nan),
+        "block_us": BLOCK_US,
+        "rest_us": us_32("three products") - BLOCK_US,
+        "over_us": BLOCK_US - sum(TOLD.values()) / H100.boost_mhz,
+    }
+)
+
+# %% [markdown]
+# A block takes {{ took.block | ,.0f }} clocks instead of {{ told.clocks | ,d }}, and that is {{ took.over_us | us }} of the miss.
+# Until $q$ and $k$ are there and the first half of them split {{ took.there | ,.0f }} pass, not {{ told.there | ,d }}. The products take
+# {{ took.scores | ,.0f }} and {{ took.mean | ,.0f }} where {{ told.product | ,d }} each were predicted; if `mma.sync` and passes for fragments
+# stood one after the other, it would be {{ budget32.scores_turn | ,.0f }} and {{ budget32.mean_turn | ,.0f }}. The recorded clocks
+# lie below that, but nearer to it than to the prediction. Outside of the blocks pass {{ took.rest_us | us }}, and {{ told.rest_us | us }} were left for it.
+
+# %% [markdown]
+# And how exact is it? The next cell ran on an H100: the largest error against 64-bit floats as a share of the largest
+# result, at N = 1,024, beside torch's operations.
+
+# %% fold="Code that compares errors on a GPU" needs="gpu torch" record="halves_errors"
+if gpu_here():
+    import cupy
+    import torch
+
+    generator = cupy.random.default_rng(9)
+    for name, stretch, height, first in (
+        ("normal numbers", 1, 1, 0),
+        ("queries thirty times as large", 30, 1, 0),
+        ("a first half that is masked", 1, 1, 512),
+        ("values of a thousandth", 1, 1e-3, 0),
+        ("values of a millionth", 1, 1e-6, 0),
+        ("values of a hundred thousand", 1, 1e5, 0),
+    ):
+        arrays = {one: generator.standard_normal((1024, 128), dtype=cupy.float32) for one in "QKV"}
+        arrays["Q"] *= cupy.float32(stretch)
+        arrays["V"] *= cupy.float32(height)
+        arrays["bias"] = cupy.asarray(hidden(1024, first))
+        Q, K, V, bias = (torch.as_tensor(arrays[one], device="cuda") for one in ("Q", "K", "V", "bias"))
+        theirs = torch.softmax(Q @ K.T * 128**-0.5 + bias, dim=-1) @ V
+        Q, K, V, bias = (one.double() for one in (Q, K, V, bias))
+        exact = torch.softmax(Q @ K.T * 128**-0.5 + bias, dim=-1) @ V
+        found = []
+        for terms, units_add in ((3, 0), (3, 1), (1, 0)):
+            arrays["O"] = cupy.full((1024, 128), np.nan, cupy.float32)
+            arrays["part"] = cupy.empty((8, 1024, 128), cupy.float32)
+            arrays |= {one: cupy.empty((8, 1024), cupy.float32) for one in ("tops", "sums")}
+            for launch in halves_launches(of_halves(terms, units_add), zero_bias(1024, 8)):
+                given = {**launch.case.values, **arrays}
+                launch.kernel(
+                    *(given[one.name] for one in launch.kernel.parameters),
+                    grid=launch.grid,
+                    block=launch.block,
+                    shared_bytes=launch.shared_bytes or 0,
+                )
+            found.append(torch.as_tensor(arrays["O"], device="cuda"))
+        off = [((one.double() - exact).abs().max() / exact.abs().max()).item() for one in (*found, theirs)]
+        print(f"{name}: three {off[0]:.3g}, by the units {off[1]:.3g}, one {off[2]:.3g}, torch {off[3]:.3g}")
+
+# %% fold="Code of the numbers"
+said = text_record("attention/matrix_units", "halves_errors")
+ERRORS_32 = {
+    name: tuple(float(one) for one in numbers)
+    for name, *numbers in re.findall(
+        r"^(.+): three (\S+), by the units (\S+), one (\S+), torch (\S+)$", said.text if said else "", re.M
+    )
+}
+NOTHING = (np.nan,) * 4
+assert np.isnan(ERRORS_32.get("values of a hundred thousand", NOTHING)[:3]).all()
+FAIR = [off for name, off in ERRORS_32.items() if "millionth" not in name and "hundred" not in name]
+publish(
+    off32={
+        "three": ERRORS_32.get("normal numbers", NOTHING)[0],
+        "units": ERRORS_32.get("normal numbers", NOTHING)[1],
+        "one": ERRORS_32.get("normal numbers", NOTHING)[2],
+        "torch": ERRORS_32.get("normal numbers", NOTHING)[3],
+        "worst": max((off[0] / off[3] for off in FAIR), default=np.nan),
+        "micro": ERRORS_32.get("values of a millionth", NOTHING)[0],
+        "micro_torch": ERRORS_32.get("values of a millionth", NOTHING)[3],
+        "of": len(FAIR),
+    }
+)
+
+# %% [markdown]
+# With normal numbers three products are off by {{ off32.three | .1e }}, torch's operations by {{ off32.torch | .1e }},
+# and one product by {{ off32.one | .1e }}. If the units make the long sums it is {{ off32.units | .1e }}: additions that cost
+# next to no time make them more exact. In none of {{ off32.of }} settings with numbers of an ordinary size is the error more than
+# {{ off32.worst | .1f }} times torch's. With values of a millionth it is {{ off32.micro | .0e }} (torch
+# {{ off32.micro_torch | .0e }}), and with values of a hundred thousand the result is no number, as it has to be.
+
+# %% [markdown]
 # ## The answer
 #
 # At $N$ = 4,096 and $d$ = 128 Kernel 7 does {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what
@@ -1127,6 +2145,8 @@ publish(
 # - With keys and values in turn, one buffer each is enough for copies that run ahead.
 # - Between the two products stand exponentials, on another unit, and reads of fragments in front of both. Where
 #   nothing arranges that another warp multiplies meanwhile, count on each in its turn.
+# - A 32-bit float is nearly two halves of FP16, and three products of halves are as exact as 32-bit sums, for
+#   matrix units in less time than multiply-adds take. The numbers have to keep to the range of FP16.
 # - Under a causal mask query tiles have unequal work. If all blocks begin at once, half of the work may save next to no time.
 
 

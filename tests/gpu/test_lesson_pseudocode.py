@@ -104,6 +104,7 @@ EQUIVALENT = {
     "combine": ["top > -np.inf -> top >= -np.inf"],
     # A row without a key is zeros, whatever its sum of nothing is divided by; a tile of another size covers
     # the same keys, and a block may have any list, as long as each list is somebody's.
+    "flash_halves": ["128 -> 129", "0.0 -> 1.0"],
     "flash_mma": ["128 -> 129", "64 -> 65", "0.0 -> 1.0", "1.0 -> 2.0", "1.0 -> 2.0"],
     "flash_wgmma": ["128 -> 129", "0.0 -> 1.0", "128 -> 129", "1.0 -> 2.0", "1.0 -> 2.0"],
     "flash_hopper": [
