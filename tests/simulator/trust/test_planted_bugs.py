@@ -274,6 +274,8 @@ LESSONS_WITH_KERNELS = [
 ]
 MOST = 24
 """Bugs planted into a kernel of a lesson; of more, every so many-th."""
+LEAST = 0.7
+"""The share of a lesson's planted bugs that is caught under the right name and line, or by the output."""
 NOT_CAUGHT = Path(__file__).with_name("lesson_bugs.txt")
 
 
@@ -328,7 +330,7 @@ def test_bugs_planted_into_the_kernels_of_a_lesson(lesson: str, golden: Callable
     print(f"\n{tally.total()} bugs in kernels of {lesson}: {dict(tally)}")
     golden(NOT_CAUGHT, _with_lines_of(lesson, kept))
     assert tally.total() > 0
-    assert tally["hazard"] + tally["check"] >= 0.9 * tally.total()
+    assert tally["hazard"] + tally["check"] >= LEAST * tally.total()
 
 
 def _with_lines_of(lesson: str, kept: list[str]) -> str:
