@@ -9,6 +9,8 @@ NEWER  := import sys; sys.exit(sys.version_info < (3, 11, 5))
 TORCH  := 2.13.0
 TRITON := 3.9.0
 OTHER_CLANG := 0.15.2
+# Processes that share the tests; 0 for none beside pytest's own.
+WORKERS := 2
 
 # Material prints a notice about another project's future on every run; it changes nothing here.
 export NO_MKDOCS_2_WARNING := 1
@@ -68,13 +70,13 @@ publish: $(READY)
 	$(BIN)/mkdocs build --strict
 
 test: $(READY) $(OTHER_READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
 check: $(READY) $(OTHER_READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 	$(BIN)/mkdocs build --strict
 
 format: $(READY)

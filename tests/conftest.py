@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import workers
 from tilewise.course import Course
 from tilewise.lesson import Lesson, parse, read
 from tilewise.page import Page, render
@@ -53,9 +54,9 @@ def undue_skips(reasons: Iterable[str], listed: Iterable[str]) -> list[str]:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With `--device-skips-only`, a skip that no device explains fails the session."""
-    if not session.config.getoption("--device-skips-only"):
-        return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not session.config.getoption("--device-skips-only") or reporter is None:
+        return  # of several processes, the one that reports sees to it
     skipped = [report.longrepr[2].removeprefix("Skipped: ") for report in reporter.stats.get("skipped", [])]
     undue = undue_skips(skipped, DEVICE_CELLS.read_text(encoding="utf-8").splitlines())
     for reason in undue:
@@ -64,9 +65,26 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `-n`, processes take whole files, and cases of a few long tests."""
+    return workers.scheduler(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `-n`, what takes long begins first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: workers.rank(item.nodeid))
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """A shell that starts pytest in the background has it ignore interrupts, and its children with it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--update") and config.getoption("numprocesses", None):
+        raise pytest.UsageError(
+            "--update writes golden files, several tests into one: leave out --numprocesses"
+        )
 
 
 @pytest.fixture

@@ -182,7 +182,10 @@ def test_only_listed_cells_may_be_skipped_where_frameworks_are_there(
         text=True,
         check=False,
         cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS.parent, TESTS.parent / "src"))),
+        },
     )
     assert done.returncode == status, done.stdout + done.stderr
     undue = [line for line in done.stdout.splitlines() if "must not be skipped here" in line]

@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from tests.workers import made_once
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -99,10 +101,13 @@ def served() -> Iterator[Callable[[Path], str]]:
 
 @pytest.fixture(scope="session")
 def built(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as ``make site`` builds it, or the folder that TILEWISE_SITE names."""
+    """The site, built once as ``make site`` builds it, or the folder that TILEWISE_SITE names."""
     if given := os.environ.get("TILEWISE_SITE"):
         return Path(given).resolve()
-    folder = tmp_path_factory.mktemp("site") / "site"
+    return made_once(tmp_path_factory, "site", _build)
+
+
+def _build(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
         cwd=ROOT,
@@ -112,7 +117,6 @@ def built(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )
     assert done.returncode == 0, f"the site does not build:\n{done.stderr}"
-    return folder
 
 
 @pytest.fixture(scope="session")

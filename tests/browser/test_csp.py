@@ -21,7 +21,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tilewise.mkdocs_plugin.policy import inline_scripts
 
 from .conftest import ROOT, Faults, search_for
-from .test_pages import LESSONS, addresses, read_through
+from .test_pages import LESSONS, by_share, read_through, share_of
 
 FOLDER = "/tilewise/"
 COLLECT = """
@@ -88,17 +88,18 @@ def test_the_only_inline_scripts_are_the_themes(built: Path) -> None:
     assert len(names) <= 6, names
 
 
+@by_share
 def test_no_page_asks_another_host_or_breaks_the_policy(
-    open_context: Callable[..., BrowserContext], built: Path, site: str, faults: Faults
+    open_context: Callable[..., BrowserContext], built: Path, site: str, faults: Faults, share: int
 ) -> None:
     context = open_context()
-    for address in addresses(built):
+    for address in share_of(built, share):
         page = watched(context, faults)
         page.goto(site + address)
         read_through(page)
         must_be_clean(page, faults)
         page.close()
-    assert len(faults.requests) > len(addresses(built))
+    assert len(faults.requests) > len(share_of(built, share))
 
 
 def test_the_policy_holds_through_instant_navigation_figures_and_search(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,13 +20,18 @@ from tilewise.simulator import Trace
 
 COUNTERS = {one.name: one.counters for one in recorded()[0].rows}
 KEYS = {one.name: one.key for one in recorded()[0].rows}
-SPECIMENS = {specimen.name: specimen for specimen in collect()}
 ATOMIC = 2
+
+
+@cache
+def specimens() -> dict[str, Specimen]:
+    """Every specimen by its name; the lessons run, unless what they gave is kept."""
+    return {specimen.name: specimen for specimen in collect()}
 
 
 @pytest.mark.parametrize("name", ["histogram", "sums of four", "or of three", "add each", "swap each"])
 def test_the_hardware_counts_a_sector_once_for_each_turn_on_its_most_wanted_word(name: str) -> None:
-    accesses = SPECIMENS[name].launch.simulate(trace=Trace()).accesses
+    accesses = specimens()[name].launch.simulate(trace=Trace()).accesses
     requests: dict[tuple[int, int, int], list[int]] = {}
     for step, block, warp, kind, address in zip(
         accesses.step, accesses.block, accesses.warp, accesses.kind, accesses.address, strict=True
@@ -73,7 +79,7 @@ def _sectors(places: list[int]) -> int:
 
 
 def test_a_ragged_loop_is_unrolled_by_the_hardwares_compiler() -> None:
-    specimen = SPECIMENS["ragged rows"]
+    specimen = specimens()["ragged rows"]
     start = np.asarray(specimen.launch.case.values["start"]).tolist()
     rows = len(start) - 1
     requests: list[list[int]] = []
@@ -118,7 +124,7 @@ WIDE = {
 @pytest.mark.parametrize("name", WIDE)
 def test_merged_by_hand_the_shared_loads_are_the_hardwares(name: str) -> None:
     """The same kernel, with the loads that the hardware's compiler merges merged in the source."""
-    launch = SPECIMENS[name].launch
+    launch = specimens()[name].launch
     source = launch.kernel.source
     for narrow, wide in WIDE[name].items():
         assert source.count(narrow) == 1
@@ -127,7 +133,7 @@ def test_merged_by_hand_the_shared_loads_are_the_hardwares(name: str) -> None:
     arrays, expected = launch.case.make(), launch.case.make()
     loads = merged.simulate(arrays=arrays).counts.shared_load
     launch.simulate(arrays=expected)
-    for output in SPECIMENS[name].written:
+    for output in specimens()[name].written:
         np.testing.assert_array_equal(arrays[output], expected[output])
     counted = COUNTERS[name]
     assert (loads.requests, loads.wavefronts) == (
@@ -144,7 +150,7 @@ SPILLS = [name for name, known in KNOWN.items() if known.get("local requests", (
 
 def _counted_as_it_is(name: str) -> Specimen:
     """A lesson's specimen; skipped where the lesson is newer than its counters."""
-    specimen = SPECIMENS[name]
+    specimen = specimens()[name]
     if KEYS.get(name) != specimen.key:
         pytest.skip("the lesson is newer than its counters")
     return specimen
@@ -188,14 +194,14 @@ def test_spilled_words_are_loaded_in_each_turn_of_the_loop(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_REGISTERS)
 def test_with_its_loops_unrolled_a_small_array_is_in_registers(name: str) -> None:
-    launch = SPECIMENS[name].launch
+    launch = specimens()[name].launch
     short = re.compile(r"^( *)(for \(int i = 0; i < [24];)", re.MULTILINE)
     source, many = short.subn(r'\1_Pragma("unroll") \2', launch.kernel.source)
     assert many
     unrolled = Kernel(source, defines=launch.kernel.defines).on(launch.case)
     arrays, expected = launch.case.make(), launch.case.make()
     ours, theirs = unrolled.simulate(arrays=arrays).counts, launch.simulate(arrays=expected).counts
-    for output in SPECIMENS[name].written:
+    for output in specimens()[name].written:
         np.testing.assert_array_equal(arrays[output], expected[output])
     assert ours.local_requests == 0 < theirs.local_requests
     for space in ("global_load", "global_store", "shared_load", "shared_store"):
@@ -204,7 +210,7 @@ def test_with_its_loops_unrolled_a_small_array_is_in_registers(name: str) -> Non
 
 def test_a_copy_that_goes_through_a_register_is_counted_as_the_simulator_counts_it() -> None:
     """The reads are the hardware's; the writes are those of the loop that stores what it loaded."""
-    launch = SPECIMENS["cp.async ca of 4 bytes"].launch
+    launch = specimens()["cp.async ca of 4 bytes"].launch
     source = launch.kernel.source
     begin, end = source.index("    asm volatile("), source.index("    __syncthreads();")
     plain = Kernel(source[:begin] + "    tile[t] = *from;\n" + source[end:], defines=launch.kernel.defines)

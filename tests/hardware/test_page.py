@@ -12,9 +12,9 @@ import pytest
 from tilewise.course import Course
 from tilewise.errors import LessonError
 from tilewise.hardware import clangs, page
-from tilewise.hardware.collection import groups
 from tilewise.hardware.comparison import Compared, compare
 from tilewise.hardware.differences import FUSED, KNOWN
+from tilewise.hardware.global_memory import SPECIMENS
 from tilewise.hardware.record import CountsRecord, Row, recorded
 from tilewise.mkdocs_plugin.lessons import Shelf
 
@@ -56,7 +56,7 @@ def test_the_shelf_fills_the_parts_in() -> None:
         shelf.fill("{{ hardware.tabel }}", "docs/page.md", "{{ hardware.tabel }}")
 
 
-OWN = {"Global memory": groups()["Global memory"]}
+OWN = {"Global memory": SPECIMENS}
 
 
 def _rows(names: list[str]) -> list[Row]:

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from sites import Serving, forget_plugins, link_assets
+from sites import Serving, forget_plugins, link_assets, simulator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,8 @@ def synthetic() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def web_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all sites, so that styles and scripts are built at most once."""
+    """One cache for all sites, so that styles, scripts and the simulator are built at most once."""
+    simulator()
     given = os.environ.get("TILEWISE_CACHE")
     return Path(given) if given else ROOT / ".cache" / "tilewise"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
 
 import tilewise
+from tilewise.simulator.machine import prepare
 
 URL = "http://127.0.0.1:8000/"
 
@@ -79,12 +82,21 @@ def forget_plugins() -> None:
     dict(MkDocsConfig._schema)["plugins"].plugin_cache.clear()
 
 
+@functools.cache
+def simulator() -> Path:
+    """The simulator's compiled machine, in the cache of whoever runs the tests: it takes 20 s to compile."""
+    return prepare()
+
+
 def link_assets(web_cache: Path, cache: Path) -> None:
-    """Let a cold cache find the styles and scripts that are built already."""
+    """Let a cold cache find what no lesson decides and is built already: styles, scripts and the simulator."""
     cache.mkdir(parents=True, exist_ok=True)
     (web_cache / "web").mkdir(parents=True, exist_ok=True)
     if not (cache / "web").exists():
         (cache / "web").symlink_to(web_cache / "web", target_is_directory=True)
+    machine = simulator()
+    if not (cache / machine.name).exists():
+        shutil.copy(machine, cache)
 
 
 def cold(project: Path, folder: Path, web_cache: Path) -> Built:

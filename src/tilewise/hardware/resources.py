@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -91,7 +92,7 @@ def _compiled(kernel: Kernel, target: str) -> Resources | str:
             raise
         result = error.needs
     kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(".part")
+    part = kept.with_suffix(f".{os.getpid()}")
     part.write_text(
         json.dumps({"needs": result} if isinstance(result, str) else asdict(result)), encoding="utf-8"
     )

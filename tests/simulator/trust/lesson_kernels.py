@@ -1,7 +1,7 @@
 """The kernels of the lessons as subjects: what the lessons made and launched when they ran.
 
-In: the course. Out: for each kernel that ran without a hazard, a subject for each of its launches. Its truth
-is what it leaves itself, which the lesson has checked.
+In: a lesson's name. Out: for each of its kernels that ran without a hazard, a subject for each of its
+launches. Its truth is what it leaves itself, which the lesson has checked.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ LESSONS = Path(__file__).parents[3] / "lessons"
 Kernels = dict[str, tuple[Subject, ...]]
 
 
-def from_lessons(root: Path = LESSONS) -> Kernels:
-    """By lesson, kernel and line: the launches of each kernel as subjects.
+def from_lesson(lesson: str, root: Path = LESSONS) -> Kernels:
+    """By lesson, kernel and line: the launches of each of a lesson's kernels as subjects.
 
     Kernels that differ in nothing that the simulator takes note of, such as a cap on registers, count once.
     """
     found: Kernels = {}
-    for lesson, kernels in noted(root).items():
-        seen: set[object] = set()
-        for number, one in enumerate(kernels, 1):
-            same = _simulated(one.kernel)
-            if one.launches and same not in seen:
-                found[f"{lesson}: {title(one.kernel)}, number {number}"] = tuple(map(_subject, one.launches))
-            seen |= {same} if one.launches else set()
+    seen: set[object] = set()
+    for number, one in enumerate(noted(root)[lesson], 1):
+        same = _simulated(one.kernel)
+        if one.launches and same not in seen:
+            found[f"{lesson}: {title(one.kernel)}, number {number}"] = tuple(map(_subject, one.launches))
+        seen |= {same} if one.launches else set()
     return found
 
 

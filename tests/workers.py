@@ -1,0 +1,66 @@
+"""How two or more pytest processes share the tests, `pytest -n 2`; a run without `-n` knows nothing of it.
+
+In: the names of tests. Out: what one process does in a row, what begins first, and what is made once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+APART = (
+    "tests/browser/test_accessibility.py::test_no_page_has_a_serious_fault_in_either_theme_at_either_width",
+    "tests/browser/test_csp.py::test_no_page_asks_another_host_or_breaks_the_policy",
+    "tests/browser/test_pages.py::test_on_a_phone_no_page_is_too_wide_or_hides_a_section",
+    "tests/simulator/trust/test_planted_bugs.py::test_bugs_planted_into_the_kernels_of_a_lesson",
+    "tests/test_lessons.py::test_agree_turns_down_a_wrong_line_of_a_tab",
+    "tests/gpu/test_lesson_pseudocode.py::test_agree_notices_every_mistake_in_a_lessons_pseudocode",
+)
+"""Tests whose cases any process may take: each is long, and needs little that the rest of its file made."""
+ORDER = ("tests/browser/test_pages.py", "tests/site", *APART, "tests/browser")
+"""What begins first. One process builds the whole site, and runs the lessons by that; the others have the
+small sites meanwhile. Then come the longest, so that no process has one left when the others are done."""
+
+
+def unit(name: str) -> str:
+    """What a test is run together with: the rest of its file, whose fixtures are then made once."""
+    return name if name.startswith(APART) else name.partition("::")[0]
+
+
+def rank(name: str) -> int:
+    """When a test begins, among the others."""
+    apart = next((at for at, start in enumerate(ORDER) if start in APART and name.startswith(start)), None)
+    if apart is not None:
+        return apart
+    return next((at for at, start in enumerate(ORDER) if name.startswith(start)), len(ORDER))
+
+
+def scheduler(config: pytest.Config, log: Any) -> Any:
+    """xdist's scheduler for whole files, with our units and our order."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Units(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return unit(nodeid)
+
+    config.option.loadscopereorder = False
+    return Units(config, log)
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that ``make`` fills for all processes of a run: the first fills it, others wait for that."""
+    base = factory.getbasetemp()
+    if base.name.startswith("popen-gw"):  # a process of several has a folder in the run's
+        base = base.parent
+    folder, done = base / name, base / f"{name}.done"
+    with (base / f"{name}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not done.exists():
+            folder.mkdir(exist_ok=True)
+            make(folder)
+            done.touch()
+    return folder
