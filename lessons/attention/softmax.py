@@ -1445,7 +1445,7 @@ publish(
     best={
         "least": least(us, [*SHARES, *STAYING]),
         "least_bf16": least(us_bf16, [*SHARES, *STAYING]),
-        "at_256": us["a copy", 256] / best_of(us, SHARES)[256][1],
+        "at_256": us["a copy", 256] / us[SHARES[1], 256],
         "at_131072": us["a copy", 131072] / us[IN_TURNS, 131072],
         "torch_least": least(us, ["torch.softmax"]),
         "torch_least_bf16": least(us_bf16, ["torch.softmax"]),
@@ -1571,7 +1571,7 @@ if np.isfinite([row[4] for row in rows]).all():
 # {{ gains.both.most | .0% }} in floats and by {{ gains_bf16.both.least | .0% }} to
 # {{ gains_bf16.both.most | .0% }} in BF16. That the copy would then be matched at every length came
 # true in floats to within a few percent, with {{ rows_alone.ahead_least | .0% }} at the least, and failed
-# in BF16, with {{ rows_alone.ahead_least_bf16 | .0% }}. And most of it is staying: with six blocks of 128
+# in BF16, with {{ rows_alone.ahead_least_bf16 | .0% }}. Most of it seems to be staying: with six blocks of 128
 # threads on an SM, clusters that ask ahead are at most {{ gains.ahead.most | .1% }} faster than those that
 # only stay, in BF16 {{ gains_bf16.ahead.least | .1% }} to {{ gains_bf16.ahead.most | .1% }}. Beginning
 # one after another brings up to {{ gains.turns.most | .1% }} in floats and
@@ -1588,7 +1588,7 @@ if np.isfinite([row[4] for row in rows]).all():
 # that everything written before can be seen. So the compiler puts a fence in front, `MEMBAR.ALL.GPU`, and
 # every row waits for the results of the row before to be written. `st.async` promises only its own
 # 8 bytes. That the fence is what costs the time is likely and was not measured
-# on its own; nor why four blocks suffer so much more than two.
+# on its own; why four blocks suffer so much more than two was not found.
 
 # %% [markdown]
 # How exact are the results? The next cell ran on an H100: the largest error against 64-bit floats
@@ -1675,10 +1675,10 @@ publish(
 # The largest of the six errors is {{ errors.most | .1e }}, torch's {{ errors.torch | .1e }}. On large
 # numbers the kernel is as exact as torch. On normal ones it is not: its error is up to
 # {{ errors.worst_times | .1f }} times torch's. Is the cause the second power, by which a thread's
-# numbers are brought to the row's maximum? A model in NumPy says no. In rows of 4,096, where the H100 had {{ modelled.own | .1e }} and torch {{ modelled.torch | .1e }}, the
-# same arithmetic with exactly rounded powers is off by {{ modelled.exact | .1e }}. With powers that are off
+# numbers are brought to the row's maximum? A model in NumPy says no. In rows of 4,096, where the H100 had {{ modelled.own | .2e }} and torch {{ modelled.torch | .2e }}, the
+# same arithmetic with exactly rounded powers is off by {{ modelled.exact | .2e }}. With powers that are off
 # by up to $2^{-22}$ at random, about the two units in the last place that CUDA's guide allows `exp2f`, it
-# is {{ modelled.off | .1e }}, which is {{ modelled.relative | .1e }} of the result. So what `exp2f` saves
+# is {{ modelled.off | .2e }}, which is {{ modelled.relative | .1e }} of the result. So what `exp2f` saves
 # in time it takes in exactness.
 
 # %% [markdown]
