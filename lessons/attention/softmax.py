@@ -1370,6 +1370,7 @@ if np.isfinite([one for group in PASSES_US.values() for one in group.values()]).
         bars(
             PASSES_US,
             x="time [µs]",
+            roles={"three passes": "read", "two passes": "block", "on chip": "write", "a copy": "measured"},
             title="More passes cost little in rows of 4,096 and much in rows of 131,072",
             caption="16,777,216 floats in rows of 4,096 and of 131,072 on an H100: three passes, two, and the row on chip, beside a copy.",
         )
@@ -1700,7 +1701,7 @@ publish(
 #   chip leaves one read and one write for rows of any length here.
 # - A thread block cluster has shared memory in common. Its blocks have to have begun before anything
 #   is sent to them, and an mbarrier tells them that all pairs have come. The cluster's own barrier
-#   would do, and costs more, since it waits for results to be written too.
+#   would do, and costs more.
 # - Where an SM has room for few blocks they compute together while memory idles. They should stay for
 #   row after row, have the next one on its way, and not all begin at the same moment.
 
