@@ -667,9 +667,10 @@ expect_hazard(
 )
 
 # %% [markdown]
-# The figure shows which lane loads what, from the trace of one warp with 16 keys. Each row is a key or a
-# value of 256 bytes, in 16 pieces. Four lanes side by side read a piece of 64 bytes, two sectors, of a
-# key; eight read 128 bytes of a value. All sectors that are fetched are used, which the counts confirm.
+# The figure shows which lane loads what, from the trace of one warp with 16 keys. A key or a value has 256 bytes, which are
+# 16 pieces, but lanes repeat after eight keys and after eight pieces, so a quarter of the tile tells it all. Four lanes side
+# by side read 64 bytes of a key, two sectors; eight read 128 bytes of a value. All sectors that are
+# fetched are used, which the counts confirm.
 
 # %% fold="Code of the figure"
 ONE_WARP = tiles_kernel(4, 1)
@@ -689,13 +690,16 @@ def lane_of(name):
 
 
 PIECES = {name: lane_of(name) for name in "KV"}
+QUARTERS = {name: pieces[:8, :8] for name, pieces in PIECES.items()}
+for name, quarter in QUARTERS.items():
+    assert (PIECES[name] == np.tile(quarter, (2, 2))).all(), f"the quarters of {name} differ"
 
 
 def of_lane(name, lane):
-    mine = {name: PIECES[name] == lane}
-    rows = ", ".join(map(str, sorted({int(at) for at in np.argwhere(mine[name])[:, 0]})))
-    said = f"Lane {lane} loads {mine[name].sum()} pieces of {name}, in rows {rows}."
-    return State(said, arrays={name: PIECES[name]}, reads=mine)
+    """The state in which one lane's pieces are marked."""
+    rows, pieces = (", ".join(map(str, np.unique(at))) for at in np.nonzero(PIECES[name] == lane))
+    said = f"Of rows {rows} of {name} lane {lane} loads the pieces {pieces}."
+    return State(said, arrays={name: QUARTERS[name]}, reads={name: QUARTERS[name] == lane})
 
 
 show(
@@ -703,7 +707,7 @@ show(
         [of_lane("K", lane) for lane in range(32)],
         start=5,
         title="Of the keys a lane loads four pieces in each of two rows",
-        caption="A tile of 16 keys, a row of 256 bytes in 16 pieces: in each cell stands the lane that loads the piece, from the simulator's trace of one warp. The slider goes through the lanes.",
+        caption="Eight of a tile's 16 keys down, eight of the 16 pieces of a key across: in each cell stands the lane that loads these 16 bytes, from the simulator's trace of one warp. The other three quarters look the same. The slider goes through the lanes.",
     )
 )
 show(
@@ -711,7 +715,7 @@ show(
         [of_lane("V", lane) for lane in range(32)],
         start=5,
         title="Of the values it loads two pieces in each of four rows",
-        caption="The 16 values that belong to them, in the same way. The four rows are those keys whose weights the lane has.",
+        caption="The values that belong to them, a quarter of the tile in the same way. The four rows are those keys whose weights the lane has.",
     )
 )
 

@@ -1245,7 +1245,8 @@ publish(
 # take {{ floor.us | us }}, and {{ now.rest_us | us }} lie outside of all blocks: events, two launches, and the
 # joining of shares. Beside those, half of torch's time would leave a block {{ now.left_us | us }}: {{ now.left_clocks | .2f }} clocks
 # for a multiply-add, and none for anything else. Where clusters fit, a launch less saves less than a microsecond;
-# here they do not.
+# here they do not. What comes nearer to half is another unit: matrix units can multiply
+# [32-bit floats in two halves](matrix_units.py#32-bit-floats-in-two-halves).
 
 # %% [markdown]
 # ## Takeaways

@@ -1,8 +1,8 @@
 # ---
 # title: Attention on matrix units
 # needs: [matmul/matrix_units, attention/flash_forward]
-# summary: "Kernel 6 multiplies with ordinary multiply-adds. How much of the matrix units' rate is left for attention once softmax stands between its two products?"
-# description: "Kernel 7: flash attention with mma.sync, ldmatrix and cp.async; online softmax in fragments, copies that run beside products; counted, predicted, beside torch."
+# summary: "Kernel 6 multiplies with ordinary multiply-adds. How much of the matrix units' rate is left for attention once softmax stands between its two products, and can 32-bit floats have it, too?"
+# description: "Kernel 7: flash attention with mma.sync, ldmatrix and cp.async; online softmax in fragments, copies that run beside products; counted, predicted, beside torch. And 32-bit floats as two halves of FP16."
 # date: 2026-11-21
 # tags: [attention, flash attention, mma, ldmatrix]
 # ---
@@ -1240,7 +1240,7 @@ show(
         y="largest error, of x",
         log_x=True,
         log_y=True,
-        title="Two halves are exact for sizes from a ten-thousandth to 65,504, and no further",
+        title="Two halves are nearly as exact as FP32 from a ten-thousandth to 65,504, and no further",
         caption="The largest error of high + low / 2048 among 16,384 random numbers between a power of two and the next, as a share of the number, beside half a unit in the last place of FP32.",
     )
 )
@@ -1300,7 +1300,7 @@ def flash_halves(Q, K, V, bias, part, tops, sums, share, scale):
 
 # %% tab="CUDA C"
 HALVES = r"""
-// spills: a few registers on other GPUs than the one that it was timed on
+// spills: a few values, where 255 registers do not hold all of them
 #include <cuda_fp16.h>
 #define LOG2E 1.44269504f
 #define WORTH (1.0f / 2048)   // of a product with a low half
@@ -1944,15 +1944,21 @@ publish(
         "long_of_torch": us_32("three products", 4096) / us_32("torch, three operations", 4096),
         "short": us_32("three products", 256),
         "short_torch": us_32("torch, three operations", 256),
+        "half": IN_THREE / 2,
+        "fused": us_32("torch, fused") / us_32("three products"),
+        "adding": us_32("three products") / us_32(UNITS) - 1,
+        "adding_long": us_32("three products", 4096) / us_32(UNITS, 4096) - 1,
     }
 )
 
 # %% [markdown]
 # At N = 1,024 three products take {{ split_us.three | us }}, {{ split_us.of_ordinary | .0% }} of what multiply-adds took and
-# {{ split_us.of_torch | .0% }} of torch's three operations beside them, {{ split_us.torch | us }}. At N = 4,096 it is
-# {{ split_us.long | us }}: {{ split_us.long_of_ordinary | .0% }} and {{ split_us.long_of_torch | .0% }}. The control takes
-# {{ split_us.one | us }}, so two thirds of all multiplications cost {{ split_us.more | us }}. With the units making the
-# long sums it is {{ split_us.units | us }}.
+# {{ split_us.of_torch | .0% }} of torch's three operations beside them, {{ split_us.torch | us }}; torch's fused attention takes
+# {{ split_us.fused | .1f }} times as long in 32-bit floats. At N = 4,096 it is {{ split_us.long | us }}, or
+# {{ split_us.long_of_ordinary | .0% }} and {{ split_us.long_of_torch | .0% }}, and at N = 256, with fewer blocks that each do the same,
+# {{ split_us.short | us }} beside {{ split_us.short_torch | us }}. The control takes {{ split_us.one | us }} at N = 1,024: two thirds of
+# all multiplications, and the low halves, cost {{ split_us.more | us }}. Long sums by ordinary additions instead of the units cost
+# {{ split_us.adding | .1% }} of the time there and {{ split_us.adding_long | .1% }} at N = 4,096.
 #
 # The prediction missed, by {{ split_us.miss | us }}. The kernel's clocks may say where.
 
@@ -2039,6 +2045,8 @@ publish(
         "block_us": BLOCK_US,
         "rest_us": us_32("three products") - BLOCK_US,
         "over_us": BLOCK_US - sum(TOLD.values()) / H100.boost_mhz,
+        "busy": MATRIX_32 / TOOK.get("a block", np.nan),
+        "busy_whole": MATRIX_32 / H100.boost_mhz / us_32("three products"),
     }
 )
 
@@ -2048,6 +2056,8 @@ publish(
 # {{ took.scores | ,.0f }} and {{ took.mean | ,.0f }} where {{ told.product | ,d }} each were predicted; if `mma.sync` and passes for fragments
 # stood one after the other, it would be {{ budget32.scores_turn | ,.0f }} and {{ budget32.mean_turn | ,.0f }}. The recorded clocks
 # lie below that, but nearer to it than to the prediction. Outside of the blocks pass {{ took.rest_us | us }}, and {{ told.rest_us | us }} were left for it.
+# So `mma.sync` alone would need {{ took.busy | .0% }} of a block's clocks and {{ took.busy_whole | .0% }} of the whole time. No row comes within
+# twice its bound: a block mostly does one thing after the other, and at N = 1,024 it has a single tile of keys.
 
 # %% [markdown]
 # And how exact is it? The next cell ran on an H100: the largest error against 64-bit floats as a share of the largest
@@ -2112,16 +2122,24 @@ publish(
         "worst": max((off[0] / off[3] for off in FAIR), default=np.nan),
         "micro": ERRORS_32.get("values of a millionth", NOTHING)[0],
         "micro_torch": ERRORS_32.get("values of a millionth", NOTHING)[3],
+        "micro_times": np.divide(*(ERRORS_32.get("values of a millionth", NOTHING)[at] for at in (0, 3))),
+        "by_units": np.divide(*(ERRORS_32.get("normal numbers", NOTHING)[at] for at in (1, 0))),
+        "scaled": ERRORS_32.get("queries thirty times as large", NOTHING)[0],
+        "scaled_torch": ERRORS_32.get("queries thirty times as large", NOTHING)[3],
         "of": len(FAIR),
     }
 )
 
 # %% [markdown]
 # With normal numbers three products are off by {{ off32.three | .1e }}, torch's operations by {{ off32.torch | .1e }},
-# and one product by {{ off32.one | .1e }}. If the units make the long sums it is {{ off32.units | .1e }}: additions that cost
-# next to no time make them more exact. In none of {{ off32.of }} settings with numbers of an ordinary size is the error more than
-# {{ off32.worst | .1f }} times torch's. With values of a millionth it is {{ off32.micro | .0e }} (torch
-# {{ off32.micro_torch | .0e }}), and with values of a hundred thousand the result is no number, as it has to be.
+# and one product by {{ off32.one | .1e }}. If the units make the long sums it is {{ off32.units | .1e }}, {{ off32.by_units | .1f }} times as
+# much: that is what the additions are for. With the larger queries all are less exact, three products by
+# {{ off32.scaled | .1e }} and torch by {{ off32.scaled_torch | .1e }}. In none of the {{ off32.of }} settings whose numbers halves can hold
+# is the error more than {{ off32.worst | .1f }} times torch's.
+#
+# Where they cannot, it is as the split foretold. With values of a millionth the error is {{ off32.micro | .1e }}, {{ off32.micro_times | .0f }} times
+# torch's {{ off32.micro_torch | .1e }}: whoever wants to be as exact as torch must not split such values as they are. And with values of
+# a hundred thousand the result is no number.
 
 # %% [markdown]
 # ## The answer
@@ -2133,6 +2151,11 @@ publish(
 # over all sizes the share runs from {{ flash.least | .0% }} to {{ flash.most | .0% }}. The two heads of 16,384 take
 # {{ seen.long_us | us }}, not {{ units.ideal_us | us }}. What is missing is as much as if
 # every unit had waited for the others.
+#
+# 32-bit floats can have the units, too, as two halves of FP16 and three products. At $N$ = 1,024 that takes
+# {{ split_us.three | us }}, {{ split_us.of_torch | .0% }} of torch's three operations, where multiply-adds took {{ ordinary.us | us }}; at 4,096 it
+# is {{ split_us.long_of_torch | .0% }}. It is more exact than torch for numbers of an ordinary size, worse for
+# values of a millionth, and no answer at all beyond the range of FP16.
 
 # %% [markdown]
 # ## Takeaways
@@ -2146,7 +2169,8 @@ publish(
 # - Between the two products stand exponentials, on another unit, and reads of fragments in front of both. Where
 #   nothing arranges that another warp multiplies meanwhile, count on each in its turn.
 # - A 32-bit float is nearly two halves of FP16, and three products of halves are as exact as 32-bit sums, for
-#   matrix units in less time than multiply-adds take. The numbers have to keep to the range of FP16.
+#   matrix units in less time than multiply-adds take. Numbers must lie between a ten-thousandth and 65,504, or be scaled.
+# - If units make long sums, their rounding adds up. Sums of 16 terms, added outside, cost a few per cent.
 # - Under a causal mask query tiles have unequal work. If all blocks begin at once, half of the work may save next to no time.
 
 
