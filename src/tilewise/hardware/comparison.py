@@ -183,8 +183,9 @@ def _distance(specimen: Specimen, row: Row, name: str, ours: Array) -> Distance:
         return _rewritten(specimen, name, ours, kept.sha256)
     theirs = array_of(kept, ours)
     fits = np.allclose(ours, theirs, rtol=specimen.rtol, atol=specimen.atol, equal_nan=True)
-    apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
-    return Distance(False, bool(fits), float(np.nanmax(apart)))
+    finite = np.isfinite(ours.astype(np.float64)) & np.isfinite(theirs.astype(np.float64))
+    apart = np.abs(ours[finite].astype(np.float64) - theirs[finite].astype(np.float64))
+    return Distance(False, bool(fits), float(apart.max(initial=0.0)))
 
 
 def _rewritten(specimen: Specimen, name: str, ours: Array, sha256: str) -> Distance:
