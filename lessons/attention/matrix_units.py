@@ -2168,10 +2168,8 @@ publish(
 #
 # - Sums of `mma.sync`, packed in pairs, are a left operand of the next one: logits become weights
 #   in their own lane.
-# - A row belongs to four lanes. Two shuffles give them its maximum, two its sum.
-# - A warp with more queries reads keys and values from shared memory less often, at the price of
-#   registers.
-# - With keys and values in turn, one buffer each is enough for copies that run ahead.
+# - A row belongs to four lanes, and two shuffles give them its maximum. A warp with more queries reads keys
+#   and values from shared memory less often, at the price of registers.
 # - Between the two products stand exponentials, on another unit, and reads of fragments in front of both. Where
 #   nothing arranges that another warp multiplies meanwhile, count on each in its turn.
 # - A 32-bit float is nearly two halves of FP16, and three products of halves are as exact as 32-bit sums, for

@@ -457,12 +457,6 @@ def torch_add(arrays):
     return lambda: torch.add(a, b, out=c)
 
 
-def numba_add(arrays):
-    a, b, c = (arrays[name] for name in "abc")
-    launch = vec_add_numba[ceil_div(c.size, 256), 256]
-    return lambda: launch(a, b, c)
-
-
 added = measure(
     "vec_add",
     variants={
@@ -474,7 +468,7 @@ added = measure(
     count_case={"n": 20_000},
     bytes=lambda n: 12 * n,
     flop=lambda n: n,
-    library={"cupy.add": cupy_add, "torch.add": torch_add, "Numba": numba_add},
+    library={"cupy.add": cupy_add, "torch.add": torch_add},
     reference=lambda a, b: {"c": a.astype(np.float64) + b.astype(np.float64)},
     tolerance=1e-6,
     reasons={"blocks of 32": "Predict, then measure"},

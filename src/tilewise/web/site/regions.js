@@ -1,7 +1,7 @@
-// In: tables and code blocks that may be wider than the screen. Out: those that do scroll can be reached and
+// In: tables, code blocks and formulas that may be wider than the screen. Out: those that do scroll can be reached and
 // scrolled by keyboard, and say what they are; those that do not stay out of the tab order.
 
-const SCROLLS = ".tw-table, .tw-hazard-source, .md-typeset__scrollwrap, pre > code";
+const SCROLLS = ".tw-table, .tw-hazard-source, .md-typeset__scrollwrap, .tw-math, pre > code";
 
 export function scrollableRegions(article, signal) {
   const boxes = article.querySelectorAll(SCROLLS);
@@ -20,5 +20,5 @@ export function scrollableRegions(article, signal) {
 }
 
 function nameOf(box) {
-  return box.querySelector("caption")?.textContent.trim() || "Table";
+  return box.querySelector("caption")?.textContent.trim() || (box.matches(".tw-math") ? "Formula" : "Table");
 }
