@@ -9,16 +9,13 @@ export function scrollableRegions(article, signal) {
     if (box.scrollWidth > box.clientWidth + 1) {
       box.tabIndex = 0;
       if (!box.matches("code")) {
-        box.setAttribute("role", "region");
-        if (!box.hasAttribute("aria-label")) box.setAttribute("aria-label", nameOf(box));
+        box.role = "region";
+        box.ariaLabel ??=
+          box.querySelector("caption")?.textContent.trim() || (box.matches(".tw-math") ? "Formula" : "Table");
       }
     } else box.removeAttribute("tabindex");
   };
   const sizes = new ResizeObserver((entries) => entries.forEach((entry) => mark(entry.target)));
   for (const box of boxes) sizes.observe(box);
   signal.addEventListener("abort", () => sizes.disconnect());
-}
-
-function nameOf(box) {
-  return box.querySelector("caption")?.textContent.trim() || (box.matches(".tw-math") ? "Formula" : "Table");
 }
