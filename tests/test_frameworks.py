@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -205,8 +204,8 @@ print(type(by_numba()).__name__)""",
 )
 
 
-@pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba")
 def test_recording_runs_a_tab_on_which_a_record_rests(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
     from tilewise.measurements.playback import find_lesson, play
 
     (tmp_path / "lessons/part").mkdir(parents=True)

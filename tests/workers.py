@@ -43,7 +43,7 @@ def scheduler(config: pytest.Config, log: Any) -> Any:
     """xdist's scheduler for whole files, with our units and our order."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Units(LoadScopeScheduling):  # type: ignore[misc]
+    class Units(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             return unit(nodeid)
 

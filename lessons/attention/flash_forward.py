@@ -1114,21 +1114,9 @@ AWKWARD = {
     "a share that is masked": of_heads(FLASH_TILES, 1, 20, 200, 2, masked(200, 130)),
     "no key at all": of_heads(FLASH_TILES, 1, 20, 130, 2, masked(130, 130)),
 }
-agree(
-    flash_tiles,
-    FLASH_TILES,
-    [cased(tiles_launch(FLASH_TILES, one)) for one in AWKWARD.values()],
-    rtol=2e-5,
-    atol=2e-4,
-)
-agree(
-    flash_tiles_triton,
-    FLASH_TILES,
-    [cased(tiles_launch(FLASH_TILES, one)) for one in AWKWARD.values()],
-    rtol=2e-5,
-    atol=2e-4,
-    by="Triton",
-)
+tiles_cases = [cased(tiles_launch(FLASH_TILES, one)) for one in AWKWARD.values()]
+agree(flash_tiles, FLASH_TILES, tiles_cases, rtol=2e-5, atol=2e-4)
+agree(flash_tiles_triton, FLASH_TILES, tiles_cases, rtol=2e-5, atol=2e-4, by="Triton")
 
 
 def some_parts(shares, heads, N, scale):

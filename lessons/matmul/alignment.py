@@ -425,19 +425,19 @@ void restride(const unsigned short* source, unsigned short* target,
 
 
 # %% fold="Code of the cases"
+def named_sizes(rows, cols, from_stride, to_rows, to_stride):
+    """Rows and strides by the kernels' names for them."""
+    strides = {"from_stride": from_stride, "to_stride": to_stride}
+    return {"rows": rows, "cols": cols, "to_rows": to_rows, **strides}
+
+
 def moved(rows, cols, from_stride, to_rows, to_stride, lane_elements=8):
     """A matrix of 16-bit words that goes from one row stride to another."""
     arrays = {
         "source": integers(rows, from_stride, low=0, high=65536, dtype="uint16"),
         "target": output(to_rows, to_stride, dtype="uint16"),
     }
-    sizes = {
-        "rows": rows,
-        "cols": cols,
-        "from_stride": from_stride,
-        "to_rows": to_rows,
-        "to_stride": to_stride,
-    }
+    sizes = named_sizes(rows, cols, from_stride, to_rows, to_stride)
     grid = (ceil_div(ceil_div(to_stride + 7, lane_elements), 128), min(to_rows, 65535))
     return case(**arrays, **sizes, grid=grid, block=128)
 
@@ -1056,13 +1056,7 @@ def moved_by_rows(rows, cols, from_stride, to_rows, to_stride):
     arrays = {name: integers(rows, from_stride, low=0, high=65536, dtype="uint16") for name in "AB"}
     room = {f"to_{name}": output(to_rows, to_stride, dtype="uint16") for name in "AB"}
     grid, block = shape_by_rows(to_rows, to_stride, 4, 2)
-    sizes = {
-        "rows": rows,
-        "cols": cols,
-        "from_stride": from_stride,
-        "to_rows": to_rows,
-        "to_stride": to_stride,
-    }
+    sizes = named_sizes(rows, cols, from_stride, to_rows, to_stride)
     return case(**arrays, **room, **sizes, grid=grid, block=block)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -221,14 +220,3 @@ def test_a_kept_result_does_not_outlive_a_tool_that_its_cells_need(monkeypatch: 
         "nvrtc of nvidia-cuda-nvrtc",
     ]
     assert store._tools(asked("torch")) == []
-
-
-def test_the_kernel_that_the_lesson_reads_is_the_one_of_the_lesson_on_latency() -> None:
-    """Each lesson shows its text, and what one recorded is compared with what the other reads."""
-    lessons = Path(__file__).parents[2] / "lessons"
-    texts = [
-        re.search(r'\nextern "C" __global__\nvoid best_score\(.*?\n}\n', (lessons / name).read_text(), re.S)
-        for name in ("speed/occupancy.py", "toolbox/machine_code.py")
-    ]
-    first, again = (found[0] for found in texts if found)
-    assert first == again
