@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Response
+from playwright.sync_api import BrowserContext, Page, Response, expect
 
 from .conftest import Faults, search_for
 
@@ -111,3 +111,33 @@ def test_a_missing_page_shows_the_way(built: Path, page: Page, site: str) -> Non
     page.goto(site + "404.html")
     assert page.locator("article h1").inner_text() == "No page here"
     assert page.locator("article a").first.is_visible()
+
+
+def test_contents_follow_and_fold_also_by_keyboard(page: Page, site: str) -> None:
+    page.goto(site + LESSONS[0])
+    contents = page.locator(".md-sidebar--primary .tw-contents")
+    links = contents.get_by_role("link")
+    headings = page.locator("article > h2").evaluate_all("(all) => all.map((one) => '#' + one.id)")
+    assert headings
+    assert set(headings) <= set(links.evaluate_all("(all) => all.map((one) => one.hash)"))
+    page.locator("article > h2").nth(2).scroll_into_view_if_needed()
+    page.mouse.wheel(0, 500)
+    expect(contents.locator(".md-nav__link--active")).to_have_count(1)
+    contents.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(links.first).to_be_hidden()
+    page.keyboard.press("Enter")
+    expect(links.first).to_be_visible()
+
+
+def test_in_a_phones_drawer_the_contents_are_whole(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(viewport={"width": 360, "height": 500}, reduced_motion="reduce").new_page()
+    page.goto(site + LESSONS[0])
+    page.locator("label[for=__drawer].md-header__button").click()
+    page.locator("label[for=__toc].md-nav__link").click()
+    expect(page.locator(".tw-contents > summary")).to_be_hidden()
+    last = page.locator(".tw-contents").get_by_role("link").last
+    last.click()  # scrolls to it
+    expect(page).to_have_url(site + LESSONS[0] + last.evaluate("(link) => link.hash"))
