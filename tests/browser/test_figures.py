@@ -122,6 +122,16 @@ def figures() -> dict[str, Figure]:
             title="Timeline",
             caption="c",
         ),
+        "crowded": timeline(
+            [
+                *(("consumer 1", 100 * at, 100 * at + 90, "products") for at in range(8)),
+                *(("consumer 2", 30 * at, 30 * at + 20, "softmax") for at in range(25)),
+                ("consumer 2", 790, 800, "products"),
+            ],
+            unit="clocks",
+            title="Crowded",
+            caption="c",
+        ),
         "lines": line_chart(lines, x="n", y="time [µs]", log_x=True, title="Lines", caption="c"),
         "bars": bars(
             {"one thread": 9e5, "many threads of a grid": 50.0},
@@ -463,6 +473,22 @@ def test_the_timeline_says_who_is_busy(open_page: Callable[..., Page]) -> None:
     set_slider(line, "step", 2)
     expect(line.locator(".tw-readout")).to_have_text("From 2 µs on, host: wait; device: kernel.")
     expect(line.locator(".tw-stepper output")).to_have_text("2 µs")
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_no_name_of_a_timeline_stands_on_another(open_page: Callable[..., Page], width: int) -> None:
+    line = drawn(open_page(width), "crowded")
+    names = line.locator(".tw-span-label")
+    boxes = [box for box in (name.bounding_box() for name in names.all()) if box]
+    assert len(boxes) >= 3
+    for at, one in enumerate(boxes):
+        for other in boxes[:at]:
+            apart = abs(one["y"] - other["y"]) >= 12
+            assert apart or one["x"] >= other["x"] + other["width"] or other["x"] >= one["x"] + one["width"]
+    assert names.first.text_content() == "products"
+    room = line.bounding_box()
+    assert room is not None
+    assert max(box["x"] + box["width"] for box in boxes) <= room["x"] + room["width"]
 
 
 def test_a_stepped_chart_shows_the_data_of_its_step(open_page: Callable[..., Page]) -> None:

@@ -8,11 +8,12 @@ import { within } from "./state.js";
 
 const ROW = 56;
 const BAR = 30;
-const CHARACTER = 7.4;
+const [INSIDE, BETWEEN] = [6, 5];
 
 /** @type {import("./main.js").Draw} */
 export function timeline(body, figure, memory) {
   const { rows, spans, moments, unit, schematic } = figure.spec;
+  const inOrder = [...spans].sort((one, other) => one.start - other.start);
   let at = within(memory.saved.step, 0, moments.length - 1, moments.length - 1);
   const hatch = uniqueId("hatch");
   const picture = element("div", { class: "tw-flat tw-timeline", role: "img", "aria-label": figure.alt });
@@ -29,6 +30,8 @@ export function timeline(body, figure, memory) {
     },
   });
   body.append(stage, readout, steps.root);
+  const pen = element("canvas", {}).getContext("2d");
+  pen.font = `12px ${getComputedStyle(body).fontFamily}`; // as figures.css has it
   resize();
 
   function draw() {
@@ -44,7 +47,8 @@ export function timeline(body, figure, memory) {
         `<text class="tw-row" x="0" y="${r * ROW + ROW / 2 + 8}">${escaped(row)}</text>` +
         `<line class="tw-rule" x1="${left}" x2="${width}" y1="${(r + 1) * ROW + 4}" y2="${(r + 1) * ROW + 4}"/>`,
     );
-    for (const span of spans) parts.push(bar(span, x, now));
+    const taken = rows.map(() => -BETWEEN); // where the last name above a row ends
+    for (const span of inOrder) parts.push(bar(span, x, now, taken));
     parts.push(axisParts(x, first, last, bottom, width));
     parts.push(`<line class="tw-now" x1="${x(now)}" x2="${x(now)}" y1="2" y2="${bottom}"/>`);
     const tall = bottom + 40;
@@ -61,19 +65,24 @@ export function timeline(body, figure, memory) {
     memory.save({ step: at });
   }
 
-  function bar(span, x, now) {
+  /** A span and its name: inside, else above, else none where another name stands; the title and the text have it. */
+  function bar(span, x, now, taken) {
     const y = span.row * ROW + (ROW - BAR) / 2 + 4;
     const [from, to] = [x(span.start), x(span.stop)];
     const wide = Math.max(2, to - from - 1);
-    const room = wide - 8 >= span.label.length * CHARACTER;
     const done = span.start < now ? Math.min(wide, x(now) - from) : 0;
     const waste = span.role === "waste";
     const name = waste ? "tw-span-waste" : `tw-span tw-role-${span.role}`;
     const fill = waste ? ` fill="url(#${hatch})"` : "";
-    const over = from + span.label.length * CHARACTER > stage.clientWidth - 4;
-    const label = room
-      ? `<text class="tw-span-label" x="${from + 6}" y="${y + BAR / 2 + 4.5}">${escaped(span.label)}</text>`
-      : `<text class="tw-span-label" text-anchor="${over ? "end" : "start"}" x="${over ? to : from}" y="${y - 5}">${escaped(span.label)}</text>`;
+    const long = pen.measureText(span.label).width;
+    const above = Math.min(from, Math.max(to, stage.clientWidth - 4) - long);
+    const text = (left, base) => `<text class="tw-span-label" x="${left}" y="${base}">${escaped(span.label)}</text>`;
+    let label = "";
+    if (long + 2 * INSIDE <= wide) label = text(from + INSIDE, y + BAR / 2 + 4.5);
+    else if (above >= taken[span.row] + BETWEEN) {
+      label = text(above, y - 5);
+      taken[span.row] = above + long;
+    }
     return (
       `<g><rect class="tw-later" x="${from + done}" y="${y}" width="${wide - done}" height="${BAR}"/>` +
       `<rect class="${name}"${fill} x="${from}" y="${y}" width="${done}" height="${BAR}"/>` +
