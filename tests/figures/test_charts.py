@@ -105,6 +105,26 @@ def test_labels_stand_at_the_end_of_their_lines() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "place"),
+    [
+        ([1, 1, 1], [[0.2, 0.2]], ("left", None)),
+        ([1, 1, 1], [[0.8, 0.2]], ("left", None)),
+        ([1, 1, 1], [[1, 1]], ("left", -13)),
+        ([1, 1, 1], [[1, 1], [0.95, 0.95]], ("left", 13)),
+        ([1, 1, 1], [[1, 1], [0.95, 0.95], [1.05, 1.05]], ("right", 13)),
+        ([1.1, 1.1, 1], [[1, 1], [0.95, 0.95], [1.05, 1.05]], ("right", 42)),
+    ],
+)
+def test_a_label_that_another_line_would_cross_stands_elsewhere(
+    own: list[float], others: list[list[float]], place: tuple[str, int | None]
+) -> None:
+    series = [Series("ends early", [1, 45, 50], own)]
+    series += [Series(str(at), [51, 100], one) for at, one in enumerate(others)]
+    note = line_chart(series, x="n", y="t", **WORDS).spec["layout"]["annotations"][0]
+    assert (note["text"], note["xanchor"], note.get("yshift")) == ("ends early", *place)
+
+
 def test_a_linear_axis_of_amounts_starts_at_zero() -> None:
     figure = line_chart([Series("a", [10, 20], [5, 9])], x="n", y="t", **WORDS)
     assert figure.spec["layout"]["yaxis"]["range"] == [0, 9.54]

@@ -117,6 +117,12 @@ def line_chart(
         data += _band(one, px)
         data.append(_trace(one, px, py, nth, x, y))
         notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
+    square = _Square((horizontal, vertical), (log_x, log_y))
+    lines = [square.line(*pair) if one.line else None for one, pair in zip(series, points, strict=True)]
+    for note, own in zip(notes, lines, strict=True):
+        if own is not None:
+            others = [one for one in lines if one is not None and one is not own]
+            note.update(_place(own, others, note["text"], height - MARGINS))
     shapes, extra = _marks(marks, log_x, log_y)
     layout = base_layout(height)
     longest = max(len(one.label) for one in series)
@@ -217,6 +223,64 @@ def _direct(label: str, x: float, y: float, role: str, log_x: bool, log_y: bool)
         "align": "left",
         "font": {"size": 13, "color": theme.token(role)},
     }
+
+
+LETTER, CLEAR = 0.015, 0.036
+"""A letter beside a line's end, and what a label keeps from lines: shares of a chart's width and height."""
+MARGINS = 66
+"""What the axis below a chart and the space above it take of its height, in px."""
+Line = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class _Square:
+    """A chart's square, from 0 to 1 on both axes; lines are in it as their shares of either."""
+
+    ranges: tuple[Range, Range]
+    logs: tuple[bool, bool]
+
+    def line(self, x: Floats, y: Floats) -> Line:
+        """A line in the square, from left to right."""
+        order = np.argsort(x, kind="stable")
+        return self._share(x[order], 0), self._share(y[order], 1)
+
+    def _share(self, values: Floats, axis: int) -> Floats:
+        ends = np.asarray(self.ranges[axis], float)
+        values, ends = (np.log10(one) if self.logs[axis] else one for one in (values, ends))
+        return np.asarray((values - ends[0]) / (ends[1] - ends[0]))
+
+
+def _place(own: Line, others: Sequence[Line], label: str, height: float) -> dict[str, Any]:
+    """Where a label stands clear: beside its line's end, else a line of text lower or higher, else before it.
+
+    Args:
+        own: the label's line.
+        others: the chart's other lines.
+        label: the label.
+        height: the square's height in px.
+
+    Returns:
+        What to change of a label beside the end; nothing where that is as good as any place.
+    """
+    (left, level), long = (float(one[-1]) for one in own), LETTER * len(label)
+    before = np.linspace(left - long, left, 20)
+    beside = np.interp(before, *own) - level
+    places = [("left", 0.0), ("left", -13.0), ("left", 13.0)]
+    places += [("right", height * beside.max() + 13), ("right", height * beside.min() - 13)]
+
+    def met(anchor: str, shift: float) -> int:
+        """How many of the label's letters, about, have a line behind them."""
+        room = before if anchor == "right" else np.linspace(left + LETTER, left + LETTER + long, 20)
+        met = int((room < 0).sum())
+        for along, up in (*others, own):
+            inside = room[(room >= along[0]) & (room < along[-1])]
+            met += int((np.abs(np.interp(inside, along, up) - level - shift / height) < CLEAR).sum())
+        return met
+
+    anchor, shift = min(places, key=lambda place: met(*place))  # of equal ones the first
+    if (anchor, shift) == places[0]:
+        return {}
+    return {"xanchor": anchor, "xshift": 9 if anchor == "left" else 4, "yshift": round(shift)}
 
 
 def _marks(

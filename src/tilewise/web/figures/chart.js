@@ -167,7 +167,7 @@ function folded(text, letters) {
 /** Labels that stand beside line ends, moved apart where they would lie on each other; null where none would. */
 function apart(full, notes) {
   const axis = full?.yaxis;
-  const direct = notes.filter((note) => note.name === "direct");
+  const direct = notes.filter((note) => note.name === "direct" && !note.yshift);
   if (!axis || direct.length < 2) return null;
   const placed = direct
     .map((note) => ({ note, wanted: axis.r2p ? axis.r2p(note.y) : axis.l2p(note.y) }))
