@@ -427,8 +427,13 @@ void restride(const unsigned short* source, unsigned short* target,
 # %% fold="Code of the cases"
 def named_sizes(rows, cols, from_stride, to_rows, to_stride):
     """Rows and strides by the kernels' names for them."""
-    strides = {"from_stride": from_stride, "to_stride": to_stride}
-    return {"rows": rows, "cols": cols, "to_rows": to_rows, **strides}
+    return {
+        "rows": rows,
+        "cols": cols,
+        "from_stride": from_stride,
+        "to_rows": to_rows,
+        "to_stride": to_stride,
+    }
 
 
 def moved(rows, cols, from_stride, to_rows, to_stride, lane_elements=8):

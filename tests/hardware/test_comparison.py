@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tilewise.gpu.kernel import Kernel
@@ -15,6 +16,7 @@ from tilewise.hardware.comparison import (
     COUNTS,
     Compared,
     Pair,
+    _largest,
     compare,
     compare_one,
 )
@@ -157,6 +159,15 @@ def test_an_output_outside_its_bound_is_not_allowed() -> None:
     other = replace(row, outputs={"y": records.output(kept, exact=False)})
     assert compare_one(specimen, "", row).outputs["y"].allowed
     assert not compare_one(specimen, "", other).outputs["y"].allowed
+
+
+def test_an_infinity_is_no_distance_from_itself_and_an_infinite_one_from_a_number() -> None:
+    specimen, row = _specimen("softplus"), _row("softplus")
+    kept = records.array_of(row.outputs["y"], specimen.launch.case.make()["y"]).copy()  # type: ignore[arg-type]
+    kept[17] = np.inf
+    distance = compare_one(specimen, "", replace(row, outputs={"y": records.output(kept, exact=False)}))
+    assert (distance.outputs["y"].allowed, distance.outputs["y"].largest) == (False, np.inf)
+    assert _largest(np.array([np.inf, np.nan, 3.0]), np.array([np.inf, 2.0, 1.0])) == 2.0
 
 
 def test_other_bits_are_allowed_only_where_the_rewritten_source_leaves_the_hardwares() -> None:

@@ -22,6 +22,12 @@ Numbers = npt.ArrayLike
 Floats = npt.NDArray[np.float64]
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _DASHES = ("solid", "dot", "dashdot", "longdash")
+_LETTER, _CLEAR = 0.015, 0.036
+"""A letter beside a line's end, and what a label keeps from lines: shares of a chart's width and height."""
+_MARGINS = 66
+"""What the axis below a chart and the space above it take of its height, in px."""
+_Line = tuple[Floats, Floats]
+"""Points from left to right, as shares of a chart's width and height."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +123,14 @@ def line_chart(
         data += _band(one, px)
         data.append(_trace(one, px, py, nth, x, y))
         notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
-    square = _Square((horizontal, vertical), (log_x, log_y))
-    lines = [square.line(*pair) if one.line else None for one, pair in zip(series, points, strict=True)]
-    for note, own in zip(notes, lines, strict=True):
-        if own is not None:
-            others = [one for one in lines if one is not None and one is not own]
-            note.update(_place(own, others, note["text"], height - MARGINS))
+    lines = [
+        (note, (_share(px, horizontal, log_x), _share(py, vertical, log_y)))
+        for note, one, (px, py) in zip(notes, series, points, strict=True)
+        if one.line and np.all(np.diff(px) >= 0)
+    ]
+    for note, own in lines:
+        others = [line for _, line in lines if line is not own]
+        note.update(_place(own, others, note["text"], height - _MARGINS))
     shapes, extra = _marks(marks, log_x, log_y)
     layout = base_layout(height)
     longest = max(len(one.label) for one in series)
@@ -225,32 +233,13 @@ def _direct(label: str, x: float, y: float, role: str, log_x: bool, log_y: bool)
     }
 
 
-LETTER, CLEAR = 0.015, 0.036
-"""A letter beside a line's end, and what a label keeps from lines: shares of a chart's width and height."""
-MARGINS = 66
-"""What the axis below a chart and the space above it take of its height, in px."""
-Line = tuple[Floats, Floats]
+def _share(values: Floats, ends: Range, log: bool) -> Floats:
+    """How far along an axis values lie, from 0 to 1."""
+    along, (low, high) = (np.log10(one) if log else one for one in (values, np.asarray(ends, float)))
+    return np.asarray((along - low) / (high - low))
 
 
-@dataclass(frozen=True)
-class _Square:
-    """A chart's square, from 0 to 1 on both axes; lines are in it as their shares of either."""
-
-    ranges: tuple[Range, Range]
-    logs: tuple[bool, bool]
-
-    def line(self, x: Floats, y: Floats) -> Line:
-        """A line in the square, from left to right."""
-        order = np.argsort(x, kind="stable")
-        return self._share(x[order], 0), self._share(y[order], 1)
-
-    def _share(self, values: Floats, axis: int) -> Floats:
-        ends = np.asarray(self.ranges[axis], float)
-        values, ends = (np.log10(one) if self.logs[axis] else one for one in (values, ends))
-        return np.asarray((values - ends[0]) / (ends[1] - ends[0]))
-
-
-def _place(own: Line, others: Sequence[Line], label: str, height: float) -> dict[str, Any]:
+def _place(own: _Line, others: Sequence[_Line], label: str, height: float) -> dict[str, Any]:
     """Where a label stands clear: beside its line's end, else a line of text lower or higher, else before it.
 
     Args:
@@ -262,20 +251,20 @@ def _place(own: Line, others: Sequence[Line], label: str, height: float) -> dict
     Returns:
         What to change of a label beside the end; nothing where that is as good as any place.
     """
-    (left, level), long = (float(one[-1]) for one in own), LETTER * len(label)
+    (left, level), long = (float(one[-1]) for one in own), _LETTER * len(label)
     before = np.linspace(left - long, left, 20)
     beside = np.interp(before, *own) - level
     places = [("left", 0.0), ("left", -13.0), ("left", 13.0)]
     places += [("right", height * beside.max() + 13), ("right", height * beside.min() - 13)]
 
     def met(anchor: str, shift: float) -> int:
-        """How many of the label's letters, about, have a line behind them."""
-        room = before if anchor == "right" else np.linspace(left + LETTER, left + LETTER + long, 20)
-        met = int((room < 0).sum())
+        """Of twenty spots of the label, how many have a line behind them or lie outside of the chart."""
+        room = before if anchor == "right" else np.linspace(left + _LETTER, left + _LETTER + long, 20)
+        count = int((room < 0).sum())
         for along, up in (*others, own):
             inside = room[(room >= along[0]) & (room < along[-1])]
-            met += int((np.abs(np.interp(inside, along, up) - level - shift / height) < CLEAR).sum())
-        return met
+            count += int((np.abs(np.interp(inside, along, up) - level - shift / height) < _CLEAR).sum())
+        return count
 
     anchor, shift = min(places, key=lambda place: met(*place))  # of equal ones the first
     if (anchor, shift) == places[0]:

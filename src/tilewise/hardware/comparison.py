@@ -183,9 +183,7 @@ def _distance(specimen: Specimen, row: Row, name: str, ours: Array) -> Distance:
         return _rewritten(specimen, name, ours, kept.sha256)
     theirs = array_of(kept, ours)
     fits = np.allclose(ours, theirs, rtol=specimen.rtol, atol=specimen.atol, equal_nan=True)
-    finite = np.isfinite(ours.astype(np.float64)) & np.isfinite(theirs.astype(np.float64))
-    apart = np.abs(ours[finite].astype(np.float64) - theirs[finite].astype(np.float64))
-    return Distance(False, bool(fits), float(apart.max(initial=0.0)))
+    return Distance(False, bool(fits), _largest(ours, theirs))
 
 
 def _rewritten(specimen: Specimen, name: str, ours: Array, sha256: str) -> Distance:
@@ -203,5 +201,11 @@ def _rewritten(specimen: Specimen, name: str, ours: Array, sha256: str) -> Dista
     theirs = np.asarray(arrays[name])
     if hashlib.sha256(theirs.tobytes()).hexdigest() != sha256:
         return Distance(False, False)
-    apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
-    return Distance(False, True, float(np.nanmax(apart)), reason)
+    return Distance(False, True, _largest(ours, theirs), reason)
+
+
+def _largest(ours: Array, theirs: Array) -> float:
+    """The largest absolute difference; equal infinities, and what is no number on either side, have none."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
+    return float(np.fmax.reduce(apart, axis=None, initial=0.0))
