@@ -63,7 +63,7 @@ def row(lesson: str, kernel: Kernel) -> Row:
     Raises:
         CompileGateError: NVRTC refuses it, for another reason than an architecture that lacks something.
     """
-    targets = compile_gate.architectures(kernel)
+    targets = compile_gate.architectures(kernel.source, kernel.options)
     taken: dict[str, Resources] = {}
     needs = targets[0] if targets[0] in ARCHITECTURES[1:] and not architecture(kernel.options) else ""
     for target in targets:
@@ -77,9 +77,8 @@ def row(lesson: str, kernel: Kernel) -> Row:
 
 def _compiled(kernel: Kernel, target: str) -> Resources | str:
     """What it takes, or the architecture that it needs; from the cache where it was compiled before."""
-    said = "\0".join(
-        [kernel.gpu_source, kernel.name, *compile_gate.flags(kernel, target), compile_gate.nvrtc_version()]
-    )
+    flags = compile_gate.flags(kernel.options, target)
+    said = "\0".join([kernel.gpu_source, kernel.name, *flags, compile_gate.nvrtc_version()])
     kept = cache_folder() / "gate" / f"{hashlib.sha256(said.encode()).hexdigest()[:24]}.json"
     if kept.exists():
         data = json.loads(kept.read_text(encoding="utf-8"))
@@ -106,7 +105,7 @@ def _number(architecture: str) -> int:
 
 def faults(found: Row) -> list[str]:
     """What is wrong with a row: spills that the kernel does not declare, or declares and does not have."""
-    declared = compile_gate.declared_spill(found.kernel)
+    declared = compile_gate.declared_spill(found.kernel.source)
     path, line = found.kernel.origin
     where = f'{path}:{line}: kernel "{found.kernel.name}"'
     if found.spilling and declared is None:
@@ -118,7 +117,8 @@ def faults(found: Row) -> list[str]:
     if declared is not None and not found.spilling:
         return [f'{where} says "// spills: {declared}" and spills nothing. Take the comment out.']
     if not found.taken:
-        return [f"{where} compiles for none of {', '.join(compile_gate.architectures(found.kernel))}."]
+        targets = compile_gate.architectures(found.kernel.source, found.kernel.options)
+        return [f"{where} compiles for none of {', '.join(targets)}."]
     return []
 
 
@@ -170,6 +170,6 @@ def _cell(found: Row, target: str) -> Cell | str:
         return Cell("–", f"needs {found.needs}" if found.needs else "compiled for its own architecture alone")
     if not one.spills:
         return Cell(one.registers)
-    why = compile_gate.declared_spill(found.kernel) or "not declared"
+    why = compile_gate.declared_spill(found.kernel.source) or "not declared"
     spilled = f"{one.spill_store_bytes} bytes stored, {one.spill_load_bytes} loaded back"
     return Cell(f"{one.registers}, spills", f"{spilled}: {why}", mark="hazard")
