@@ -28,8 +28,6 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     path = records.write(RECORD, tmp_path)
     assert path.name == "nvidia-h100-80gb-hbm3.json"
     assert records.recorded(tmp_path) == (RECORD,)
-    assert RECORD.row("one") == ROW
-    assert RECORD.row("two") is None
 
 
 def test_an_edited_or_broken_record_is_an_error(tmp_path: Path) -> None:
@@ -43,7 +41,7 @@ def test_an_edited_or_broken_record_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LessonError, match="cannot be read"):
         records.read(path)
     path.write_text(json.dumps({"checksum": ""}), encoding="utf-8")
-    with pytest.raises(LessonError, match="edited by hand"):
+    with pytest.raises(LessonError, match=r"cannot be read: 'kind' is missing\. Record it again on a GPU"):
         records.read(path)
 
 

@@ -8,7 +8,6 @@ page that shows it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ import numpy as np
 
 from tilewise.errors import LessonError
 from tilewise.gpu.device import gpu_fault
+from tilewise.hardware.json_files import check_sum, load, replace
 from tilewise.hardware.lessons import specimens, written
 from tilewise.hardware.specimen import Specimen
 from tilewise.measurements.record import checksum, layout
@@ -33,8 +33,8 @@ from tilewise.outputs import Cell, Column, Table
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 """The sanitizer's tools, each a run of its own."""
-SCHEMA = 1
-"""The version of the record's form."""
+FORM = ("sanitizer", 1)
+"""What kind of record it is, and the version of its schema."""
 FOLDER = Path(__file__).parent / "sanitized"
 """Where records lie."""
 REPAIR = "Record it again on a GPU: python -m tilewise.hardware.sanitizer."
@@ -76,16 +76,15 @@ class Sanitized:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON holds it, checksum included."""
-        body = {"schema": SCHEMA, "kind": "sanitizer", **asdict(self)}
+        body = {"schema": FORM[1], "kind": FORM[0], **asdict(self)}
         body["rows"] = list(body["rows"])
         return {**body, "checksum": checksum(body)}
 
 
 def write(record: Sanitized, folder: Path = FOLDER) -> Path:
     """Write a record into its device's file."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{device_slug(str(record.provenance['device']))}.json"
-    path.write_text(layout(record.to_dict()) + "\n", encoding="utf-8", newline="\n")
+    replace(path, layout(record.to_dict()) + "\n")
     return path
 
 
@@ -95,17 +94,11 @@ def recorded(folder: Path = FOLDER) -> tuple[Sanitized, ...]:
     Raises:
         LessonError: one is no JSON, has another form, or was edited by hand.
     """
-    return tuple(_read(path) for path in sorted(folder.glob("*.json")))
+    return tuple(load(path, FORM, _parsed, REPAIR) for path in sorted(folder.glob("*.json")))
 
 
-def _read(path: Path) -> Sanitized:
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        whole = body["checksum"] == checksum(body) and (body["schema"], body["kind"]) == (SCHEMA, "sanitizer")
-    except (ValueError, KeyError, TypeError) as error:
-        raise LessonError(path.name, 0, f"the record cannot be read ({error}).", REPAIR) from None
-    if not whole:
-        raise LessonError(path.name, 0, f"it was edited by hand, or its form is not {SCHEMA}.", REPAIR)
+def _parsed(body: dict[str, Any]) -> Sanitized:
+    check_sum(body)
     return Sanitized(body["provenance"], tuple(Row(**row) for row in body["rows"]))
 
 
