@@ -25,7 +25,7 @@ import numpy as np
 from tilewise.errors import LessonError
 from tilewise.gpu.device import gpu_fault
 from tilewise.hardware.json_files import check_sum, load, replace
-from tilewise.hardware.lessons import specimens, written
+from tilewise.hardware.lessons import load_specimens
 from tilewise.hardware.specimen import Specimen
 from tilewise.measurements.record import checksum, layout
 from tilewise.measurements.slugs import device_slug
@@ -115,14 +115,13 @@ def added(new: Sanitized, folder: Path = FOLDER) -> Sanitized:
     return Sanitized(new.provenance, (*kept, *new.rows))
 
 
-def standing(record: Sanitized, found: Sequence[Specimen]) -> tuple[Row, ...]:
+def standing(record: Sanitized, keys: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows that still hold: of kernels that are among these, as they were when they were looked at.
 
     Args:
         record: a device's record.
-        found: the lessons' kernels of today.
+        keys: the keys of the lessons' kernels of today, by name.
     """
-    keys = {one.name: one.key for one in found}
     return tuple(row for row in record.rows if keys.get(row.name) == row.key)
 
 
@@ -240,23 +239,22 @@ def _version(sanitizer: str) -> str:
     return next((word for word in words if word[:1].isdigit()), "unknown")
 
 
-def page_table(root: Path) -> str:
+def page_table(keys: Mapping[str, str]) -> str:
     """A row for each lesson: kernels looked at, those that changed since, and what each tool found.
 
     Args:
-        root: the folder ``lessons``.
+        keys: the keys of the lessons' kernels, by name.
     """
     records = recorded()
     if not records:
         return "No device has a record of it yet; `python -m tilewise.hardware.sanitizer` writes one."
-    kernels = specimens(root)
-    rows = {row.name: row for row in standing(records[0], kernels)}
-    by_lesson: dict[str, list[Specimen]] = {}
-    for one in kernels:
-        by_lesson.setdefault(one.name.partition(": ")[0], []).append(one)
+    rows = {row.name: row for row in standing(records[0], keys)}
+    by_lesson: dict[str, list[str]] = {}
+    for name in keys:
+        by_lesson.setdefault(name.partition(": ")[0], []).append(name)
     lines = []
     for lesson, found in by_lesson.items():
-        looked = [rows[one.name] for one in found if one.name in rows]
+        looked = [rows[name] for name in found if name in rows]
         if looked:
             counts = [_findings(looked, tool) for tool in TOOLS]
             lines.append([lesson, len(looked), len(found) - len(looked), *counts])
@@ -285,7 +283,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=TIME_LIMIT_S, help="seconds for all runs together")
     parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    found = [one for one in written(given.listed) if one.name.startswith(tuple(given.only) or "")]
+    found = [one for one in load_specimens(given.listed) if one.name.startswith(tuple(given.only) or "")]
     if given.child is not None:
         launched([one for one in found if one.name in set(given.child)])
         return 0
