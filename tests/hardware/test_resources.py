@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Project
 from tests.hardware.samples import sample
+from tilewise.commands.check import check
 from tilewise.errors import LessonError
 from tilewise.gpu import compile_gate
 from tilewise.gpu.compile_gate import ARCHITECTURES, CompileGateError
@@ -31,6 +32,7 @@ from tilewise.hardware.resources import (
     save_resources,
     spill_fault,
 )
+from tilewise.mkdocs_plugin.lessons import Lessons
 
 ROOT = Path(__file__).parents[2]
 nvrtc = pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
@@ -174,6 +176,7 @@ def course(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.lesson(LESSON)
     monkeypatch.setattr(compile_gate, "available", lambda: None)
     monkeypatch.setattr(resources, "COURSE", project.root / "lessons")
+    monkeypatch.setattr("tilewise.commands.check.COURSE", project.root / "lessons")
     monkeypatch.setattr(resources, "FILE", project.root / "resources.json")
     rows = tuple(_row(one) for one in launches_of(project))
     save_resources(ResourceRecord("13.5", {"part/one": rows}))
@@ -270,6 +273,20 @@ def test_the_record_says_nothing_about_another_project(
     course.lesson(LESSON, "part/two")
     monkeypatch.setattr(resources, "COURSE", ROOT / "lessons")
     assert faults_of(course) == []
+
+
+def test_a_build_warns_and_the_check_fails(
+    course: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course.lesson(LESSON.replace('"BY": 2', '"BY": 3'))
+    said = 'lessons/part/one.py:9: the record of compiled kernels is older than "scale with BY=3" (line 9).'
+    lessons = Lessons(course.root, course.root / ".cache", warm=False)
+    shelf = lessons.load(["part/one"], "mkdocs.yml", {"part/one": 1})
+    lessons.close()
+    assert [str(one) for one in shelf.warnings] == [f"{said} Run make records."]
+    monkeypatch.setenv("TILEWISE_LESSONS", str(course.root / "lessons"))
+    assert check(allow_stale=True, lessons=["part/one"]) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
+from tilewise.hardware.resources import kernel_faults
 from tilewise.installation import Package
 from tilewise.lesson import Lesson, read
 from tilewise.measurements import every_kernel
@@ -50,7 +51,7 @@ class Shelf:
     root: Path
     """The lessons' folder."""
     warnings: tuple[LessonError, ...]
-    """What does not stop a build, and fails a strict one: stale records, misses without a reason."""
+    """What does not stop a build, and fails a strict one: stale records, misses and undeclared spills."""
     parts: tuple[Part, ...]
     """The sections of the navigation that hold lessons."""
 
@@ -191,7 +192,10 @@ class Lessons:
             if not lesson.header.draft
             for fault in measured_faults(lesson, runs[lesson.id])
         )
-        return Shelf(course, pages, executed, measured, self.root / LAYOUT.folder, warnings, tuple(parts))
+        root = self.root / LAYOUT.folder
+        made = {lesson.id: runs[lesson.id].launches for lesson in course.lessons if not lesson.header.draft}
+        warnings += tuple(kernel_faults(root, made))
+        return Shelf(course, pages, executed, measured, root, warnings, tuple(parts))
 
     def close(self) -> None:
         """Stop what runs lessons."""
