@@ -287,6 +287,9 @@ def test_a_build_warns_and_the_check_fails(
     monkeypatch.setenv("TILEWISE_LESSONS", str(course.root / "lessons"))
     assert check(allow_stale=True, lessons=["part/one"]) == 1
     assert said in capsys.readouterr().err
+    resources.FILE.write_text("{", encoding="utf-8")
+    assert check(allow_stale=True, lessons=["part/one"]) == 1
+    assert "resources.json: the record cannot be read: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,11 @@ def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
             made[lesson] = kernels
         except LessonError as error:
             faults += error.errors
-    return list(map(str, (*faults, *kernel_faults(root, made))))
+    try:
+        faults += kernel_faults(root, made)
+    except LessonError as error:
+        faults += error.errors
+    return list(map(str, faults))
 
 
 def _stale_texts(lesson: LessonFile, archive: Archive) -> list[str]:
