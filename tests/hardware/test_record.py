@@ -15,7 +15,9 @@ import pytest
 from tilewise.errors import LessonError
 from tilewise.gpu.counters import parse_counters
 from tilewise.gpu.device import gpu_fault
+from tilewise.hardware import comparison
 from tilewise.hardware import record as records
+from tilewise.hardware.__main__ import main
 from tilewise.hardware.collection import collect
 from tilewise.hardware.counting import METRICS, chosen_metrics, known_metrics, matched
 from tilewise.hardware.record import CountsRecord, Output, Row
@@ -100,6 +102,15 @@ def test_recording_without_a_gpu_says_what_is_missing() -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("No counters can be taken here.")
+
+
+def test_a_comparison_that_cannot_be_read_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(comparison.load_comparison, "__defaults__", (tmp_path,))
+    monkeypatch.setattr("sys.argv", ["tilewise.hardware", "--report"])
+    assert main() == 1
+    assert capsys.readouterr().err.endswith("cannot be read: No such file or directory. Run make records.\n")
 
 
 def test_no_two_specimens_share_a_name_or_a_key() -> None:

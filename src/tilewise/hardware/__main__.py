@@ -35,7 +35,14 @@ def main() -> int:
     parser.add_argument("--list", type=Path, help="write the lessons' kernels and launches into this file")
     parser.add_argument("--listed", type=Path, help="take them from such a file, where no clang is")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    try:
+        return _done(parser.parse_args())
+    except LessonError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _done(given: argparse.Namespace) -> int:
     if given.child:
         child(given.child, collect(listed=given.listed))
         return 0
@@ -53,11 +60,7 @@ def main() -> int:
             f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
         )
         return 1
-    try:
-        print(write(count(ncu, collect(listed=given.listed), given.listed), given.out))
-    except LessonError as error:
-        print(error, file=sys.stderr)
-        return 1
+    print(write(count(ncu, collect(listed=given.listed), given.listed), given.out))
     return 0
 
 
