@@ -1,4 +1,5 @@
-# Targets for readers (serve, site, test) and for contributors (check, format, frameworks, test-frameworks, constraints).
+# Targets for readers (serve, site, test) and for contributors (check, format, records, frameworks, test-frameworks,
+# constraints).
 # Each sets up what is missing: .venv is made once, and again when pyproject.toml or constraints.txt changes.
 
 VENV   := .venv
@@ -19,7 +20,7 @@ WORKERS := 2
 export NO_MKDOCS_2_WARNING := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve site publish test check format frameworks test-frameworks other-clang constraints clean
+.PHONY: help serve site publish test check format records frameworks test-frameworks other-clang constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +30,7 @@ help:
 	@echo "make test        set up what is missing, then run every test that needs no GPU"
 	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
 	@echo "make format      format the code and repair what the linter can"
+	@echo "make records     renew the committed records that need no GPU, after a kernel or the simulator has changed"
 	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
 	@echo "make test-frameworks  run those tabs; only cells that tests/device_cells.txt lists may be skipped"
 	@echo "make other-clang  add a second clang, whose PTX the tests compare; make test does it by itself"
@@ -69,7 +71,7 @@ serve: $(SITE)
 site: $(SITE)
 	@$(BIN)/mkdocs build
 
-publish: $(SITE)
+publish: $(DEV)
 	@$(BIN)/mkdocs build --strict
 
 test: $(DEV) $(OTHER_READY)
@@ -85,6 +87,10 @@ check: $(DEV) $(OTHER_READY)
 format: $(DEV)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+# What NVRTC and the simulator make of the lessons' kernels, for the pages that show it; a changed kernel needs it.
+records: $(DEV) $(OTHER_READY)
+	$(BIN)/python -m tilewise.hardware --renew
 
 # The CPU build of PyTorch where pip's indexes have it, else the general one, which is larger and works as well.
 frameworks: $(DEV)

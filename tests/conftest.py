@@ -39,6 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update", action="store_true", help="write golden files anew instead of comparing them"
     )
     parser.addoption(
+        "--all", action="store_true", help="recompute committed records whole, not samples of them"
+    )
+    parser.addoption(
         "--device-skips-only",
         action="store_true",
         help="fail if anything is skipped but cells of lessons that tests/device_cells.txt lists",
@@ -73,7 +76,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `-n`, what takes long begins first."""
+    """Without `--all`, what recomputes a whole record is skipped; with `-n`, what takes long begins first."""
+    if not config.getoption("--all"):
+        for item in items:
+            if item.get_closest_marker("whole"):
+                item.add_marker(
+                    pytest.mark.skip(reason="samples of this record are tested; --all takes it whole")
+                )
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: workers.rank(item.nodeid))
 

@@ -51,7 +51,7 @@ def test_the_least_capability_is_the_first_that_the_compiler_takes(name: str) ->
     body, least = SPECIMENS[name]
     kernel = Kernel(SHELL.replace("BODY", body), name="k")
     assert needed(kernel.source, kernel.options) == least
-    targets = compile_gate.architectures(kernel)
+    targets = compile_gate.architectures(kernel.source, kernel.options)
     compile_kernel(kernel, targets)
     refused = [name for name in compile_gate.ARCHITECTURES if name not in targets]
     for target in refused:

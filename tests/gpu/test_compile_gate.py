@@ -60,9 +60,8 @@ def test_a_kernel_that_names_its_architecture_is_compiled_for_that_alone():
 
 
 def test_the_flags_are_cupys():
-    assert flags(BARS, "sm_80") == ("--maxrregcount=24", "-std=c++17", "-ftz=true", "-arch=sm_80")
-    own = Kernel(BARS.source, "bars", options=("-std=c++14", "-arch=sm_90a"))
-    assert flags(own, "sm_90a") == ("-std=c++14", "-ftz=true", "-arch=sm_90a")
+    assert flags(BARS.options, "sm_80") == ("--maxrregcount=24", "-std=c++17", "-ftz=true", "-arch=sm_80")
+    assert flags(("-std=c++14", "-arch=sm_90a"), "sm_90a") == ("-std=c++14", "-ftz=true", "-arch=sm_90a")
 
 
 def test_an_error_names_the_lessons_own_line():
@@ -109,13 +108,11 @@ def test_what_an_architecture_lacks_is_told_from_what_is_wrong(line, needs):
 
 def test_a_carveout_is_no_option_of_the_compiler():
     kernel = Kernel(BARS.source, "bars", defines={"T": 32}, options=("--carveout=50", "-fmad=false"))
-    assert flags(kernel, "sm_90") == ("-fmad=false", "-std=c++17", "-ftz=true", "-arch=sm_90")
+    assert flags(kernel.options, "sm_90") == ("-fmad=false", "-std=c++17", "-ftz=true", "-arch=sm_90")
     assert compile_kernel(kernel, ["sm_90"])
 
 
 def test_a_spill_is_declared_in_the_source():
-    assert declared_spill(BARS) is None
-    said = Kernel(
-        BARS.source.replace("float kept[64];", "float kept[64];  // spills: to show what it costs"), "bars"
-    )
+    assert declared_spill(BARS.source) is None
+    said = BARS.source.replace("float kept[64];", "float kept[64];  // spills: to show what it costs")
     assert declared_spill(said) == "to show what it costs"

@@ -14,7 +14,7 @@ from tilewise.gpu.kernel import Kernel
 from tilewise.hardware.collection import collect
 from tilewise.hardware.differences import KNOWN, REGISTERS, SPILLED
 from tilewise.hardware.record import recorded
-from tilewise.hardware.resources import row
+from tilewise.hardware.resources import examine
 from tilewise.hardware.specimen import Specimen
 from tilewise.simulator import Trace
 
@@ -182,7 +182,7 @@ def test_merged_by_hand_the_shared_stores_are_the_hardwares() -> None:
 @pytest.mark.parametrize("name", SPILLS)
 def test_spilled_words_are_loaded_in_each_turn_of_the_loop(name: str) -> None:
     launch = _counted_as_it_is(name).launch
-    taken = row("", launch.kernel).taken["sm_90"]
+    taken = examine(launch.kernel).taken["sm_90"]
     spilled = taken.spill_load_bytes // 4
     queries, keys = launch.case.make()["Q"], launch.case.make()["K"]
     warps, turns = len(queries) // 32, len(keys)

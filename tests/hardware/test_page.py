@@ -1,8 +1,11 @@
-"""The parts of the page "What the simulator counts"."""
+"""The parts of the pages "What the simulator counts" and "What the kernels take"."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -12,10 +15,9 @@ import pytest
 from tilewise.course import Course
 from tilewise.errors import LessonError
 from tilewise.hardware import clangs, page
-from tilewise.hardware.comparison import Compared, compare
+from tilewise.hardware.comparison import Compared, compare, compared, load_comparison
 from tilewise.hardware.differences import FUSED, KNOWN
-from tilewise.hardware.global_memory import SPECIMENS
-from tilewise.hardware.record import CountsRecord, Row, recorded
+from tilewise.hardware.record import Row, recorded
 from tilewise.mkdocs_plugin.lessons import Shelf
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -25,10 +27,32 @@ PAGE = DOCS / "what-the-simulator-counts.md"
 def test_the_pages_use_every_part_and_no_other() -> None:
     text = PAGE.read_text(encoding="utf-8") + (DOCS / "what-the-kernels-take.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", text)) == {*page.FRAGMENTS, *page.PLAIN}
+    nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "what-the-kernels-take.md" in nav and PAGE.name in nav
+
+
+def test_the_pages_run_no_lesson_no_compiler_and_no_simulator(tmp_path: Path) -> None:
+    code = """
+import sys
+for name in ("ziglang", "nvidia"):
+    sys.modules[name] = None
+from tilewise.hardware import page
+for name in (*page.FRAGMENTS, *page.PLAIN):
+    assert page.fragment(name), name
+run = {"tilewise.run", "tilewise.simulator", "tilewise.hardware.collection", "tilewise.hardware.simulation"}
+print(sorted(run & sys.modules.keys()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TILEWISE_CACHE": str(tmp_path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "[]\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_differences_of_two_compilers_are_shown() -> None:
-    record = clangs.recorded()
+    record = clangs.load_clangs()
     text = page.fragment("clangs")
     assert record.found and text.count("<tr>") == len(record.found) + 1
     for one in record.found:
@@ -48,15 +72,16 @@ def test_the_shelf_fills_the_parts_in() -> None:
     text = "Of {{ hardware.counts }} counts, {{ hardware.equal }} are equal.\n\n{{ hardware.differences }}\n"
     filled = shelf.fill(text, "docs/page.md", text)
     counts, equal = (int(word.replace(",", "")) for word in re.findall(r"\d[\d,]*(?= )", filled)[:2])
-    compared = {row.specimen.name for row in page.current().rows}
-    assert counts - equal == sum(len(known) for name, known in KNOWN.items() if name in compared)
-    for specimen in compared & set(KNOWN):
+    names = {row.name for row in compared()[0].rows}
+    assert counts - equal == sum(len(known) for name, known in KNOWN.items() if name in names)
+    for specimen in names & set(KNOWN):
         assert specimen in filled
     with pytest.raises(LessonError, match=r'docs/page\.md:1: there is no "hardware\.tabel"'):
         shelf.fill("{{ hardware.tabel }}", "docs/page.md", "{{ hardware.tabel }}")
 
 
-OWN = {"Global memory": SPECIMENS}
+GROUP = "Global memory"
+RECORD = load_comparison(recorded()[0].device)
 
 
 def _rows(names: list[str]) -> list[Row]:
@@ -64,12 +89,13 @@ def _rows(names: list[str]) -> list[Row]:
 
 
 def _against(rows: list[Row]) -> Compared:
-    record = recorded()[0]
-    return compare(CountsRecord(record.provenance, record.metrics, tuple(rows)), OWN)
+    """The specimens of one group against some rows of counters."""
+    record = replace(RECORD, groups={GROUP: RECORD.groups[GROUP]})
+    return compare(record, replace(recorded()[0], rows=tuple(rows)))
 
 
 def test_what_is_not_compared_is_named() -> None:
-    names = [one.name for one in OWN["Global memory"]]
+    names = list(RECORD.keys(GROUP))
     first, second, *others = _rows(names)
     whole, part = _against([first, second, *others]), _against([replace(second, key=""), *others])
     assert page.FRAGMENTS["uncounted"](whole) == "All kernels of all lessons are in these tables."
@@ -84,9 +110,9 @@ def test_what_is_not_compared_is_named() -> None:
 
 
 def test_kernels_of_lessons_that_wait_are_named_on_the_page() -> None:
-    text, compared = page.fragment("uncounted"), page.current()
-    for specimen in (*compared.uncounted, *compared.changed):
-        lesson, _, kernel = specimen.name.partition(": ")
+    text, (first, *_) = page.fragment("uncounted"), compared()
+    for name in (*first.uncounted, *first.changed):
+        lesson, _, kernel = name.partition(": ")
         assert re.search(rf"{re.escape(lesson)}</td>.*{re.escape(escape(kernel, quote=False))}", text)
 
 
@@ -98,10 +124,10 @@ def test_a_difference_without_a_reason_stands_as_not_explained() -> None:
 
 
 def test_outputs_with_other_bits_stand_with_their_reason() -> None:
-    compared = page.current()
-    text = page.FRAGMENTS["rewritten"](compared)
-    other = [row for row in compared.rows if any(one.why for one in row.outputs.values())]
+    first, *_ = compared()
+    text = page.FRAGMENTS["rewritten"](first)
+    other = [row for row in first.rows if any(row.why(name) for name in row.simulated.outputs)]
     for row in other:
-        assert row.specimen.name in text and FUSED.title.capitalize() in text
-    bounded = sum(not row.specimen.exact for row in compared.rows)
-    assert int(page.FRAGMENTS["same_bits"](compared)) == len(compared.rows) - bounded - len(other)
+        assert row.name in text and FUSED.title.capitalize() in text
+    bounded = sum(not row.exact for row in first.rows)
+    assert int(page.FRAGMENTS["same_bits"](first)) == len(first.rows) - bounded - len(other)

@@ -1,24 +1,41 @@
-"""Every kernel of the course through NVIDIA's compiler, and the page that shows what each takes."""
+"""What NVRTC reports for the kernels of the course: the record, when it is current, and its page."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import Project
+from tests.hardware.samples import sample
+from tilewise.commands.check import check
+from tilewise.errors import LessonError
 from tilewise.gpu import compile_gate
 from tilewise.gpu.compile_gate import ARCHITECTURES, CompileGateError
 from tilewise.gpu.kernel import Kernel
 from tilewise.hardware import resources
-from tilewise.hardware.collection import LESSONS, groups
-from tilewise.hardware.lessons import noted
-from tilewise.hardware.resources import faults, page_table, row, survey
+from tilewise.hardware.collection import OWN
+from tilewise.hardware.lessons import default_lessons, noted
+from tilewise.hardware.resources import (
+    ResourceRecord,
+    ResourceRow,
+    examine,
+    kernel_faults,
+    kernel_key,
+    load_resources,
+    page_table,
+    save_resources,
+    spill_fault,
+)
+from tilewise.mkdocs_plugin.lessons import Lessons
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
+nvrtc = pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
 
 SPILLING = """\
 extern "C" __global__ void spilling(float* y) {
@@ -29,97 +46,304 @@ extern "C" __global__ void spilling(float* y) {
 }
 """
 LEAN = ("--maxrregcount=24",)
+DECLARED = SPILLING.replace("[64];", "[64];  // spills: that is the point", 1)
+FIXED = "kernels/first_kernel"
+"""The lesson whose kernels are all compiled in each run of the tests."""
+SAMPLED = 8
+"""How many other kernels are, each for up to six architectures."""
 
 
-def test_every_kernel_of_the_lessons_compiles_and_spills_only_where_it_says() -> None:
-    rows = survey(ROOT / "lessons")
-    assert len(rows) == sum(map(len, noted(ROOT / "lessons").values())) > 15
-    found = [fault for one in rows for fault in faults(one)]
-    assert not found, "\n".join(found)
-    for one in rows:
-        least = max((target for target in one.taken.values()), key=lambda taken: taken.registers)
-        assert 0 < least.registers <= 255
+def of_course() -> dict[str, list[Kernel]]:
+    """The kernels of the lessons by the lesson's id."""
+    return {lesson: [one.kernel for one in made] for lesson, made in noted(default_lessons()).items()}
 
 
-def test_every_specimen_compiles_for_what_has_its_instructions() -> None:
-    once = {
-        one.launch.kernel.fingerprint(): one.launch.kernel
-        for title, group in groups().items()
-        if title in ("Arithmetic", "Warps and asynchronous copies", "Matrix units") and title != LESSONS
-        for one in group
+def by_key(kernels: Sequence[Kernel]) -> dict[str, Kernel]:
+    return {kernel_key(one.source, one.name, one.defines, one.options): one for one in kernels}
+
+
+def differing(record: ResourceRecord, kernels: Mapping[str, Kernel]) -> list[str]:
+    """The titles of rows of kernels that are not what the compiler reports now."""
+    rows = {row.key: row for found in record.lessons.values() for row in found}
+    return [rows[key].title for key, kernel in kernels.items() if examine(kernel) != rows[key]]
+
+
+def test_the_record_has_every_kernel_of_the_lessons_as_it_is_now() -> None:
+    made = {
+        lesson: [{**vars(one), "line": one.origin[1]} for one in kernels]
+        for lesson, kernels in of_course().items()
     }
-    for kernel in once.values():
-        found = row("", kernel)
-        assert found.needs in (("sm_90",) if kernel.name == "store_matrices" else ("", "sm_80")), kernel
+    assert sum(map(len, made.values())) > 15
+    assert [str(fault) for fault in kernel_faults(default_lessons(), made)] == []
+
+
+def test_each_kernel_of_the_record_compiles_and_spills_only_where_it_says() -> None:
+    rows = [row for found in load_resources().lessons.values() for row in found]
+    assert [fault for row in rows if (fault := spill_fault(row))] == []
+    for row in rows:
+        assert 0 < max(one.registers for one in row.taken.values()) <= 255
+
+
+@nvrtc
+def test_the_record_is_what_the_compiler_reports_for_a_sample() -> None:
+    record = load_resources()
+    assert record.nvrtc == compile_gate.nvrtc_version(), "the compiler has another version: make records"
+    kernels = by_key([one for made in of_course().values() for one in made])
+    picked = {key: kernels[key] for key in sample(kernels, SAMPLED)}
+    assert differing(record, by_key(of_course()[FIXED]) | picked) == [], "make records"
+
+
+@nvrtc
+def test_a_count_edited_by_hand_is_noticed(tmp_path: Path) -> None:
+    kernels = by_key(of_course()[FIXED][:2])
+    text = resources.FILE.read_text(encoding="utf-8")
+    assert differing(load_resources(), kernels) == []
+    first = next(iter(kernels))
+    edited = re.sub(
+        rf'("key": "{first}".*?"sm_80": \[)(\d+)', lambda found: f"{found[1]}{int(found[2]) + 1}", text
+    )
+    file = tmp_path / "resources.json"
+    file.write_text(edited, encoding="utf-8")
+    assert differing(load_resources(file), kernels) == [kernels[first].name]
+
+
+@nvrtc
+def test_specimens_compile_for_what_has_their_instructions() -> None:
+    titles = ("Arithmetic", "Warps and asynchronous copies", "Matrix units")
+    kernels = by_key([one.launch.kernel for title in titles for one in OWN[title]])
+    stores = [key for key, kernel in kernels.items() if kernel.name == "store_matrices"]
+    for key in {stores[0], *sample(kernels, SAMPLED)}:
+        found = examine(kernels[key])
+        assert found.needs in (("sm_90",) if key in stores else ("", "sm_80")), found.title
         least = found.needs or ARCHITECTURES[0]
-        assert list(found.taken) == list(ARCHITECTURES[ARCHITECTURES.index(least) :]), kernel
-    assert "store_matrices" in {kernel.name for kernel in once.values()}
+        assert list(found.taken) == list(ARCHITECTURES[ARCHITECTURES.index(least) :]), found.title
 
 
+@nvrtc
 def test_a_spill_must_be_declared_and_a_declared_one_must_be() -> None:
-    kernel = Kernel(SPILLING, options=LEAN)
-    (fault,) = faults(row("part/one", kernel))
-    assert "test_resources.py:" in fault and "spills registers on sm_75, sm_80" in fault
-    said = Kernel(SPILLING.replace("[64];", "[64];  // spills: that is the point"), options=LEAN)
-    assert faults(row("part/one", said)) == []
-    (fault,) = faults(row("part/one", Kernel(said.source.replace("64", "4"))))
-    assert 'says "// spills: that is the point" and spills nothing' in fault
+    message, repair = spill_fault(examine(Kernel(SPILLING, options=LEAN))) or ("", "")
+    assert 'kernel "spilling" spills registers on sm_75, sm_80' in message and "// spills: why" in repair
+    assert spill_fault(examine(Kernel(DECLARED, options=LEAN))) is None
+    message, _ = spill_fault(examine(Kernel(DECLARED.replace("64", "4")))) or ("", "")
+    assert message == 'kernel "spilling" declares "// spills: that is the point" and spills nothing.'
 
 
+@nvrtc
 def test_a_kernel_that_is_wrong_is_no_kernel_that_needs_more() -> None:
     wrong = Kernel('extern "C" __global__ void wrong(int* x) { x[0] = missing; }')
     with pytest.raises(CompileGateError, match="missing"):
-        row("part/one", wrong)
+        examine(wrong)
 
 
-def test_a_compilation_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path))
-    kernel = Kernel('extern "C" __global__ void f(int* x) { asm volatile("cp.async.commit_group;"); }')
-    first = row("part/one", kernel)
-    monkeypatch.setattr(compile_gate, "compile_kernel", None)
-    again = row("part/one", kernel)
-    assert (again.taken, again.needs) == (first.taken, first.needs)
-    assert first.needs == "sm_80" and list(first.taken) == list(ARCHITECTURES[1:])
+def test_a_kernel_that_compiles_nowhere_is_a_fault() -> None:
+    message, _ = spill_fault(ResourceRow("huge", "k", "", "sm_130", {})) or ("", "")
+    assert message == f'kernel "huge" needs sm_130, which is none of {", ".join(ARCHITECTURES)}.'
 
 
-TWO_KERNELS = (
-    """\
+def test_the_key_is_of_what_the_compiler_is_given() -> None:
+    def key(source: str = SPILLING, options: Sequence[str] = (), **defines: int) -> str:
+        return kernel_key(source, "spilling", defines, options)
+
+    assert key(f"// a comment\n{SPILLING.replace('; ++', ';   ++')}") == key(DECLARED) == key()
+    assert key(options=["--carveout=50"]) == key(), "the driver is asked for it, not the compiler"
+    others = [
+        key(SPILLING.replace("64", "65")),
+        key(options=LEAN),
+        key(N=1),
+        key(N=2),
+        key(options=["-arch=sm_90a"]),
+    ]
+    assert len({key(), *others}) == 1 + len(others)
+
+
+# The record of a small course
+
+
+LESSON = """\
 # %%
 from tilewise import Kernel
 
-SPILLING = Kernel(r\'\'\'SOURCE\'\'\', options=("--maxrregcount=24",))
+SCALE = Kernel('extern "C" __global__ void scale(float* x) { x[threadIdx.x] *= BY; }', defines={"BY": 2})
 COPIES = Kernel(
     'extern "C" __global__ void copies(int* x) { asm volatile("cp.async.wait_all;"); x[0] = 1; }'
 )
 """
-).replace("SOURCE", SPILLING.replace("[64];", "[64];  // spills: to show it", 1))
 
 
-def test_the_page_has_a_row_for_every_kernel(project: Project) -> None:
-    project.lesson(TWO_KERNELS)
-    text = page_table(project.root / "lessons")
-    assert text.startswith("### part/one\n\n<div")
-    cells = [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", text)]
-    spilling, copies = cells[: len(cells) // 2], cells[len(cells) // 2 :]
-    assert spilling[:2] == ["9", "spilling"] and spilling[4].startswith("24") and "spills" in spilling[4]
-    assert copies[1] == "copies" and copies[4] == "–" and copies[5].isdigit()
-    assert "bytes stored" in text and "to show it" in text and "needs sm_80" in text
+@pytest.fixture
+def course(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A course of one lesson, whose record is current."""
+    project.lesson(LESSON)
+    monkeypatch.setattr(compile_gate, "available", lambda: None)
+    monkeypatch.setattr(resources, "COURSE", project.root / "lessons")
+    monkeypatch.setattr("tilewise.commands.check.COURSE", project.root / "lessons")
+    monkeypatch.setattr(resources, "FILE", project.root / "resources.json")
+    rows = tuple(_row(one) for one in launches_of(project))
+    save_resources(ResourceRecord("13.5", {"part/one": rows}))
+    return project
 
 
-def test_the_page_of_the_site_asks_for_the_table() -> None:
-    text = (ROOT / "docs" / "what-the-kernels-take.md").read_text(encoding="utf-8")
-    assert "{{ hardware.resources }}" in text
-    assert "what-the-kernels-take.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+def _row(encoded: Mapping[str, Any]) -> ResourceRow:
+    key = resources.encoded_key(encoded)
+    taken = {"sm_80": compile_gate.Resources(encoded["name"], "sm_80", 16, 0, 0, 0, 0)}
+    return ResourceRow(resources.title(encoded["name"], encoded["defines"]), key, "", "", taken)
 
 
-def test_without_the_compiler_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_gate, "available", lambda: "The wheel nvidia-cuda-nvrtc is not installed.")
-    assert page_table(ROOT / "lessons") == (
-        "*The wheel nvidia-cuda-nvrtc is not installed. The table is made where it is.*"
+def launches_of(course: Project, lesson: str = "part/one") -> Sequence[Mapping[str, Any]]:
+    return course.run(course.lessons()[lesson]).launches
+
+
+def faults_of(course: Project) -> list[str]:
+    made = {name: launches_of(course, name) for name in course.lessons()}
+    return [str(fault) for fault in kernel_faults(course.root / "lessons", made)]
+
+
+def test_a_record_that_is_current_has_no_fault(course: Project) -> None:
+    assert faults_of(course) == []
+    course.lesson(LESSON.replace("# %%\n", "# %% [markdown]\n# A sentence.\n\n# %%\n"))
+    course.lesson(LESSON.replace("x[threadIdx.x] *=", "/* in place */ x[threadIdx.x]  *="))
+    assert faults_of(course) == []
+
+
+def test_a_changed_kernel_is_named_with_its_line_and_the_repair(course: Project) -> None:
+    course.lesson(LESSON.replace('"BY": 2', '"BY": 3').replace("x[0] = 1", "x[0] = 2"))
+    assert faults_of(course) == [
+        'lessons/part/one.py:9: the record of compiled kernels is older than "scale with BY=3" (line 9) and '
+        '"copies" (line 11). Run make records.'
+    ]
+
+
+def test_a_kernel_that_is_gone_is_named(course: Project) -> None:
+    course.lesson(LESSON.partition("COPIES")[0])
+    (fault,) = faults_of(course)
+    assert fault == (
+        'lessons/part/one.py: the record of compiled kernels lists "copies", which the lesson no longer has. '
+        "Run make records."
     )
 
 
-def test_a_kernel_that_compiles_nowhere_is_a_fault() -> None:
-    found = resources.Row("part/one", Kernel(SPILLING), {}, "sm_130")
-    assert "compiles for none of sm_75" in faults(found)[0]
-    assert faults(replace(found, taken=row("part/one", Kernel(SPILLING)).taken)) == []
+def test_without_the_compiler_lessons_make_fewer_kernels(
+    course: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course.lesson(LESSON.partition("COPIES")[0])
+    monkeypatch.setattr(compile_gate, "available", lambda: "NVRTC is not installed.")
+    assert faults_of(course) == []
+
+
+def test_another_order_is_a_fault(course: Project) -> None:
+    record = load_resources()
+    save_resources(ResourceRecord("13.5", {"part/one": record.lessons["part/one"][::-1]}))
+    (fault,) = faults_of(course)
+    assert "in another order. Run make records." in fault
+
+
+def test_a_lesson_that_is_new_or_gone_is_named(course: Project) -> None:
+    course.lesson(LESSON + 'for n in (5, 6, 7): Kernel(SCALE.source, defines={"BY": n})\n', "part/two")
+    (fault,) = faults_of(course)
+    assert fault.startswith(
+        'lessons/part/two.py:9: the record of compiled kernels is older than "scale with BY=2"'
+    )
+    assert fault.endswith(', "copies" (line 11), "scale with BY=5" (line 9) and 2 more. Run make records.')
+    (course.root / "lessons" / "part" / "one.py").unlink()
+    assert any(
+        'resources.json: it lists kernels of "part/one", which is no lesson.' in one
+        for one in faults_of(course)
+    )
+
+
+def test_an_undeclared_spill_is_a_fault_at_the_kernels_line(course: Project) -> None:
+    first, second = load_resources().lessons["part/one"]
+    spilled = {"sm_80": replace(first.taken["sm_80"], spill_load_bytes=8)}
+    save_resources(ResourceRecord("13.5", {"part/one": (replace(first, taken=spilled), second)}))
+    (fault,) = faults_of(course)
+    assert fault.startswith(
+        'lessons/part/one.py:9: kernel "scale with BY=2" spills registers on sm_80, up to 8'
+    )
+
+
+def test_a_spill_that_is_declared_later_makes_the_row_stale(course: Project) -> None:
+    course.lesson(LESSON.replace("*= BY; }'", "*= BY; }  // spills: to show it'"))
+    (fault,) = faults_of(course)
+    assert 'is older than "scale with BY=2" (line 9).' in fault
+
+
+def test_the_record_says_nothing_about_another_project(
+    course: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course.lesson(LESSON, "part/two")
+    monkeypatch.setattr(resources, "COURSE", ROOT / "lessons")
+    assert faults_of(course) == []
+
+
+def test_a_build_warns_and_the_check_fails(
+    course: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course.lesson(LESSON.replace('"BY": 2', '"BY": 3'))
+    said = 'lessons/part/one.py:9: the record of compiled kernels is older than "scale with BY=3" (line 9).'
+    lessons = Lessons(course.root, course.root / ".cache", warm=False)
+    shelf = lessons.load(["part/one"], "mkdocs.yml", {"part/one": 1})
+    lessons.close()
+    assert [str(one) for one in shelf.warnings] == [f"{said} Run make records."]
+    monkeypatch.setenv("TILEWISE_LESSONS", str(course.root / "lessons"))
+    assert check(allow_stale=True, lessons=["part/one"]) == 1
+    assert said in capsys.readouterr().err
+    resources.FILE.write_text("{", encoding="utf-8")
+    assert check(allow_stale=True, lessons=["part/one"]) == 1
+    assert "resources.json: the record cannot be read: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: text.replace('"schema": 1', '"schema": 2'),
+        lambda text: text.replace('"key"', '"kye"'),
+        lambda text: text.replace("[16, ", '["many", '),
+        lambda text: text.replace("[16, ", "["),
+    ],
+)
+def test_a_malformed_record_is_one_error_with_the_repair(course: Project, spoil: Any) -> None:
+    text = resources.FILE.read_text(encoding="utf-8")
+    assert spoil(text) != text
+    resources.FILE.write_text(spoil(text), encoding="utf-8")
+    with pytest.raises(
+        LessonError, match=r"^resources\.json: the record cannot be read: .*\. Run make records\.$"
+    ):
+        faults_of(course)
+
+
+def test_a_record_that_is_missing_is_an_error_with_the_repair(course: Project) -> None:
+    resources.FILE.unlink()
+    with pytest.raises(LessonError, match=r"No such file or directory\. Run make records\."):
+        page_table()
+
+
+# The page
+
+
+def test_the_page_has_a_row_for_every_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on(name: str, registers: int, spilled: int) -> compile_gate.Resources:
+        return compile_gate.Resources("k", name, registers, 8, spilled, spilled, 0)
+
+    spilling = {name: on(name, 24, 4) for name in ("sm_75", "sm_80")}
+    rows = (
+        ResourceRow("spilling", "1", "to show it", "", spilling),
+        ResourceRow("copies", "2", "", "sm_80", {"sm_80": on("sm_80", 8, 0)}),
+    )
+    monkeypatch.setattr(resources, "FILE", tmp_path / "resources.json")
+    save_resources(ResourceRecord("13.5", {"part/one": rows, "part/two": ()}))
+    assert load_resources().lessons.keys() == {"part/one"}
+    text = page_table()
+    assert text.startswith("### part/one\n\n<div") and "part/two" not in text
+    cells = [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", text)]
+    assert cells == ["spilling", "0", "8", "24, spills", "24, spills", "copies", "0", "8", "–", "8"]
+    assert "4 bytes stored, 4 loaded back: to show it" in text and "needs sm_80" in text
+
+
+def test_the_record_has_one_kernel_per_line_and_names_no_machine() -> None:
+    text = resources.FILE.read_text(encoding="utf-8")
+    rows = sum(map(len, load_resources().lessons.values()))
+    assert text.count('\n   {"kernel": ') == rows
+    assert json.loads(text).keys() == {"schema", "kind", "nvrtc", "rows"}
+    assert "/home" not in text and str(ROOT) not in text

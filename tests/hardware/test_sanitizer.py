@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import Project
 from tilewise import Kernel, case, normal, output
 from tilewise.errors import LessonError
 from tilewise.hardware import sanitizer
-from tilewise.hardware.collection import default_lessons
-from tilewise.hardware.lessons import specimens
+from tilewise.hardware.lessons import default_lessons, specimens
 from tilewise.hardware.sanitizer import (
     FOUND,
     TOOLS,
@@ -157,7 +155,7 @@ def test_rows_of_other_kernels_are_kept_on_the_same_device(tmp_path: Path) -> No
 def test_rows_of_kernels_that_changed_or_are_gone_do_not_stand() -> None:
     said = NOTHING | {"memcheck": "Invalid read"}
     rows = (Row("1", FIVE[0].key, NOTHING), Row("2", "another key", said), Row("gone", "k", said))
-    assert standing(Sanitized(PROVENANCE, rows), FIVE) == rows[:1]
+    assert standing(Sanitized(PROVENANCE, rows), {one.name: one.key for one in FIVE}) == rows[:1]
 
 
 def test_clean_is_what_all_four_tools_looked_at() -> None:
@@ -166,36 +164,18 @@ def test_clean_is_what_all_four_tools_looked_at() -> None:
     assert not Row("one", "k", {"memcheck": ""}).clean
 
 
-LESSON = """\
-# %%
-from tilewise import Kernel, case, normal, output
-
-SOURCE = r'''
-extern "C" __global__ void scale(const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = BY * x[i];
-}
-'''
-for by in (2, 3, 4):
-    Kernel(SOURCE, defines={"BY": by}).on(case(x=normal(40), y=output(40), n=40, grid=2, block=32)).run()
-"""
-
-
-def test_the_page_counts_findings_and_kernels_that_changed(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.lesson(LESSON)
-    root = project.root / "lessons"
-    found = specimens(root)
-    rows = [Row(found[0].name, found[0].key, NOTHING | {"racecheck": "a race"})]
-    rows += [Row(found[1].name, found[1].key, NOTHING), Row(found[2].name, "another key", NOTHING)]
+def test_the_page_counts_findings_and_kernels_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {f"part/one: scale with BY={by}": f"key {by}" for by in (2, 3, 4)}
+    first, second, third = keys
+    rows = [Row(first, keys[first], NOTHING | {"racecheck": "a race"})]
+    rows += [Row(second, keys[second], NOTHING), Row(third, "another key", NOTHING)]
     monkeypatch.setattr(sanitizer, "recorded", lambda: (Sanitized(PROVENANCE, tuple(rows)),))
-    shown = page_table(root)
-    assert "part/one" in shown and "2026.1" in shown and f"{found[0].name}: a race" in shown
+    shown = page_table(keys)
+    assert "part/one" in shown and "2026.1" in shown and f"{first}: a race" in shown
     cells = [re.sub("<.*?>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", shown, re.DOTALL)]
     assert cells == ["part/one", "2", "1", "0", "1", "0", "0"]
     monkeypatch.setattr(sanitizer, "recorded", tuple)
-    assert "No device" in page_table(root)
+    assert "No device" in page_table(keys)
 
 
 @pytest.mark.parametrize("record", recorded(), ids=lambda one: str(one.provenance["device"]))
@@ -204,7 +184,7 @@ def test_every_kernel_that_was_looked_at_is_clean(record: Sanitized) -> None:
         record.provenance
     )
     kernels = specimens(default_lessons())
-    looked = standing(record, kernels)
+    looked = standing(record, {one.name: one.key for one in kernels})
     assert [(row.name, row.said) for row in looked if not row.clean] == []
     names, wanted = {row.name for row in looked}, {one.name for one in kernels if one.name[:7] == "matmul/"}
     assert wanted

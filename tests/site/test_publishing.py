@@ -213,6 +213,6 @@ def test_the_workflow_builds_as_make_does_with_least_rights() -> None:
     assert runs == ["make publish"]
     (step,) = [step for step in build["steps"] if "run" in step]
     assert set(step["env"]) == {"SITE_URL", "REPO_URL"}
-    assert "publish: $(SITE)\n\t@$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
+    assert "publish: $(DEV)\n\t@$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
         encoding="utf-8"
     )

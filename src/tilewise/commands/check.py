@@ -2,16 +2,18 @@
 
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
 simulator, since a record's key is known only then; with ``--allow-stale`` what is stale is listed, not
-failed.
+failed. What needs no GPU to record, such as what NVRTC reports of a kernel, is a fault either way.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewise.errors import LessonError
+from tilewise.hardware.lessons import COURSE, launches
+from tilewise.hardware.resources import kernel_faults
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.counting import Simulated
 from tilewise.measurements.output import Measurement
@@ -22,7 +24,7 @@ from tilewise.measurements.report import assemble, staleness
 from tilewise.measurements.session import handled_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tilewise.measurements.experiment import Experiment
 
@@ -54,6 +56,7 @@ def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
             faults.append(str(error))
             continue
         stale += [*_stale_texts(lesson, archive), *_stale_experiments(lesson, archive, faults)]
+    faults += _kernel_faults(root, names)
     for line in stale:
         print(line, file=sys.stdout if allow_stale else sys.stderr)
     for line in faults:
@@ -108,6 +111,28 @@ def record_faults(archive: Archive) -> list[str]:
             except LessonError as error:
                 faults.append(str(error))
     return faults
+
+
+def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
+    """Kernels that the record of compiled kernels lacks as they are now, or that spill undeclared.
+
+    A lesson of the course runs for it as it does in a build, unless the result of its last run still holds.
+    """
+    if root.resolve() != COURSE.resolve():
+        return []
+    faults: list[LessonError] = []
+    made: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for name in lessons:
+        try:
+            ((lesson, _, kernels),) = launches(root, [root / f"{name}.py"])
+            made[lesson] = kernels
+        except LessonError as error:
+            faults += error.errors
+    try:
+        faults += kernel_faults(root, made)
+    except LessonError as error:
+        faults += error.errors
+    return list(map(str, faults))
 
 
 def _stale_texts(lesson: LessonFile, archive: Archive) -> list[str]:

@@ -80,12 +80,12 @@ class CompileGateError(KernelError):
         self.needs = needs
 
 
-def declared_spill(kernel: Kernel) -> str | None:
-    """What a kernel's comment ``// spills: why`` says; None where it has none.
+def declared_spill(source: str) -> str | None:
+    """What a source's comment ``// spills: why`` says; None where it has none.
 
     A kernel that spills registers fails the tests unless it says so; one that says so and does not, too.
     """
-    found = _DECLARED.search(kernel.source)
+    found = _DECLARED.search(source)
     return found[1].strip() if found else None
 
 
@@ -94,20 +94,20 @@ def available() -> str | None:
     return None if _library_path() else "The wheel nvidia-cuda-nvrtc is not installed."
 
 
-def architectures(kernel: Kernel) -> tuple[str, ...]:
+def architectures(source: str, options: Sequence[str]) -> tuple[str, ...]:
     """Where a kernel is compiled: the one that its `-arch=` names, else all that have its instructions."""
-    if own := architecture(kernel.options):
+    if own := architecture(options):
         return (own,)
-    major, minor = needed(kernel.source)
+    major, minor = needed(source)
     return tuple(name for name in ARCHITECTURES if int(name.removeprefix("sm_")) >= 10 * major + minor)
 
 
-def flags(kernel: Kernel, target: str) -> tuple[str, ...]:
-    """The options that CuPy gives NVRTC for this kernel: its own, C++17, flush-to-zero, the architecture.
+def flags(options: Sequence[str], target: str) -> tuple[str, ...]:
+    """The options that CuPy gives NVRTC for a kernel: its own, C++17, flush-to-zero, the architecture.
 
     CuPy appends the last two after the kernel's; a kernel's own `-arch=sm_90a` stays in force.
     """
-    own = tuple(option for option in for_compiler(kernel.options) if not option.startswith("-arch="))
+    own = tuple(option for option in for_compiler(options) if not option.startswith("-arch="))
     standard = () if any(option.startswith("-std=") for option in own) else ("-std=c++17",)
     return (*own, *standard, "-ftz=true", f"-arch={target}")
 
@@ -117,7 +117,7 @@ def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tupl
 
     Args:
         kernel: the kernel; others of the same source are compiled with it and left out of the result.
-        targets: architectures; None takes `architectures(kernel)`.
+        targets: architectures; None takes those of `architectures`.
 
     Returns:
         What it takes, one for each architecture.
@@ -126,7 +126,7 @@ def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tupl
         CompileGateError: NVRTC is missing or refuses the source.
     """
     found = []
-    for target in targets or architectures(kernel):
+    for target in targets or architectures(kernel.source, kernel.options):
         log, _ = _compile(kernel, target)
         found.append(_resources(kernel.name, target, log))
     return tuple(found)
@@ -152,7 +152,7 @@ def _compile(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[s
     library = _library()
     program = ctypes.c_void_p()
     headers = [f"-I{directory}" for directory in _include_directories()]
-    options = [*flags(kernel, target), "--ptxas-options=-v", *headers]
+    options = [*flags(kernel.options, target), "--ptxas-options=-v", *headers]
     options += ["--generate-line-info"] if wanted else []
     if _version() >= (12, 9):  # what comes from the driver's cache comes without a log
         options += ["--no-cache"]

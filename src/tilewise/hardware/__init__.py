@@ -1,5 +1,6 @@
-"""The simulator against the hardware's own counters, on many small kernels.
+"""The course's kernels beside NVIDIA's compiler, a GPU's own counters, its sanitizer and a second clang.
 
-In: specimens, and a record that ``python -m tilewise.hardware`` writes on a GPU. Out: a table of what both
-counted, with a reason for every difference. Lessons do not import it.
+In: the lessons' kernels and many small ones. Out: committed records, those that need a GPU from
+``python -m tilewise.hardware`` and the others from ``make records``, and the parts of the two pages that show
+them, with a reason for every difference. Lessons do not import it.
 """

@@ -1,60 +1,78 @@
 """``python -m tilewise.hardware``: record the counters of this machine's GPU for every specimen.
 
 In: nothing, on a machine with an NVIDIA GPU, CuPy and Nsight Compute. Out: the device's record, written
-beside this module or into a folder that is named. With ``--simulate`` it prints the comparison with what is
-recorded instead. The lessons run on the simulator for their kernels: where a machine has a GPU and no clang,
-``--list FILE`` on another writes these down, and ``--listed FILE`` takes them from there.
+beside this module or into a folder that is named. With ``--renew`` it renews the records that need no GPU
+instead, and with ``--report`` it prints the comparison that they hold. The lessons run on the simulator for
+their kernels: where a machine has a GPU and no clang, ``--list FILE`` on another writes these down, and
+``--listed FILE`` takes them from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from tilewise.errors import LessonError
 from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault
-from tilewise.hardware.collection import LESSONS, collect, groups
+from tilewise.hardware.collection import collect, groups
+from tilewise.hardware.comparison import LESSONS, compared
 from tilewise.hardware.counting import child, count
-from tilewise.hardware.lessons import write as write_list
+from tilewise.hardware.lessons import save_specimens
 from tilewise.hardware.record import FOLDER, write
+from tilewise.hardware.renewal import renew
+from tilewise.hardware.said import report
 
 
 def main() -> int:
-    """Record, or compare."""
+    """Record, renew or report."""
     parser = argparse.ArgumentParser(prog="python -m tilewise.hardware", description=__doc__)
     parser.add_argument("--out", type=Path, default=FOLDER, help="the folder that gets the record")
-    parser.add_argument("--simulate", action="store_true", help="print the comparison; needs no GPU")
+    parser.add_argument("--renew", action="store_true", help="renew the records that need no GPU")
+    parser.add_argument("--report", action="store_true", help="print the recorded comparison")
     parser.add_argument("--list", type=Path, help="write the lessons' kernels and launches into this file")
     parser.add_argument("--listed", type=Path, help="take them from such a file, where no clang is")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    try:
+        return _done(parser.parse_args())
+    except LessonError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _done(given: argparse.Namespace) -> int:
     if given.child:
         child(given.child, collect(listed=given.listed))
         return 0
     if given.list:
-        write_list(groups()[LESSONS], given.list)
+        save_specimens(groups()[LESSONS], given.list)
         return 0
-    if given.simulate:
-        from tilewise.hardware.comparison import compare_all
-        from tilewise.hardware.said import report
-
-        for compared in compare_all():
-            print(report(compared))
+    if given.report:
+        print("\n".join(map(report, compared())))
         return 0
+    if given.renew:
+        return _renew()
     ncu, fault = find_ncu(), gpu_fault()
     if ncu is None or fault is not None:
         print(
             f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
         )
         return 1
-    try:
-        print(write(count(ncu, collect(listed=given.listed), given.listed), given.out))
-    except LessonError as error:
-        print(error, file=sys.stderr)
-        return 1
+    print(write(count(ncu, collect(listed=given.listed), given.listed), given.out))
     return 0
+
+
+def _renew() -> int:
+    try:
+        failures = renew(partial(print, flush=True))
+    except KeyboardInterrupt:
+        print("Interrupted. What was done is recorded; make records goes on from there.", file=sys.stderr)
+        return 130
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

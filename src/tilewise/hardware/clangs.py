@@ -1,32 +1,35 @@
 """The same kernels through two releases of clang: outputs and memory traffic equal, other differences listed.
 
 In: the ``zig`` program of another release. Out: ``differences`` between the two, and the record of them that
-the page "What the simulator counts" shows. ``python -m tilewise.hardware.clangs ZIG`` writes the record.
+the page "What the simulator counts" shows. ``make other-clang`` installs the other release.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewise.gpu.launch import Launch
-from tilewise.hardware.specimen import Specimen
-from tilewise.simulator import Counts
-from tilewise.simulator.toolchain import CLANG
+from tilewise.hardware.json_files import load, save
 
+if TYPE_CHECKING:
+    from tilewise.simulator import Counts
+
+FORM = ("clangs", 1)
+"""What kind of record it is, and the version of its schema."""
 FILE = Path(__file__).with_name("clangs.json")
 """The record."""
+OTHER = Path(sys.prefix) / "other-clang" / "ziglang" / ("zig.exe" if sys.platform == "win32" else "zig")
+"""Where ``make other-clang`` puts the other release's program."""
 MAY_DIFFER = ("issued", "active_lanes", "divergent_branches")
 """Counts that depend on how a compiler arranges a kernel; all others are asked for by its source."""
 
@@ -49,6 +52,8 @@ class Difference:
 class Clangs:
     """What two compilers made of the specimens that belong to no lesson."""
 
+    key: str
+    """A hash of what decides the differences."""
     ours: str
     """The clang that the simulator uses."""
     other: str
@@ -100,8 +105,8 @@ def _measured(launch: Launch) -> dict[str, int]:
     arrays = launch.case.make()
     counts = launch.simulate(arrays=arrays).counts
     written = [one.name for one in launch.kernel.parameters if one.is_pointer and not one.is_const]
-    bits = {f"bits of {name}": hash(np.asarray(arrays[name]).tobytes()) for name in written}
-    return {**flat(counts), **bits}
+    hashes = {name: hashlib.sha256(np.asarray(arrays[name]).tobytes()).digest() for name in written}
+    return {**flat(counts), **{f"bits of {name}": int.from_bytes(one[:6]) for name, one in hashes.items()}}
 
 
 def flat(counts: Counts) -> dict[str, int]:
@@ -116,50 +121,21 @@ def flat(counts: Counts) -> dict[str, int]:
     return found
 
 
-def of_specimens(specimens: Iterable[Specimen], zig: Path) -> Clangs:
-    """What the record should say."""
-    launches = {one.name: one.launch for one in specimens}
-    return Clangs(
-        CLANG.rpartition("clang ")[2],
-        version(zig),
-        len(launches),
-        tuple(differences(launches, zig)),
-    )
+def load_clangs(file: Path | None = None) -> Clangs:
+    """The record.
+
+    Raises:
+        LessonError: it is missing or malformed.
+    """
+    return load(file or FILE, FORM, _parsed)
 
 
-def recorded() -> Clangs:
-    """The record; kept until its file changes."""
-    return _read(FILE.stat().st_mtime_ns)
+def _parsed(body: dict[str, Any]) -> Clangs:
+    found = tuple(Difference(*row) for row in body["rows"]["differences"])
+    return Clangs(body["key"], body["ours"], body["other"], int(body["kernels"]), found)
 
 
-@lru_cache(maxsize=1)
-def _read(_stamp: int) -> Clangs:
-    body: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    found = tuple(Difference(*row) for row in body["found"])
-    return Clangs(body["ours"], body["other"], body["kernels"], found)
-
-
-def text(clangs: Clangs) -> str:
-    """The record as its file holds it: a line for each difference."""
-    rows = ",\n".join(
-        f"    {json.dumps([one.kernel, one.count, one.ours, one.other])}" for one in clangs.found
-    )
-    head = json.dumps({"ours": clangs.ours, "other": clangs.other, "kernels": clangs.kernels})[1:-1]
-    return f'{{\n  {head},\n  "found": [\n{rows}\n  ]\n}}\n'
-
-
-def main() -> int:
+def save_clangs(record: Clangs, file: Path | None = None) -> None:
     """Write the record."""
-    from tilewise.hardware.collection import LESSONS, groups
-
-    parser = argparse.ArgumentParser(prog="python -m tilewise.hardware.clangs", description=__doc__)
-    parser.add_argument("zig", type=Path, help="the zig program of another release of the ziglang wheel")
-    zig = parser.parse_args().zig
-    fixed = [one for title, group in groups().items() if title != LESSONS for one in group]
-    FILE.write_text(text(of_specimens(fixed, zig)), encoding="utf-8")
-    print(FILE)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    head = {name: value for name, value in vars(record).items() if name != "found"}
+    save(file or FILE, FORM, head, {"differences": [astuple(one) for one in record.found]})

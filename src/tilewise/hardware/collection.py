@@ -19,11 +19,20 @@ from tilewise.hardware import (
     warps,
     wide_shared,
 )
+from tilewise.hardware.comparison import LESSONS
 from tilewise.hardware.specimen import Specimen
-from tilewise.measurements.archive import lesson_root
 
-LESSONS = "Kernels of the lessons"
-"""The title of the group that the course itself fills."""
+OWN: Mapping[str, tuple[Specimen, ...]] = {
+    "Global memory": global_memory.SPECIMENS,
+    "Shared memory": shared_memory.SPECIMENS,
+    "Wide shared loads": wide_shared.SPECIMENS,
+    "Control flow": control_flow.SPECIMENS,
+    "Atomics and other memories": atomics.SPECIMENS,
+    "Arithmetic": arithmetic.SPECIMENS,
+    "Warps and asynchronous copies": warps.SPECIMENS,
+    "Matrix units": matrix_units.SPECIMENS,
+}
+"""Specimens that belong to no lesson, by the title of their group."""
 
 
 def groups(root: Path | None = None, listed: Path | None = None) -> Mapping[str, tuple[Specimen, ...]]:
@@ -33,17 +42,10 @@ def groups(root: Path | None = None, listed: Path | None = None) -> Mapping[str,
         root: the folder ``lessons``; that of the project where not given.
         listed: a file with the lessons' specimens, made by ``--list``; then no lesson runs.
     """
-    return {
-        LESSONS: lessons.written(listed) if listed else lessons.specimens(root or default_lessons()),
-        "Global memory": global_memory.SPECIMENS,
-        "Shared memory": shared_memory.SPECIMENS,
-        "Wide shared loads": wide_shared.SPECIMENS,
-        "Control flow": control_flow.SPECIMENS,
-        "Atomics and other memories": atomics.SPECIMENS,
-        "Arithmetic": arithmetic.SPECIMENS,
-        "Warps and asynchronous copies": warps.SPECIMENS,
-        "Matrix units": matrix_units.SPECIMENS,
-    }
+    of_lessons = (
+        lessons.load_specimens(listed) if listed else lessons.specimens(root or lessons.default_lessons())
+    )
+    return {LESSONS: of_lessons, **OWN}
 
 
 def collect(root: Path | None = None, listed: Path | None = None) -> tuple[Specimen, ...]:
@@ -58,9 +60,3 @@ def collect(root: Path | None = None, listed: Path | None = None) -> tuple[Speci
     if twice:
         raise ValueError(f"several specimens are called {', '.join(twice)}. Rename all but one.")
     return tuple(found)
-
-
-def default_lessons() -> Path:
-    """The lessons beside these sources, else those of the folder that this runs in."""
-    beside = Path(__file__).parents[3] / "lessons"
-    return beside if beside.is_dir() else lesson_root()

@@ -1,59 +1,108 @@
-"""The comparison: every specimen on the simulator, beside what a device's own counters said.
+"""The comparison: what the simulator counted of each specimen, beside what a device's own counters say.
 
-In: a record. Out: ``Compared`` with a row for each specimen that the record has as it is now: counts of both,
-differences with their reasons, how far outputs lie apart; the others are named. ``page`` and ``said`` print.
+In: the record of simulated counts, which ``simulation`` makes, and the record of a device's counters. Out:
+``Compared`` with a row for each specimen that both have as it is now: counts of both, differences with their
+reasons, how far apart outputs are; the others are named. Nothing is simulated here.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from tilewise.hardware.differences import KNOWN, REWRITTEN, UNEXPLAINED, Reason
+from tilewise.hardware.json_files import load, save
+from tilewise.hardware.record import CountsRecord, Row, recorded
+from tilewise.measurements.slugs import device_slug
 
-from tilewise.cases import Array
-from tilewise.gpu.kernel import Kernel
-from tilewise.hardware.collection import groups
-from tilewise.hardware.differences import KNOWN, REWRITTEN, Reason
-from tilewise.hardware.record import FOLDER, CountsRecord, Row, array_of, recorded
-from tilewise.hardware.specimen import Specimen
-from tilewise.simulator import Counts
+FORM = ("comparison", 1)
+"""What kind of record it is, and the version of its schema."""
+FOLDER = Path(__file__).parent / "compared"
+"""Where records are, one file for each device whose counters are recorded."""
+LESSONS = "Kernels of the lessons"
+"""The title of the group that the course itself fills."""
 
 
 @dataclass(frozen=True)
 class Count:
     """A count that both sides have."""
 
-    simulated: Callable[[Counts], int]
-    """Takes it from the simulator's counts."""
+    simulated: str
+    """Its name among the simulator's counts, such as ``global_load.sectors``."""
     counters: tuple[str, ...]
     """The hardware counters that it is the sum of."""
 
 
 COUNTS: Mapping[str, Count] = {
-    "global load requests": Count(lambda c: c.global_load.requests, ("global_load_requests",)),
-    "global load sectors": Count(lambda c: c.global_load.sectors, ("global_load_sectors",)),
-    "global store requests": Count(lambda c: c.global_store.requests, ("global_store_requests",)),
-    "global store sectors": Count(lambda c: c.global_store.sectors, ("global_store_sectors",)),
+    "global load requests": Count("global_load.requests", ("global_load_requests",)),
+    "global load sectors": Count("global_load.sectors", ("global_load_sectors",)),
+    "global store requests": Count("global_store.requests", ("global_store_requests",)),
+    "global store sectors": Count("global_store.sectors", ("global_store_sectors",)),
     "global atomic requests": Count(
-        lambda c: c.global_atomic.requests, ("global_atom_requests", "global_red_requests")
+        "global_atomic.requests", ("global_atom_requests", "global_red_requests")
     ),
-    "global atomic sectors": Count(
-        lambda c: c.global_atomic.sectors, ("global_atom_sectors", "global_red_sectors")
-    ),
-    "local requests": Count(lambda c: c.local_requests, ("local_load_requests", "local_store_requests")),
-    "shared load requests": Count(
-        lambda c: c.shared_load.requests, ("shared_load_requests", "matrix_load_requests")
-    ),
-    "shared load wavefronts": Count(lambda c: c.shared_load.wavefronts, ("shared_load_wavefronts",)),
-    "shared store requests": Count(lambda c: c.shared_store.requests, ("shared_store_requests",)),
-    "shared store wavefronts": Count(lambda c: c.shared_store.wavefronts, ("shared_store_wavefronts",)),
-    "shared atomic requests": Count(lambda c: c.shared_atomic.requests, ("shared_atomic_requests",)),
-    "shared atomic wavefronts": Count(lambda c: c.shared_atomic.wavefronts, ("shared_atomic_wavefronts",)),
+    "global atomic sectors": Count("global_atomic.sectors", ("global_atom_sectors", "global_red_sectors")),
+    "local requests": Count("local_requests", ("local_load_requests", "local_store_requests")),
+    "shared load requests": Count("shared_load.requests", ("shared_load_requests", "matrix_load_requests")),
+    "shared load wavefronts": Count("shared_load.wavefronts", ("shared_load_wavefronts",)),
+    "shared store requests": Count("shared_store.requests", ("shared_store_requests",)),
+    "shared store wavefronts": Count("shared_store.wavefronts", ("shared_store_wavefronts",)),
+    "shared atomic requests": Count("shared_atomic.requests", ("shared_atomic_requests",)),
+    "shared atomic wavefronts": Count("shared_atomic.wavefronts", ("shared_atomic_wavefronts",)),
 }
 """What is compared. Instructions are not: PTX and machine code are different languages."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far an output of the simulator is from the hardware's."""
+
+    same_bits: bool
+    """Whether all bytes are equal."""
+    allowed: bool
+    """Whether the specimen allows this difference."""
+    largest: float | None = None
+    """The largest absolute difference, to four digits; None where only a hash was kept."""
+
+
+@dataclass(frozen=True)
+class SimulatedRow:
+    """What the simulator made of one specimen, for one device's counters."""
+
+    name: str
+    """The specimen's name."""
+    key: str
+    """The specimen's key when it ran."""
+    idea: str = ""
+    """The one thing it is there for; this and all that follows is empty where no counters wait for it."""
+    tolerance: tuple[float, float] = (0.0, 0.0)
+    """How far outputs may be apart: relative to the value, and absolute; zeros ask for the same bits."""
+    issued: int = 0
+    """Warp instructions of PTX."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """By the names of ``COUNTS``; those that are not zero."""
+    outputs: Mapping[str, Distance] = field(default_factory=dict)
+    """By the name of the parameter."""
+
+
+@dataclass(frozen=True)
+class ComparisonRecord:
+    """What the simulator made of every specimen, for one device's counters."""
+
+    device: str
+    """The device, as its counters name it."""
+    simulator: str
+    """A hash of the simulator, and of all else that decides its counts."""
+    counters: str
+    """The checksum of the device's counters."""
+    groups: Mapping[str, tuple[SimulatedRow, ...]]
+    """Specimens by the title of their group."""
+
+    def keys(self, group: str) -> dict[str, str]:
+        """The keys of a group's specimens, by name."""
+        return {row.name: row.key for row in self.groups.get(group, ())}
 
 
 @dataclass(frozen=True)
@@ -81,33 +130,33 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Distance:
-    """How far an output of the simulator lies from the hardware's."""
-
-    same_bits: bool
-    """Whether all bytes are equal."""
-    allowed: bool
-    """Whether the specimen allows this difference."""
-    largest: float | None = None
-    """The largest absolute difference; None where only a hash was kept."""
-    why: Reason | None = None
-    """Why they differ where the same bits were asked for, shown by a rewritten source that leaves these."""
-
-
-@dataclass(frozen=True)
 class ComparedRow:
-    """One specimen."""
+    """One specimen on both sides."""
 
-    specimen: Specimen
-    """What ran."""
     group: str
     """The title of its group."""
+    simulated: SimulatedRow
+    """What the simulator made of it."""
     counts: Mapping[str, Pair]
     """By name; only those in which either side counted something."""
-    outputs: Mapping[str, Distance]
-    """By the name of the parameter."""
     instructions: Pair
     """Warp instructions: of PTX, and of machine code."""
+
+    @property
+    def name(self) -> str:
+        """The specimen's name."""
+        return self.simulated.name
+
+    @property
+    def exact(self) -> bool:
+        """Whether the outputs must be equal bit for bit."""
+        return not any(self.simulated.tolerance)
+
+    def why(self, output: str) -> Reason | None:
+        """Why an output has other bits though the same were asked for: a rewritten source leaves these."""
+        distance = self.simulated.outputs[output]
+        other = self.exact and distance.allowed and not distance.same_bits
+        return REWRITTEN.get(self.name, ({}, UNEXPLAINED))[1] if other else None
 
 
 @dataclass(frozen=True)
@@ -118,94 +167,92 @@ class Compared:
     """What the device counted."""
     rows: tuple[ComparedRow, ...]
     """In the order of the specimens."""
-    uncounted: tuple[Specimen, ...] = ()
-    """Specimens without a row: newer than the record."""
-    changed: tuple[Specimen, ...] = ()
-    """Specimens whose kernel, inputs or launch have changed since their row was counted."""
+    uncounted: tuple[str, ...] = ()
+    """The names of specimens without a row: newer than the counters."""
+    changed: tuple[str, ...] = ()
+    """The names of specimens whose kernel, inputs or launch have changed since their row was counted."""
     gone: tuple[str, ...] = ()
     """The names of rows without a specimen: kernels that are launched no more."""
 
 
-def compare_all(folder: Path = FOLDER, root: Path | None = None) -> tuple[Compared, ...]:
-    """Compare with every device that has a record."""
-    found = groups(root)
-    return tuple(compare(record, found) for record in recorded(folder))
-
-
-def compare(record: CountsRecord, found: Mapping[str, Sequence[Specimen]]) -> Compared:
-    """Run every specimen that a record has as it is now on the simulator, and hold it against its row.
-
-    Args:
-        record: what a device counted.
-        found: specimens by the title of their group.
+def compared() -> tuple[Compared, ...]:
+    """The comparison with every device that has counters.
 
     Raises:
-        HazardError: a specimen has a hazard.
+        LessonError: a record cannot be read.
     """
+    return tuple(compare(load_comparison(counts.device), counts) for counts in recorded())
+
+
+def compare(record: ComparisonRecord, counts: CountsRecord) -> Compared:
+    """Put what the simulator counted beside what a device counted, for each specimen that both have."""
     rows: list[ComparedRow] = []
-    uncounted: list[Specimen] = []
-    changed: list[Specimen] = []
-    kept = {row.name: row for row in record.rows}
-    for group, specimens in found.items():
-        for specimen in specimens:
-            row = kept.pop(specimen.name, None)
-            if row is None:
-                uncounted.append(specimen)
-            elif row.key != specimen.key:
-                changed.append(specimen)
+    uncounted: list[str] = []
+    changed: list[str] = []
+    left = {row.name: row for row in counts.rows}
+    for group, found in record.groups.items():
+        for simulated in found:
+            row = left.pop(simulated.name, None)
+            if row is not None and row.key != simulated.key:
+                changed.append(simulated.name)
+            elif row is None or not simulated.issued:
+                uncounted.append(simulated.name)
             else:
-                rows.append(compare_one(specimen, group, row))
-    return Compared(record, tuple(rows), tuple(uncounted), tuple(changed), tuple(kept))
+                rows.append(_compared(group, simulated, row))
+    return Compared(counts, tuple(rows), tuple(uncounted), tuple(changed), tuple(left))
 
 
-def compare_one(specimen: Specimen, group: str, row: Row) -> ComparedRow:
-    """Run one specimen on the simulator and hold it against its row."""
-    arrays = specimen.launch.case.make()
-    counts = specimen.launch.simulate(arrays=arrays).counts
-    known = KNOWN.get(specimen.name, {})
+def _compared(group: str, simulated: SimulatedRow, row: Row) -> ComparedRow:
+    known = KNOWN.get(simulated.name, {})
     pairs: dict[str, Pair] = {}
     for name, count in COUNTS.items():
-        if not all(part in row.counters for part in count.counters):
-            continue
-        simulated, counted = count.simulated(counts), sum(row.counters[part] for part in count.counters)
-        if simulated or counted:
-            pairs[name] = Pair(simulated, counted, *known.get(name, ()))
-    outputs = {name: _distance(specimen, row, name, np.asarray(arrays[name])) for name in specimen.written}
-    return ComparedRow(specimen, group, pairs, outputs, Pair(counts.issued, row.counters["instructions"]))
+        if all(part in row.counters for part in count.counters):
+            ours, theirs = simulated.counts.get(name, 0), sum(row.counters[part] for part in count.counters)
+            if ours or theirs:
+                pairs[name] = Pair(ours, theirs, *known.get(name, ()))
+    return ComparedRow(group, simulated, pairs, Pair(simulated.issued, row.counters["instructions"]))
 
 
-def _distance(specimen: Specimen, row: Row, name: str, ours: Array) -> Distance:
-    kept = row.outputs[name]
-    same = hashlib.sha256(ours.tobytes()).hexdigest() == kept.sha256
-    if same:
-        return Distance(True, True, 0.0)
-    if kept.bits is None:
-        return _rewritten(specimen, name, ours, kept.sha256)
-    theirs = array_of(kept, ours)
-    fits = np.allclose(ours, theirs, rtol=specimen.rtol, atol=specimen.atol, equal_nan=True)
-    return Distance(False, bool(fits), _largest(ours, theirs))
+def path_of(device: str, folder: Path = FOLDER) -> Path:
+    """The file of a device's comparison."""
+    return folder / f"{device_slug(device)}.json"
 
 
-def _rewritten(specimen: Specimen, name: str, ours: Array, sha256: str) -> Distance:
-    """The distance to what the rewritten source leaves, where that has the hardware's bits."""
-    edits, reason = REWRITTEN.get(specimen.name, ({}, None))
-    kernel = specimen.launch.kernel
-    source = kernel.source
-    for before, after in edits.items():
-        source = source.replace(before, after)
-    if source == kernel.source:
-        return Distance(False, False)
-    rewritten = Kernel(source, kernel.name, kernel.defines, kernel.options)
-    arrays = specimen.launch.case.make()
-    rewritten.on(specimen.launch.case).simulate(arrays=arrays)
-    theirs = np.asarray(arrays[name])
-    if hashlib.sha256(theirs.tobytes()).hexdigest() != sha256:
-        return Distance(False, False)
-    return Distance(False, True, _largest(ours, theirs), reason)
+def load_comparison(device: str, folder: Path = FOLDER) -> ComparisonRecord:
+    """The record of the comparison with a device.
+
+    Raises:
+        LessonError: it is missing or malformed.
+    """
+    return load(path_of(device, folder), FORM, _parsed)
 
 
-def _largest(ours: Array, theirs: Array) -> float:
-    """The largest absolute difference; equal infinities, and what is no number on either side, have none."""
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
-    return float(np.fmax.reduce(apart, axis=None, initial=0.0))
+def _parsed(body: dict[str, Any]) -> ComparisonRecord:
+    groups = {group: tuple(map(_row, rows)) for group, rows in body["rows"].items()}
+    return ComparisonRecord(body["device"], body["simulator"], body["counters"], groups)
+
+
+def _row(data: dict[str, Any]) -> SimulatedRow:
+    relative, absolute = data.get("tolerance", (0, 0))
+    return SimulatedRow(
+        str(data["name"]),
+        str(data["key"]),
+        str(data.get("idea", "")),
+        (float(relative), float(absolute)),
+        int(data.get("issued", 0)),
+        {name: int(count) for name, count in data.get("counts", {}).items()},
+        {name: Distance(*distance) for name, distance in data.get("outputs", {}).items()},
+    )
+
+
+def save_comparison(record: ComparisonRecord, folder: Path = FOLDER) -> None:
+    """Write a record into its device's file; what is empty is left out."""
+    head = {"device": record.device, "simulator": record.simulator, "counters": record.counters}
+    rows = {group: [_data(row) for row in found] for group, found in record.groups.items()}
+    save(path_of(record.device, folder), FORM, head, rows)
+
+
+def _data(row: SimulatedRow) -> dict[str, Any]:
+    outputs = {name: [one.same_bits, one.allowed, one.largest] for name, one in row.outputs.items()}
+    whole = {**vars(row), "tolerance": row.tolerance if any(row.tolerance) else None, "outputs": outputs}
+    return {name: value for name, value in whole.items() if value}

@@ -7,21 +7,61 @@ those that are right. Nothing is listed by hand: a new lesson's kernels come by 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from tilewise.cases import Dim3
-from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
-from tilewise.gpu.launches import Noted, decode, encode
-from tilewise.hardware.specimen import Specimen
+from tilewise.gpu.launches import Noted, decode
+from tilewise.hardware.specimen import Specimen, decode_specimen, encode_specimen
+from tilewise.measurements.archive import lesson_root
 
-RTOL, ATOL = 1e-5, 1e-6
-"""How far outputs may lie apart where a function is used whose last bits nobody promises, or floats are
-added in an order that nobody promises."""
+COURSE = Path(__file__).parents[3] / "lessons"
+"""The lessons that the records of this package are about: those beside these sources."""
 _LAUNCHES = 2
 """Launches compared of a kernel, with different blocks."""
+
+
+def default_lessons() -> Path:
+    """The lessons beside these sources, else those of the folder that this runs in."""
+    return COURSE if COURSE.is_dir() else lesson_root()
+
+
+def files(root: Path) -> tuple[Path, ...]:
+    """The file of every lesson.
+
+    Args:
+        root: the folder ``lessons``.
+    """
+    return tuple(
+        file
+        for file in sorted(root.glob("*/*.py"))
+        if not file.name.startswith((".", "_", "#")) and file.parent.name != "measurements"
+    )
+
+
+def launches(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, Sequence[Mapping[str, Any]]]]:
+    """Each lesson's id, its path, and its kernels with their launches as its run encoded them.
+
+    Args:
+        root: the folder ``lessons``.
+        files: the lessons; one runs unless the result of its last run still holds.
+
+    Raises:
+        LessonError: a lesson fails.
+    """
+    from tilewise.lesson import read
+    from tilewise.run import Runner
+    from tilewise.simulator.toolchain import cache_folder
+
+    project = root.resolve().parent
+    with Runner(project, cache_folder()) as runner:
+        for file in files:
+            lesson = read(file, project)
+            yield lesson.id, lesson.path, runner.run(lesson).launches
 
 
 def noted(root: Path) -> Mapping[str, tuple[Noted, ...]]:
@@ -33,27 +73,13 @@ def noted(root: Path) -> Mapping[str, tuple[Noted, ...]]:
     Raises:
         LessonError: a lesson fails.
     """
-    files = tuple(
-        file
-        for file in sorted(root.glob("*/*.py"))
-        if not file.name.startswith((".", "_", "#")) and file.parent.name != "measurements"
-    )
-    return _noted(root, tuple((file, file.stat().st_mtime_ns) for file in files))
+    return _noted(root, tuple((file, file.stat().st_mtime_ns) for file in files(root)))
 
 
 @lru_cache(maxsize=4)
 def _noted(root: Path, stamped: tuple[tuple[Path, int], ...]) -> Mapping[str, tuple[Noted, ...]]:
-    from tilewise.lesson import read
-    from tilewise.run import Runner
-    from tilewise.simulator.toolchain import cache_folder
-
-    project = root.resolve().parent
-    found = {}
-    with Runner(project, cache_folder()) as runner:
-        for file, _ in stamped:
-            lesson = read(file, project)
-            found[lesson.id] = tuple(decode(one, lesson.path) for one in runner.run(lesson).launches)
-    return found
+    runs = launches(root, (file for file, _ in stamped))
+    return {lesson: tuple(decode(one, path) for one in made) for lesson, path, made in runs}
 
 
 def specimens(root: Path) -> tuple[Specimen, ...]:
@@ -67,23 +93,22 @@ def specimens(root: Path) -> tuple[Specimen, ...]:
     """
     first: dict[str, Specimen] = {}
     for lesson, kernels in noted(root).items():
-        for one in _of(lesson, kernels):
+        for one in of_lesson(lesson, kernels):
             first.setdefault(one.key, one)
     return tuple(first.values())
 
 
-def _of(lesson: str, kernels: tuple[Noted, ...]) -> list[Specimen]:
+def of_lesson(lesson: str, kernels: Sequence[Noted]) -> list[Specimen]:
+    """The specimens that one lesson's kernels make."""
     made: list[Specimen] = []
     seen: dict[str, int] = {}
     for one in kernels:
         for launch in _apart(one.launches):
-            name = f"{lesson}: {title(one.kernel)}, {_blocks(launch)}"
+            name = f"{lesson}: {title(one.kernel.name, one.kernel.defines)}, {_blocks(launch)}"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f", number {seen[name]}"
-            exact = not inexact(one.kernel)
-            tolerance = (0.0, 0.0) if exact else (RTOL, ATOL)
-            made.append(Specimen(name, f"{one.kernel.name} of {lesson}", launch, *tolerance))
+            made.append(Specimen(name, f"{one.kernel.name} of {lesson}", launch, None))
     return made
 
 
@@ -95,10 +120,10 @@ def _apart(launches: tuple[Launch, ...]) -> list[Launch]:
     return list(first.values())[:_LAUNCHES]
 
 
-def title(kernel: Kernel) -> str:
+def title(name: str, defines: Mapping[str, int | float | str]) -> str:
     """A kernel's name, and its defines where it has some."""
-    defines = ", ".join(f"{name}={value}" for name, value in kernel.defines.items())
-    return f"{kernel.name} with {defines}" if defines else kernel.name
+    values = ", ".join(f"{macro}={value}" for macro, value in defines.items())
+    return f"{name} with {values}" if values else name
 
 
 def _blocks(launch: Launch) -> str:
@@ -106,52 +131,13 @@ def _blocks(launch: Launch) -> str:
     return f"blocks of {' x '.join(map(str, extents))}"
 
 
-def write(found: tuple[Specimen, ...], file: Path) -> None:
-    """Write specimens into a file, for a machine that cannot run the lessons for want of a clang."""
-    rows = [
-        {
-            "name": one.name,
-            "idea": one.idea,
-            "path": one.launch.kernel.origin[0],
-            "rtol": one.rtol,
-            "atol": one.atol,
-            "kernel": encode(Noted(one.launch.kernel, (one.launch,))),
-        }
-        for one in found
-    ]
+def save_specimens(found: Sequence[Specimen], file: Path) -> None:
+    """Write specimens into a file, for a machine that cannot run the lessons because it lacks clang."""
+    rows = [encode_specimen(replace(one, stated=one.tolerance)) for one in found]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(rows), encoding="utf-8")
 
 
-def written(file: Path) -> tuple[Specimen, ...]:
-    """The specimens that `write` put into a file."""
-    return tuple(
-        Specimen(
-            row["name"],
-            row["idea"],
-            decode(row["kernel"], row["path"]).launches[0],
-            row["rtol"],
-            row["atol"],
-        )
-        for row in json.loads(file.read_text(encoding="utf-8"))
-    )
-
-
-_INEXACT = frozenset(
-    ("math_f32", "math_f64", "rsqrt_f32", "ex2_f32", "lg2_f32", "sin_f32", "cos_f32", "tanh_f32", "rcp_f32",
-     "rsqrt_f64", "mma")
-)  # fmt: skip
-
-
-def inexact(kernel: Kernel) -> bool:
-    """Whether it uses what need not give the same bits everywhere: functions, mma, atomic sums of floats."""
-    from tilewise.simulator import compile_kernel
-    from tilewise.simulator.names import numbers
-
-    module = compile_kernel(kernel.preprocessed, options=kernel.options, origin=kernel.origin)
-    code = module.kernels[kernel.name].program.code
-    names = {number: name for name, number in numbers("OP").items()}
-    used = {names[int(op)] for op in set(code["op"].tolist())}
-    sums = code[(code["op"] == numbers("OP")["atom"]) & (code["sub"] == numbers("A")["add"])]
-    floats = {numbers("T")[name] for name in ("f16", "bf16", "f32", "f64")}
-    return bool(used & _INEXACT) or bool(floats & set(sums["type2"].tolist()))
+def load_specimens(file: Path) -> tuple[Specimen, ...]:
+    """The specimens that `save_specimens` put into a file."""
+    return tuple(decode_specimen(row) for row in json.loads(file.read_text(encoding="utf-8")))

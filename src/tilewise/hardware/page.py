@@ -1,50 +1,41 @@
-"""What the page "What the simulator counts" shows: numbers, tables and reasons, computed when it is built.
+"""What the pages "What the simulator counts" and "What the kernels take" show: numbers, tables and reasons.
 
-In: the records and this machine's simulator. Out: Markdown by name, for ``{{ hardware.table }}`` and
-the like. No number of that page is typed.
+In: the committed records. Out: Markdown by name, for ``{{ hardware.table }}`` and the like. No number of the
+pages is typed, and no lesson, compiler or simulator runs for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from tilewise.gpu import compile_gate
 from tilewise.hardware import clangs, resources, sanitizer
-from tilewise.hardware.collection import default_lessons, groups
-from tilewise.hardware.comparison import COUNTS, Compared, ComparedRow, Pair, compare
+from tilewise.hardware.comparison import (
+    COUNTS,
+    LESSONS,
+    Compared,
+    ComparedRow,
+    Pair,
+    compared,
+    load_comparison,
+)
 from tilewise.hardware.differences import REWRITTEN, UNEXPLAINED, Reason
-from tilewise.hardware.record import FOLDER, recorded
+from tilewise.hardware.record import recorded
 from tilewise.outputs import Cell, Column, Table
 
 
-def fragment(name: str, root: Path | None = None) -> str:
+def fragment(name: str) -> str:
     """A part of the page.
 
     Args:
         name: one of ``FRAGMENTS`` or ``PLAIN``.
-        root: the folder ``lessons``; that of the project where not given.
 
     Raises:
         KeyError: there is no such part.
+        LessonError: a record cannot be read.
     """
-    if name in PLAIN:
-        return PLAIN[name](root or default_lessons())
-    return FRAGMENTS[name](current(root))
-
-
-def current(root: Path | None = None) -> Compared:
-    """The comparison with the first device, made again only when a kernel or the record has changed."""
-    keys = tuple(one.key for group in groups(root).values() for one in group)
-    stamps = tuple(path.stat().st_mtime_ns for path in sorted(FOLDER.glob("*.json")))
-    return _made(keys, stamps, root)
-
-
-@lru_cache(maxsize=1)
-def _made(_keys: tuple[str, ...], _stamps: tuple[int, ...], root: Path | None) -> Compared:
-    return compare(recorded()[0], groups(root))
+    return PLAIN[name]() if name in PLAIN else FRAGMENTS[name](compared()[0])
 
 
 def _device(compared: Compared) -> str:
@@ -73,23 +64,22 @@ def _kernels(compared: Compared) -> str:
 
 
 def _same_bits(compared: Compared) -> str:
-    return str(sum(row.specimen.exact and not _fused(row) for row in compared.rows))
+    return str(sum(row.exact and not _fused(row) for row in compared.rows))
 
 
 def _fused(row: ComparedRow) -> bool:
-    return any(distance.why for distance in row.outputs.values())
+    return any(row.why(name) for name in row.simulated.outputs)
 
 
 def _rewritten(compared: Compared) -> str:
     """Outputs with other bits than the hardware's, and the reason that a rewritten source shows."""
     by_reason: dict[Reason, list[list[Any]]] = {}
     for row in compared.rows:
-        edits, _ = REWRITTEN.get(row.specimen.name, ({}, None))
+        edits, _ = REWRITTEN.get(row.name, ({}, None))
         shown = "; ".join(f"{before.rstrip(';')} as {after.rstrip(';')}" for before, after in edits.items())
-        for name, distance in row.outputs.items():
-            if distance.why:
-                line = [row.specimen.name, name, distance.largest, shown]
-                by_reason.setdefault(distance.why, []).append(line)
+        for name, distance in row.simulated.outputs.items():
+            if why := row.why(name):
+                by_reason.setdefault(why, []).append([row.name, name, distance.largest, shown])
     columns = ["kernel", "output", "largest difference", "equal once the source has"]
     return "\n\n".join(
         f"### {reason.title.capitalize()}\n\n{reason.text}\n\n{_html(columns, rows)}"
@@ -99,10 +89,10 @@ def _rewritten(compared: Compared) -> str:
 
 def _bounded(compared: Compared) -> str:
     rows = [
-        [row.specimen.name, row.specimen.idea, name, distance.largest, row.specimen.rtol, row.specimen.atol]
+        [row.name, row.simulated.idea, name, distance.largest, *row.simulated.tolerance]
         for row in compared.rows
-        if not row.specimen.exact
-        for name, distance in row.outputs.items()
+        if not row.exact
+        for name, distance in row.simulated.outputs.items()
         if not distance.same_bits
     ]
     columns = ["kernel", "what it does", "output", "largest difference", "allowed, relative", "and absolute"]
@@ -115,7 +105,7 @@ def _table(compared: Compared) -> str:
         rows = [row for row in compared.rows if row.group == group]
         names = [name for name in COUNTS if any(name in row.counts for row in rows)]
         columns = [Column("kernel"), Column("what it does"), *(Column(name, align="right") for name in names)]
-        body = [[row.specimen.name, row.specimen.idea, *(_cell(row, name) for name in names)] for row in rows]
+        body = [[row.name, row.simulated.idea, *(_cell(row, name) for name in names)] for row in rows]
         caption = "One number where both agree, else the simulator's, an arrow, and the hardware's."
         parts.append(f"### {group}\n\n{_html(columns, body, caption)}")
     return "\n\n".join(parts)
@@ -124,8 +114,8 @@ def _table(compared: Compared) -> str:
 def _uncounted(compared: Compared) -> str:
     """What was not compared, by name: kernels newer than their counters, and counters without a kernel."""
     named = (
-        ("not counted on this GPU yet", [one.name for one in compared.uncounted]),
-        ("changed since they were counted", [one.name for one in compared.changed]),
+        ("not counted on this GPU yet", compared.uncounted),
+        ("changed since they were counted", compared.changed),
         ("counted, and launched no more", compared.gone),
     )
     rows = []
@@ -159,7 +149,7 @@ def _differences(compared: Compared) -> str:
         for name, pair in row.counts.items():
             if pair.residual:
                 both = [pair.simulated, pair.counted, f"{pair.residual:+,}"]
-                by_reason.setdefault(pair.why or UNEXPLAINED, []).append([row.specimen.name, name, *both])
+                by_reason.setdefault(pair.why or UNEXPLAINED, []).append([row.name, name, *both])
     columns = [
         Column("kernel"),
         Column("count"),
@@ -186,7 +176,7 @@ def _metrics(compared: Compared) -> str:
 
 def _clangs() -> str:
     """Each kernel whose counts differ between two compilers."""
-    record = clangs.recorded()
+    record = clangs.load_clangs()
     rows = [
         [one.kernel, one.count.replace("_", " "), one.ours, one.other, f"{one.other - one.ours:+,}"]
         for one in record.found
@@ -221,15 +211,13 @@ FRAGMENTS: Mapping[str, Callable[[Compared], str]] = {
 }
 """What can stand after ``hardware.`` in a placeholder."""
 
-PLAIN: Mapping[str, Callable[[Path], str]] = {
+PLAIN: Mapping[str, Callable[[], str]] = {
     "resources": resources.page_table,
-    "sanitizer": sanitizer.page_table,
-    "nvrtc": lambda _: (
-        "NVRTC " + compile_gate.nvrtc_version() if compile_gate.available() is None else "NVRTC"
-    ),
-    "architectures": lambda _: ", ".join(compile_gate.ARCHITECTURES),
-    "clangs": lambda _: _clangs(),
-    "clang_pair": lambda _: f"clang {clangs.recorded().ours} and clang {clangs.recorded().other}",
-    "clang_kernels": lambda _: str(clangs.recorded().kernels),
+    "sanitizer": lambda: sanitizer.page_table(load_comparison(recorded()[0].device).keys(LESSONS)),
+    "nvrtc": lambda: f"NVRTC {resources.load_resources().nvrtc}",
+    "architectures": lambda: ", ".join(compile_gate.ARCHITECTURES),
+    "clangs": _clangs,
+    "clang_pair": lambda: f"clang {clangs.load_clangs().ours} and clang {clangs.load_clangs().other}",
+    "clang_kernels": lambda: str(clangs.load_clangs().kernels),
 }
-"""Likewise, of what has no device's counters in it; each is given the folder of the lessons."""
+"""Likewise, of what has no device's counters in it."""

@@ -7,7 +7,6 @@ Taking the counters is left to ``counting``.
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from tilewise.cases import Array
-from tilewise.errors import LessonError
+from tilewise.hardware.json_files import check_sum, load, replace
 from tilewise.measurements.record import checksum, layout
 from tilewise.measurements.slugs import device_slug
 
-SCHEMA = 1
-"""The version of the form."""
+FORM = ("counts", 1)
+"""What kind of record it is, and the version of its schema."""
 FOLDER = Path(__file__).parent / "records"
 """Where records lie."""
 REPAIR = "Record it again on a GPU with Nsight Compute: python -m tilewise.hardware."
@@ -63,18 +62,19 @@ class CountsRecord:
     rows: tuple[Row, ...]
     """In the order of the specimens."""
 
-    def row(self, name: str) -> Row | None:
-        """A specimen's row; None where it was not counted."""
-        return next((row for row in self.rows if row.name == name), None)
-
     @property
     def device(self) -> str:
         """The device's name as its driver gives it."""
         return str(self.provenance["device"])
 
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of everything else."""
+        return str(self.to_dict()["checksum"])
+
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON holds it, checksum included."""
-        body = {"schema": SCHEMA, "kind": "counts", **asdict(self)}
+        body = {"schema": FORM[1], "kind": FORM[0], **asdict(self)}
         body["rows"] = list(body["rows"])
         body["checksum"] = checksum(body)
         return body
@@ -103,11 +103,8 @@ def array_of(kept: Output, like: Array) -> Array:
 
 def write(record: CountsRecord, folder: Path = FOLDER) -> Path:
     """Write a record into its device's file."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{device_slug(record.device)}.json"
-    part = path.with_suffix(".part")
-    part.write_text(layout(record.to_dict()) + "\n", encoding="utf-8", newline="\n")
-    part.replace(path)
+    replace(path, layout(record.to_dict()) + "\n")
     return path
 
 
@@ -122,21 +119,13 @@ def read(path: Path) -> CountsRecord:
     Raises:
         LessonError: no JSON, another form, or a checksum that does not fit.
     """
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        whole = body["checksum"] == checksum(body) and (body["schema"], body["kind"]) == (SCHEMA, "counts")
-    except (ValueError, KeyError, TypeError) as error:
-        raise LessonError(path.name, 0, f"the counters cannot be read ({error}).", REPAIR) from None
-    if not whole:
-        fault = f"the counters were edited by hand, or their form is not {SCHEMA}."
-        raise LessonError(path.name, 0, fault, REPAIR)
-    rows = tuple(
-        Row(
-            row["name"],
-            row["key"],
-            row["counters"],
-            {name: Output(**kept) for name, kept in row["outputs"].items()},
-        )
+    return load(path, FORM, _parsed, REPAIR)
+
+
+def _parsed(body: dict[str, Any]) -> CountsRecord:
+    check_sum(body)
+    rows = (
+        Row(**{**row, "outputs": {name: Output(**kept) for name, kept in row["outputs"].items()}})
         for row in body["rows"]
     )
-    return CountsRecord(body["provenance"], body["metrics"], rows)
+    return CountsRecord(body["provenance"], body["metrics"], tuple(rows))

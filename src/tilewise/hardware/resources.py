@@ -1,175 +1,262 @@
-"""What each kernel of the course takes on each architecture, as NVIDIA's compiler says without a GPU.
+"""What each kernel of the course takes on each architecture, as NVIDIA's compiler reports it without a GPU.
 
-In: the lessons' kernels. Out: ``survey``, a row for each, and the table of the page "What the kernels take".
-A compilation is kept in the cache by the text that was compiled.
+In: the lessons' kernels, and the record of what the compiler reported for each. Out: ``kernel_faults`` for
+kernels that the record lacks as they are now or that spill registers undeclared, and the table of the page
+"What the kernels take", which is made from the record alone. Compiling them all is left to ``renewal``.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from tilewise.errors import LessonError
 from tilewise.gpu import compile_gate
 from tilewise.gpu.compile_gate import ARCHITECTURES, CompileGateError, Resources
+from tilewise.gpu.cupy_backend import PRELUDE
 from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.kernel_source import define_text, tokens
 from tilewise.gpu.options import architecture
-from tilewise.hardware.lessons import noted, title
+from tilewise.hardware.json_files import RENEW, load, save, shown
+from tilewise.hardware.lessons import COURSE, title
+from tilewise.measurements.key import digest
 from tilewise.outputs import Cell, Column, Table
-from tilewise.simulator.toolchain import cache_folder
+
+FORM = ("resources", 1)
+"""What kind of record it is, and the version of its schema."""
+FILE = Path(__file__).with_name("resources.json")
+"""The record."""
+_NAMED = 3
+"""How many kernels a message names."""
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
+@dataclass(frozen=True)
+class ResourceRow:
     """One kernel."""
 
-    lesson: str
-    """The id of the lesson that made it."""
-    kernel: Kernel
-    """The kernel."""
-    taken: Mapping[str, Resources]
-    """By architecture; one that lacks what the kernel uses is left out."""
+    title: str
+    """The kernel's name, and its defines where it has some."""
+    key: str
+    """A hash of what the compiler is given: comments and layout do not count."""
+    spills: str
+    """Why it spills registers, as its source declares; empty where it declares nothing."""
     needs: str
     """The least architecture that it runs on; empty where it runs on all."""
+    taken: Mapping[str, Resources]
+    """By architecture; one that lacks what the kernel uses is left out."""
 
     @property
     def spilling(self) -> list[str]:
         """The architectures on which it spills registers."""
         return [name for name, one in self.taken.items() if one.spills]
 
-    def __str__(self) -> str:
-        return f"{self.lesson}: {title(self.kernel)} at line {self.kernel.origin[1]}"
+
+@dataclass(frozen=True)
+class ResourceRecord:
+    """Every kernel of every lesson."""
+
+    nvrtc: str
+    """The version of the compiler, such as 13.5."""
+    lessons: Mapping[str, tuple[ResourceRow, ...]]
+    """By the lesson's id, in the order in which the lesson makes them."""
 
 
-def survey(root: Path) -> tuple[Row, ...]:
-    """Every kernel of every lesson through the compile gate.
-
-    Args:
-        root: the folder ``lessons``.
-
-    Raises:
-        CompileGateError: NVRTC is missing or refuses a kernel.
-    """
-    return tuple(row(lesson, one.kernel) for lesson, kernels in noted(root).items() for one in kernels)
+def kernel_key(
+    source: str, name: str, defines: Mapping[str, int | float | str], options: Sequence[str]
+) -> str:
+    """A hash of all that NVRTC is given for a kernel, but for comments and layout."""
+    values = {macro: define_text(macro, value) for macro, value in defines.items()}
+    return digest({"text": _text(source, tuple(options)), "name": name, "defines": values})[:16]
 
 
-def row(lesson: str, kernel: Kernel) -> Row:
-    """One kernel through the compile gate.
+@lru_cache(maxsize=1024)
+def _text(source: str, options: tuple[str, ...]) -> str:
+    """A hash of what the kernels of a source share; kept, since a build asks for hundreds of keys."""
+    own = architecture(options)
+    flags = [compile_gate.flags(options, target) for target in ((own,) if own else ARCHITECTURES)]
+    return digest({"prelude": PRELUDE, "tokens": "\0".join(tokens(source)), "flags": flags})
+
+
+def encoded_key(kernel: Mapping[str, Any]) -> str:
+    """The key of a kernel as a lesson's run encodes it."""
+    return kernel_key(kernel["source"], kernel["name"], kernel["defines"], kernel["options"])
+
+
+def examine(kernel: Kernel) -> ResourceRow:
+    """Compile a kernel for every architecture that has its instructions.
 
     Raises:
         CompileGateError: NVRTC refuses it, for another reason than an architecture that lacks something.
     """
-    targets = compile_gate.architectures(kernel)
+    targets = compile_gate.architectures(kernel.source, kernel.options)
     taken: dict[str, Resources] = {}
     needs = targets[0] if targets[0] in ARCHITECTURES[1:] and not architecture(kernel.options) else ""
     for target in targets:
-        found = _compiled(kernel, target)
-        if isinstance(found, str):
-            needs = found
-        else:
-            taken[target] = found
-    return Row(lesson, kernel, taken, needs)
-
-
-def _compiled(kernel: Kernel, target: str) -> Resources | str:
-    """What it takes, or the architecture that it needs; from the cache where it was compiled before."""
-    said = "\0".join(
-        [kernel.gpu_source, kernel.name, *compile_gate.flags(kernel, target), compile_gate.nvrtc_version()]
-    )
-    kept = cache_folder() / "gate" / f"{hashlib.sha256(said.encode()).hexdigest()[:24]}.json"
-    if kept.exists():
-        data = json.loads(kept.read_text(encoding="utf-8"))
-        return data["needs"] if "needs" in data else Resources(**data)
-    try:
-        (found,) = compile_gate.compile_kernel(kernel, [target])
-        result: Resources | str = found
-    except CompileGateError as error:
-        if error.needs is None or _number(error.needs) <= _number(target):
-            raise
-        result = error.needs
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(f".{os.getpid()}")
-    part.write_text(
-        json.dumps({"needs": result} if isinstance(result, str) else asdict(result)), encoding="utf-8"
-    )
-    part.replace(kept)
-    return result
+        try:
+            (taken[target],) = compile_gate.compile_kernel(kernel, [target])
+        except CompileGateError as error:
+            if error.needs is None or _number(error.needs) <= _number(target):
+                raise
+            needs = error.needs
+    key = kernel_key(kernel.source, kernel.name, kernel.defines, kernel.options)
+    spills = compile_gate.declared_spill(kernel.source) or ""
+    return ResourceRow(title(kernel.name, kernel.defines), key, spills, needs, taken)
 
 
 def _number(architecture: str) -> int:
     return int("".join(letter for letter in architecture if letter.isdigit()))
 
 
-def faults(found: Row) -> list[str]:
-    """What is wrong with a row: spills that the kernel does not declare, or declares and does not have."""
-    declared = compile_gate.declared_spill(found.kernel)
-    path, line = found.kernel.origin
-    where = f'{path}:{line}: kernel "{found.kernel.name}"'
-    if found.spilling and declared is None:
-        most = max(one.spill_store_bytes + one.spill_load_bytes for one in found.taken.values())
-        return [
-            f"{where} spills registers on {', '.join(found.spilling)} (up to {most} bytes a thread). "
-            'Use fewer values at a time, or say that it is the point: "// spills: why" in the source.'
+def kernel_faults(root: Path, made: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[LessonError]:
+    """What is wrong with the lessons' kernels: not recorded as they are now, or spilling undeclared.
+
+    Args:
+        root: the folder ``lessons``; the record says nothing about those of another project.
+        made: the kernels of lessons by the lesson's id, as the lessons' runs encode them.
+
+    Raises:
+        LessonError: the record cannot be read.
+    """
+    if root.resolve() != COURSE.resolve():
+        return
+    record = load_resources()
+    for lesson in record.lessons:
+        if not (root / f"{lesson}.py").is_file():
+            yield LessonError(shown(FILE), 0, f'it lists kernels of "{lesson}", which is no lesson.', RENEW)
+    for lesson, kernels in made.items():
+        rows = record.lessons.get(lesson, ())
+        keys = [encoded_key(one) for one in kernels]
+        if fault := _stale(kernels, rows, keys):
+            line, message = fault
+            yield LessonError(f"lessons/{lesson}.py", line, message, RENEW)
+        lines = {key: one["line"] for key, one in zip(keys, kernels, strict=True)}
+        for row in rows:
+            if row.key in lines and (wrong := spill_fault(row)):
+                yield LessonError(f"lessons/{lesson}.py", lines[row.key], *wrong)
+
+
+def _stale(
+    kernels: Sequence[Mapping[str, Any]], rows: Sequence[ResourceRow], keys: Sequence[str]
+) -> tuple[int, str] | None:
+    """Line and message, where a lesson's kernels are not those that the record lists for it."""
+    have = [(row.key, row.spills) for row in rows]
+    want = [
+        (key, compile_gate.declared_spill(one["source"]) or "")
+        for key, one in zip(keys, kernels, strict=True)
+    ]
+    if want == have:
+        return None
+    if new := [one for one, facts in zip(kernels, want, strict=True) if facts not in have]:
+        names = [f'"{title(one["name"], one["defines"])}" (line {one["line"]})' for one in new]
+        return new[0]["line"], f"the record of compiled kernels is older than {_named(names)}."
+    if compile_gate.available() is not None:  # without the compiler lessons make fewer kernels
+        return None
+    if gone := [f'"{row.title}"' for row, facts in zip(rows, have, strict=True) if facts not in want]:
+        return 0, f"the record of compiled kernels lists {_named(gone)}, which the lesson no longer has."
+    return 0, "the record of compiled kernels lists the lesson's kernels in another order."
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def spill_fault(row: ResourceRow) -> tuple[str, str] | None:
+    """What is wrong with a kernel, and the repair, where it spills undeclared or declares it and does not."""
+    kernel = f'kernel "{row.title}"'
+    if not row.taken:
+        return f"{kernel} needs {row.needs}, which is none of {', '.join(ARCHITECTURES)}.", ""
+    if row.spilling and not row.spills:
+        most = max(one.spill_store_bytes + one.spill_load_bytes for one in row.taken.values())
+        return (
+            f"{kernel} spills registers on {', '.join(row.spilling)}, up to {most} bytes per thread.",
+            'Keep fewer values at a time, or declare it in the source: "// spills: why".',
+        )
+    if row.spills and not row.spilling:
+        return f'{kernel} declares "// spills: {row.spills}" and spills nothing.', "Delete the comment."
+    return None
+
+
+def load_resources(file: Path | None = None) -> ResourceRecord:
+    """The record.
+
+    Raises:
+        LessonError: it is missing or malformed.
+    """
+    return load(file or FILE, FORM, _parsed)
+
+
+def _parsed(body: dict[str, Any]) -> ResourceRecord:
+    lessons = {lesson: tuple(map(_row, rows)) for lesson, rows in body["rows"].items()}
+    return ResourceRecord(str(body["nvrtc"]), lessons)
+
+
+def _row(data: Mapping[str, Any]) -> ResourceRow:
+    name = data["kernel"].partition(" ")[0]
+    taken = {}
+    for target, (registers, stack, stored, loaded, shared) in data["taken"].items():
+        figures = map(int, (registers, stack, stored, loaded, shared))
+        taken[target] = Resources(name, target, *figures)
+    return ResourceRow(data["kernel"], str(data["key"]), data.get("spills", ""), data.get("needs", ""), taken)
+
+
+def save_resources(record: ResourceRecord, file: Path | None = None) -> None:
+    """Write the record; per architecture registers, local bytes, spilled bytes stored and loaded, shared."""
+    rows = {lesson: [_data(row) for row in found] for lesson, found in record.lessons.items() if found}
+    save(file or FILE, FORM, {"nvrtc": record.nvrtc}, rows)
+
+
+def _data(row: ResourceRow) -> dict[str, Any]:
+    taken = {
+        target: [
+            one.registers,
+            one.stack_bytes,
+            one.spill_store_bytes,
+            one.spill_load_bytes,
+            one.shared_bytes,
         ]
-    if declared is not None and not found.spilling:
-        return [f'{where} says "// spills: {declared}" and spills nothing. Take the comment out.']
-    if not found.taken:
-        return [f"{where} compiles for none of {', '.join(compile_gate.architectures(found.kernel))}."]
-    return []
+        for target, one in row.taken.items()
+    }
+    whole = {"kernel": row.title, "key": row.key, "spills": row.spills, "needs": row.needs, "taken": taken}
+    return {name: value for name, value in whole.items() if value or name == "taken"}
 
 
-@lru_cache(maxsize=1)
-def _surveyed(root: Path, _keys: tuple[str, ...]) -> tuple[Row, ...]:
-    return survey(root)
+def page_table() -> str:
+    """The table, lesson by lesson, in Markdown."""
+    lessons = load_resources().lessons
+    return "\n\n".join(f"### {lesson}\n\n{_table(rows)}" for lesson, rows in lessons.items())
 
 
-def page_table(root: Path) -> str:
-    """The table, lesson by lesson, in Markdown; one sentence where NVRTC is missing."""
-    missing = compile_gate.available()
-    if missing:
-        return f"*{missing} The table is made where it is.*"
-    keys = tuple(one.kernel.fingerprint() for kernels in noted(root).values() for one in kernels)
-    rows = _surveyed(root, keys)
-    lessons = list(dict.fromkeys(found.lesson for found in rows))
-    return "\n\n".join(
-        f"### {lesson}\n\n{_table([found for found in rows if found.lesson == lesson])}" for lesson in lessons
-    )
-
-
-def _table(rows: list[Row]) -> str:
-    own = dict.fromkeys(name for found in rows for name in found.taken)
-    targets = [name for name in ARCHITECTURES if any(name in found.taken for found in rows)]
+def _table(rows: Sequence[ResourceRow]) -> str:
+    own = dict.fromkeys(name for row in rows for name in row.taken)
+    targets = [name for name in ARCHITECTURES if name in own]
     targets += [name for name in own if name not in targets]
     columns = [
-        Column("line", align="right"),
         Column("kernel"),
-        Column("shared", "bytes a block"),
-        Column("local", "bytes a thread"),
+        Column("shared", "bytes per block"),
+        Column("local", "bytes per thread"),
         *(Column(target, "registers") for target in targets),
     ]
     body = [
         [
-            found.kernel.origin[1],
-            title(found.kernel),
-            max((one.shared_bytes for one in found.taken.values()), default=0),
-            max((one.stack_bytes for one in found.taken.values()), default=0),
-            *(_cell(found, target) for target in targets),
+            row.title,
+            max((one.shared_bytes for one in row.taken.values()), default=0),
+            max((one.stack_bytes for one in row.taken.values()), default=0),
+            *(_cell(row, target) for target in targets),
         ]
-        for found in rows
+        for row in rows
     ]
     return Table(columns, body).html()
 
 
-def _cell(found: Row, target: str) -> Cell | str:
-    one = found.taken.get(target)
+def _cell(row: ResourceRow, target: str) -> Cell | str:
+    one = row.taken.get(target)
     if one is None:
-        return Cell("–", f"needs {found.needs}" if found.needs else "compiled for its own architecture alone")
+        return Cell("–", f"needs {row.needs}" if row.needs else "compiled for its own architecture alone")
     if not one.spills:
         return Cell(one.registers)
-    why = compile_gate.declared_spill(found.kernel) or "not declared"
     spilled = f"{one.spill_store_bytes} bytes stored, {one.spill_load_bytes} loaded back"
-    return Cell(f"{one.registers}, spills", f"{spilled}: {why}", mark="hazard")
+    return Cell(f"{one.registers}, spills", f"{spilled}: {row.spills or 'not declared'}", mark="hazard")

@@ -1,11 +1,11 @@
-"""The comparison in plain text, as ``python -m tilewise.hardware --simulate`` prints it.
+"""The comparison in plain text, as ``python -m tilewise.hardware --report`` prints it.
 
 In: a ``Compared``. Out: ``report``: every residual with its reason, and what was not compared, by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from tilewise.hardware.comparison import Compared, ComparedRow
 
@@ -20,15 +20,15 @@ def report(compared: Compared) -> str:
         not pair.residual and not pair.expected for row in compared.rows for pair in row.counts.values()
     )
     lines.append(f"  {equal} other counts are equal")
-    lines += _named("not counted on this GPU yet", (one.name for one in compared.uncounted))
-    lines += _named("changed since they were counted", (one.name for one in compared.changed))
+    lines += _named("not counted on this GPU yet", compared.uncounted)
+    lines += _named("changed since they were counted", compared.changed)
     lines += _named("counted, and launched no more", compared.gone)
     return "\n".join(lines)
 
 
 def _counts(row: ComparedRow) -> list[str]:
     return [
-        f"  {row.specimen}: {name}: simulator {pair.simulated:,}, hardware {pair.counted:,}, "
+        f"  {row.name}: {name}: simulator {pair.simulated:,}, hardware {pair.counted:,}, "
         f"residual {pair.residual:+,}: {pair.why.title if pair.why else 'NOT EXPLAINED'}"
         for name, pair in row.counts.items()
         if pair.residual or pair.expected
@@ -37,17 +37,15 @@ def _counts(row: ComparedRow) -> list[str]:
 
 def _outputs(row: ComparedRow) -> list[str]:
     lines = []
-    for output, distance in row.outputs.items():
+    for output, distance in row.simulated.outputs.items():
         if distance.same_bits:
             continue
-        bound = (
-            distance.why.title if distance.why else "within its bound" if distance.allowed else "NOT ALLOWED"
-        )
+        why = row.why(output)
+        bound = why.title if why else "within its bound" if distance.allowed else "NOT ALLOWED"
         far = "an unknown distance" if distance.largest is None else f"up to {distance.largest:.3g}"
-        lines.append(f"  {row.specimen}: {output} differs by {far}: {bound}")
+        lines.append(f"  {row.name}: {output} differs by {far}: {bound}")
     return lines
 
 
-def _named(title: str, names: Iterable[str]) -> list[str]:
-    found = list(names)
-    return [f"  {title}: {len(found)}", *(f"    {name}" for name in found)] if found else []
+def _named(title: str, names: Sequence[str]) -> list[str]:
+    return [f"  {title}: {len(names)}", *(f"    {name}" for name in names)] if names else []

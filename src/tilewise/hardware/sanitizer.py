@@ -8,7 +8,6 @@ page that shows it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -25,7 +24,8 @@ import numpy as np
 
 from tilewise.errors import LessonError
 from tilewise.gpu.device import gpu_fault
-from tilewise.hardware.lessons import specimens, written
+from tilewise.hardware.json_files import check_sum, load, replace
+from tilewise.hardware.lessons import load_specimens
 from tilewise.hardware.specimen import Specimen
 from tilewise.measurements.record import checksum, layout
 from tilewise.measurements.slugs import device_slug
@@ -33,8 +33,8 @@ from tilewise.outputs import Cell, Column, Table
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 """The sanitizer's tools, each a run of its own."""
-SCHEMA = 1
-"""The version of the record's form."""
+FORM = ("sanitizer", 1)
+"""What kind of record it is, and the version of its schema."""
 FOLDER = Path(__file__).parent / "sanitized"
 """Where records lie."""
 REPAIR = "Record it again on a GPU: python -m tilewise.hardware.sanitizer."
@@ -76,16 +76,15 @@ class Sanitized:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON holds it, checksum included."""
-        body = {"schema": SCHEMA, "kind": "sanitizer", **asdict(self)}
+        body = {"schema": FORM[1], "kind": FORM[0], **asdict(self)}
         body["rows"] = list(body["rows"])
         return {**body, "checksum": checksum(body)}
 
 
 def write(record: Sanitized, folder: Path = FOLDER) -> Path:
     """Write a record into its device's file."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{device_slug(str(record.provenance['device']))}.json"
-    path.write_text(layout(record.to_dict()) + "\n", encoding="utf-8", newline="\n")
+    replace(path, layout(record.to_dict()) + "\n")
     return path
 
 
@@ -95,17 +94,11 @@ def recorded(folder: Path = FOLDER) -> tuple[Sanitized, ...]:
     Raises:
         LessonError: one is no JSON, has another form, or was edited by hand.
     """
-    return tuple(_read(path) for path in sorted(folder.glob("*.json")))
+    return tuple(load(path, FORM, _parsed, REPAIR) for path in sorted(folder.glob("*.json")))
 
 
-def _read(path: Path) -> Sanitized:
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        whole = body["checksum"] == checksum(body) and (body["schema"], body["kind"]) == (SCHEMA, "sanitizer")
-    except (ValueError, KeyError, TypeError) as error:
-        raise LessonError(path.name, 0, f"the record cannot be read ({error}).", REPAIR) from None
-    if not whole:
-        raise LessonError(path.name, 0, f"it was edited by hand, or its form is not {SCHEMA}.", REPAIR)
+def _parsed(body: dict[str, Any]) -> Sanitized:
+    check_sum(body)
     return Sanitized(body["provenance"], tuple(Row(**row) for row in body["rows"]))
 
 
@@ -122,14 +115,13 @@ def added(new: Sanitized, folder: Path = FOLDER) -> Sanitized:
     return Sanitized(new.provenance, (*kept, *new.rows))
 
 
-def standing(record: Sanitized, found: Sequence[Specimen]) -> tuple[Row, ...]:
+def standing(record: Sanitized, keys: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows that still hold: of kernels that are among these, as they were when they were looked at.
 
     Args:
         record: a device's record.
-        found: the lessons' kernels of today.
+        keys: the keys of the lessons' kernels of today, by name.
     """
-    keys = {one.name: one.key for one in found}
     return tuple(row for row in record.rows if keys.get(row.name) == row.key)
 
 
@@ -247,23 +239,22 @@ def _version(sanitizer: str) -> str:
     return next((word for word in words if word[:1].isdigit()), "unknown")
 
 
-def page_table(root: Path) -> str:
+def page_table(keys: Mapping[str, str]) -> str:
     """A row for each lesson: kernels looked at, those that changed since, and what each tool found.
 
     Args:
-        root: the folder ``lessons``.
+        keys: the keys of the lessons' kernels, by name.
     """
     records = recorded()
     if not records:
         return "No device has a record of it yet; `python -m tilewise.hardware.sanitizer` writes one."
-    kernels = specimens(root)
-    rows = {row.name: row for row in standing(records[0], kernels)}
-    by_lesson: dict[str, list[Specimen]] = {}
-    for one in kernels:
-        by_lesson.setdefault(one.name.partition(": ")[0], []).append(one)
+    rows = {row.name: row for row in standing(records[0], keys)}
+    by_lesson: dict[str, list[str]] = {}
+    for name in keys:
+        by_lesson.setdefault(name.partition(": ")[0], []).append(name)
     lines = []
     for lesson, found in by_lesson.items():
-        looked = [rows[one.name] for one in found if one.name in rows]
+        looked = [rows[name] for name in found if name in rows]
         if looked:
             counts = [_findings(looked, tool) for tool in TOOLS]
             lines.append([lesson, len(looked), len(found) - len(looked), *counts])
@@ -292,7 +283,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=TIME_LIMIT_S, help="seconds for all runs together")
     parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    found = [one for one in written(given.listed) if one.name.startswith(tuple(given.only) or "")]
+    found = [one for one in load_specimens(given.listed) if one.name.startswith(tuple(given.only) or "")]
     if given.child is not None:
         launched([one for one in found if one.name in set(given.child)])
         return 0

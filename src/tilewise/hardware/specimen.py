@@ -6,16 +6,26 @@ is left to ``record``, comparing to ``comparison``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from tilewise.cases import Case
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
+from tilewise.gpu.launches import Noted, decode, encode
 from tilewise.measurements.key import digest
 
 METHOD = 1
 """Raised whenever counting changes so that older counters no longer compare."""
+RTOL, ATOL = 1e-5, 1e-6
+"""How far outputs may be apart where a function is used whose last bits nobody promises, or floats are added
+in an order that nobody promises."""
+_INEXACT = frozenset(
+    ("math_f32", "math_f64", "rsqrt_f32", "ex2_f32", "lg2_f32", "sin_f32", "cos_f32", "tanh_f32", "rcp_f32",
+     "rsqrt_f64", "mma")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +38,23 @@ class Specimen:
     """The one thing it is there for, in a few words."""
     launch: Launch
     """Kernel, inputs and shape."""
-    rtol: float = 0.0
-    """How far outputs may lie apart, relative to the value; 0 asks for the same bits."""
-    atol: float = 0.0
-    """Added to that, absolute."""
+    stated: tuple[float, float] | None = (0.0, 0.0)
+    """The tolerance, where somebody states it; None leaves it to the instructions that the kernel uses."""
+
+    @cached_property
+    def tolerance(self) -> tuple[float, float]:
+        """How far outputs may be apart: relative to the value, and absolute; zeros ask for the same bits.
+
+        Where it is not stated, the kernel is compiled and decoded for it.
+        """
+        if self.stated is not None:
+            return self.stated
+        return (RTOL, ATOL) if inexact(self.launch.kernel) else (0.0, 0.0)
 
     @property
     def exact(self) -> bool:
         """Whether the outputs must be equal bit for bit."""
-        return not self.rtol and not self.atol
+        return not any(self.tolerance)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -56,4 +74,32 @@ def specimen(
     name: str, idea: str, kernel: Kernel, inputs: Case, rtol: float = 0.0, atol: float = 0.0
 ) -> Specimen:
     """A specimen from a kernel and a case that has grid and block."""
-    return Specimen(name, idea, kernel.on(inputs), rtol, atol)
+    return Specimen(name, idea, kernel.on(inputs), (rtol, atol))
+
+
+def inexact(kernel: Kernel) -> bool:
+    """Whether it uses what need not give the same bits everywhere: functions, mma, atomic sums of floats."""
+    from tilewise.simulator import compile_kernel
+    from tilewise.simulator.names import numbers
+
+    module = compile_kernel(kernel.preprocessed, options=kernel.options, origin=kernel.origin)
+    code = module.kernels[kernel.name].program.code
+    names = {number: name for name, number in numbers("OP").items()}
+    used = {names[int(op)] for op in set(code["op"].tolist())}
+    sums = code[(code["op"] == numbers("OP")["atom"]) & (code["sub"] == numbers("A")["add"])]
+    floats = {numbers("T")[name] for name in ("f16", "bf16", "f32", "f64")}
+    return bool(used & _INEXACT) or bool(floats & set(sums["type2"].tolist()))
+
+
+def encode_specimen(one: Specimen) -> dict[str, Any]:
+    """A specimen as JSON can hold it, for another process or another machine."""
+    kernel = encode(Noted(one.launch.kernel, (one.launch,)))
+    path = one.launch.kernel.origin[0]
+    return {"name": one.name, "idea": one.idea, "path": path, "stated": one.stated, "kernel": kernel}
+
+
+def decode_specimen(data: Mapping[str, Any]) -> Specimen:
+    """The specimen whose `encode_specimen` gave ``data``."""
+    (launch,) = decode(data["kernel"], data["path"]).launches
+    stated = data["stated"]
+    return Specimen(data["name"], data["idea"], launch, None if stated is None else tuple(stated))

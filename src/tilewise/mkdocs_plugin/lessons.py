@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tilewise.course import Course, nav_faults
 from tilewise.errors import LessonError, raise_all
+from tilewise.hardware.resources import kernel_faults
 from tilewise.installation import Package
 from tilewise.lesson import Lesson
 from tilewise.measurements import every_kernel
@@ -171,7 +172,7 @@ class BuiltCourse:
     executed: tuple[str, ...]
     """The lessons whose cells were executed just now."""
     warnings: tuple[LessonError, ...]
-    """What does not stop a build, and fails a strict one: stale records, misses without a reason."""
+    """What does not stop a build, and fails a strict one: stale records, misses and undeclared spills."""
 
 
 class Lessons:
@@ -222,7 +223,8 @@ class Lessons:
         measured = {lesson.id: measurements(runs[lesson.id]) for lesson in published}
         view = CourseView(course, pages, measured, self._root / LAYOUT.folder, nav.parts)
         executed = tuple(name for name, run in runs.items() if run.executed)
-        warnings = (fault for lesson in published for fault in measured_faults(lesson, runs[lesson.id]))
+        warnings = [fault for lesson in published for fault in measured_faults(lesson, runs[lesson.id])]
+        warnings += kernel_faults(view.root, {lesson.id: runs[lesson.id].launches for lesson in published})
         return BuiltCourse(view, executed, tuple(warnings))
 
     def _run(self, course: Course, progress: Progress) -> dict[str, LessonRun]:

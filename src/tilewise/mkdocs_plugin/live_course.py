@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from tilewise.course import Course, nav_faults
 from tilewise.errors import LessonError
+from tilewise.hardware.resources import kernel_faults
 from tilewise.lesson import Cell, Header, Lesson
 from tilewise.lesson.header import parse_header
 from tilewise.measurements.output import Measurement
@@ -49,6 +50,7 @@ class LiveCourse:
         self._faults: tuple[LessonError, ...] = ()
         self._course_faults: tuple[LessonError, ...] = ()
         self._page_faults: dict[str, tuple[LessonError, ...]] = {}
+        self._warned: dict[str, tuple[str, tuple[LessonError, ...]]] = {}
         self._reported: dict[str, tuple[LessonError, ...]] = {}
         self._lock = threading.RLock()
 
@@ -141,12 +143,18 @@ class LiveCourse:
             found += self._sources.known_faults(lesson)
         return tuple(sorted(dict.fromkeys(found), key=lambda fault: fault.path != path))
 
-    def warnings(self, lesson_id: str) -> Iterator[LessonError]:
+    def warnings(self, lesson_id: str) -> tuple[LessonError, ...]:
         """Stale records of a lesson that has run, and rows that miss their bound without a reason."""
         run = self._runs.runs().get(lesson_id)
         lesson = self._lessons.get(lesson_id)
-        if run is not None and lesson is not None and len(run.outputs) == len(lesson.cells):
-            yield from measured_faults(lesson, run)
+        if run is None or lesson is None or len(run.outputs) != len(lesson.cells):
+            return ()
+        known = self._warned.get(lesson_id)
+        if known is None or known[0] != run.digest:
+            kernels = kernel_faults(self._root / LAYOUT.folder, {lesson_id: run.launches})
+            found = (*measured_faults(lesson, run), *kernels)
+            known = self._warned[lesson_id] = (run.digest, found)
+        return known[1]
 
     def look_over(self, first: Sequence[str]) -> bool:
         """Look for faults in the prose of lessons: of all these, and of one other once all have run.

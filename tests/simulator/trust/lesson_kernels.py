@@ -33,7 +33,9 @@ def from_lesson(lesson: str, root: Path = LESSONS) -> Kernels:
     for number, one in enumerate(noted(root)[lesson], 1):
         same = _simulated(one.kernel)
         if one.launches and same not in seen:
-            found[f"{lesson}: {title(one.kernel)}, number {number}"] = tuple(map(_subject, one.launches))
+            found[f"{lesson}: {title(one.kernel.name, one.kernel.defines)}, number {number}"] = tuple(
+                map(_subject, one.launches)
+            )
         seen |= {same} if one.launches else set()
     return found
 

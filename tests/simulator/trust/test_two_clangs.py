@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,16 +17,16 @@ from tilewise.gpu import compile_gate
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
 from tilewise.hardware import clangs
-from tilewise.hardware.clangs import MAY_DIFFER, Difference, another, differences, flat
-from tilewise.hardware.collection import LESSONS, groups
+from tilewise.hardware.clangs import MAY_DIFFER, OTHER, Difference, another, differences, flat, load_clangs
+from tilewise.hardware.collection import OWN as SPECIMENS
 from tilewise.hardware.lessons import noted
-from tilewise.hardware.resources import row
+from tilewise.hardware.renewal import clangs_key
+from tilewise.hardware.resources import examine
 from tilewise.simulator.hazards import HazardError
 from tilewise.simulator.toolchain import CLANG, ToolchainError, clang, zig
 
 from .corpus import OWN, Subject
 
-OTHER = Path(sys.prefix) / "other-clang" / "ziglang" / ("zig.exe" if sys.platform == "win32" else "zig")
 LESSON_FILES = Path(__file__).parents[3] / "lessons"
 other_clang = pytest.mark.skipif(
     not OTHER.is_file(), reason=f"{OTHER} is missing: make {OTHER.parents[1].name} installs it"
@@ -47,14 +46,21 @@ def test_it_is_another_clang() -> None:
     assert clangs.version(OTHER) != clangs.version(ours)
 
 
+FIXED = [one for group in SPECIMENS.values() for one in group]
+
+
+def test_the_record_is_of_these_specimens_and_of_this_simulator() -> None:
+    record = load_clangs()
+    assert record.key == clangs_key(record.other, [one.key for one in FIXED]), "make records"
+    assert record.kernels == len(FIXED)
+    assert {one.count for one in record.found} <= set(MAY_DIFFER)
+
+
 @other_clang
 def test_the_record_is_what_the_two_make_of_every_specimen() -> None:
-    fixed = [one for title, group in groups().items() if title != LESSONS for one in group]
-    found = clangs.of_specimens(fixed, OTHER)
-    assert clangs.text(found) == clangs.FILE.read_text(encoding="utf-8"), (
-        f"run python -m tilewise.hardware.clangs {OTHER}"
-    )
-    assert {one.count for one in found.found} <= set(MAY_DIFFER)
+    record = load_clangs()
+    assert (record.ours, record.other) == (CLANG.rpartition("clang ")[2], clangs.version(OTHER))
+    assert tuple(differences({one.name: one.launch for one in FIXED}, OTHER)) == record.found, "make records"
 
 
 def _copies_sums(kernel: Kernel) -> bool:
@@ -148,7 +154,7 @@ def _undue(counts: set[str], launch: Launch) -> set[str]:
     """
     undue = counts - set(MAY_DIFFER)
     if undue & LOCAL:
-        taken = row("", launch.kernel).taken
+        taken = examine(launch.kernel).taken
         one = taken.get("sm_90") or taken["sm_90a"]
         undue -= set() if one.stack_bytes or one.spills else LOCAL
     return undue
@@ -221,7 +227,7 @@ def test_kernels_of_the_trust_tests_leave_the_same_and_ask_for_the_same(subject:
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = groups()["Global memory"][0]
+    one = SPECIMENS["Global memory"][0]
     numbers = iter([{"issued": 7, "global_load.sectors": 4}, {"issued": 9, "global_load.sectors": 4}])
     monkeypatch.setattr(clangs, "_measured", lambda _: next(numbers))
     assert differences({"k": one.launch}, Path("zig")) == [Difference("k", "issued", 7, 9)]
