@@ -58,11 +58,15 @@ class Progress:
                 while not self._activities:
                     self._news.wait()
             time.sleep(self._often_s)
-            with self._news:
-                activities = list(self._activities.values())
             now = time.monotonic()
-            texts = [(describe(), now - began) for describe, began in activities]
-            if parts := [f"{text} ({spent_s:.0f} s)" for text, spent_s in texts if text]:
+            parts = []
+            with self._news:
+                for number, (describe, began) in list(self._activities.items()):
+                    if text := describe():
+                        parts.append(f"{text} ({now - began:.0f} s)")
+                    else:  # it rests, and begins anew later
+                        self._activities[number] = (describe, now)
+            if parts:
                 self._say("; ".join(parts))
 
 
