@@ -19,6 +19,8 @@ WORKERS := 2
 # Material prints a notice about another project's future on every run; it changes nothing here.
 export NO_MKDOCS_2_WARNING := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without bytecode each start compiles some thousand modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help serve site publish test check format records frameworks test-frameworks other-clang constraints clean
 .DEFAULT_GOAL := help

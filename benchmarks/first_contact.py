@@ -151,7 +151,9 @@ def fresh_environment(folder: Path) -> dict[str, str]:
         name: str(folder / name.lower()) for name in ("PIP_CACHE_DIR", "NPM_CONFIG_CACHE", "XDG_CACHE_HOME")
     }
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TILEWISE_", "VIRTUAL_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TILEWISE_", "VIRTUAL_", "PYTHON"))
     }
     return {**kept, **caches, "PYTHONUNBUFFERED": "1"}
 

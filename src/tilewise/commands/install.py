@@ -82,7 +82,9 @@ def make_environment() -> int:
 def install(extra: str) -> int:
     """Install an extra of this project; the exit status."""
     extras = extra if has_node() else f"{extra},node"
-    command = [str(PYTHON), "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]
+    command = [str(PYTHON), "-m", "pip", "install", "--progress-bar", "off"]
+    if extra == "site":  # Python compiles what a reader's commands import, when they first do
+        command += ["--no-compile"]
     command += [
         "--disable-pip-version-check",
         "--constraint",

@@ -1,8 +1,8 @@
 """Markdown to HTML, once for each content: kept in memory and on disk.
 
 In: a page that MkDocs wants rendered. Out: the same attributes that ``Page.render`` sets, from a kept
-conversion where everything it depends on is unchanged. A page that logged anything is never kept, so that
-its warning appears in every build. What registrations are repeated belongs to ``replay``.
+conversion where everything it depends on is unchanged. A page that logged a warning is never kept, so that
+the warning appears in every build. What registrations are repeated belongs to ``replay``.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ def _highlighted(code: str, lexer: Lexer, formatter: HtmlFormatter[str]) -> str:
 
 
 class _Listener(logging.Handler):
-    """Hears whether this thread logged anything worth repeating."""
+    """Hears whether this thread logged a warning, which every build is to repeat."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.WARNING)
         self.heard = False
         self._thread = threading.get_ident()
 
