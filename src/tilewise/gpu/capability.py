@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from tilewise.gpu.options import architecture
 
@@ -47,6 +48,11 @@ def needed(source: str, options: Iterable[str] = ()) -> Capability:
     if named := architecture(options):
         digits = named.removeprefix("sm_").rstrip("af")
         return int(digits[:-1]), int(digits[-1])
+    return _needed_by(source)
+
+
+@lru_cache(maxsize=2048)
+def _needed_by(source: str) -> Capability:
     text = _COMMENT.sub(" ", source)
     return next((least for least, pattern in _NEEDS if pattern.search(text)), HOSTED)
 

@@ -14,23 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pygments
-import pymdownx.highlight
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import TableOfContents
-from pygments.formatters import HtmlFormatter
-from pygments.lexer import Lexer
+from pymdownx.highlight import Highlight
 
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.math import render_math
 from tilewise.mkdocs_plugin.replay import Ledger, Notes
 from tilewise.page.markers import hide_marker_lines, tell_lines
 
-_IDS = "\x02ids\x03"
+_COUNT = "tilewise-count-of-code-blocks"
 _MOST_HIGHLIGHTS = 8000
-_highlights: dict[tuple[object, ...], str] = {}
+_highlights: dict[str, str] = {}
+_highlight = Highlight.highlight
 
 
 @dataclass
@@ -112,24 +110,27 @@ class Conversions:
 
 
 def keep_highlighted() -> None:
-    """Let pymdownx highlight a text once, wherever it stands; most of a page's time is spent on its code.
+    """Let pymdownx highlight a text once, wherever it stands; half of a page's time is spent on its code.
 
-    pymdownx has no place for this, so its name for Pygments' function is bound anew.
+    pymdownx has no place for this, so its method is bound anew.
     """
-    pymdownx.highlight.highlight = _highlighted
+    Highlight.highlight = _highlighted
 
 
-def _highlighted(code: str, lexer: Lexer, formatter: HtmlFormatter[str]) -> str:
-    """As ``pygments.highlight``; the ids of lines, which count the blocks of a page, are put in last."""
-    ids, formatter.linespans = formatter.linespans, _IDS if formatter.linespans else ""
-    options = sorted((name, str(value)) for name, value in formatter.options.items() if name != "linespans")
-    key = (code, type(lexer), repr(lexer.options), type(formatter), repr(options), bool(ids))
+def _highlighted(
+    self: Any, src: str, language: str, *given: Any, code_block_count: int = 0, **named: Any
+) -> Any:
+    """As ``Highlight.highlight``; ids of lines, which count the blocks of a page, are put in last."""
+    if named.get("inline"):  # which gives an element, and is quick
+        return _highlight(self, src, language, *given, code_block_count=code_block_count, **named)
+    settings = sorted((name, repr(value)) for name, value in vars(self).items() if name != "md")
+    key = repr((settings, src, language, given, sorted(named.items())))
     html = _highlights.get(key)
     if html is None:
         if len(_highlights) >= _MOST_HIGHLIGHTS:
             _highlights.clear()
-        html = _highlights[key] = str(pygments.highlight(code, lexer, formatter))
-    return html.replace(_IDS, ids) if ids else html
+        html = _highlights[key] = _highlight(self, src, language, *given, code_block_count=_COUNT, **named)
+    return html.replace(_COUNT, str(code_block_count))
 
 
 class _Listener(logging.Handler):

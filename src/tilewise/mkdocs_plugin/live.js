@@ -5,56 +5,61 @@
   if (window.tilewiseLive) return;
   const settings = "LIVE_SETTINGS";
   window.tilewiseLive = settings;
+  const ARTICLE = ".md-content__inner";
   const PARTS = [
     ".md-header__title",
     ".md-tabs",
     ".md-sidebar--primary .md-sidebar__inner",
     ".md-sidebar--secondary .md-sidebar__inner",
-    ".md-content__inner",
+    ARTICLE,
     ".md-footer",
   ];
   const url = () => location.pathname + location.search;
-  const parse = (text) => new DOMParser().parseFromString(text, "text/html");
-  const load = async () => {
-    const answer = await fetch(url(), { cache: "no-store" });
-    return answer.ok ? parse(await answer.text()) : null;
-  };
   const frame = (page) =>
     [...page.querySelectorAll("head script, head link[rel=stylesheet], body > script, #__config")]
       .filter((each) => !each.textContent.includes("tilewiseLive"))
       .map((each) => each.src || each.href || each.textContent)
       .join("\n");
 
-  // The page as the server sent it, before scripts changed it; found once for each address.
-  const sent = new Map();
-  const remember = async () => {
-    const here = url();
-    if (!sent.has(here)) sent.set(here, await load());
+  // Of the page as the server sent it: what is in its frame, the parts around the article, and the article's
+  // elements, which scripts may since have wrapped. This script runs before any that changes the page.
+  let sent = null;
+  const remember = (page) => {
+    const parts = new Map(PARTS.map((part) => [part, page.querySelector(part)]));
+    sent = {
+      at: url(),
+      frame: frame(page),
+      parts: new Map([...parts].map(([part, each]) => [part, part === ARTICLE ? "" : each?.outerHTML])),
+      blocks: [...(parts.get(ARTICLE)?.children ?? [])],
+    };
   };
+  remember(document);
 
-  /** What the reader has set on the page: chosen tabs, open folds, ranges and other fields. */
-  const choices = (article) => ({
-    checked: [...article.querySelectorAll("input:checked")].map((each) => each.id).filter(Boolean),
-    open: [...article.querySelectorAll("details")].map((each) => [name(each), each.open]),
+  /** What the reader has set: chosen tabs, open folds, ranges and other fields. */
+  const choices = (parts) => ({
+    checked: all(parts, "input:checked").map((each) => each.id).filter(Boolean),
+    open: all(parts, "details").map((each) => [name(each), each.open]),
   });
+  const all = (parts, selector) =>
+    parts.flatMap((part) => [...(part.matches(selector) ? [part] : []), ...part.querySelectorAll(selector)]);
   const name = (details) => details.id || details.querySelector("summary")?.textContent.trim() || "";
-  const restore = (article, kept) => {
-    const inputs = new Map([...article.querySelectorAll("input[id]")].map((each) => [each.id, each]));
+  const restore = (parts, kept) => {
+    const inputs = new Map(all(parts, "input[id]").map((each) => [each.id, each]));
     for (const id of kept.checked) if (inputs.has(id)) inputs.get(id).checked = true;
     const folds = new Map(kept.open);
-    for (const each of article.querySelectorAll("details")) {
+    for (const each of all(parts, "details")) {
       if (folds.has(name(each))) each.open = folds.get(name(each));
     }
   };
   /** Figures whose data is the same are moved over as they are, with their state. */
   const moveFigures = (from, to) => {
     const drawn = new Map();
-    for (const each of from.querySelectorAll("[data-figure]")) {
+    for (const each of all(from, "[data-figure]")) {
       drawn.set(each.dataset.figure, [...(drawn.get(each.dataset.figure) ?? []), each]);
     }
-    for (const each of to.querySelectorAll("[data-figure]")) {
+    for (const each of all(to, "[data-figure]")) {
       const kept = drawn.get(each.dataset.figure)?.shift();
-      if (!kept) continue;
+      if (!kept || !each.parentNode) continue;
       for (const part of ["figcaption", ".tw-figure-alt"]) {
         const [old, fresh] = [kept.querySelector(part), each.querySelector(part)];
         if (old && fresh && old.outerHTML !== fresh.outerHTML) old.replaceWith(fresh);
@@ -64,42 +69,77 @@
   };
   /** The heading at the top of the window, so that what is read stays where it is. */
   const held = () => {
-    const heads = [...document.querySelectorAll(".md-content__inner [id]:is(h1, h2, h3, h4)")];
+    const heads = [...document.querySelectorAll(`${ARTICLE} [id]:is(h1, h2, h3, h4)`)];
     const above = heads.filter((each) => each.getBoundingClientRect().top < 120).pop();
-    return above ? { id: above.id, top: above.getBoundingClientRect().top } : null;
+    const [top, id] = [scrollY, above?.id];
+    const at = above?.getBoundingClientRect().top;
+    return () => {
+      const head = id && document.getElementById(id);
+      const now = head ? scrollY + head.getBoundingClientRect().top - at : top;
+      if (now !== scrollY) scrollTo({ top: now, behavior: "instant" });
+    };
+  };
+  /** Let the page's scripts look at what is new, once it is on the screen. */
+  const settle = () => requestAnimationFrame(() => setTimeout(() => window.document$?.next(document)));
+
+  /** Replace some elements of the article; false where the page is not the one that the server means. */
+  const patch = ({ total, edits }) => {
+    const article = document.querySelector(ARTICLE);
+    if (!article || sent?.at !== url() || sent.blocks.length !== total) return false;
+    const outer = (block) => {
+      let each = block;
+      while (each && each.parentNode !== article) each = each.parentNode;
+      return each;
+    };
+    const gone = edits.flatMap(([at, count]) => sent.blocks.slice(at, at + count));
+    const anchors = edits.map(([at, count]) => sent.blocks[at + count]).filter(Boolean);
+    if (![...gone, ...anchors].every(outer)) return false;
+    const keep = held();
+    for (const [at, count, html] of edits) {
+      const template = document.createElement("template");
+      template.innerHTML = html;
+      const fresh = [...template.content.children].map((each) => document.adoptNode(each));
+      const holder = document.createElement("div");
+      holder.append(...fresh);
+      const old = sent.blocks.slice(at, at + count);
+      const kept = choices(old);
+      moveFigures(old, [holder]);
+      restore([holder], kept);
+      const next = sent.blocks[at + count];
+      const anchor = next ? outer(next) : null;
+      for (const each of old) outer(each)?.remove();
+      if (anchor) anchor.before(...holder.children);
+      else article.append(...holder.children);
+      sent.blocks.splice(at, count, ...fresh);
+    }
+    keep();
+    settle();
+    return true;
   };
 
-  const swap = async (here, html) => {
-    if (here !== url()) [here, html] = [url(), null];
-    const next = html ? parse(html) : await load();
-    if (!next || here !== url()) return next ? undefined : location.reload();
-    const before = sent.get(here);
-    if (before && frame(before) !== frame(next)) return location.reload();
-    sent.clear();
-    sent.set(here, next.cloneNode(true));
-    const place = held();
-    const top = scrollY;
-    let changed = false;
+  const swap = (html) => {
+    const next = new DOMParser().parseFromString(html, "text/html");
+    const known = sent?.at === url() ? sent : null;
+    if (sent && sent.frame !== frame(next)) return location.reload();
+    const keep = held();
+    const before = known?.parts ?? new Map();
+    remember(next);
     for (const part of PARTS) {
       const [old, fresh] = [document.querySelector(part), next.querySelector(part)];
       if (!old || !fresh) {
         if (old || fresh) return location.reload();
         continue;
       }
-      if (before && before.querySelector(part)?.outerHTML === fresh.outerHTML) continue;
-      changed = true;
-      const kept = choices(old);
+      if (part !== ARTICLE && before.get(part) === sent.parts.get(part)) continue;
+      const kept = choices([old]);
       const live = document.adoptNode(fresh);
-      moveFigures(old, live);
-      restore(live, kept);
+      moveFigures([old], [live]);
+      restore([live], kept);
       old.replaceWith(live);
     }
-    if (changed || document.title !== next.title) {
-      document.title = next.title;
-      if (window.document$) window.document$.next(document);
-      const head = place && document.getElementById(place.id);
-      scrollTo({ top: head ? scrollY + head.getBoundingClientRect().top - place.top : top, behavior: "instant" });
-    }
+    document.title = next.title;
+    keep();
+    settle();
   };
 
   const show = (problem) => {
@@ -118,6 +158,7 @@
     document.body.append(box);
   };
 
+  let seenAt = url();
   const wait = async () => {
     for (;;) {
       try {
@@ -128,20 +169,21 @@
         const state = await answer.json();
         if (state.assets !== settings.assets) return location.reload();
         if (here !== url()) continue;
-        const changed = state.seen !== settings.seen || here !== seenAt;
-        [settings.seen, seenAt] = [state.seen, here];
-        if (changed) {
-          show(state.problem);
-          if (state.html) await swap(here, state.html);
+        if (state.seen === settings.seen && here === seenAt) continue;
+        show(state.problem);
+        if (state.changes?.edits.length && !patch(state.changes)) {
+          seenAt = ""; // ask for the whole page
+          continue;
         }
+        if (state.html) swap(state.html);
+        [settings.seen, seenAt] = [state.seen, here];
       } catch {
         await new Promise((done) => setTimeout(done, 1000));
       }
     }
   };
-  let seenAt = url();
   addEventListener("load", () => {
     show(settings.problem);
-    remember().finally(wait);
+    wait();
   });
 })();

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -71,6 +71,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     _cache: Path
     _code: str
     _config_mark: str
+    _code_now: Callable[[], str]
     _sources: LessonSources
     _renderer: PageRenderer
     _conversions: Conversions
@@ -170,7 +171,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     def _on_files_last(self, files: Files, *, config: MkDocsConfig) -> Files:
         self._files = PreparedFiles(files) if self._serving else files
         links = links_mark(self._files, config.site_url, leaving_out=ASSETS)
-        self._around = Surroundings(self._config_mark, links, self._code_mark)
+        self._code_now = cache(self._code_mark)  # a change of our modules prepares the site anew
+        self._around = Surroundings(self._config_mark, links, self._code_now)
         return self._files
 
     on_files = CombinedEvent(_on_files_first, _on_files_last)
@@ -242,7 +244,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             return
         assert self._nav is not None
         self._files.preparing = False
-        self.preview.ready(Site(config, self._files, self._nav, self._env, self._index, self._code_mark))
+        self.preview.ready(Site(config, self._files, self._nav, self._env, self._index, self._code_now))
         if self._code != self._code_mark():
             log.info("tilewise's own modules have changed. Restart mkdocs serve to make pages by them.")
             self._code = self._code_mark()

@@ -6,7 +6,6 @@ pages and files, as a build at this moment would make them; and for an open page
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
@@ -26,6 +25,8 @@ from mkdocs.structure.toc import TableOfContents
 
 from tilewise.errors import LessonError
 from tilewise.measurements.page import record_files
+from tilewise.mkdocs_plugin.blocks import Article
+from tilewise.mkdocs_plugin.file_cache import key_of
 from tilewise.mkdocs_plugin.live_course import LiveCourse
 from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.site_assets import SiteAssets
@@ -38,6 +39,8 @@ INDEX = "search/search_index.json"
 SITEMAP = "sitemap.xml"
 _MOST_OTHERS = 3
 """How many faults of other pages an open page mentions."""
+_MOST_SENT = 12
+"""How many states of pages are kept, to send only what differs from them."""
 _QUIET_S = 0.4
 """How long nobody asks for anything before open lessons are looked over."""
 _IDLE_S = 2.0
@@ -132,6 +135,7 @@ class Preview:
         self._asked = time.monotonic()
         self._state: _State | None = None
         self._opened: dict[str, None] = {}
+        self._sent: dict[str, tuple[str, Article]] = {}
         self._quotes: dict[str, tuple[object, str]] = {}
         self._problem = ""
         self._told: set[str] = set()
@@ -287,21 +291,40 @@ class Preview:
             wait_s: how long to wait.
         """
         deadline = time.monotonic() + wait_s
+        before = self._sent.get(seen)
         while True:
             with self._news:
                 changes = self._changes
             found = self.snapshot(url)
             left = deadline - time.monotonic()
-            if found["seen"] != seen or left <= 0 or self._closed:
+            if found["seen"] != seen:
+                if before is not None and before[0] == url and found["html"] is not None:
+                    found["changes"] = before[1].changes_to(self._sent[found["seen"]][1])
+                if found["changes"] is not None:
+                    found["html"] = None
                 return found
+            if left <= 0 or self._closed:
+                return {**found, "html": None}
             self._wait_for_news(changes, left)
 
     def snapshot(self, url: str) -> dict[str, Any]:
-        """A page as it is now: ``html`` (None: there is no such page), ``problem``, ``assets``, ``seen``."""
+        """A page as it is now.
+
+        Args:
+            url: the page's, relative to the site.
+
+        Returns:
+            ``html`` (None: there is no such page), ``problem``, ``assets`` (a name of the styles and
+            scripts), ``seen`` (a name of all these), and ``changes``, which ``update`` fills in.
+        """
         html, problem = self.page(url), self.problem(url)
         assets = str(self._assets.folder or "")
-        seen = hashlib.sha256(repr((html, problem, assets)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return {"html": html, "problem": problem, "assets": assets, "seen": seen}
+        seen = key_of(url, html, problem, assets)
+        if html is not None and seen not in self._sent:
+            self._sent[seen] = (url, Article.of(html))
+            for old in list(self._sent)[:-_MOST_SENT]:
+                self._sent.pop(old, None)
+        return {"html": html, "problem": problem, "assets": assets, "seen": seen, "changes": None}
 
     def _wait_for_news(self, changes: int, timeout_s: float) -> int:
         """Wait until there were more changes than so many; how many there are now."""

@@ -168,8 +168,8 @@ class LiveServer(LiveReloadServer):
         return _answer(json.dumps(found).encode(), "application/json", start_response)
 
     def _inject_js_into_html(self, content: bytes, url: str) -> bytes:
-        settings = self.preview.snapshot(url)
-        del settings["html"]
+        found = self.preview.snapshot(url)
+        settings = {name: found[name] for name in ("problem", "assets", "seen")}
         script = _SCRIPT.read_text(encoding="utf-8").replace(
             '"LIVE_SETTINGS"', json.dumps(settings).replace("</", "<\\/")
         )
