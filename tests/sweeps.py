@@ -15,6 +15,7 @@ Arguments of the marker:
   comments, docstrings and blank lines: a lesson's prose is comments.
 - `text`: the same, but every character counts.
 - `packages`: those whose pinned version counts.
+- `values`: what else counts, as JSON can hold it, such as a lesson's part of a table.
 - `at_least`: what fraction must be good of all that the test's cases tally, with
   `record_property("tally", "79/81")`: those that run now, and the others as they were recorded.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -133,6 +135,7 @@ class Keys:
             parts |= {self._hash(path, False) for path in mark.args}
             parts |= {self._hash(path, True) for path in mark.kwargs.get("text", ())}
             parts |= {self._pin(package) for package in mark.kwargs.get("packages", ())}
+            parts.add(json.dumps(mark.kwargs.get("values", {}), sort_keys=True))
         return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:16]
 
     def _hash_of(self, path: str, whole: bool) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.sweeps import SIMULATOR
 from tilewise.course import Course
 from tilewise.errors import LessonError
 from tilewise.lesson import Cell, Lesson, parse, read
@@ -102,19 +104,20 @@ def _reading_order() -> list[str]:
     return [entry.removeprefix("lessons/").removesuffix(".py") for entry in entries]
 
 
-def beside_cuda(*titles: str) -> Iterator[tuple[Path, int]]:
-    """Every tab of such a title that stands beside a CUDA tab, as file and index of its cell."""
+def numba_tabs() -> Iterator[Any]:
+    """Every Numba tab beside a CUDA tab: its lesson's file, and which of the lesson's tabs it is."""
     for file in FILES:
-        cells = lesson_of(file).cells
-        for members in lesson_of(file).tab_sets:
-            if any(cells[index].tab.startswith("CUDA") for index in members):
-                yield from ((file, index) for index in members if cells[index].tab in titles)
-
-
-COMPARED = [
-    pytest.param(file, at, id=str(lesson_of(file).cells[at]))
-    for file, at in beside_cuda("Pseudocode", "Numba")
-]
+        lesson = lesson_of(file)
+        beside = [
+            index
+            for members in lesson.tab_sets
+            if any(lesson.cells[index].tab.startswith("CUDA") for index in members)
+            for index in members
+            if lesson.cells[index].tab == "Numba"
+        ]
+        for number, at in enumerate(beside, 1):
+            sweep = pytest.mark.sweep(lesson.path)
+            yield pytest.param(file, at, id=f"{lesson.id} {number}", marks=sweep)
 
 
 class _Wrong(ast.NodeTransformer):
@@ -142,7 +145,7 @@ def last_write(tree: ast.Module) -> int:
         if isinstance(node, ast.Assign | ast.AugAssign)
         and isinstance(node.targets[0] if isinstance(node, ast.Assign) else node.target, ast.Subscript)
     ]
-    assert lines, "the pseudocode writes no array"
+    assert lines, "the tab writes no array"
     return max(lines)
 
 
@@ -162,8 +165,14 @@ def _as_text(cell: Cell, source: str) -> str:
     return f'# %% tab="{cell.tab}"{needs}\n{source}' if cell.tab else f"# %%{needs}\n{source}"
 
 
-@pytest.mark.parametrize(("file", "at"), COMPARED)
-def test_agree_turns_down_a_wrong_line_of_a_tab(file: Path, at: int, tmp_path: Path) -> None:
+@pytest.mark.sweep(
+    *SIMULATOR,
+    *(f"src/tilewise/gpu/{name}.py" for name in ("comparison", "difference", "front_ends")),
+    "src/tilewise/frameworks.py",
+    packages=["numba", "numpy", "ziglang"],
+)
+@pytest.mark.parametrize(("file", "at"), list(numba_tabs()))
+def test_agree_turns_down_a_wrong_line_of_a_numba_tab(file: Path, at: int, tmp_path: Path) -> None:
     lesson = lesson_of(file)
     if not all(find_spec(name) for name in lesson.cells[at].needs):
         pytest.skip(f"needs {', '.join(lesson.cells[at].needs)}")

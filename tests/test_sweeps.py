@@ -126,6 +126,13 @@ def test_prose_counts_where_the_whole_text_is_covered(swept: Project) -> None:
     assert Keys(swept.root).key(test, marks) != before
 
 
+def test_values_count(swept: Project) -> None:
+    test = swept.root / "tests/test_it.py"
+    values = [{"f": ["a"]}, {"f": ["b"]}, {}]
+    keys = {Keys(swept.root).key(test, [pytest.mark.sweep(values=one).mark]) for one in values}
+    assert len(keys) == len(values)
+
+
 @pytest.mark.parametrize("covered", [{"text": ["lessons/none.py"]}, {"packages": ["torch"]}])
 def test_what_is_covered_must_be_there(swept: Project, covered: dict[str, list[str]]) -> None:
     with pytest.raises(pytest.UsageError, match=r"covers (lessons/none\.py|torch), which"):
