@@ -1,12 +1,14 @@
 """The same kernels through the clang of another release: outputs and memory traffic must be equal.
 
-`make test` installs the other release beside the virtual environment's packages; without it this is skipped.
+For a new release of ziglang: `make other-clang`, which installs the other one beside the packages in `.venv`,
+then `pytest --all tests/simulator/trust/test_two_clangs.py`.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +31,15 @@ from .corpus import OWN, Subject
 
 OTHER = Path(sys.prefix) / "other-clang" / "ziglang" / ("zig.exe" if sys.platform == "win32" else "zig")
 LESSON_FILES = Path(__file__).parents[3] / "lessons"
-other_clang = pytest.mark.skipif(
-    not OTHER.is_file(), reason=f"{OTHER} is missing: make {OTHER.parents[1].name} installs it"
-)
+
+
+def other_clang(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test that needs the other release, and holds until there is a new one of either."""
+    missing = f"{OTHER} is missing: make {OTHER.parents[1].name} installs it"
+    swept = pytest.mark.sweep("src/tilewise/hardware/clangs.json", packages=["ziglang"])(test)
+    return pytest.mark.skipif(not OTHER.is_file(), reason=missing)(swept)
+
+
 nvidias_compiler = pytest.mark.skipif(
     compile_gate.available() is not None,
     reason=f"which arrays are in registers is not known: {compile_gate.available()}",
