@@ -1,4 +1,4 @@
-"""The list of what the course set out to have: complete, and every page and section that it names is there."""
+"""The list of what the course set out to have: complete, and each page and section that it names is there."""
 
 from __future__ import annotations
 
