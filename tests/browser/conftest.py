@@ -22,6 +22,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.workers import made_once
+from tilewise.frontend import packages
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -123,6 +124,13 @@ def _build(folder: Path) -> None:
 def site(built: Path, served: Callable[[Path], str]) -> str:
     """The address of the built site, ending in a slash."""
     return served(built)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core's own script; npm fetches it the first time."""
+    folder = packages(ROOT / "tests" / "browser" / "audits", ROOT)
+    return (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture
