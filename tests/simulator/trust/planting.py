@@ -8,13 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from tests.simulator.kernels import ORIGIN
+from tests.sweeps import SIMULATOR
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.simulator import CompileError, HazardError
 
 from .corpus import Subject
 from .operators import Mutant, mutants
+
+SWEEP = pytest.mark.sweep(
+    *SIMULATOR,
+    "tests/simulator/kernels.py",
+    *(f"tests/simulator/trust/{name}.py" for name in ("corpus", "operators", "planting", "sources")),
+    packages=["numpy", "ziglang"],
+)
+"""What decides whether a planted bug is caught, but for the kernels of lessons."""
 
 
 @dataclass(frozen=True)

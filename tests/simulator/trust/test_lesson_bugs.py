@@ -7,12 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sweeps import SIMULATOR
-
 from .corpus import Subject
 from .lesson_kernels import LESSONS, from_lesson
 from .operators import Mutant
-from .planting import Outcome, outcome, planted
+from .planting import SWEEP, Outcome, outcome, planted
 
 LESSONS_WITH_KERNELS = [
     pytest.param(name, id=name, marks=pytest.mark.sweep(f"lessons/{name}.py"))
@@ -59,13 +57,8 @@ def _of_launches(subjects: tuple[Subject, ...], mutant: Mutant) -> Outcome | Non
     return one
 
 
-@pytest.mark.sweep(
-    *SIMULATOR,
-    "tests/simulator/kernels.py",
-    *(f"tests/simulator/trust/{name}.py" for name in ("corpus", "lesson_kernels", "operators", "planting")),
-    packages=["numpy", "ziglang"],
-    at_least=LEAST_OF_ALL,
-)
+@SWEEP
+@pytest.mark.sweep("tests/simulator/trust/lesson_kernels.py", at_least=LEAST_OF_ALL)
 @pytest.mark.parametrize("lesson", LESSONS_WITH_KERNELS)
 def test_bugs_planted_into_the_kernels_of_a_lesson(
     lesson: str, record_property: Callable[[str, str], None]

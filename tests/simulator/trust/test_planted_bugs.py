@@ -13,7 +13,7 @@ import pytest
 
 from .corpus import OWN
 from .operators import OPERATORS, Mutant, mutants, shared_names
-from .planting import Outcome, outcome, planted
+from .planting import SWEEP, Outcome, outcome, planted
 
 SUBJECTS = OWN
 SAME = "every thread that writes writes the same value"
@@ -108,6 +108,7 @@ def test_a_right_kernel_raises_no_alarm(number: int) -> None:
     assert not run.hazards and not wrong
 
 
+@SWEEP
 @ALL
 def test_planted_bugs_are_caught(number: int) -> None:
     subject = SUBJECTS[number]
@@ -206,6 +207,7 @@ def test_no_array_is_declared_with_another_length_as_if_that_were_an_index(
     assert [was.partition(" in ")[0] for was in planted if "] + 1" in was] == [f"{at} + 1" for at in accessed]
 
 
+@SWEEP
 def test_survivors_are_bugs_that_are_planted() -> None:
     planted = {
         (subject.name, mutant.name)
@@ -215,6 +217,7 @@ def test_survivors_are_bugs_that_are_planted() -> None:
     assert set(SURVIVORS) | set(ELSEWHERE) <= planted
 
 
+@SWEEP
 def test_there_are_enough_of_them() -> None:
     tally: Counter[tuple[str, str]] = Counter()
     for number in range(len(SUBJECTS)):
