@@ -16,19 +16,28 @@ WORKERS := 2
 export NO_MKDOCS_2_WARNING := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help serve site publish test check format frameworks test-frameworks other-clang constraints clean
+# What make test-quick leaves out besides sweeps, by benchmarks/durations.txt: what opens a browser, builds a
+# site, runs lessons, starts processes or needs NVIDIA's compiler.
+SLOW := browser site hardware commands test_contributing.py test_errors.py test_frameworks.py test_frontend.py \
+  test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py test_sweeps.py \
+  gpu/test_compile_gate.py gpu/test_machine_code.py measurements/test_device.py
+
+.PHONY: help serve site publish test test-quick test-all check format frameworks test-frameworks other-clang \
+  constraints clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve       set up what is missing, then serve the site with live reload"
 	@echo "make site        set up what is missing, then build the site into site/"
 	@echo "make publish     build site/ strictly, as the Pages workflow does; SITE_URL and REPO_URL say for where"
-	@echo "make test        set up what is missing, then run every test that needs no GPU"
+	@echo "make test        set up what is missing, then run every test that needs no GPU, but no unchanged sweep"
+	@echo "make test-quick  run the tests that are done in a minute: no browser, no site, no lesson, no sweep"
+	@echo "make test-all    run every test that needs no GPU: nightly and before a release"
 	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
 	@echo "make format      format the code and repair what the linter can"
 	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
 	@echo "make test-frameworks  run those tabs; only cells that tests/device_cells.txt lists may be skipped"
-	@echo "make other-clang  add a second clang, whose PTX the tests compare; make test does it by itself"
+	@echo "make other-clang  add a second clang, whose PTX is compared when ziglang has a new release"
 	@echo "make clean       remove .cache and site; .venv stays"
 
 $(READY): pyproject.toml constraints.txt
@@ -69,10 +78,16 @@ site: $(READY)
 publish: $(READY)
 	$(BIN)/mkdocs build --strict
 
-test: $(READY) $(OTHER_READY)
+test: $(READY)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
-check: $(READY) $(OTHER_READY)
+test-quick: $(READY)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) -m "not sweep" $(SLOW:%=--ignore=tests/%)
+
+test-all: $(READY) $(OTHER_READY)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --all
+
+check: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

@@ -1,12 +1,14 @@
-"""The Makefile on machines that lack something: a clear line, and nothing left behind."""
+"""The Makefile on machines that lack something: a clear line, and nothing left behind; rights of workflows."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 OLD = '#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.8.10" && exit 0\nexit 1\n'
@@ -62,6 +64,27 @@ def test_a_python_that_cannot_make_environments_says_which_package_to_install(ma
 def test_help_lists_every_target(machine: Path) -> None:
     done = make(machine, "help", OLD)
     assert done.returncode == 0
-    phony = next(line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY:"))
-    told = {"help", "constraints"} | {line.split()[1] for line in done.stdout.splitlines()}
-    assert told == set(phony.split()[1:])
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    phony = next(line for line in makefile.splitlines() if line.startswith(".PHONY:"))
+    listed = {"help", "constraints"} | {line.split()[1] for line in done.stdout.splitlines()}
+    assert listed == set(phony.split()[1:])
+
+
+def test_what_the_quick_tests_leave_out_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    slow = next(line for line in makefile.splitlines() if line.startswith("SLOW :="))
+    assert [name for name in slow.split()[2:] if not (ROOT / "tests" / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda file: file.stem
+)
+def test_a_workflow_has_least_rights_an_end_and_no_credentials(file: Path) -> None:
+    workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"]
+        for step in job["steps"]:
+            assert re.fullmatch(r"actions/[\w-]+@v\d+", step.get("uses", "actions/none@v1"))
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
