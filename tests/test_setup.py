@@ -1,4 +1,4 @@
-"""The Makefile on machines that lack something: a clear line, and nothing left behind; rights of workflows."""
+"""The Makefile where something is missing: a clear line, nothing left behind. The rights of workflows."""
 
 from __future__ import annotations
 

@@ -10,29 +10,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
 from .conftest import Faults, search_for
-from .test_every_page import read_through
 
 LESSONS = ["lessons/kernels/first_kernel/", "lessons/kernels/grids/", "lessons/kernels/serial_attention/"]
 OTHERS = ["", "conventions/", "how-we-measure/", "glossary/", "reference/"]
 FIRST_VISIT_BYTES = 170_000
-
-
-@pytest.mark.parametrize("path", LESSONS + OTHERS)
-def test_a_page_opens_without_errors_and_asks_nobody_else(page: Page, site: str, path: str) -> None:
-    page.goto(site + path)
-    assert page.locator("article h1").first.is_visible()
-    read_through(page)
-
-
-@pytest.mark.parametrize("path", LESSONS)
-def test_a_lesson_draws_every_figure_it_has_room_for(page: Page, site: str, path: str) -> None:
-    page.goto(site + path)
-    count = page.locator(".tw-figure[data-figure]").count()
-    assert count >= 1
-    read_through(page)
-    for figure in page.locator(".tw-figure[data-figure]").all():
-        figure.scroll_into_view_if_needed()
-        page.wait_for_function("figure => figure.dataset.state === 'drawn'", arg=figure.element_handle())
 
 
 @pytest.mark.parametrize("path", LESSONS)
