@@ -22,7 +22,6 @@ Arguments of the marker:
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import re
@@ -91,30 +90,29 @@ def write(file: Path, passes: Mapping[str, Pass]) -> None:
     file.write_text(text, encoding="utf-8", newline="\n")
 
 
+TOKEN = re.compile(
+    r"""
+    (?P<idle>^[ \t]*(?:\#(?!\ %%(?!.*\[markdown\])).*)?\n)  # a blank or comment line, but no code cell's head
+    | (?P<alone>^[ \t]*[rR]?LONG[ \t]*\n)  # a string in lines of its own
+    | (?P<open>[(\[{]) | (?P<close>[)\]}])
+    | LONG | "(?:\\.|[^"\\\n])*+" | '(?:\\.|[^'\\\n])*+' | \#.*
+    """.replace("LONG", r"""(?>"{3}(?:\\[\s\S]|[^\\])*?"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3})"""),
+    re.MULTILINE | re.VERBOSE,
+)
+
+
 def code_of(text: str) -> str:
     """A Python file without comment lines, strings that stand alone, such as docstrings, and blank lines.
 
     Only the lines that open a lesson's code cells stay: their tabs and needs decide what runs.
     """
-    alone: set[int] = set()
-    inside: set[int] = set()  # of a string of several lines, where nothing is a comment
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                alone.update(range(node.lineno, (node.end_lineno or 0) + 1))
-            case ast.Constant(value=str()) | ast.JoinedStr():
-                inside.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
-    return "\n".join(
-        line
-        for number, line in enumerate(text.splitlines(), 1)
-        if number not in alone and (number in inside or _counts(line))
-    )
-
-
-def _counts(line: str) -> bool:
-    if line.startswith("# %%"):
-        return "[markdown]" not in line
-    return bool(line.strip()) and not line.lstrip().startswith("#")
+    kept, end, depth = [], 0, 0
+    for token in TOKEN.finditer(text):
+        depth += (token["open"] is not None) - (token["close"] is not None)
+        if token["idle"] or (token["alone"] and depth == 0):
+            kept.append(text[end : token.start()])
+            end = token.end()
+    return "".join([*kept, text[end:]])
 
 
 class Keys:
