@@ -199,7 +199,7 @@ def test_the_projects_own_file_can_be_read_and_is_in_order() -> None:
 
 def test_of_python_only_what_runs_counts() -> None:
     text = 'def f():\n    """Says.\n\n    More."""\n    # Why.\n\n    return r"""\n# kept\n\nkept"""\n'
-    assert code_of(text) == 'def f():\n    return r"""\n# kept\n\nkept"""'
+    assert code_of(text) == 'def f():\n    return r"""\n# kept\n\nkept"""\n'
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
