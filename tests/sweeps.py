@@ -248,6 +248,8 @@ class Sweeps:
         if any(good < least * of for good, of, least in self._totals().values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.passed or self.failed:
+            with suppress(DamagedError):  # another session may have written it meanwhile
+                self.kept = read(self.root / KEPT)
             write(self.root / KEPT, self._without_failed({**self.kept, **self.passed}))
         if self.config.getoption("update"):
             current = {case: found for case in self.collection.keys if (found := self._pass(case))}

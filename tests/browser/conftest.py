@@ -25,6 +25,12 @@ from tests.workers import made_once
 from tilewise.frontend import packages
 
 ROOT = Path(__file__).parent.parent.parent
+FIGURES = pytest.mark.sweep(
+    *(f"src/tilewise/{name}" for name in ("figures", "frontend.py", "outputs", "web")),
+    "tests/browser/conftest.py",
+    packages=["numpy"],
+)
+"""Marks tests of figures on a page of their own, which no lesson decides."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
