@@ -259,7 +259,7 @@ class Sweeps:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what did not run, and what to do about it."""
         say = terminalreporter.write_line
-        if self.damage:
+        if self.damage and self.collection.keys:
             say(f"Sweeps: all run, because {self.damage}. pytest --all --update writes it anew.", red=True)
         for test, (good, of, least) in self._totals().items():
             say(f"Sweeps: in {test} {good / of:.1%} of {of:,} are good; {least:.0%} must be.")
