@@ -16,7 +16,6 @@ from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
 from tilewise.gpu.launches import decode
 from tilewise.gpu.tensor_map import TensorMap
-from tilewise.hardware.lessons import title
 from tilewise.lesson import read
 from tilewise.run import Runner
 from tilewise.simulator.toolchain import cache_folder
@@ -28,7 +27,7 @@ Kernels = dict[str, tuple[Subject, ...]]
 
 
 def from_lesson(name: str) -> Kernels:
-    """By lesson, kernel and line: the launches of each of a lesson's kernels as subjects.
+    """By kernel and number: the launches of each of a lesson's kernels as subjects.
 
     Kernels that differ in nothing that the simulator takes note of, such as a cap on registers, count once.
     """
@@ -40,7 +39,7 @@ def from_lesson(name: str) -> Kernels:
     for number, one in enumerate(noted, 1):
         same = _simulated(one.kernel)
         if one.launches and same not in seen:
-            found[f"{name}: {title(one.kernel)}, number {number}"] = tuple(map(_subject, one.launches))
+            found[f"{one.kernel.name}, number {number}"] = tuple(map(_subject, one.launches))
         seen |= {same} if one.launches else set()
     return found
 

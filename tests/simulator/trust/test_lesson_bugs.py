@@ -72,7 +72,7 @@ def test_bugs_planted_into_the_kernels_of_a_lesson(
         for mutant, found in _of_lesson(variants):
             tally[found.kind] += 1
             if found.kind not in ("hazard", "check"):
-                print(f"{name}: {mutant.name}: {found}")
+                print(f"{lesson}: {name}: {mutant.name}: {found}")
     caught = tally["hazard"] + tally["check"]
     print(f"{caught} of {tally.total()} bugs in kernels of {lesson} are caught: {dict(tally)}")
     record_property("tally", f"{caught}/{tally.total()}")

@@ -19,7 +19,7 @@ from tilewise.cases import case
 from tilewise.gpu import compile_gate
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
-from tilewise.hardware import clangs
+from tilewise.hardware import clangs, global_memory
 from tilewise.hardware.clangs import MAY_DIFFER, Difference, another, differences, flat
 from tilewise.hardware.collection import LESSONS, groups
 from tilewise.hardware.lessons import noted
@@ -229,7 +229,7 @@ def test_kernels_of_the_trust_tests_leave_the_same_and_ask_for_the_same(subject:
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = groups()["Global memory"][0]
+    one = global_memory.SPECIMENS[0]
     numbers = iter([{"issued": 7, "global_load.sectors": 4}, {"issued": 9, "global_load.sectors": 4}])
     monkeypatch.setattr(clangs, "_measured", lambda _: next(numbers))
     assert differences({"k": one.launch}, Path("zig")) == [Difference("k", "issued", 7, 9)]
