@@ -38,15 +38,10 @@ RECORDED = "tests/swept.txt"
 """The keys under which cases last passed: committed, a line for each case."""
 KEPT = ".cache/tilewise/swept.txt"
 """The same of this working tree, so that a case that has passed need not run again to be recorded."""
+_GPU = ("arguments", "c_types", "kernel", "kernel_source", "launch", "launches", "options", "tensor_map")
 SIMULATOR = (
     "src/tilewise/simulator",
-    "src/tilewise/bf16.py",
-    "src/tilewise/cases.py",
-    *(
-        f"src/tilewise/gpu/{name}.py"
-        for name in ("arguments", "c_types", "kernel", "kernel_source", "launch", "launches", "options")
-    ),
-    "src/tilewise/gpu/tensor_map.py",
+    *(f"src/tilewise/{name}.py" for name in ("bf16", "cases", *(f"gpu/{name}" for name in _GPU))),
 )
 """What decides how the kernel of a lesson compiles, is launched and runs."""
 LINE = re.compile(r"(?P<case>\S.*) (?P<key>[0-9a-f]{16})(?: (?P<good>\d+)/(?P<of>\d+))?")
@@ -206,9 +201,8 @@ class Sweeps:
                 item.user_properties.append(("key", here.keys[item.nodeid]))
                 least = [mark.kwargs["at_least"] for mark in marks if "at_least" in mark.kwargs]
                 item.user_properties += [("at_least", one) for one in least]
-        if not any("::" in argument for argument in self.config.args) and not self.config.getoption(
-            "lf", False
-        ):
+        whole = not any("::" in argument for argument in self.config.args)
+        if whole and not self.config.getoption("lf", False):
             here.files = sorted({item.nodeid.partition("::")[0] for item in items})
         yield
         if not self.config.getoption("all"):
