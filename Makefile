@@ -3,7 +3,10 @@
 
 VENV   := .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+# What reading needs is installed, and what developing needs; the second has the first in it.
+SITE   := $(VENV)/.site-ready
+DEV    := $(VENV)/.dev-ready
+INSTALL := src/tilewise/commands/install.py
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
 NEWER  := import sys; sys.exit(sys.version_info < (3, 11, 5))
 TORCH  := 2.13.0
@@ -19,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # What make test-quick leaves out besides sweeps, by benchmarks/durations.txt: what opens a browser, builds a
 # site, runs lessons, starts processes or needs NVIDIA's compiler.
 SLOW := browser site hardware commands test_contributing.py test_errors.py test_frameworks.py test_frontend.py \
-  test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py test_sweeps.py \
+  test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py test_setup.py test_sweeps.py \
   gpu/test_compile_gate.py gpu/test_machine_code.py measurements/test_device.py
 
 .PHONY: help serve site publish test test-quick test-all check format frameworks test-frameworks other-clang \
@@ -27,7 +30,7 @@ SLOW := browser site hardware commands test_contributing.py test_errors.py test_
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make serve       set up what is missing, then serve the site with live reload"
+	@echo "make serve       set up what is missing, then serve the site with live reload; PORT=8001 for another port"
 	@echo "make site        set up what is missing, then build the site into site/"
 	@echo "make publish     build site/ strictly, as the Pages workflow does; SITE_URL and REPO_URL say for where"
 	@echo "make test        set up what is missing, then run every test that needs no GPU, but no unchanged sweep"
@@ -40,66 +43,66 @@ help:
 	@echo "make other-clang  add a second clang, whose PTX is compared when ziglang has a new release"
 	@echo "make clean       remove .cache and site; .venv stays"
 
-$(READY): pyproject.toml constraints.txt
-	@set -e; \
-	for python in $(PYTHONS); do \
-	  if command -v $$python >/dev/null 2>&1 && $$python -c "$(NEWER)" 2>/dev/null; then found=$$python; break; fi; \
+define SET_UP
+	@for python in $(PYTHONS); do \
+	  if command -v $$python >/dev/null 2>&1 && $$python -c "$(NEWER)" 2>/dev/null; then \
+	    exec $$python $(INSTALL) $(1); \
+	  fi; \
 	done; \
-	if [ -z "$$found" ]; then \
-	  echo "tilewise needs Python 3.11.5 or newer; tried: $(PYTHONS)." >&2; \
-	  echo "Found: $$(python3 --version 2>&1 || true). Install a newer one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
-	  exit 1; \
-	fi; \
-	if ! $(BIN)/python -c "$(NEWER)" 2>/dev/null; then \
-	  echo "Setting up $(VENV) with $$($$found --version). This happens once."; \
-	  $$found -m venv --clear $(VENV) || { \
-	    echo "$$found could not make a virtual environment. On Debian or Ubuntu install its venv package (python3-venv)." >&2; \
-	    exit 1; }; \
-	fi; \
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"; \
-	touch $@
+	echo "tilewise needs Python 3.11.5 or newer; tried: $(PYTHONS)." >&2; \
+	echo "Found: $$(python3 --version 2>&1 || true). Install a newer one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
+	exit 1
+endef
+
+$(SITE): pyproject.toml constraints.txt $(INSTALL)
+	$(call SET_UP,site)
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt $(INSTALL)
+	$(call SET_UP,dev)
+	@touch $(SITE) $@
 
 # Another release of the ziglang wheel, in a folder of its own: a test compares what two clangs make of the kernels.
 OTHER_READY := $(VENV)/other-clang/.$(OTHER_CLANG)
 
-$(OTHER_READY): $(READY)
+$(OTHER_READY): $(DEV)
 	@echo "Installing ziglang $(OTHER_CLANG) into $(VENV)/other-clang, for the test that compares two compilers."
 	@$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(@D) "ziglang==$(OTHER_CLANG)" && touch $@ || \
 	  echo "ziglang $(OTHER_CLANG) could not be installed; the test that compares two compilers will be skipped."
 
 other-clang: $(OTHER_READY)
 
-serve: $(READY)
-	$(BIN)/mkdocs serve
+serve: $(SITE)
+	@$(BIN)/mkdocs serve $(if $(PORT),--dev-addr 127.0.0.1:$(PORT))
 
-site: $(READY)
-	$(BIN)/mkdocs build
+site: $(SITE)
+	@$(BIN)/mkdocs build
 
-publish: $(READY)
-	$(BIN)/mkdocs build --strict
+publish: $(SITE)
+	@$(BIN)/mkdocs build --strict
 
-test: $(READY)
+test: $(DEV)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
-test-quick: $(READY)
+test-quick: $(DEV)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) -m "not sweep" $(SLOW:%=--ignore=tests/%)
 
-test-all: $(READY) $(OTHER_READY)
+test-all: $(DEV) $(OTHER_READY)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --all
 
-check: $(READY)
+check: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 	$(BIN)/mkdocs build --strict
 
-format: $(READY)
+format: $(DEV)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 # The CPU build of PyTorch where pip's indexes have it, else the general one, which is larger and works as well.
-frameworks: $(READY)
+frameworks: $(DEV)
 	$(BIN)/python -m pip install --constraint constraints.txt "torch==$(TORCH)+cpu" "triton==$(TRITON)" || \
 	  $(BIN)/python -m pip install --constraint constraints.txt "torch==$(TORCH)" triton
 
@@ -107,7 +110,7 @@ test-frameworks: frameworks
 	$(BIN)/python -m pytest --device-skips-only tests/test_frameworks.py tests/gpu/test_front_ends.py \
 	  tests/test_lessons.py -k "not wrong_line and not notebook"
 
-constraints: $(READY)
+constraints: $(DEV)
 	@{ sed -n '/^#/p' constraints.txt; \
 	   $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
 

@@ -1,18 +1,21 @@
-"""The Makefile where something is missing: a clear line, nothing left behind. The rights of workflows."""
+"""Setting up: on machines that lack something there is a clear line, and nothing half made is left behind."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tilewise.commands import install
+
 ROOT = Path(__file__).parent.parent
 OLD = '#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.8.10" && exit 0\nexit 1\n'
-WITHOUT_VENV = '#!/bin/sh\n[ "$1" = -m ] && exit 1\n[ "$1" = --version ] && echo "Python 3.12.1"\nexit 0\n'
 
 
 @pytest.fixture
@@ -23,8 +26,11 @@ def machine(tmp_path: Path) -> Path:
     project, programs = tmp_path / "project", tmp_path / "bin"
     project.mkdir()
     programs.mkdir()
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, project)
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", install.__file__):
+        source = ROOT / name
+        target = project / source.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
     for name in ("make", "sh", "touch", "sed", "mv", "rm"):
         (programs / name).symlink_to(str(shutil.which(name)))
     return tmp_path
@@ -54,13 +60,6 @@ def test_an_old_python_is_named_with_what_is_needed(machine: Path, target: str) 
     assert not (machine / "project" / ".venv").exists()
 
 
-def test_a_python_that_cannot_make_environments_says_which_package_to_install(machine: Path) -> None:
-    done = make(machine, "serve", WITHOUT_VENV)
-    assert done.returncode != 0
-    assert "python3-venv" in done.stderr
-    assert not (machine / "project" / ".venv" / ".ready").exists()
-
-
 def test_help_lists_every_target(machine: Path) -> None:
     done = make(machine, "help", OLD)
     assert done.returncode == 0
@@ -88,3 +87,93 @@ def test_a_workflow_has_least_rights_an_end_and_no_credentials(file: Path) -> No
             assert re.fullmatch(r"actions/[\w-]+@v\d+", step.get("uses", "actions/none@v1"))
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
+
+
+def test_the_first_target_installs_what_reading_needs_and_no_other_does() -> None:
+    """No reader waits for Numba, NVIDIA's compiler or a browser's driver."""
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    names = {line.split("=")[0].split("[")[0] for line in extras["site"]}
+    assert not names & {"numba", "playwright", "plotly", "pytest", "nvidia-cuda-nvrtc"}
+    rules = (ROOT / "Makefile").read_text()
+    assert all(f"\n{target}: $(SITE)\n" in rules for target in ("serve", "site", "publish"))
+
+
+FAILING = """
+import sys, time
+print("Collecting mkdocs==1.6.1")
+print("  Downloading https://index.example/ziglang-0.17.0-py3-none-any.whl (101.0 MB)", flush=True)
+time.sleep(float(sys.argv[1]))
+print(sys.argv[2])
+sys.exit(int(sys.argv[3]))
+"""
+
+
+def pip_that(says: str, status: int, takes_s: float = 0.0) -> list[str]:
+    return [sys.executable, "-c", FAILING, str(takes_s), says, str(status)]
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("OSError: [Errno 28] No space left on device", "The disk is full."),
+        ("ProxyError('Cannot connect to proxy.')", "The proxy did not answer."),
+        ("Temporary failure in name resolution", "The package index could not be reached."),
+        ("ERROR: No matching distribution found for numpy", "The package index could not be reached."),
+        ("PermissionError: [Errno 13] Permission denied: '.venv/lib'", "The environment cannot be written."),
+        ("something else", "pip could not install the packages; what it says is above."),
+    ],
+)
+def test_a_failure_says_what_to_do(says: str, told: str) -> None:
+    status, said = install.run(pip_that(says, 1))
+    assert status == 1
+    assert install.remedy("\n".join(said)).startswith(told)
+
+
+def test_what_lasts_is_mentioned_at_least_every_two_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    install.run(pip_that("done", 0, takes_s=3.5))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["  Downloading ziglang, 101.0 MB (2 s)", "  Downloading ziglang, 101.0 MB (3 s)"]
+
+
+def test_an_environment_that_cannot_be_made_names_the_package_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_venv = tmp_path / "python3"
+    without_venv.write_text("#!/bin/sh\necho 'ensurepip is not available'\nexit 1\n")
+    without_venv.chmod(0o755)
+    monkeypatch.setattr(install, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(install, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setattr(sys, "executable", str(without_venv))
+    assert install.make_environment() == 1
+    assert "install its venv package (python3-venv)" in capsys.readouterr().err
+
+
+def test_an_interrupted_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with a Python but without pip, as an interrupt leaves it."""
+    monkeypatch.setattr(install, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(install, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
+    (tmp_path / ".venv" / "left-over").touch()
+    assert install.make_environment() == 0
+    assert not (tmp_path / ".venv" / "left-over").exists()
+    subprocess.run([str(install.PYTHON), "-c", "import pip"], check=True)
+    before = time.time_ns()
+    assert install.make_environment() == 0
+    assert install.PYTHON.stat(follow_symlinks=False).st_mtime_ns < before
+
+
+def test_node_is_installed_only_where_the_system_has_none_that_is_new_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not install.has_node()
+    for version, expected in (("v18.19.0", False), ("v20.0.0", True)):
+        for name in ("node", "npm"):
+            program = tmp_path / name
+            program.write_text(f"#!/bin/sh\necho {version}\n")
+            program.chmod(0o755)
+        assert install.has_node() is expected
+    (tmp_path / "npm").unlink()
+    assert not install.has_node()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,6 +16,8 @@ from tilewise.errors import LessonError, nearest, raise_all
 from tilewise.lesson import Cell, Lesson
 from tilewise.prose_checks import prose_faults
 from tilewise.terms import Term, Terms, Use
+
+LessonFaults = Callable[[Lesson], Iterable[LessonError]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,22 +35,34 @@ class Course:
 
         Raises:
             LessonError: one fault; ``LessonErrors`` for more: unknown needs, needs that go in a circle or
-            against
-                the navigation, a title used twice, a term used before it is defined or defined twice,
-                footnotes that dangle or are unused, links to unknown lessons.
+                against the navigation, a title used twice, a term used before it is defined or defined
+                twice, footnotes that dangle or are unused, links to unknown lessons.
+        """
+        course, errors = Course.checked(lessons)
+        raise_all(errors)
+        return course
+
+    @staticmethod
+    def checked(
+        lessons: Sequence[Lesson], faults: LessonFaults = prose_faults
+    ) -> tuple[Course, list[LessonError]]:
+        """The course that lessons make, without the needs that cannot be, and every fault.
+
+        Args:
+            lessons: in the order of the navigation.
+            faults: what is wrong with a lesson by itself.
         """
         known = {lesson.id: lesson for lesson in lessons}
-        errors = [*_titles(lessons), *_needs(lessons, known)]
+        errors = [*_titles(lessons), *(wrong := _needs(lessons, known))]
         for lesson in lessons:
-            errors += prose_faults(lesson)
+            errors += faults(lesson)
         terms, twice = Terms.of(lessons)
-        course = Course(tuple(lessons), terms)
+        course = Course(tuple(_without_wrong_needs(lessons) if wrong else lessons), terms)
         errors += twice
         errors += _links(lessons, course)
         if not errors:
             errors = [error for lesson in lessons for error in course._undefined(lesson)]
-        raise_all(errors)
-        return course
+        return course, errors
 
     @staticmethod
     def from_nav(
@@ -67,32 +81,9 @@ class Course:
 
         Raises:
             LessonError: the navigation names an unknown lesson or one twice, or leaves one out; and as
-            ``of``.
+                ``of``.
         """
-        at = lines or {}
-        errors = []
-        for position, name in enumerate(nav):
-            if name not in lessons and name.count("/") != 1:
-                message = f'the navigation names "{name}", and lessons lie in lessons/<part>/<lesson>.py.'
-                repair = "Move it there; a part has no parts of its own."
-                errors.append(LessonError(nav_path, at.get(name, 0), message, repair))
-            elif name not in lessons:
-                errors.append(
-                    LessonError(
-                        nav_path,
-                        at.get(name, 0),
-                        f'the navigation names "{name}", and there is no lessons/{name}.py.',
-                        nearest(name, lessons),
-                    )
-                )
-            elif name in nav[:position]:
-                message = f'the navigation names "{name}" twice.'
-                errors.append(LessonError(nav_path, at.get(name, 0), message, "Keep one."))
-        for name, lesson in lessons.items():
-            if name not in nav:
-                repair = f"Add it to nav in {nav_path}, after what it needs, or delete the file."
-                errors.append(LessonError(lesson.path, 1, "the lesson is not in the navigation.", repair))
-        raise_all(errors)
+        raise_all(nav_faults(nav, lessons, nav_path, lines or {}))
         return Course.of([lessons[name] for name in nav])
 
     @cached_property
@@ -202,6 +193,40 @@ class Course:
             )
         message = f'"{word}" is used here, and {use.term.path}, which defines it, is not among its needs.'
         return LessonError(lesson.path, line, message, f"Add {home} to needs, or {escape}.")
+
+
+def nav_faults(
+    nav: Sequence[str], lessons: Mapping[str, Lesson], nav_path: str, lines: Mapping[str, int]
+) -> list[LessonError]:
+    """Lessons that a navigation names and that are not there, or that it names twice or leaves out."""
+    errors = []
+    for position, name in enumerate(nav):
+        line = lines.get(name, 0)
+        if name not in lessons and name.count("/") != 1:
+            message = f'the navigation names "{name}", and lessons lie in lessons/<part>/<lesson>.py.'
+            repair = "Move it there; a part has no parts of its own."
+            errors.append(LessonError(nav_path, line, message, repair))
+        elif name not in lessons:
+            message = f'the navigation names "{name}", and there is no lessons/{name}.py.'
+            errors.append(LessonError(nav_path, line, message, nearest(name, lessons)))
+        elif name in nav[:position]:
+            message = f'the navigation names "{name}" twice.'
+            errors.append(LessonError(nav_path, line, message, "Keep one."))
+    for name, lesson in lessons.items():
+        if name not in nav:
+            repair = f"Add it to nav in {nav_path}, after what it needs, or delete the file."
+            errors.append(LessonError(lesson.path, 1, "the lesson is not in the navigation.", repair))
+    return errors
+
+
+def _without_wrong_needs(lessons: Sequence[Lesson]) -> Iterator[Lesson]:
+    """Lessons that need only what stands before them."""
+    before: set[str] = set()
+    for lesson in lessons:
+        needs = tuple(name for name in lesson.header.needs if name in before)
+        is_right = needs == lesson.header.needs
+        yield lesson if is_right else replace(lesson, header=replace(lesson.header, needs=needs))
+        before.add(lesson.id)
 
 
 def _titles(lessons: Sequence[Lesson]) -> Iterator[LessonError]:

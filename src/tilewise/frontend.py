@@ -15,8 +15,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,28 +40,46 @@ class Node:
     """npm's ``npm-cli.js``, run as ``node npm-cli.js``, so that no shell wrapper picks another Node."""
 
 
-def build_assets(root: Path) -> Path:
+During = Callable[[str], AbstractContextManager[None]]
+"""Mentions an activity for as long as its ``with`` block lasts."""
+
+
+def _unmentioned(_: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def assets_folder(root: Path) -> Path:
+    """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
+    from tilewise.figures import theme
+
+    return _cache(root) / inputs_hash(WEB, theme.css())
+
+
+def build_assets(root: Path, during: During = _unmentioned) -> Path:
     """Return the folder with the styles, the scripts of ``OUTPUTS`` and ``fonts/``.
 
     Args:
         root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to
             ``web/<hash>`` in the folder that the environment's ``TILEWISE_CACHE`` names.
+        during: mentions what takes long.
 
     Raises:
         FrontendError: no Node was found, its packages could not be fetched, or a source does not compile.
     """
     from tilewise.figures import theme
 
-    colours = theme.css()
-    cache = _cache(root)
-    assets = cache / inputs_hash(WEB, colours)
+    assets = assets_folder(root)
     if assets.is_dir():
         return assets
+    cache = assets.parent
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache / "lock"):
         if not assets.is_dir():
             node = find_node()
-            _bundle(node, _packages(node, cache), colours, assets)
+            with during("Fetching the packages of the site's scripts from npm"):
+                packages = _packages(node, cache)
+            with during("Bundling the site's styles and scripts"):
+                _bundle(node, packages, theme.css(), assets)
     return assets
 
 

@@ -1,9 +1,8 @@
-"""Builds of small sites: kept, as ``mkdocs serve`` makes them, and cold, from nothing."""
+"""Small sites: as ``mkdocs serve`` shows them after a save, and cold, from nothing."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import logging
 import os
@@ -17,53 +16,121 @@ from pathlib import Path
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import Abort
+from mkdocs.livereload import LiveReloadServer
 
 import tilewise
+from tilewise.mkdocs_plugin.server import LiveServer
 from tilewise.simulator.machine import prepare
 
 URL = "http://127.0.0.1:8000/"
 
 
 @dataclass
-class Built:
-    """What a build left behind."""
+class Shown:
+    """What browsers are shown once every lesson has run."""
 
     files: dict[str, bytes]
+    """Every page, what lessons offer and draw, and the search index, by path."""
+    problems: dict[str, str]
+    """What is wrong, by the URL of the page that says so; pages without a problem are left out."""
     warnings: list[str]
-    failure: str = ""
+    """Stale records and misses without a reason."""
+    logged: list[str]
+    """Warnings and errors on the terminal."""
+
+    def write(self, folder: Path) -> Path:
+        """Write the files, for a static server."""
+        for path, content in self.files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        return folder
 
 
 @dataclass
 class Serving:
-    """The builds of one ``mkdocs serve``, without its server."""
+    """One ``mkdocs serve`` without its sockets: what a save does, and what pages come of it."""
 
     project: Path
     site: Path
-    builds: int = field(default=0)
+    _server: LiveServer | None = None
+    _stamps: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
-    def build(self) -> Built:
-        """Build as the server does after a save."""
+    def show(self) -> Shown:
+        """Take what has changed on disk since the last time, let every lesson run, and make every page."""
         heard = Heard()
         logger = logging.getLogger("mkdocs")
         logger.addHandler(heard)
-        failure = ""
         try:
-            config = load_config(str(self.project / "mkdocs.yml"), site_dir=str(self.site))
-            if not self.builds:
-                config.plugins.on_startup(command="serve", dirty=False)
-            self.builds += 1
-            config.site_url = URL
-            self.config = config
-            build(config, serve_url=URL)
-        except Abort as error:
-            failure = str(error)
+            changed = self._changed()
+            if self._server is None:
+                self._server = self._start()
+            elif changed:
+                self._server._changed = changed
+                self._server._take_changes()
+            return self._shown(heard)
         finally:
             logger.removeHandler(heard)
-        return Built(read(self.site), heard.messages, failure)
+
+    def write(self, folder: Path) -> None:
+        """Write all that a browser may ask for, for a static server."""
+        self.show().write(folder)
+        preview = self.plugin.preview
+        for path in preview._state.statics:
+            content = preview.file(path)
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content.read_bytes() if isinstance(content, Path) else content)
+        shutil.copytree(self.plugin._assets.folder, folder / "assets" / "tilewise", dirs_exist_ok=True)
 
     def close(self) -> None:
-        self.config.plugins.on_shutdown()
+        if self._server is not None:
+            self.plugin.on_shutdown()
+            self._server.server_close()
+
+    def _start(self) -> LiveServer:
+        def prepare() -> None:
+            config = load_config(str(self.project / "mkdocs.yml"), site_dir=str(self.site))
+            if self._server is None:
+                config.plugins.on_startup(command="serve", dirty=False)
+                self.plugin = config.plugins["tilewise"]
+            config.site_url = URL
+            build(config, serve_url=URL)
+
+        prepare()
+        server = LiveReloadServer(builder=prepare, host="127.0.0.1", port=8000, root=str(self.site))
+        return LiveServer.instead_of(server, self.plugin.preview, self.plugin._explain)
+
+    def _changed(self) -> set[Path]:
+        """The files that were written, made or deleted since the last call."""
+        files = [path for path in self.project.rglob("*") if path.is_file() and "site" not in path.parts]
+        stamps = {path.resolve(): (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+        changed = {
+            path for path in stamps.keys() | self._stamps if stamps.get(path) != self._stamps.get(path)
+        }
+        self._stamps = stamps
+        return changed
+
+    def _shown(self, heard: Heard) -> Shown:
+        preview, live = self.plugin.preview, self.plugin._live
+        deadline = time.monotonic() + 120
+        while not live.is_settled():
+            assert time.monotonic() < deadline, "the lessons do not end"
+            time.sleep(0.01)
+        lessons = live.course.lessons
+        live.look_over([lesson.id for lesson in lessons])
+        files: dict[str, bytes] = {}
+        for url in preview.urls:
+            html = preview.page(url)
+            assert html is not None
+            files[f"{url}index.html" if url.endswith("/") or not url else url] = html.encode()
+        for page in live.view.pages.values():
+            files.update(page.files)
+        for path in ("search/search_index.json", "sitemap.xml", "404.html"):
+            content = preview.file(path)
+            assert isinstance(content, bytes)
+            files[path] = content
+        problems = {url: text for url in preview.urls if (text := preview.problem(url))}
+        warnings = [str(fault) for lesson in lessons for fault in live.warnings(lesson.id)]
+        return Shown(files, problems, warnings, heard.messages)
 
 
 class Heard(logging.Handler):
@@ -89,7 +156,7 @@ def simulator() -> Path:
 
 
 def link_assets(web_cache: Path, cache: Path) -> None:
-    """Let a cold cache find what no lesson decides and is built already: styles, scripts and the simulator."""
+    """Let a cold cache find what no lesson decides: styles, scripts and the simulator, built already."""
     cache.mkdir(parents=True, exist_ok=True)
     (web_cache / "web").mkdir(parents=True, exist_ok=True)
     if not (cache / "web").exists():
@@ -99,25 +166,27 @@ def link_assets(web_cache: Path, cache: Path) -> None:
         shutil.copy(machine, cache)
 
 
-def cold(project: Path, folder: Path, web_cache: Path) -> Built:
-    """Build a project in a process of its own with an empty cache, as if nothing had been built before.
+def cold(project: Path, folder: Path, web_cache: Path, whole: bool = False) -> Shown:
+    """Serve a project in a process of its own with an empty cache, as if nothing had been made before.
 
-    It runs the code that the test itself runs, wherever another copy may be installed.
+    It runs the code that the test itself runs, wherever another copy may be installed. What is shown is in
+    ``written`` of the folder; with ``whole`` also the theme's files, for a browser.
     """
     cache = folder / "cache"
     link_assets(web_cache, cache)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from sites import Serving; from pathlib import Path\n"
-        "import json; made = Serving(Path(sys.argv[2]), Path(sys.argv[3])); built = made.build()\n"
-        "made.close()\n"
-        "print('RESULT' + json.dumps([built.warnings, built.failure]))"
+        "import json; made = Serving(Path(sys.argv[2]), Path(sys.argv[3]))\n"
+        "shown = made.show(); (made if sys.argv[5] else shown).write(Path(sys.argv[4])); made.close()\n"
+        "print('RESULT' + json.dumps([shown.problems, shown.warnings, shown.logged]))"
     )
-    site = folder / "site"
+    site, written = folder / "site", folder / "written"
     site.mkdir(parents=True, exist_ok=True)
     home = str(Path(tilewise.__file__).parents[1])
     others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    arguments = [str(Path(__file__).parent), str(project), str(site), str(written), "whole" * whole]
     done = subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent), str(project), str(site)],
+        [sys.executable, "-c", code, *arguments],
         env={**os.environ, "TILEWISE_CACHE": str(cache), "PYTHONPATH": os.pathsep.join([home, *others])},
         cwd=project,
         capture_output=True,
@@ -125,27 +194,12 @@ def cold(project: Path, folder: Path, web_cache: Path) -> Built:
         check=False,
     )
     assert "RESULT" in done.stdout, done.stdout + done.stderr
-    warnings, failure = json.loads(done.stdout.rpartition("RESULT")[2])
-    return Built(read(site), warnings, failure)
-
-
-def code_of_tilewise() -> dict[str, str]:
-    """The hashes of everything that makes pages, by path: all builds of one test need the same."""
-    home = Path(tilewise.__file__).parent
-    return {
-        path.relative_to(home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in home.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+    files = {
+        path.relative_to(written).as_posix(): path.read_bytes()
+        for path in written.rglob("*")
+        if path.is_file()
     }
-
-
-def read(site: Path) -> dict[str, bytes]:
-    """Every file of a site but for what only carries the time of the build."""
-    return {
-        path.relative_to(site).as_posix(): path.read_bytes()
-        for path in sorted(site.rglob("*"))
-        if path.is_file() and path.name != "sitemap.xml.gz"
-    }
+    return Shown(files, *json.loads(done.stdout.rpartition("RESULT")[2]))
 
 
 def edit(path: Path, old: str, new: str) -> None:

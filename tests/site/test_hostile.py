@@ -104,9 +104,8 @@ def hostile(project: Path, tmp_path: Path, web_cache: Path) -> tuple[Path, str]:
     first.write_text(
         prose.replace("EVIL", EVIL.replace("{{x}}", "")) + "# %%\n" + rest.replace("EVIL", EVIL), "utf-8"
     )
-    built = cold(project, tmp_path / "cold", web_cache)
-    assert not built.failure, built.warnings
-    return tmp_path / "cold" / "site", f"lessons/{first.parent.name}/{first.stem}/"
+    assert cold(project, tmp_path / "cold", web_cache, whole=True).problems == {}
+    return tmp_path / "cold" / "written", f"lessons/{first.parent.name}/{first.stem}/"
 
 
 def test_nothing_that_a_lesson_shows_can_run(hostile: tuple[Path, str], browser: Any) -> None:

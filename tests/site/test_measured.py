@@ -46,17 +46,15 @@ def append(project: Path, path: str, text: str) -> int:
 
 def test_a_page_that_types_a_number_fails_with_its_line(serving: Serving) -> None:
     (serving.project / "docs" / "speed.md").write_text("# Speed\n\nIt takes 3 ms.\n", encoding="utf-8")
-    built = serving.build()
-    assert built.failure
     said = 'docs/speed.md:3: "3 ms" is a number about performance, typed by hand.'
-    assert any(said in line for line in built.warnings)
+    assert said in serving.show().problems["speed/"]
 
 
 def test_a_page_that_names_a_source_shows_it(serving: Serving) -> None:
     page = serving.project / "docs" / "speed.md"
     page.write_text("# Speed\n\nIt moves 3 TB/s{from: its data sheet}.\n", encoding="utf-8")
-    built = serving.build()
-    assert not built.failure
+    built = serving.show()
+    assert built.problems == {}
     html = built.files["speed/index.html"].decode()
     assert '<span class="tw-number tw-typed" data-source="its data sheet">3 TB/s</span>' in html
 
@@ -67,7 +65,7 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
     project = serving.project
     lines = append(project, LESSON, MEASURE)
     (project / "docs" / "measurements.md").write_text(PAGE, encoding="utf-8")
-    built = serving.build()
+    built = serving.show()
     told = [line for line in built.warnings if "twice" in line]
     assert len(told) == 1
     assert (
@@ -80,16 +78,17 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
     row = Row("plain", "variant", {"n": 64}, (90.0,), 89.0, 90.0, 91.0, None, 512, None)
     path = project / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3" / "twice.json"
     write_record(Record("twice", "part_1/lesson_02", "0" * 64, "fp32", BORN, (row,)), path)
-    built = serving.build()
+    built = serving.show()
     assert any("The record of twice from 2026-11-21 is stale" in line for line in built.warnings)
     assert 'class="tw-number tw-stale"' in built.files["measurements/index.html"].decode()
 
     key = key_of(project)
     write_record(Record("twice", "part_1/lesson_02", key, "fp32", BORN, (row,)), path)
-    built = serving.build()
+    built = serving.show()
     (told,) = [line for line in built.warnings if "twice" in line]
     assert '"plain" took 30 times as long as its bound' in told
-    published = json.loads(built.files["measurements/nvidia-h100-80gb-hbm3/twice.json"])
+    offered = serving.plugin.preview.file("measurements/nvidia-h100-80gb-hbm3/twice.json")
+    published = json.loads(offered.read_text(encoding="utf-8"))
     assert published["rows"][0]["median"] == 90.0
     lesson = built.files["lessons/part_1/lesson_02/index.html"].decode()
     assert 'data-born="born-nvidia-h100-80gb-hbm3-twice"' in lesson
@@ -100,7 +99,7 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
     file.write_text(
         text.replace("    reference=lambda", "    within=50,\n    reference=lambda"), encoding="utf-8"
     )
-    assert [line for line in serving.build().warnings if "twice" in line] == []
+    assert [line for line in serving.show().warnings if "twice" in line] == []
 
 
 def key_of(project: Path) -> str:

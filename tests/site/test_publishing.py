@@ -137,7 +137,7 @@ def test_the_licences_are_published(published: Path) -> None:
 
 
 def test_serving_leaves_pages_as_they_are(serving: Serving) -> None:
-    text = serving.build().files["index.html"].decode()
+    text = serving.show().files["index.html"].decode()
     assert "Content-Security-Policy" not in text
     assert text.count('<link rel="stylesheet"') > 1
     assert "og:image" not in text and "og:title" in text
@@ -213,6 +213,6 @@ def test_the_workflow_builds_as_make_does_with_least_rights() -> None:
     assert runs == ["make publish"]
     (step,) = [step for step in build["steps"] if "run" in step]
     assert set(step["env"]) == {"SITE_URL", "REPO_URL"}
-    assert "publish: $(READY)\n\t$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
+    assert "publish: $(SITE)\n\t@$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
         encoding="utf-8"
     )

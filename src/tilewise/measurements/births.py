@@ -43,7 +43,10 @@ def birth_facts(kept: Mapping[str, Any]) -> list[tuple[str, str]]:
     versions = kept.get("versions") or {}
     shown = ", ".join(f"{label} {versions[name]}" for name, label in _VERSIONS.items() if name in versions)
     found.append(("versions", shown or None))
-    if len(taken := kept.get("rounds") or ()) > 1:
+    taken = kept.get("rounds") or ()
+    if isinstance(taken, int):  # how many, in the values of a record by name
+        found.append(("rounds", taken if taken > 1 else None))
+    elif len(taken) > 1:
         days = list(dict.fromkeys(str(one["date"]) for one in taken))
         over = f", from {min(days)} to {max(days)}" if len(days) > 1 else ""
         found.append(("rounds", f"{len(taken)}{over}"))

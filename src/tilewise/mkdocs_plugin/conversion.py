@@ -7,24 +7,30 @@ its warning appears in every build. What registrations are repeated belongs to `
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
-import os
-import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pygments
+import pymdownx.highlight
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import TableOfContents
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
 
+from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.math import render_math
 from tilewise.mkdocs_plugin.replay import Ledger, Notes
 from tilewise.page.markers import hide_marker_lines, tell_lines
+
+_IDS = "\x02ids\x03"
+_MOST_HIGHLIGHTS = 8000
+_highlights: dict[tuple[object, ...], str] = {}
 
 
 @dataclass
@@ -57,17 +63,12 @@ class Surroundings:
     """The project's own modules, which ``:::`` quotes; found when first asked."""
 
 
-_MOST_FILES = 400
-"""How many conversions stay on disk; each is about as large as its page."""
-
-
 class Conversions:
     """Keeps conversions, in memory and in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._files = FileCache(folder, at_most=400)
         self._kept: dict[str, tuple[str, Conversion]] = {}
-        self._wrote = False
 
     def render(
         self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings, ledger: Ledger
@@ -91,67 +92,62 @@ class Conversions:
             logger.removeHandler(listener)
             ledger.close(notes)
         if not listener.heard:
-            self._keep(page.file.src_uri, key, _taken(page, notes))
+            conversion = _taken(page, notes)
+            self._kept[page.file.src_uri] = (key, conversion)
+            self._files.store(key, conversion)
 
     def tidy(self) -> None:
         """Delete the conversions that were not used for longest, where there are many."""
-        if not self._wrote:
-            return
-        self._wrote = False
-        with contextlib.suppress(FileNotFoundError):  # another process may tidy at the same time
-            files = [(file.stat().st_mtime_ns, file) for file in self._folder.glob("*.pickle")]
-            for _, file in sorted(files)[:-_MOST_FILES]:
-                file.unlink()
+        self._files.tidy()
 
     def _find(self, src_uri: str, key: str) -> Conversion | None:
         kept = self._kept.get(src_uri)
         if kept is not None and kept[0] == key:
             return kept[1]
-        file = self._folder / f"{key}.pickle"
-        try:
-            conversion = pickle.loads(file.read_bytes())
-        except (
-            OSError,
-            pickle.UnpicklingError,
-            AttributeError,
-            EOFError,
-            ImportError,
-            IndexError,
-            ValueError,
-        ):
-            return None
-        if not isinstance(conversion, Conversion):
-            return None
-        self._kept[src_uri] = (key, conversion)
-        with contextlib.suppress(OSError):  # another process may have deleted it by now
-            os.utime(file)
-        return conversion
+        conversion = self._files.load(key, Conversion)
+        if isinstance(conversion, Conversion):
+            self._kept[src_uri] = (key, conversion)
+            return conversion
+        return None
 
-    def _keep(self, src_uri: str, key: str, conversion: Conversion) -> None:
-        self._kept[src_uri] = (key, conversion)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        made = self._folder / f"{key}.{os.getpid()}"
-        made.write_bytes(pickle.dumps(conversion, protocol=pickle.HIGHEST_PROTOCOL))
-        made.replace(self._folder / f"{key}.pickle")
-        self._wrote = True
+
+def keep_highlighted() -> None:
+    """Let pymdownx highlight a text once, wherever it stands; most of a page's time is spent on its code.
+
+    pymdownx has no place for this, so its name for Pygments' function is bound anew.
+    """
+    pymdownx.highlight.highlight = _highlighted
+
+
+def _highlighted(code: str, lexer: Lexer, formatter: HtmlFormatter[str]) -> str:
+    """As ``pygments.highlight``; the ids of lines, which count the blocks of a page, are put in last."""
+    ids, formatter.linespans = formatter.linespans, _IDS if formatter.linespans else ""
+    options = sorted((name, str(value)) for name, value in formatter.options.items() if name != "linespans")
+    key = (code, type(lexer), repr(lexer.options), type(formatter), repr(options), bool(ids))
+    html = _highlights.get(key)
+    if html is None:
+        if len(_highlights) >= _MOST_HIGHLIGHTS:
+            _highlights.clear()
+        html = _highlights[key] = str(pygments.highlight(code, lexer, formatter))
+    return html.replace(_IDS, ids) if ids else html
 
 
 class _Listener(logging.Handler):
-    """Hears whether anything worth repeating was logged."""
+    """Hears whether this thread logged anything worth repeating."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.heard = False
+        self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.heard = True
+        self.heard |= record.thread == self._thread
 
 
 def _key(page: Page, around: Surroundings) -> str:
     assert page.markdown is not None
     source = around.source() if ":::" in page.markdown else ""
-    parts = (page.file.src_uri, page.url, str(page.title), page.markdown, around.config, around.files, source)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    return key_of(page.file.src_uri, page.url, page.title, page.markdown, around.config, around.files, source)
 
 
 def _taken(page: Page, notes: Notes) -> Conversion:

@@ -1,57 +1,66 @@
-"""The project's lessons, from disk to pages, keeping whatever an edit does not touch.
+"""The project's lessons as the site takes them: their pages, and what other pages quote of the course.
 
-In: the project's folder and the order of the navigation. Out: a ``Shelf`` with the course, a page for each
-lesson and the course's own fragments. What a page means to MkDocs is left to the plugin.
+In: lessons, what their cells showed, the navigation. Out: a ``CourseView``, which fills ``{{ course.map }}``
+and its like into pages of docs/; and for a build, ``Lessons``, which runs and renders every lesson.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewise.course import Course
+from tilewise.course import Course, nav_faults
 from tilewise.errors import LessonError, raise_all
 from tilewise.installation import Package
-from tilewise.lesson import Lesson, read
+from tilewise.lesson import Lesson
 from tilewise.measurements import every_kernel
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.reasons import faults as reason_faults
+from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
+from tilewise.mkdocs_plugin.progress import Progress, lessons_text
+from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
 from tilewise.outputs.kinds import NOT_CURRENT, Text
-from tilewise.page import Layout, Page, render
+from tilewise.page import Page, render
 from tilewise.page.gathered import Part
 from tilewise.page.prose import FENCED
 from tilewise.run import LessonRun, Runner
 
-LAYOUT = Layout()
 _PLACEHOLDER = re.compile(r"\{\{\s*(course|hardware|measurements)\.(\w+)\s*\}\}")
-_AT_ONCE = 2
-"""How many lessons run side by side; more would only make a slow one miss its time limit."""
+
+
+@dataclass(frozen=True)
+class CourseNav:
+    """What mkdocs.yml says of the lessons."""
+
+    order: Sequence[str]
+    """Their ids in reading order."""
+    path: str
+    """The file, for messages."""
+    lines: Mapping[str, int]
+    """The line of each id in that file."""
+    parts: Sequence[Part]
+    """The sections of the navigation that hold lessons."""
 
 
 @dataclass(frozen=True, eq=False)
-class Shelf:
-    """The course as the site takes it."""
+class CourseView:
+    """The course as pages see it."""
 
     course: Course
     """The lessons, in reading order, drafts included."""
     pages: Mapping[str, Page]
     """The page of every lesson, by the lesson's source path."""
-    executed: tuple[str, ...]
-    """The lessons whose cells were executed just now."""
-    measured: Mapping[str, tuple[Measurement, ...]]
+    measured: Mapping[str, Sequence[Measurement]]
     """What each lesson measures, by its id, in reading order."""
     root: Path
     """The lessons' folder."""
-    warnings: tuple[LessonError, ...]
-    """What does not stop a build, and fails a strict one: stale records, misses without a reason."""
-    parts: tuple[Part, ...]
+    parts: Sequence[Part]
     """The sections of the navigation that hold lessons."""
 
     def fill(self, markdown: str, path: str, text: str) -> str:
@@ -115,139 +124,142 @@ class Shelf:
         return every_kernel.data_files(Archive(self.root), self._named()[0])
 
 
+class PageRenderer:
+    """Renders lessons; a page is kept, also for the next process, while nothing that decides it has changed.
+
+    Args:
+        cache: the folder for caches.
+        code: a hash of the modules that render.
+    """
+
+    def __init__(self, cache: Path, code: str) -> None:
+        self._code = code
+        self._kept = FileCache(cache / "rendered", at_most=400)
+        self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
+        self.package: Package | None = None
+
+    def page(self, lesson: Lesson, run: LessonRun, course: Course) -> Page:
+        """The page of a lesson.
+
+        Raises:
+            LessonError: its prose quotes a number that is not known, or an exercise uses a term that it
+                does not reach.
+        """
+        mark = (lesson, run.digest, course.signature, repr(self.package))
+        known = self._latest.get(lesson.id)
+        if known is None or known[0] != mark:
+            key = key_of(self._code, course.signature, lesson.path, lesson.text, run.digest, self.package)
+            page = None if run.pending else self._kept.load(key, Page)
+            if page is None:
+                page = render(lesson, run, course, layout=LAYOUT, package=self.package)
+                if not run.pending:
+                    self._kept.store(key, page)
+            known = self._latest[lesson.id] = (mark, page)
+        return known[1]
+
+    def tidy(self) -> None:
+        """Delete pages that have not been used for long."""
+        self._kept.tidy()
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltCourse:
+    """Every lesson, run and rendered."""
+
+    view: CourseView
+    """The course and its pages."""
+    executed: tuple[str, ...]
+    """The lessons whose cells were executed just now."""
+    warnings: tuple[LessonError, ...]
+    """What does not stop a build, and fails a strict one: stale records, misses without a reason."""
+
+
 class Lessons:
-    """Reads, orders, runs and renders the lessons of one project; keeps what is unchanged.
+    """Reads, orders, runs and renders the lessons of one project, for a build.
 
     Args:
         root: the project's folder, which holds ``lessons/``.
-        cache: the folder for caches.
-        warm: run lessons in forks of a server with imports loaded, as serving wants.
-        time_limit_s: after how long a lesson is stopped.
+        sources: reads the lessons.
+        renderer: renders them.
+        runner: runs them.
+        at_once: how many lessons run side by side.
     """
 
-    def __init__(self, root: Path, cache: Path, warm: bool, time_limit_s: float = 120) -> None:
-        self.root = root
-        self.package: Package | None = None
-        self._runner = Runner(root, cache, time_limit_s=time_limit_s, warm=warm)
-        self._parsed: dict[Path, tuple[tuple[int, int], Lesson]] = {}
-        self._rendered: dict[str, tuple[str, Page]] = {}
-        self._ordered: tuple[tuple[object, ...], Course] | None = None
+    def __init__(
+        self, root: Path, sources: LessonSources, renderer: PageRenderer, runner: Runner, at_once: int
+    ) -> None:
+        self._root = root
+        self._sources = sources
+        self._renderer = renderer
+        self._runner = runner
+        self._at_once = at_once
 
-    def files(self) -> list[Path]:
-        """Every lesson's file, drafts included."""
-        return sorted(
-            path
-            for path in (self.root / LAYOUT.folder).glob("*/*.py")
-            if not path.name.startswith((".", "_", "#")) and path.parent.name != "measurements"
-        )
-
-    def load(
-        self, nav: Sequence[str], nav_path: str, nav_lines: Mapping[str, int], parts: Sequence[Part] = ()
-    ) -> Shelf:
-        """Bring everything up to date.
+    def load(self, nav: CourseNav, progress: Progress) -> BuiltCourse:
+        """Run what has changed, and render every lesson.
 
         Args:
-            nav: the lessons' ids in reading order.
-            nav_path: the file of the navigation, for messages.
-            nav_lines: the line of each id in that file.
-            parts: the sections of the navigation that hold lessons.
+            nav: the navigation.
+            progress: mentions what lasts.
 
         Raises:
             LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.
         """
-        found = self._parse()
-        course = self._order(nav, found, nav_path, nav_lines)
-        runs = self._run(course)
-        shared = course.signature
+        files = self._sources.load()
+        raise_all(files.errors)
+        raise_all(nav_faults(nav.order, files.lessons, nav.path, nav.lines))
+        course, errors = Course.checked([files.lessons[name] for name in nav.order], self._sources.faults)
+        raise_all(errors)
+        runs = self._run(course, progress)
         pages: dict[str, Page] = {}
-        errors: list[LessonError] = []
         for lesson in course.lessons:
-            run = runs[lesson.id]
-            stale = sorted(run.stale)
-            key = _hash(shared, lesson.path, lesson.text, run.digest, repr(stale), repr(self.package))
-            kept = self._rendered.get(lesson.id)
-            if kept is None or kept[0] != key:
-                try:
-                    page = render(lesson, run, course, stale=stale, layout=LAYOUT, package=self.package)
-                    kept = (key, page)
-                except LessonError as error:
-                    errors += error.errors
-                    continue
-                self._rendered[lesson.id] = kept
-            pages[LAYOUT.source_path(lesson.id)] = kept[1]
-        raise_all(errors)
-        executed = tuple(name for name, run in runs.items() if run.executed)
-        measured = {
-            lesson.id: tuple(
-                output for outputs in runs[lesson.id].outputs for output in outputs
-                if isinstance(output, Measurement)
-            )
-            for lesson in course.lessons
-            if not lesson.header.draft
-        }  # fmt: skip
-        warnings = tuple(
-            fault
-            for lesson in course.lessons
-            if not lesson.header.draft
-            for fault in measured_faults(lesson, runs[lesson.id])
-        )
-        return Shelf(course, pages, executed, measured, self.root / LAYOUT.folder, warnings, tuple(parts))
-
-    def close(self) -> None:
-        """Stop what runs lessons."""
-        self._runner.close()
-
-    def _parse(self) -> dict[str, Lesson]:
-        found: dict[str, Lesson] = {}
-        errors: list[LessonError] = []
-        for file in self.files():
-            stat = file.stat()
-            stamp = (stat.st_mtime_ns, stat.st_size)
-            kept = self._parsed.get(file)
-            if kept is None or kept[0] != stamp:
-                try:
-                    kept = (stamp, read(file, self.root))
-                except LessonError as error:
-                    errors += error.errors
-                    continue
-                self._parsed[file] = kept
-            found[kept[1].id] = kept[1]
-        raise_all(errors)
-        return found
-
-    def _order(
-        self, nav: Sequence[str], found: Mapping[str, Lesson], nav_path: str, nav_lines: Mapping[str, int]
-    ) -> Course:
-        state = (tuple(nav), *(found[name] for name in sorted(found)))
-        kept = self._ordered
-        if (
-            kept is None
-            or len(kept[0]) != len(state)
-            or any(a is not b and a != b for a, b in zip(kept[0], state, strict=True))
-        ):
-            kept = (state, Course.from_nav(nav, found, nav_path, nav_lines))
-            self._ordered = kept
-        return kept[1]
-
-    def _run(self, course: Course) -> dict[str, LessonRun]:
-        def run(lesson: Lesson) -> LessonRun | LessonError:
             try:
-                return self._runner.run(lesson)
+                pages[LAYOUT.source_path(lesson.id)] = self._renderer.page(lesson, runs[lesson.id], course)
             except LessonError as error:
-                return error
+                errors += error.errors
+        raise_all(errors)
+        self._renderer.tidy()
+        published = [lesson for lesson in course.lessons if not lesson.header.draft]
+        measured = {lesson.id: measurements(runs[lesson.id]) for lesson in published}
+        view = CourseView(course, pages, measured, self._root / LAYOUT.folder, nav.parts)
+        executed = tuple(name for name, run in runs.items() if run.executed)
+        warnings = (fault for lesson in published for fault in measured_faults(lesson, runs[lesson.id]))
+        return BuiltCourse(view, executed, tuple(warnings))
 
-        lessons = course.lessons
-        if len(self._rendered) < len(lessons) / 2:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                results = list(pool.map(run, lessons))
-        else:
-            results = [run(lesson) for lesson in lessons]
-        raise_all([fault for result in results if isinstance(result, LessonError) for fault in result.errors])
-        return {
-            lesson.id: result
-            for lesson, result in zip(lessons, results, strict=True)
-            if isinstance(result, LessonRun)
-        }
+    def _run(self, course: Course, progress: Progress) -> dict[str, LessonRun]:
+        runs: dict[str, LessonRun] = {}
+        errors: dict[str, LessonError] = {}
+        running: dict[str, None] = {}
+
+        def kept(lesson: Lesson) -> bool:
+            try:
+                run = self._runner.kept(lesson)
+            except LessonError as error:
+                errors[lesson.id] = error
+                return True
+            if run is not None:
+                runs[lesson.id] = run
+            return run is not None
+
+        def execute(lesson: Lesson) -> None:
+            running[lesson.id] = None
+            try:
+                runs[lesson.id] = self._runner.run(lesson)
+            except LessonError as error:
+                errors[lesson.id] = error
+            del running[lesson.id]
+
+        def text() -> str:
+            return lessons_text(len(runs) + len(errors), len(course.lessons), tuple(running))
+
+        with progress.during(text), ThreadPoolExecutor(self._at_once) as pool:
+            list(pool.map(execute, [lesson for lesson in course.lessons if not kept(lesson)]))
+        raise_all([fault for one in course.lessons if one.id in errors for fault in errors[one.id].errors])
+        return runs
+
+
+def measurements(run: LessonRun) -> tuple[Measurement, ...]:
+    """What a lesson measures."""
+    return tuple(output for outputs in run.outputs for output in outputs if isinstance(output, Measurement))
 
 
 def measured_faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
@@ -274,7 +286,3 @@ def _hardware(name: str, path: str, line: int) -> str:
         return page.fragment(name)
     have = ", ".join([*page.FRAGMENTS, *page.PLAIN])
     raise LessonError(path, line, f'there is no "hardware.{name}".', f"There is {have}.")
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,6 +1,6 @@
-// Runs in pages of `mkdocs serve` only. Waits for the server to finish a build, then puts the changed parts of
-// the page in place, or shows what went wrong above the last good page. Loads the page anew where scripts,
-// styles or the site's configuration changed.
+// Runs in pages of `mkdocs serve` only. Asks the server what is new, puts the changed parts of the page in place,
+// and shows what went wrong above the last good page. Loads the page anew where scripts, styles or the site's
+// configuration changed.
 (() => {
   if (window.tilewiseLive) return;
   const settings = "LIVE_SETTINGS";
@@ -100,7 +100,6 @@
       const head = place && document.getElementById(place.id);
       scrollTo({ top: head ? scrollY + head.getBoundingClientRect().top - place.top : top, behavior: "instant" });
     }
-    document.documentElement.dataset.liveEpoch = settings.epoch;
   };
 
   const show = (problem) => {
@@ -109,16 +108,11 @@
     const box = document.createElement("div");
     box.id = "tilewise-problem";
     box.setAttribute("role", "alert");
-    box.style.cssText =
-      "position:fixed;inset:auto 1rem 1rem;z-index:99;max-height:60vh;overflow:auto;padding:1rem 3rem 1rem 1.2rem;" +
-      "background:#2b1114;color:#ffe9e7;border-left:6px solid #ff6b5e;border-radius:4px;font:14px/1.5 ui-monospace,monospace;" +
-      "white-space:pre-wrap;box-shadow:0 4px 24px #0008";
     const head = document.createElement("strong");
-    head.textContent = "The build failed; this is the last good page.\n";
+    head.textContent = "There is a mistake; the page shows what can be shown.\n";
     const close = document.createElement("button");
     close.textContent = "×";
     close.setAttribute("aria-label", "Hide this message");
-    close.style.cssText = "position:absolute;top:.4rem;right:.8rem;font-size:1.4rem;color:inherit;cursor:pointer";
     close.onclick = () => box.remove();
     box.append(head, problem, close);
     document.body.append(box);
@@ -129,19 +123,23 @@
       try {
         const here = url();
         const page = encodeURIComponent(decodeURI(location.pathname));
-        const answer = await fetch(`/livereload/tilewise/${settings.epoch}?page=${page}`, { cache: "no-store" });
+        const asked = `/livereload/tilewise?page=${page}&seen=${here === seenAt ? settings.seen : ""}`;
+        const answer = await fetch(asked, { cache: "no-store" });
         const state = await answer.json();
-        if (state.epoch > settings.epoch) {
-          settings.epoch = state.epoch;
-          if (state.assets !== settings.assets) return location.reload();
+        if (state.assets !== settings.assets) return location.reload();
+        if (here !== url()) continue;
+        const changed = state.seen !== settings.seen || here !== seenAt;
+        [settings.seen, seenAt] = [state.seen, here];
+        if (changed) {
           show(state.problem);
-          if (!state.problem) await swap(here, state.html);
+          if (state.html) await swap(here, state.html);
         }
       } catch {
         await new Promise((done) => setTimeout(done, 1000));
       }
     }
   };
+  let seenAt = url();
   addEventListener("load", () => {
     show(settings.problem);
     remember().finally(wait);

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tilewise.mkdocs_plugin.lessons import LAYOUT
+from tilewise.mkdocs_plugin.sources import LAYOUT
 from tilewise.page.gathered import Part
 
 

@@ -1,18 +1,20 @@
 """The plugin's events, in the order in which MkDocs calls them.
 
-In: MkDocs's configuration, files and pages. Out: the same, with lessons among them. Each event hands its work
-to a module of this package; what is kept between builds lives here, since MkDocs keeps this object while it
-serves.
+In: MkDocs's configuration, files and pages. Out: the same, with lessons among them. A build runs every lesson
+and makes every page; while serving, MkDocs only prepares the site, and ``preview`` makes pages on request.
+What is kept from one to the next lives here, since MkDocs keeps this object while it serves.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache, partial
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import jinja2
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
 from mkdocs.config.defaults import MkDocsConfig
@@ -26,19 +28,25 @@ from mkdocs.structure.pages import Page
 from tilewise.errors import LessonError, raise_all
 from tilewise.frontend import FrontendError, build_assets
 from tilewise.mkdocs_plugin import navigation, publication
-from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings
+from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings, keep_highlighted
 from tilewise.mkdocs_plugin.faults import explained, formula_fault, let_warnings_count
+from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, usable
 from tilewise.mkdocs_plugin.inputs import Trees, config_mark, links_mark
-from tilewise.mkdocs_plugin.lessons import Lessons, Shelf
+from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, Lessons, PageRenderer
+from tilewise.mkdocs_plugin.live_course import LiveCourse
 from tilewise.mkdocs_plugin.math import UnreadableFormula
+from tilewise.mkdocs_plugin.preview import PreparedFiles, Preview, Site
+from tilewise.mkdocs_plugin.progress import Progress, lessons_text
 from tilewise.mkdocs_plugin.replay import Ledger, requires_versions
 from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.server import LiveServer
+from tilewise.mkdocs_plugin.site_assets import SiteAssets
 from tilewise.mkdocs_plugin.site_files import lesson_id, site_files
-from tilewise.mkdocs_plugin.staging import StagedFiles, Staging
-from tilewise.mkdocs_plugin.templates import KeptTemplates
+from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.page.prose import edited
 from tilewise.prose_checks import page_faults
+from tilewise.run import Runner
+from tilewise.run.background import BackgroundRuns
 from tilewise.typed_numbers import sourced
 
 if TYPE_CHECKING:
@@ -60,26 +68,37 @@ class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
 class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-call]
     """Builds and serves a site of lessons."""
 
+    _cache: Path
+    _code: str
+    _config_mark: str
+    _sources: LessonSources
+    _renderer: PageRenderer
+    _conversions: Conversions
+    _around: Surroundings
+    _ledger: Ledger
+    # for a build
+    _lessons: Lessons
+    _built_assets: Path
+    _warnings: tuple[LessonError, ...]
+    # while serving
+    _live: LiveCourse
+    _assets: SiteAssets
+
     def __init__(self) -> None:
         requires_versions()
         self._serving = False
-        self._root = Path()
-        self._lessons: Lessons | None = None
-        self._conversions: Conversions | None = None
-        self._templates: KeptTemplates | None = None
-        self._entries: dict[str, tuple[object, list[Any]]] = {}
-        self._staging: Staging | None = None
-        self._shelf: Shelf | None = None
+        self._root: Path | None = None
+        self._trees = Trees()
+        self._progress = Progress(log.info)
+        self._view: CourseView | None = None
         self._files = Files([])
         self._nav: Navigation | None = None
         self._env: Environment | None = None
-        self._ledger: Ledger | None = None
-        self._around: Surroundings | None = None
-        self._assets = Path()
-        self._config_mark = ""
-        self._own = ""
-        self._told_to_restart = False
-        self._trees = Trees()
+        self._index: KeptIndex | None = None
+        self._close: list[Callable[[], None]] = []
+        self._pages_done = 0
+        self._making = ExitStack()
+        self.preview: Preview | None = None
         self.failure: LessonError | None = None
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
@@ -91,80 +110,93 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self.failure = None
         let_warnings_count(config.strict)
         root = Path(config.config_file_path).resolve().parent
-        if self._lessons is None or root != self._root:
+        if root != self._root:
             self._open(root)
-        assert self._lessons is not None
-        assert self._templates is not None
-        try:
-            self._assets = build_assets(root)
-        except FrontendError as error:
-            raise PluginError(str(error)) from None
         config.extra_javascript.append(f"{ASSETS}/tilewise.js")
         config.extra_css.append(f"{ASSETS}/tilewise.css")
         overrides = str(_PACKAGE / "web" / "overrides")
         if overrides not in config.theme.dirs:
             config.theme.dirs.insert(0, overrides)
-        self._config_mark = config_mark(Path(config.config_file_path), self._own)
-        self._templates.use_for(config.theme, (self._config_mark, self._trees.mark(Path(overrides), "*")))
+        self._config_mark = config_mark(Path(config.config_file_path), self._code)
+        self._renderer.package = publication.package(config, root)
         order = navigation.reading_order(config.nav)
-        self._lessons.package = publication.package(config, root)
+        file = Path(config.config_file_path)
+        nav = CourseNav(
+            order, os.path.relpath(file, root), navigation.lines(file, order), navigation.parts(config.nav)
+        )
+        if self._serving:
+            self._assets.refresh()
+            self._live.configure(nav)
+            self._view = self._live.view
+            return config
         try:
-            self._shelf = self._lessons.load(
-                order,
-                os.path.relpath(config.config_file_path, root),
-                navigation.lines(Path(config.config_file_path), order),
-                navigation.parts(config.nav),
-            )
+            self._built_assets = build_assets(root, self._progress.during)
+            built = self._lessons.load(nav, self._progress)
+        except FrontendError as error:
+            raise PluginError(str(error)) from None
         except LessonError as error:
             self._fail(error)
+        self._view = built.view
+        self._warnings = built.warnings
         return config
 
     @event_priority(-100)
     def _on_config_last(self, config: MkDocsConfig) -> MkDocsConfig:
         self._ledger = Ledger(config)
         search: Any = config.plugins.get("material/search")
+        self._index = None
         if search is not None:
-            search.search_index = KeptIndex(self._entries, **search.config)
+            kept = FileCache(self._cache / "search", at_most=400)
+            self._index = KeptIndex(kept, deferred=self._serving, **search.config)
+            search.search_index = self._index
         return config
 
     on_config = CombinedEvent(_on_config_first, _on_config_last)
 
-    def on_pre_build(self, *, config: MkDocsConfig) -> None:
-        """While serving, build beside the served folder."""
-        if self._serving:
-            if self._staging is None:
-                self._staging = Staging(Path(config.site_dir))
-            config.site_dir = str(self._staging.folder)
-
     @event_priority(100)
     def _on_files_first(self, files: Files, *, config: MkDocsConfig) -> Files:
-        shelf = self._loaded()
-        for fault in shelf.warnings:
-            log.warning(str(fault))
-        for file in site_files(shelf, self._root, self._assets, ASSETS, config, self._serving):
+        assets = None if self._serving else self._built_assets
+        for file in site_files(self._loaded(), self._project(), assets, ASSETS, config):
             if file.generated_by is None or files.get_file_from_path(file.src_uri) is None:
                 files.append(file)
+        if not self._serving:
+            for fault in self._warnings:
+                log.warning(str(fault))
         return files
 
     @event_priority(-100)
     def _on_files_last(self, files: Files, *, config: MkDocsConfig) -> Files:
-        self._files = StagedFiles(files) if self._serving else files
+        self._files = PreparedFiles(files) if self._serving else files
         links = links_mark(self._files, config.site_url, leaving_out=ASSETS)
-        self._around = Surroundings(self._config_mark, links, cache(self._code_mark))
+        self._around = Surroundings(self._config_mark, links, self._code_mark)
         return self._files
 
     on_files = CombinedEvent(_on_files_first, _on_files_last)
 
+    def on_nav(self, nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:
+        """While serving, let MkDocs go on without pages."""
+        self._nav = nav
+        self._pages_done = 0
+        pages = len(files.documentation_pages())
+        self._making.close()
+        if not self._serving:
+            text = self._progress.during(lambda: f"Making pages: {min(self._pages_done, pages)} of {pages}")
+            self._making.enter_context(text)
+        if isinstance(self._files, PreparedFiles):
+            self._files.preparing = True
+        return nav
+
     @event_priority(-100)
     def on_pre_page(self, page: Page, *, config: MkDocsConfig, files: Files) -> Page:
         """Give the page MkDocs's own rendering back, which mkdocs-jupyter has replaced, or what it gave."""
+        self._pages_done += 1
         page.render = partial(self._render, page)  # type: ignore[method-assign]
         return page
 
     def on_page_read_source(self, *, page: Page, config: MkDocsConfig) -> str | None:
         """A lesson's Markdown."""
-        lesson = self._loaded().pages.get(page.file.src_uri)
-        return lesson.markdown if lesson is not None else None
+        pages = self._loaded().pages
+        return pages[page.file.src_uri].markdown if page.file.src_uri in pages else None
 
     def on_page_markdown(self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
         """Fill the course's fragments into pages of docs/."""
@@ -172,7 +204,11 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             return markdown
         path, text = self._source(page)
         try:
-            raise_all([*page_faults(path, text)])
+            faults = [*page_faults(path, text)]
+            if self.preview is None:
+                raise_all(faults)
+            else:
+                self.preview.note_faults(page.file.src_uri, faults)
             return self._loaded().fill(edited(markdown, sourced(markdown)), path, text)
         except LessonError as error:
             self._fail(error)
@@ -182,93 +218,87 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         publication.describe(page, html)
         return html
 
-    def on_nav(self, nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:
-        """Remember the navigation, whose titles are known once all pages are read."""
-        self._nav = nav
-        return nav
-
     @event_priority(-100)
     def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
-        """Learn what all pages print alike, now that every title is known."""
-        assert self._templates is not None
-        assert self._nav is not None
-        self._env = env
-        publication.prepare(env, published=not self._serving)
-        shared = (
-            self._config_mark,
-            config.site_url,
-            tuple(str(script) for script in config.extra_javascript),
-            tuple(config.extra_css),
-        )
-        self._templates.begin(self._nav, shared)
+        """Keep the theme's templates compiled for the next process."""
+        if env is not self._env:
+            self._env = env
+            folder = self._cache / "templates"
+            folder.mkdir(parents=True, exist_ok=True)
+            env.bytecode_cache = jinja2.FileSystemBytecodeCache(str(folder))
+            publication.prepare(env, published=not self._serving)
         return env
 
     @event_priority(-100)
-    def on_post_page(self, output: str, *, page: Page, config: MkDocsConfig) -> str:
-        """While serving, leave pages alone that came out as before."""
-        if self._staging is not None:
-            self._staging.leave(page.file, output)
-        return output
-
-    def on_build_error(self, *, error: Exception) -> None:
-        """Count nothing of a failed build as published."""
-        if self._staging is not None:
-            self._staging.forget()
-
-    @event_priority(-100)
     def on_post_build(self, *, config: MkDocsConfig) -> None:
-        """While serving, move the finished build into the served folder."""
-        assert self._conversions is not None
+        """Finish a built site, or hand a prepared one to the preview."""
+        self._making.close()
         self._conversions.tidy()
-        if not self._told_to_restart and self._own != self._code_mark():
-            self._told_to_restart = True
+        assert self._env is not None
+        if self.preview is None or not isinstance(self._files, PreparedFiles):
+            self._finish(config, self._env)
+            return
+        assert self._nav is not None
+        self._files.preparing = False
+        self.preview.ready(Site(config, self._files, self._nav, self._env, self._index, self._code_mark))
+        if self._code != self._code_mark():
             log.info("tilewise's own modules have changed. Restart mkdocs serve to make pages by them.")
-        if self._staging is not None:
-            self._staging.publish(self._files)
-            config.site_dir = str(self._staging.served)
-        else:
-            self._finish(config)
+            self._code = self._code_mark()
 
     def on_serve(
         self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Callable[..., None]
     ) -> LiveReloadServer:
-        """Serve with a server that swaps the article and shows what went wrong."""
-        return LiveServer.instead_of(server, lambda: str(self._assets), self._explain)
+        """Serve pages as they are asked for."""
+        assert self.preview is not None
+        return LiveServer.instead_of(server, self.preview, self._explain)
 
     def on_shutdown(self) -> None:
-        """Stop what was started and delete what was made."""
-        if self._lessons is not None:
-            self._lessons.close()
-        if self._staging is not None:
-            self._staging.remove()
+        """Stop what was started."""
+        while self._close:
+            self._close.pop()()
 
-    def _finish(self, config: MkDocsConfig) -> None:
+    def _finish(self, config: MkDocsConfig, env: Environment) -> None:
         """Make the built site fit to be published."""
-        assert self._env is not None
         try:
-            faults = publication.publish(config, self._files, self._env, self._root, ASSETS, self._assets)
+            with self._progress.during("Finishing the site"):
+                faults = publication.publish(
+                    config, self._files, env, self._project(), ASSETS, self._built_assets, self._cache
+                )
         except FrontendError as error:
             raise PluginError(str(error)) from None
         for fault in faults:
             log.warning(fault)
 
     def _open(self, root: Path) -> None:
-        cache = Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise")
-        if self._lessons is not None:
-            self._lessons.close()
+        """Set up for a project, whose caches must be ours to use."""
+        self.on_shutdown()
         self._root = root
-        self._own = self._code_mark()
-        self._lessons = Lessons(root, cache, warm=self._serving, time_limit_s=self.config.time_limit_s)
-        self._conversions = Conversions(cache / "pages")
-        self._templates = KeptTemplates(cache / "templates")
+        try:
+            self._cache = usable(Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise"))
+        except CacheError as error:
+            raise PluginError(str(error)) from None
+        self._code = self._code_mark()
+        self._sources = LessonSources(root, self._cache, self._code)
+        self._renderer = PageRenderer(self._cache, self._code)
+        self._conversions = Conversions(self._cache / "pages")
+        keep_highlighted()
+        runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
+        self._close.append(runner.close)
+        at_once = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+        if not self._serving:
+            self._lessons = Lessons(root, self._sources, self._renderer, runner, at_once)
+            return
+        runs = BackgroundRuns(runner, at_once)
+        self._live = LiveCourse(root, self._sources, self._renderer, runs)
+        self._assets = SiteAssets(root, self._progress)
+        self.preview = Preview(self._live, self._assets)
+        self._progress.add(lambda: lessons_text(*runs.progress()))
+        self._close += [runs.close, self.preview.close]
 
     def _code_mark(self) -> str:
         return self._trees.mark(_PACKAGE, "*.py")
 
     def _render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
-        assert self._conversions is not None
-        assert self._around is not None
-        assert self._ledger is not None
         try:
             self._conversions.render(page, config, files, self._around, self._ledger)
         except UnreadableFormula as error:
@@ -276,18 +306,25 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _source(self, page: Page) -> tuple[str, str]:
         """The file that an author edits for a page, as messages name it, and its text."""
-        shelf = self._loaded()
-        if page.file.src_uri in shelf.pages:
-            lesson = shelf.course.lesson(lesson_id(page.file.src_uri))
+        view = self._loaded()
+        if page.file.src_uri in view.pages:
+            lesson = view.course.lesson(lesson_id(page.file.src_uri))
             return lesson.path, lesson.text
         return f"docs/{page.file.src_uri}", page.file.content_string
 
-    def _loaded(self) -> Shelf:
-        assert self._shelf is not None
-        return self._shelf
+    def _loaded(self) -> CourseView:
+        """The course; while serving as it is now."""
+        if self.preview is not None:
+            return self._live.view
+        assert self._view is not None
+        return self._view
+
+    def _project(self) -> Path:
+        assert self._root is not None
+        return self._root
 
     def _fail(self, error: LessonError) -> NoReturn:
-        """Stop the build with the author's own places, and no traceback of ours.
+        """Stop the build, or the making of a page, with the author's own places and no traceback of ours.
 
         Raises:
             PluginError: always.

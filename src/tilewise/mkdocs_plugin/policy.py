@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Collection
 from html import escape
-from html.parser import HTMLParser
 
 from jinja2 import Environment
 from mkdocs.config.defaults import MkDocsConfig
@@ -23,6 +23,11 @@ _THEMES = (
     "color-scheme.html",
 )
 """The partials of the theme, and of our overrides, that print scripts into pages."""
+_SCRIPT = re.compile(
+    r"<script(?=[\s>/])(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*)>(?P<text>.*?)</script",
+    re.DOTALL | re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(r"(?P<name>[^\s=>/]+)(?:\s*=\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\s>]+))?")
 _EMPTY = ""
 """Plotly keeps its rules in a style element that holds no text and is filled by script."""
 
@@ -71,36 +76,20 @@ def with_policy(page: str, policy: str) -> str:
 
 
 def inline_scripts(page: str) -> list[str]:
-    """The texts of a page's inline scripts; blocks of data are none."""
-    reader = _Scripts()
-    reader.feed(page)
-    reader.close()
-    return reader.found
+    """The texts of a page's inline scripts; blocks of data are none.
+
+    A script's text ends at the first ``</script``, whatever is in it, so a search finds what a parser finds.
+    What only looks like a script, in a comment, is found as well, and then named as one that will not run.
+    """
+    return [match["text"] for match in _SCRIPT.finditer(page) if _runs(match["attributes"])]
+
+
+def _runs(attributes: str) -> bool:
+    """Whether a script element with these attributes holds a script, and holds it itself."""
+    given = {match["name"].lower(): match["value"] for match in _ATTRIBUTE.finditer(attributes)}
+    kind = (given.get("type") or "").strip("\"'").lower()
+    return "src" not in given and kind in ("", "text/javascript", "module")
 
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-class _Scripts(HTMLParser):
-    """Collects inline scripts."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: list[str] = []
-        self._inside = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        runs = given.get("type") in (None, "", "text/javascript", "module")
-        self._inside = tag == "script" and "src" not in given and runs
-        if self._inside:
-            self.found.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "script":
-            self._inside = False
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.found[-1] += data

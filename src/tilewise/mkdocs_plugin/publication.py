@@ -18,11 +18,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from tilewise.figures.theme import colour
 from tilewise.frontend import purge
 from tilewise.installation import Package
 from tilewise.mkdocs_plugin import policy, publishing
 from tilewise.mkdocs_plugin.cards import card, card_path
 from tilewise.mkdocs_plugin.descriptions import first_words
+from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 
 LICENCES = {"LICENSE": "licences/code.txt", "LICENSE-docs": "licences/text.txt"}
 """The project's licences by file, and where the site has them."""
@@ -71,7 +73,13 @@ def prepare(environment: Environment, published: bool) -> None:
 
 
 def publish(
-    config: MkDocsConfig, files: Files, environment: Environment, root: Path, assets: str, built: Path
+    config: MkDocsConfig,
+    files: Files,
+    environment: Environment,
+    root: Path,
+    assets: str,
+    built: Path,
+    cache: Path,
 ) -> list[str]:
     """Draw the pictures of a built site's pages and finish the site.
 
@@ -82,6 +90,7 @@ def publish(
         root: the project's folder.
         assets: the folder of our styles and scripts in the site.
         built: the same folder where it was built, with ``fonts``.
+        cache: the folder for caches.
 
     Returns:
         What is wrong with the site, one sentence each.
@@ -90,11 +99,13 @@ def publish(
         FrontendError: styles could not be thinned.
     """
     site = Path(config.site_dir)
+    cards = FileCache(cache / "cards", at_most=400)
     for file in files.documentation_pages():
         if file.page is not None and (site / file.dest_uri).is_file():
             picture = site / card_path(file.page.url)
             picture.parent.mkdir(parents=True, exist_ok=True)
-            picture.write_bytes(_card(file.page, config, built / "fonts"))
+            picture.write_bytes(_card(file.page, config, built / "fonts", cards))
+    cards.tidy()
     found = publishing.finish(
         site,
         f"{assets}/tilewise.css",
@@ -109,7 +120,13 @@ def publish(
     ]
 
 
-def _card(page: Page, config: MkDocsConfig, fonts: Path) -> bytes:
+def _card(page: Page, config: MkDocsConfig, fonts: Path, kept: FileCache) -> bytes:
     title = config.site_name if page.is_homepage else str(page.meta.get("title") or page.title)
     about = str(page.meta.get("description") or config.site_description or "")
-    return card(title, about, config.site_name, fonts)
+    source = Path(__file__).with_name("cards.py").read_bytes()
+    key = key_of(source, title, about, config.site_name, fonts.parent.name, colour("read"))
+    picture = kept.get(key)
+    if picture is None:
+        picture = card(title, about, config.site_name, fonts)
+        kept.put(key, picture)
+    return picture

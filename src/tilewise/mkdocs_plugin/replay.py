@@ -15,7 +15,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.pages import Page
 
-KNOWN = {"mkdocs": "1.6", "mkdocs-autorefs": "1.4", "mkdocstrings": "1.0"}
+KNOWN = {"mkdocs": "1.6", "mkdocs-autorefs": "1.4", "mkdocstrings": "1.0", "pymdown-extensions": "13.1"}
 """The releases whose insides this package leans on."""
 
 

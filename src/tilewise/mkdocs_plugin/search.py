@@ -1,33 +1,60 @@
-"""Search entries, kept for each page while its content is unchanged.
+"""Search entries, kept for each page under a hash of its content, also for the next process.
 
-In: pages as Material's search plugin hands them to its index. Out: the same entries, without parsing a page
-a second time. What is indexed, and how, stays with Material.
+In: pages, or what stands for them: ``content``, ``toc``, ``url``, ``title`` and ``meta``. Out: the entries
+that Material makes of them, without parsing a page twice. What is indexed, and how, stays with Material.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from material.plugins.search.plugin import SearchIndex
-from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import AnchorLink
 
-from tilewise.mkdocs_plugin.marks import toc_mark
+from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 
 
 class KeptIndex(SearchIndex):  # type: ignore[misc]  # Material is not typed
-    """Material's index of one build, with the entries of earlier builds at hand."""
+    """Material's index of one build.
 
-    def __init__(self, kept: dict[str, tuple[object, list[Any]]], **config: Any) -> None:
+    Args:
+        cache: where entries are kept.
+        deferred: take no page from MkDocs; ``add`` is called for each when the index is wanted.
+        config: the search plugin's own options.
+    """
+
+    def __init__(self, cache: FileCache, deferred: bool, **config: Any) -> None:
         super().__init__(**config)
-        self._kept = kept
+        self._cache = cache
+        self._deferred = deferred
 
-    def add_entry_from_context(self, page: Page) -> None:
-        """Add a page's entries, parsed or kept."""
-        mark = (page.content, page.url, str(page.title), repr(page.meta), toc_mark(page.toc))
-        kept = self._kept.get(page.file.src_uri)
-        if kept is not None and kept[0] == mark:
-            self.entries.extend(kept[1])
-            return
-        before = len(self.entries)
-        super().add_entry_from_context(page)
-        self._kept[page.file.src_uri] = (mark, self.entries[before:])
+    def add_entry_from_context(self, page: Any) -> None:
+        """Add a page's entries, as Material's plugin asks for each page that is built."""
+        if not self._deferred:
+            self.entries.extend(self.warm(page))
+
+    def warm(self, page: Any) -> list[Any]:
+        """A page's entries, parsed or kept."""
+        key = key_of(page.content, page.url, page.title, sorted(page.meta.items(), key=str), _toc(page.toc))
+        kept = self._cache.get(key)
+        if kept is not None:
+            entries: list[Any] = json.loads(kept)
+            return entries
+        parsed = SearchIndex(**self.config)
+        parsed.add_entry_from_context(page)
+        self._cache.put(key, json.dumps(parsed.entries).encode())
+        return list(parsed.entries)
+
+    def of_pages(self, pages: Iterable[Any]) -> str:
+        """The whole index of these pages, as JSON."""
+        index = SearchIndex(**self.config)
+        for page in pages:
+            index.entries.extend(self.warm(page))
+        return str(index.generate_search_index(None))
+
+
+def _toc(items: Iterable[AnchorLink]) -> tuple[Any, ...]:
+    """A table of contents: titles, anchors, levels and nesting."""
+    return tuple((item.title, item.id, item.level, _toc(item.children)) for item in items)

@@ -1,8 +1,8 @@
-"""The server of ``mkdocs serve``: tells the open page what changed, or what went wrong.
+"""The server of ``mkdocs serve``: answers from the preview, and tells the open page what changed.
 
-In: the server that MkDocs made. Out: one in its place that sees a save at once, keeps the last good site up
-when a build fails, and puts ``live.js`` into pages instead of MkDocs's reload. It overrides three methods of
-``LiveReloadServer`` that MkDocs does not promise to keep; ``replay.requires_versions`` pins the release.
+In: the server that MkDocs made, and a ``Preview``. Out: one in its place that sees a save at once, prepares
+the site anew only where a save needs it, and keeps the last good site up when that fails. What it overrides
+of ``LiveReloadServer`` MkDocs does not promise to keep; ``replay.requires_versions`` pins the release.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import posixpath
 import re
 import sys
 import traceback
@@ -23,9 +24,13 @@ import watchdog.events
 import watchdog.observers
 from mkdocs.livereload import LiveReloadServer
 
+from tilewise.mkdocs_plugin.preview import Preview
+
 log = logging.getLogger("mkdocs.plugins.tilewise")
 
 _SCRIPT = Path(__file__).with_name("live.js")
+_STYLES = Path(__file__).with_name("live.css")
+_UPDATE = "/livereload/tilewise"
 _CHANGES = frozenset({"created", "modified", "moved", "deleted"})
 """What an editor does; opening and closing a file raises events too."""
 _SETTLED_S = 0.015
@@ -34,19 +39,16 @@ _NOISE = re.compile(r"(^|/)(\.[^/]*|__pycache__|[^/]*~|[^/]*\.(swp|swx|tmp|pyc)|
 
 
 class LiveServer(LiveReloadServer):
-    """MkDocs's server, which does not fall over a failed build."""
+    """MkDocs's server, with pages that are made when they are asked for."""
 
-    _build: Callable[[], None]
-    _problem: str
+    preview: Preview
     explain: Callable[[], str]
-    """What the last build failed of, in the author's words; empty where it is no lesson's fault."""
-    assets: Callable[[], str]
-    """A name of the present styles and scripts: when it changes, pages are loaded anew."""
+    """Why the site could not be prepared, in the author's words; empty where no lesson is to blame."""
+    _prepare: Callable[[], None]
+    _changed: set[Path]
 
     @classmethod
-    def instead_of(
-        cls, server: LiveReloadServer, assets: Callable[[], str], explain: Callable[[], str]
-    ) -> LiveServer:
+    def instead_of(cls, server: LiveReloadServer, preview: Preview, explain: Callable[[], str]) -> LiveServer:
         """Take over from the server that MkDocs made, which has not started yet."""
         host, port = server.server_address[:2]
         made = cls(
@@ -57,10 +59,10 @@ class LiveServer(LiveReloadServer):
             mount_path=server.mount_path,
         )
         made.error_handler = server.error_handler
-        made.assets, made.explain = assets, explain
-        made._problem = ""
-        made._build = server.builder
-        made.builder = made._try_build
+        made.preview, made.explain = preview, explain
+        made._changed = set()
+        made._prepare = server.builder
+        made.builder = made._take_changes
         made.build_delay = _SETTLED_S
         made.observer = watchdog.observers.Observer()  # type: ignore[assignment]
         for path in server._watched_paths:
@@ -86,20 +88,24 @@ class LiveServer(LiveReloadServer):
         if all(_NOISE.search(path.removeprefix(watched)) for path in paths):
             return
         with self._rebuild_cond:
+            self._changed.update(Path(path).resolve() for path in paths)
             self._want_rebuild = True
             self._rebuild_cond.notify_all()
 
-    def _try_build(self) -> None:
+    def _take_changes(self) -> None:
+        with self._rebuild_cond:
+            paths, self._changed = self._changed, set()
         heard = _Errors()
         logger = logging.getLogger("mkdocs")
         logger.addHandler(heard)
         try:
-            self._build()
-            self._problem = ""
+            if not self.preview.refresh(paths):
+                self._prepare()
         except Exception as error:
             if not isinstance(error, SystemExit):
                 traceback.print_exc()
-            self._problem = self.explain() or "\n".join(heard.messages) or f"{type(error).__name__}: {error}"
+            said = "\n".join(heard.messages) or f"{type(error).__name__}: {error}"
+            self.preview.failed(self.explain() or said)
             log.error("The last good site stays up. Repair what is named above and save.")
         finally:
             logger.removeHandler(heard)
@@ -108,43 +114,57 @@ class LiveServer(LiveReloadServer):
     def _serve_request(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes] | None:
-        if match := re.fullmatch(r"/livereload/tilewise/([0-9]+)", environ["PATH_INFO"]):
-            seen = int(match[1])
-            with self._epoch_cond:
-                self._epoch_cond.wait_for(
-                    lambda: self._visible_epoch > seen, timeout=self.poll_response_timeout
-                )
-                state: dict[str, Any] = {
-                    "epoch": self._visible_epoch,
-                    "problem": self._problem,
-                    "assets": self.assets(),
-                }
-                if self._visible_epoch > seen:
-                    state["html"] = self._page(environ.get("QUERY_STRING", ""))
-            start_response("200 OK", [("Content-Type", "application/json"), ("Cache-Control", "no-store")])
-            return [json.dumps(state).encode()]
-        return super()._serve_request(environ, start_response)
-
-    def _page(self, query: str) -> str | None:
-        """The page at the address in a query, which spares the browser a request; None where unsure."""
-        address = urllib.parse.parse_qs(query).get("page", [""])[0]
-        if not address.startswith(self.mount_path) or not address.endswith("/"):
+        path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "ignore")
+        if path == _UPDATE:
+            return self._update(environ.get("QUERY_STRING", ""), start_response)
+        if not path.startswith(self.mount_path):
+            return _redirect(self.mount_path, start_response) if path == "/" else None
+        inside = posixpath.normpath("/" + path.removeprefix(self.mount_path)).lstrip("/")
+        url = f"{inside}/" if inside else ""
+        if path.endswith("/"):
+            html = self.preview.page(url)
+            if html is None:
+                return None
+            content = self._inject_js_into_html(html.encode("utf-8", "xmlcharrefreplace"), url)
+            return _answer(content, "text/html; charset=utf-8", start_response)
+        found = self.preview.file(inside)
+        if found is None:
+            return _redirect(f"{path}/", start_response) if self.preview.page(url) is not None else None
+        try:
+            content = found.read_bytes() if isinstance(found, Path) else found
+        except OSError:
             return None
-        root = Path(self.root).resolve()
-        file = (root / address.removeprefix(self.mount_path) / "index.html").resolve()
-        if not file.is_relative_to(root) or not file.is_file():
-            return None
-        return file.read_text(encoding="utf-8")
+        kind = str(self._guess_type(inside))  # type: ignore[no-untyped-call]
+        return _answer(content, kind, start_response)
 
-    def _inject_js_into_html(self, content: bytes, epoch: int) -> bytes:
-        settings = json.dumps({"epoch": epoch, "assets": self.assets(), "problem": self._problem})
+    def _update(self, query: str, start_response: Callable[..., Any]) -> list[bytes]:
+        """What is new about an open page, once there is something."""
+        asked = urllib.parse.parse_qs(query)
+        address, seen = (asked.get(name, [""])[0] for name in ("page", "seen"))
+        url = address.removeprefix(self.mount_path)
+        found = self.preview.update(url, seen, self.poll_response_timeout / 2)
+        return _answer(json.dumps(found).encode(), "application/json", start_response)
+
+    def _inject_js_into_html(self, content: bytes, url: str) -> bytes:
+        settings = self.preview.snapshot(url)
+        del settings["html"]
         script = _SCRIPT.read_text(encoding="utf-8").replace(
-            '"LIVE_SETTINGS"', settings.replace("</", "<\\/")
+            '"LIVE_SETTINGS"', json.dumps(settings).replace("</", "<\\/")
         )
+        added = f"<style>{_STYLES.read_text(encoding='utf-8')}</style><script>{script}</script>".encode()
         start, end, rest = content.rpartition(b"</body>")
-        return b"".join(
-            [start or rest, b"<script>", script.encode(), b"</script>", end, rest if start else b""]
-        )
+        return b"".join([start or rest, added, end, rest if start else b""])
+
+
+def _answer(content: bytes, kind: str, start_response: Callable[..., Any]) -> list[bytes]:
+    length = ("Content-Length", str(len(content)))
+    start_response("200 OK", [("Content-Type", kind), length, ("Cache-Control", "no-cache")])
+    return [content]
+
+
+def _redirect(address: str, start_response: Callable[..., Any]) -> list[bytes]:
+    start_response("302 Found", [("Location", urllib.parse.quote(address))])
+    return []
 
 
 class _Errors(logging.Handler):

@@ -1,7 +1,7 @@
 """The files that a site has besides those of docs/.
 
-In: the shelf of lessons, the project's folder and the folder of styles and scripts. Out: MkDocs's files:
-lessons as pages, what they offer and draw, licences, records, styles and scripts.
+In: the course, the project's folder and the folder of styles and scripts. Out: MkDocs's files: lessons as
+pages, licences and records; for a build also what lessons offer and draw, styles and scripts.
 """
 
 from __future__ import annotations
@@ -13,35 +13,38 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, InclusionLevel
 
 from tilewise.measurements.page import record_files
-from tilewise.mkdocs_plugin.lessons import LAYOUT, Shelf
+from tilewise.mkdocs_plugin.lessons import CourseView
 from tilewise.mkdocs_plugin.publication import licence_files
+from tilewise.mkdocs_plugin.sources import LAYOUT
 
 
 def site_files(
-    shelf: Shelf, root: Path, assets: Path, within: str, config: MkDocsConfig, serving: bool
+    view: CourseView, root: Path, assets: Path | None, within: str, config: MkDocsConfig
 ) -> Iterator[File]:
     """The files, some of them perhaps twice: figures that two lessons draw alike share one.
 
     Args:
-        shelf: the lessons.
+        view: the lessons.
         root: the project's folder.
-        assets: the folder of styles and scripts.
-        within: the path of these in the site.
+        assets: the folder of styles and scripts; None while serving, where these, and what lessons offer and
+            draw, are looked up when they are asked for.
+        within: the path of styles and scripts in the site.
         config: MkDocs's configuration.
-        serving: drafts are shown only then.
     """
-    for path, page in shelf.pages.items():
-        is_draft = shelf.course.lesson(lesson_id(path)).header.draft
+    for path in view.pages:
+        is_draft = view.course.lesson(lesson_id(path)).header.draft
         level = InclusionLevel.DRAFT if is_draft else InclusionLevel.UNDEFINED
         yield File(path, str(root), config.site_dir, config.use_directory_urls, inclusion=level)
-        if not is_draft or serving:
-            for name, content in page.files.items():
+        if assets is not None and not is_draft:
+            for name, content in view.pages[path].files.items():
                 yield File.generated(config, name, content=content)
     yield from licence_files(config, root)
-    for name, content in shelf.figure_files().items():
-        yield File.generated(config, name, content=content)
-    for name, file in record_files(shelf.root):
+    for name, file in record_files(view.root):
         yield File.generated(config, name, abs_src_path=str(file))
+    if assets is None:
+        return
+    for name, content in view.figure_files().items():
+        yield File.generated(config, name, content=content)
     for asset in sorted(assets.rglob("*")):
         if asset.is_file():
             inside = asset.relative_to(assets).as_posix()

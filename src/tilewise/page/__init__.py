@@ -27,6 +27,8 @@ What styles and scripts may rely on, besides what the outputs document:
   ``div.exercise.puzzle``.
 - ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
 - ``svg.tw-map``: see ``course_map``.
+- ``div.tw-pending``: stands for the output of a cell that has not ended, or before what it showed the last
+  time; ``p.tw-run-status`` at the top says that there are such cells. While serving only.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ from tilewise.run import LessonRun
 
 __all__ = ["Layout", "Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render", "tell_lines"]
 
+_RUNNING = "This lesson is running. Its outputs appear as soon as they are computed."
+_STOPPED = "This lesson stopped with an error. Outputs below it are missing or are those of the last run."
 FIGURES = "assets/figures"
 """The folder of the figures' data, relative to the site's root."""
 
@@ -93,11 +97,13 @@ def render(
     where = layout or Layout()
     files: dict[str, bytes] = {}
     old = {*stale, *run.stale}
-    numbers = quoted_numbers(lesson, run.published, run.records)
+    numbers = quoted_numbers(lesson, run.published, run.records, pending=bool(run.pending))
     _check_tasks(lesson, run, course)
     prose = prose_cells(lesson, course, where, numbers, old)
     runs_on = hardware(run)
     parts = [front_matter(lesson), head(lesson, course, where, runs_on)]
+    if run.pending:
+        parts.append(f'<p class="tw-run-status">{_STOPPED if run.stopped else _RUNNING}</p>')
     parts += _body(lesson, run, prose, where, files)
     if births := _births(lesson, run, [quoted.born for quoted in numbers.values()], where):
         parts.append(births)
@@ -169,7 +175,8 @@ def _body(
         context = Context(lesson.id, cell.first_line, add_file, unique, nested, link)
         missing = run.skipped.get(index, ())
         outputs = [_plain(output) for output in run.outputs[index]]
-        return code_cell(cell, outputs, run.kernels.get(index, {}), missing, context)
+        note = ("No output" if run.stopped else "Running") if index in run.pending else ""
+        return code_cell(cell, outputs, run.kernels.get(index, {}), missing, context, note)
 
     sets = {members[0]: members for members in lesson.tab_sets}
     inside = {index for members in lesson.tab_sets for index in members}

@@ -23,6 +23,10 @@ BOOKS = "Numbers for the text"
 """What the bookkeeping of an open cell is folded under."""
 _EXTRAS = frozenset({"torch", "triton"})
 """Packages that a build without them is told how to add."""
+_TASKS = frozenset({"exercise", "puzzle"})
+"""Functions whose calls hold an answer, which readers see in a fold only."""
+_SHOWING = _TASKS | {"agree", "check", "expect_hazard", "measure", "print", "show"}
+"""Functions that show something."""
 
 
 def code_cell(
@@ -31,6 +35,7 @@ def code_cell(
     kernels: Mapping[str, KernelOutput],
     missing: Sequence[str],
     context: Context,
+    pending: str = "",
 ) -> str:
     """A code cell and its outputs.
 
@@ -40,8 +45,10 @@ def code_cell(
         kernels: the kernels that it bound to names.
         missing: what it needs and the building machine lacks.
         context: the page, as outputs see it.
+        pending: what to say where it has not ended; ``outputs`` are then those of the run before.
     """
-    is_task = any(isinstance(output, Task) for output in outputs)
+    called = _calls(cell.source) if pending else frozenset()
+    is_task = any(isinstance(output, Task) for output in outputs) or bool(called & _TASKS)
     is_folded = bool(cell.fold)
     code = "" if is_task and not is_folded else source(cell, kernels, context)
     if is_folded and code:
@@ -52,6 +59,8 @@ def code_cell(
             isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
         )
         below.insert(0, _lacking(missing, is_recorded, context))
+    if pending and (outputs or called & _SHOWING or _ends_with_a_value(cell.source)):
+        below.insert(0, context.html_block(f'<div class="tw-pending">{pending}</div>'))
     books = "" if is_task or is_folded else _bookkeeping(cell)
     if books:
         below.append(folded(BOOKS, "code", books))
@@ -103,6 +112,20 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
 def _statements(source: str) -> tuple[ast.stmt, ...]:
     """A cell's statements; kept, since a page is rendered again at every edit of its prose."""
     return tuple(ast.parse(source).body)
+
+
+@lru_cache(maxsize=1024)
+def _calls(source: str) -> frozenset[str]:
+    """The names of the functions that a cell calls."""
+    nodes = (node for statement in _statements(source) for node in ast.walk(statement))
+    return frozenset(
+        node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
+
+
+def _ends_with_a_value(source: str) -> bool:
+    statements = _statements(source)
+    return bool(statements) and isinstance(statements[-1], ast.Expr) and not _is_bookkeeping(statements[-1])
 
 
 def _is_bookkeeping(statement: ast.stmt) -> bool:

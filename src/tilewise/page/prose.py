@@ -64,9 +64,18 @@ def prose_cells(
 
 
 def quoted_numbers(
-    lesson: Lesson, published: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
+    lesson: Lesson,
+    published: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    pending: bool = False,
 ) -> dict[Mention, Quoted]:
     """What the prose quotes, by place.
+
+    Args:
+        lesson: whose prose.
+        published: values that its cells published.
+        records: the records that it names.
+        pending: some cells have not ended, so a value that is not known may come.
 
     Raises:
         LessonError: numbers that are not known or cannot be formatted; every one of them.
@@ -77,7 +86,10 @@ def quoted_numbers(
         try:
             found[mention] = quote(mention, lesson, published, records)
         except LessonError as error:
-            errors.append(error)
+            if pending:
+                found[mention] = Quoted("…", mention.text, "not computed yet")
+            else:
+                errors.append(error)
     raise_all(errors)
     return found
 

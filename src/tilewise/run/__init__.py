@@ -1,7 +1,7 @@
 """Running lessons: cells in order, in a process of their own, kept by code and by what they read.
 
 In: a parsed lesson. Out: a ``LessonRun`` with the outputs of each cell, or a ``LessonError`` at the
-lesson's own line. An edit of prose never executes anything. Nothing is rendered here.
+lesson's own line; on request also what there is so far. An edit of prose never executes anything.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -20,11 +22,15 @@ from tilewise.gpu.front_ends import FRONT_ENDS, PSEUDOCODE
 from tilewise.lesson import Cell, Lesson
 from tilewise.numbers import Records
 from tilewise.outputs import AgreeOutput, KernelOutput, Output, decode
-from tilewise.run.job import CodeCell, Job, Result
-from tilewise.run.process import Server, run_fresh
+from tilewise.run.job import CellResult, CodeCell, Job, Result
+from tilewise.run.process import Listener, Server, Stopped, run_fresh
+from tilewise.run.snapshots import SnapshotChain
 from tilewise.run.store import Store
 
-__all__ = ["LessonRun", "Runner"]
+__all__ = ["LessonRun", "Runner", "Stopped"]
+
+_WARM_LESSONS = 2
+"""How many lessons keep the processes of their last runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,10 @@ class LessonRun:
     """A hash of all of this but the inputs: equal digests of one lesson render alike."""
     executed: bool = False
     """Whether cells were executed for it just now."""
+    pending: frozenset[int] = frozenset()
+    """The code cells that have not ended yet; what they showed the last time may stand in ``outputs``."""
+    stopped: bool = False
+    """Whether they never will: the lesson failed before their end."""
 
     @property
     def stale(self) -> frozenset[str]:
@@ -97,29 +107,132 @@ class Runner:
         self._output_limit = output_limit
         self._server = Server() if warm and sys.platform != "win32" else None
         self._latest: dict[str, _Latest] = {}
+        self._chains: dict[str, SnapshotChain] = {}
+        self._chains_lock = threading.Lock()
 
-    def run(self, lesson: Lesson) -> LessonRun:
+    def run(
+        self,
+        lesson: Lesson,
+        listen: Listener | None = None,
+        stop: threading.Event | None = None,
+        snapshots: bool = False,
+    ) -> LessonRun:
         """What the lesson shows: kept if its code and what it read are unchanged, else executed now.
+
+        Args:
+            lesson: the lesson.
+            listen: is told of each cell that ends, where cells are executed; ``so_far`` reads it.
+            stop: once it is set, a warm run is given up.
+            snapshots: with a warm server, go on from the process of the last run where that was kept, and
+                keep this one, so that the next edit of the lesson's code runs only what follows it.
 
         Raises:
             LessonError: a cell fails, takes too long, leaves Python, or a pair of tabs was not compared.
+            Stopped: ``stop`` was set.
         """
+        job = self._job(lesson)
+        return self._kept(lesson, job) or self._execute(lesson, job, listen, stop, snapshots)
+
+    def kept(self, lesson: Lesson) -> LessonRun | None:
+        """What the lesson shows, where that is known without executing it.
+
+        Raises:
+            LessonError: a pair of tabs was not compared, or a record that the prose names cannot be believed.
+        """
+        return self._kept(lesson, self._job(lesson))
+
+    def so_far(self, lesson: Lesson, cells: Mapping[int, CellResult] | None = None) -> LessonRun:
+        """What there is of a lesson that has not ended; where nothing new is there, what was there before.
+
+        Args:
+            lesson: the lesson.
+            cells: what ended, by the cell's place among the code cells.
+        """
+        done = dict(cells or {})
+        places = _code(lesson)
+        pending = frozenset(index for ordinal, index in enumerate(places) if ordinal not in done)
+        published: dict[str, Any] = {}
+        if (latest := self._latest.get(lesson.id)) is not None:
+            published.update(latest.result.published)
+            before = [latest.lesson.cells[index] for index in _code(latest.lesson)]
+            known = {(cell.source, cell.tab): ordinal for ordinal, cell in reversed(list(enumerate(before)))}
+            for ordinal, index in enumerate(places):
+                cell = lesson.cells[index]
+                if ordinal not in done and (cell.source, cell.tab) in known:
+                    done[ordinal] = latest.result.cell(known[cell.source, cell.tab])
+        result = Result.of_cells(done)
+        result.published = {**published, **result.published}
+        made = replace(_lesson_run(lesson, result, self._root, executed=True), pending=pending)
+        return self._with_records(lesson, made)
+
+    def is_warm(self, lesson: Lesson) -> bool:
+        """Whether an edit of its code would run only what follows the edit; true also without a server."""
+        if self._server is None:
+            return True
+        chain = self._chains.get(lesson.id)
+        return chain is not None and chain.fits(self._job(lesson))
+
+    def warm(self, lesson: Lesson, stop: threading.Event | None = None) -> None:
+        """Execute a lesson whose outputs are known, to have its process at hand for the next edit.
+
+        Raises:
+            LessonError, Stopped: as ``run``.
+        """
+        if self._server is not None:
+            with self._chain(lesson) as chain:
+                self._server.run(self._job(lesson), None, chain, stop)
+
+    def _kept(self, lesson: Lesson, job: Job) -> LessonRun | None:
         known = self._latest.get(lesson.id)
         if known is not None and known.lesson is lesson and self._store.holds(known.result):
             return self._with_records(lesson, known.made)
-        job = self._job(lesson)
         key = self._store.key(job)
         if known is not None and known.key == key and self._store.holds(known.result):
-            result, executed = known.result, False
+            return self._finished(lesson, key, known.result, executed=False)
+        result = self._store.get(key)
+        return None if result is None else self._finished(lesson, key, result, executed=False)
+
+    def _execute(
+        self,
+        lesson: Lesson,
+        job: Job,
+        listen: Listener | None,
+        stop: threading.Event | None,
+        snapshots: bool,
+    ) -> LessonRun:
+        if not job.cells:
+            result = Result()
+        elif self._server is not None:
+            with self._chain(lesson) if snapshots else nullcontext() as chain:
+                result = self._server.run(job, listen, chain, stop)
         else:
-            kept = self._store.get(key)
-            result, executed = kept or self._execute(job), kept is None
-            if executed:
-                self._store.put(key, result)
+            result = run_fresh(job, listen)
+        key = self._store.key(job)
+        self._store.put(key, result)
+        return self._finished(lesson, key, result, executed=True)
+
+    def _finished(self, lesson: Lesson, key: str, result: Result, executed: bool) -> LessonRun:
         made = _lesson_run(lesson, result, self._root, executed)
         _check_pairs(lesson, result, made)
         self._latest[lesson.id] = _Latest(lesson, key, result, replace(made, executed=False))
         return self._with_records(lesson, made)
+
+    @contextmanager
+    def _chain(self, lesson: Lesson) -> Iterator[SnapshotChain]:
+        """The snapshots of a lesson, for one run at a time; empty where what its cells read has changed."""
+        with self._chains_lock:
+            chain = self._chains.pop(lesson.id, None) or SnapshotChain()
+            self._chains[lesson.id] = chain
+            oldest = list(self._chains)[:-_WARM_LESSONS]
+            others = [self._chains.pop(name) for name in oldest]
+        for other in others:
+            with other.in_use:
+                other.delete()
+        with chain.in_use:
+            known = self._latest.get(lesson.id)
+            if known is None or not self._store.holds(known.result):
+                chain.close()
+            yield chain
 
     def start(self) -> None:
         """Start the warm server ahead of the first lesson; nothing without one."""
@@ -127,7 +240,9 @@ class Runner:
             self._server.start()
 
     def close(self) -> None:
-        """Stop the warm server, if there is one."""
+        """Stop the warm server, if there is one, and end every snapshot."""
+        while self._chains:
+            self._chains.popitem()[1].delete()
         if self._server is not None:
             self._server.close()
 
@@ -142,15 +257,10 @@ class Runner:
     def _with_records(self, lesson: Lesson, made: LessonRun) -> LessonRun:
         """The run with the records that the prose names, which an edit of prose may have changed."""
         records = self._records.named_by(lesson, made.published)
-        if not records:
+        if not records and not made.pending:
             return made
-        content = json.dumps([made.digest, records], sort_keys=True, default=str)
+        content = json.dumps([made.digest, sorted(made.pending), records], sort_keys=True, default=str)
         return replace(made, records=records, digest=hashlib.sha256(content.encode()).hexdigest()[:24])
-
-    def _execute(self, job: Job) -> Result:
-        if not job.cells:
-            return Result()
-        return self._server.run(job) if self._server is not None else run_fresh(job)
 
     def _job(self, lesson: Lesson) -> Job:
         sets = {index: number for number, members in enumerate(lesson.tab_sets) for index in members}

@@ -1,6 +1,6 @@
 """Executes the cells of one lesson in a process of its own and sends back what they showed.
 
-In: a ``Job``. Out: a line of JSON for each cell begun, and at last the ``Result`` or the fault, with the
+In: a ``Job``. Out: lines of JSON: each cell begun, what it showed, and at last the end, or the fault with the
 lesson's own line. Starting and stopping the process, and keeping results, belong to ``tilewise.run``.
 """
 
@@ -18,6 +18,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.machinery import FileFinder, SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,41 +33,140 @@ from tilewise.outputs.kinds import NOT_CURRENT
 from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
-from tilewise.run.job import GPU, TOOLS, CodeCell, Job, Result, error_to_dict
+from tilewise.run.job import GPU, TOOLS, CellResult, CodeCell, Job, error_to_dict
 from tilewise.run.printed import Printed, PrintedSink
+from tilewise.run.snapshots import Snapshots
 
 LARGEST_OUTPUT = 4_000_000
 """Bytes of one table or figure."""
 _ADDRESS = re.compile(r"<[^<>\n]{1,200} at 0x[0-9a-f]{6,16}>")
-Send = Callable[[Mapping[str, Any]], None]
 
 
-def execute(job: Job, send: Send, imports: Imports | None = None) -> None:
-    """Run a job and send its course and its end.
+class Messages:
+    """Writes messages for the runner, a line of JSON each, to a file descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._own = os.getpid()
+        # Taken now, since a lesson may replace what these modules hold.
+        self._getpid, self._write, self._leave, self._dumps = os.getpid, os.write, os._exit, json.dumps
+
+    def __call__(self, message: Mapping[str, Any]) -> None:
+        """Send a message; in a fork that the lesson made and did not end, end it instead."""
+        if self._getpid() != self._own:
+            self._leave(0)
+        line = self._dumps({**message, "pid": self._own}, ensure_ascii=False).encode(errors="replace") + b"\n"
+        while line:
+            line = line[self._write(self.descriptor, line) :]
+
+    def moved(self, descriptor: int) -> None:
+        """This process is a fork that goes on in place of the one before, with this descriptor."""
+        self._own = self._getpid()
+        self.descriptor = descriptor
+
+
+class Execution:
+    """Executes the cells of a job, one after the other.
 
     Args:
         job: what to run; the current folder is changed to its root.
-        send: takes ``{"cell": index}`` for each cell begun and ``{"result": ...}`` or ``{"error": ...}`` at
-        last.
+        messages: take ``{"cell": index}`` for each cell begun, ``{"done": index, ...}`` with the fields of a
+            ``CellResult`` for each that has ended, and at last ``{"end": ...}`` or ``{"error": ...}``; and
+            ``{"snapshot": index, "address": ...}`` for each snapshot taken before a cell.
         imports: what follows import statements, in a process that had modules loaded for any lesson.
+        snapshots: takes snapshots between cells; None: none are taken.
     """
-    if imports is not None:
-        imports.begin()
-    root = Path(job.root)
-    os.chdir(root)
-    watch = Watch(root)
-    _settle(job)
-    result = Result()
-    try:
-        _run_cells(job, result, send)
-    except LessonError as error:
-        send({"error": error_to_dict(error)})
-        return
-    own = str(root.resolve() / job.path)
-    unused = imports.unused() if imports is not None else ()
-    read = {*watch.stop(unused), str(Path(__file__).resolve())} - {own}
-    result.inputs = relative(sorted(read), root)
-    send({"result": result.to_dict()})
+
+    def __init__(
+        self,
+        job: Job,
+        messages: Messages,
+        imports: Imports | None = None,
+        snapshots: Snapshots | None = None,
+    ) -> None:
+        self._job = job
+        self._messages = messages
+        self._imports = imports
+        self._snapshots = snapshots
+        self._module = types.ModuleType("__main__")
+        self._printed = Printed(job.output_limit)
+        self._sink = PrintedSink(self._printed)
+        self._exported: dict[str, tuple[CodeCell, Any]] = {}
+        self._before_set: dict[str, Any] = {}
+        self._tab_set = -1
+
+    def run(self) -> None:
+        """Execute every cell and send what comes of it."""
+        if self._imports is not None:
+            self._imports.begin()
+        root = Path(self._job.root)
+        os.chdir(root)
+        watch = Watch(root)
+        _settle(self._job)
+        self._module.__file__ = str(root / self._job.path)
+        sys.modules["__main__"] = self._module
+        sys.stdout, sys.stderr = self._printed, io.StringIO()
+        signal.signal(signal.SIGALRM, out_of_time)
+        signal.setitimer(signal.ITIMER_REAL, self._job.time_limit_s)
+        try:
+            with installed(self._sink), noting() as notes:
+                self._run_cells()
+        except LessonError as error:
+            self._messages({"error": error_to_dict(error)})
+            return
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        own = str(root.resolve() / self._job.path)
+        unused = self._imports.unused() if self._imports is not None else ()
+        read = {*watch.stop(unused), str(Path(__file__).resolve())} - {own}
+        launches = [encode_launches(noted) for noted in notes.kernels()]
+        self._messages({"end": {"launches": launches, "inputs": relative(sorted(read), root)}})
+
+    def _run_cells(self) -> None:
+        at = 0
+        while at < len(self._job.cells):
+            self._snapshot(at)  # which may go on, much later, with another job
+            cell = self._job.cells[at]
+            self._messages({"cell": cell.index})
+            self._messages({"done": cell.index, **asdict(self._run_cell(cell))})
+            at += 1
+
+    def _snapshot(self, at: int) -> None:
+        if self._snapshots is None or not self._snapshots.wanted():
+            return
+        address, later = self._snapshots.take(self._messages.descriptor)
+        if later is None:
+            self._messages.moved(self._messages.descriptor)
+            self._messages({"snapshot": self._job.cells[at].index, "address": str(address)})
+        else:
+            self._job, descriptor = later
+            self._messages.moved(descriptor)
+            _show_source(self._job)
+            signal.setitimer(signal.ITIMER_REAL, self._job.time_limit_s)
+
+    def _run_cell(self, cell: CodeCell) -> CellResult:
+        missing = [name for name in cell.needs if not _is_there(name)]
+        names = self._module.__dict__
+        if missing:
+            if cell.tab:
+                names.update(stand_ins(cell.source, missing))
+            shown = _recorded(self._job, cell)
+            return CellResult([encode(shown)] if shown is not None else [], skipped=missing)
+        if cell.tab:
+            if cell.tab_set != self._tab_set:
+                self._tab_set, self._exported, self._before_set = cell.tab_set, {}, dict(names)
+            names = dict(self._before_set)
+        before, published = dict(names), dict(self._sink.published)
+        with told(self._job, cell):
+            _execute(self._job, cell, names, self._sink)
+        self._sink.flush()
+        _check_repeatable(self._job, cell, self._sink.outputs)
+        new = {name: value for name, value in names.items() if before.get(name, names) is not value}
+        if cell.tab:
+            _export(self._job, cell, new, self._module.__dict__, self._exported)
+        outputs = [_encoded(self._job, cell, output) for output in self._sink.outputs]
+        self._sink.outputs.clear()
+        fresh = {name: value for name, value in self._sink.published.items() if name not in published}
+        return CellResult(outputs, fresh, kernels=_kernels(new), functions=_functions(new))
 
 
 def _settle(job: Job) -> None:
@@ -78,6 +178,11 @@ def _settle(job: Job) -> None:
     sys.argv = [str(Path(job.root) / job.path)]
     sys.path.insert(0, str((Path(job.root) / job.path).parent))
     sys.path_hooks.insert(0, _finder(str(Path(job.root).resolve())))
+    _show_source(job)
+
+
+def _show_source(job: Job) -> None:
+    """Let tracebacks and ``inspect.getsource`` find the lesson's text."""
     text = [line + "\n" for line in job.lines]
     linecache.cache[job.path] = (sum(map(len, text)), None, text, job.path)
 
@@ -101,51 +206,7 @@ def _finder(root: str) -> Callable[[str], FileFinder]:
     return hook
 
 
-def _run_cells(job: Job, result: Result, send: Send) -> None:
-    module = types.ModuleType("__main__")
-    module.__file__ = str(Path(job.root) / job.path)
-    sys.modules["__main__"] = module
-    printed = Printed(job.output_limit)
-    collecting = PrintedSink(printed)
-    exported: dict[str, tuple[CodeCell, Any]] = {}
-    before_set: dict[str, Any] = {}
-    tab_set = -1
-    sys.stdout, sys.stderr = printed, io.StringIO()
-    signal.signal(signal.SIGALRM, out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, job.time_limit_s)
-    with installed(collecting), noting() as notes:
-        for cell in job.cells:
-            send({"cell": cell.index})
-            missing = [name for name in cell.needs if not _is_there(name)]
-            if missing:
-                result.skipped[cell.index] = missing
-                if cell.tab:
-                    module.__dict__.update(stand_ins(cell.source, missing))
-                shown = _recorded(job, cell)
-                result.outputs[cell.index] = [encode(shown)] if shown is not None else []
-                continue
-            names = module.__dict__
-            if cell.tab:
-                if cell.tab_set != tab_set:
-                    tab_set, exported, before_set = cell.tab_set, {}, dict(module.__dict__)
-                names = dict(before_set)
-            before = dict(names)
-            with told(job, cell):
-                _run_cell(job, cell, names, collecting)
-            collecting.flush()
-            _check_repeatable(job, cell, collecting.outputs)
-            new = {name: value for name, value in names.items() if before.get(name, names) is not value}
-            if cell.tab:
-                _export(job, cell, new, module.__dict__, exported)
-            result.outputs[cell.index] = [_encoded(job, cell, output) for output in collecting.outputs]
-            collecting.outputs.clear()
-            _note_definitions(cell, new, result)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    result.published = collecting.published
-    result.launches = [encode_launches(noted) for noted in notes.kernels()]
-
-
-def _run_cell(job: Job, cell: CodeCell, names: dict[str, Any], collecting: PrintedSink) -> None:
+def _execute(job: Job, cell: CodeCell, names: dict[str, Any], collecting: PrintedSink) -> None:
     tree = ast.parse(cell.source, filename=job.path)
     ast.increment_lineno(tree, cell.source_line - 1)
     last = tree.body[-1] if tree.body else None
@@ -209,14 +270,15 @@ def _export(
         into[name] = value
 
 
-def _note_definitions(cell: CodeCell, new: Mapping[str, Any], result: Result) -> None:
-    kernels = {}
-    for name, value in new.items():
-        output = as_output(value) if _is_kernel(value) else None
-        if isinstance(output, KernelOutput):
-            kernels[name] = encode(output)
-    result.kernels[cell.index] = kernels
-    result.functions[cell.index] = [
+def _kernels(new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The kernels among what a cell bound to names, encoded."""
+    found = {name: as_output(value) for name, value in new.items() if _is_kernel(value)}
+    return {name: encode(output) for name, output in found.items() if isinstance(output, KernelOutput)}
+
+
+def _functions(new: Mapping[str, Any]) -> list[str]:
+    """The functions among what a cell bound to names."""
+    return [
         name for name, value in new.items() if isinstance(value, types.FunctionType) or is_numba_kernel(value)
     ]
 
@@ -264,25 +326,18 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
     return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source=NOT_CURRENT)
 
 
-def run_job(job: Job, descriptor: int, imports: Imports | None = None) -> None:
+def run_job(
+    job: Job, descriptor: int, imports: Imports | None = None, snapshots: Snapshots | None = None
+) -> None:
     """Run a job with its messages going to a file descriptor, and end the process."""
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
-
-    own, dumps, getpid, write, leave = os.getpid(), json.dumps, os.getpid, os.write, os._exit
-
-    def send(message: Mapping[str, Any]) -> None:
-        if getpid() != own:
-            leave(0)  # a fork that the lesson made and did not end
-        line = dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
-        while line:
-            line = line[write(descriptor, line) :]
-
+    messages = Messages(descriptor)
     try:
-        execute(job, send, imports)
+        Execution(job, messages, imports, snapshots).run()
     except BaseException:  # not the lesson's fault but ours: the runner raises it with this traceback
-        send({"crash": traceback.format_exc()})
+        messages({"crash": traceback.format_exc()})
     os._exit(0)  # no lesson's thread or exit handler keeps the runner waiting
 
 

@@ -71,6 +71,22 @@ class Job:
 
 
 @dataclass
+class CellResult:
+    """What one cell showed, published and defined."""
+
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    """Encoded outputs, in order."""
+    published: dict[str, Any] = field(default_factory=dict)
+    """Values for prose."""
+    skipped: list[str] = field(default_factory=list)
+    """What it needs and this machine lacks."""
+    kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Each kernel that it bound to a name, as an encoded output."""
+    functions: list[str] = field(default_factory=list)
+    """The functions that it defined."""
+
+
+@dataclass
 class Result:
     """What a lesson showed, published, defined and read."""
 
@@ -88,6 +104,29 @@ class Result:
     """Each kernel that it made, with launches that went well, as ``gpu.launches`` encodes them."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Files and folders read, relative to the root or absolute, each with the hash of its content."""
+
+    @staticmethod
+    def of_cells(cells: Mapping[int, CellResult]) -> Result:
+        """What these cells gave together; launches and inputs are known at the end of a run only."""
+        result = Result()
+        for index, cell in sorted(cells.items()):
+            result.outputs[index] = cell.outputs
+            result.published.update(cell.published)
+            if cell.skipped:
+                result.skipped[index] = cell.skipped
+            else:
+                result.kernels[index] = cell.kernels
+                result.functions[index] = cell.functions
+        return result
+
+    def cell(self, index: int) -> CellResult:
+        """What one cell gave, without the values that it published."""
+        return CellResult(
+            self.outputs.get(index, []),
+            skipped=self.skipped.get(index, []),
+            kernels=self.kernels.get(index, {}),
+            functions=self.functions.get(index, []),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; keys that are numbers become text."""

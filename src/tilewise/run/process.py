@@ -1,7 +1,7 @@
 """Processes that execute lessons: a fresh one for each, or children of a server with imports loaded.
 
-In: a ``Job`` and a time limit. Out: the child's ``Result``, or a ``LessonError``. What is kept between runs
-is the store's business; what happens inside the process is the child's.
+In: a ``Job``. Out: the ``Result`` of its cells, each told to a listener as soon as it is there, or a
+``LessonError``. A server's child can be kept as snapshots, from which an edited lesson goes on.
 """
 
 from __future__ import annotations
@@ -16,16 +16,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
 from tilewise.run.inputs import PACKAGE
-from tilewise.run.job import Job, Result
+from tilewise.run.job import CellResult, Job, Result
+from tilewise.run.snapshots import SnapshotChain, end_group
+
+
+class Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """A run was stopped because nobody waits for it any more."""
+
 
 GRACE_S = 5.0
 """How long after its time limit a child may go on in compiled code before it is killed."""
+STOP_S = 0.05
+"""How often a run looks whether it is to stop."""
 LONGEST_RESULT = 64_000_000
 """Bytes of messages from one lesson; more is a fault of the lesson."""
 
@@ -49,7 +57,11 @@ def environment() -> dict[str, str]:
     return {**os.environ, **fixed, "PYTHONPATH": os.pathsep.join([home, *others])}
 
 
-def run_fresh(job: Job) -> Result:
+Listener = Callable[[Mapping[int, CellResult]], None]
+"""Is told whenever a cell has ended, from the thread that runs the lesson, what all cells so far gave."""
+
+
+def run_fresh(job: Job, listen: Listener | None = None) -> Result:
     """Run a job in a process of its own."""
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
@@ -68,7 +80,7 @@ def run_fresh(job: Job) -> Result:
     try:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(json.dumps(job.to_dict()).encode())
-        last = _Progress(job)
+        last = _Progress(job, listen)
         for message in _messages(reading, job, last):
             if (result := last.take(message)) is not None:
                 return result
@@ -79,44 +91,66 @@ def run_fresh(job: Job) -> Result:
         raise last.died(status)
     finally:
         os.close(reading)
-        _end_group(process.pid)
+        end_group(process.pid)
         process.wait()
         process.stderr.close()
 
 
-def _end_group(pid: int) -> None:
-    """End a child that leads its own session, and what it has started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-
-
 class _Progress:
-    """How far a child has come."""
+    """How far a child has come.
 
-    def __init__(self, job: Job) -> None:
+    Args:
+        job: what it executes.
+        listen: is told of each cell.
+        cells: what the cells before its first one gave, in a child that goes on from a snapshot.
+    """
+
+    def __init__(
+        self, job: Job, listen: Listener | None = None, cells: Mapping[int, CellResult] | None = None
+    ) -> None:
         self._job = job
+        self._listen = listen
         self._line = job.cells[0].line if job.cells else 1
         self.begun = False
+        self.ended = False
+        self.pid = 0
+        self.cells = dict(cells or {})
+        self.snapshots: dict[int, Path] = {}
 
     def take(self, message: Mapping[str, Any]) -> Result | None:
-        """Note a message; the result if it is one.
+        """Note a message; the result if it is the last one.
 
         Raises:
             LessonError: the lesson failed.
             RuntimeError: the child failed by a fault of tilewise.
         """
         self.begun = True
+        try:
+            result = self._noted(message)
+        except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+            raise self.garbled() from None
+        if "done" in message and self._listen is not None:
+            self._listen(self.cells)
+        if "error" in message:
+            raise LessonError(**message["error"])
+        if "crash" in message:
+            raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{message['crash']}")
+        return result
+
+    def _noted(self, message: Mapping[str, Any]) -> Result | None:
+        self.pid = int(message.get("pid", self.pid))
+        self.ended = "end" in message or "error" in message
         if "cell" in message:
             self._line = next(cell.line for cell in self._job.cells if cell.index == message["cell"])
-        elif "error" in message:
-            raise LessonError(**message["error"])
-        elif "crash" in message:
-            raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{message['crash']}")
-        elif "result" in message:
-            try:
-                return Result.from_dict(message["result"])
-            except (KeyError, TypeError, ValueError, AttributeError):
-                raise self.garbled() from None
+        elif "done" in message:
+            fields = {name: value for name, value in message.items() if name not in ("done", "pid")}
+            self.cells[int(message["done"])] = CellResult(**fields)
+        elif "snapshot" in message:
+            self.snapshots[int(message["snapshot"])] = Path(message["address"])
+        elif "end" in message:
+            result = Result.of_cells(self.cells)
+            result.launches, result.inputs = list(message["end"]["launches"]), dict(message["end"]["inputs"])
+            return result
         return None
 
     def died(self, status: int) -> LessonError:
@@ -144,8 +178,10 @@ class _Progress:
         return LessonError(self._job.path, self._line, message, "Show a part, or a smaller size.")
 
 
-def _messages(reading: int, job: Job, last: _Progress) -> Iterator[dict[str, Any]]:
-    """The child's messages until it closes its end."""
+def _messages(
+    reading: int, job: Job, last: _Progress, stop: threading.Event | None = None
+) -> Iterator[dict[str, Any]]:
+    """The child's messages until it closes its end, or ``stop`` is set after the first of them."""
     deadline = time.monotonic() + job.time_limit_s + GRACE_S
     pending = bytearray()
     total = 0
@@ -153,8 +189,13 @@ def _messages(reading: int, job: Job, last: _Progress) -> Iterator[dict[str, Any
         selector.register(reading, selectors.EVENT_READ)
         while True:
             left = deadline - time.monotonic()
-            if left <= 0 or not selector.select(left):
+            ready = left > 0 and selector.select(min(left, STOP_S) if stop is not None else left)
+            if left <= 0 or (not ready and stop is None):
                 raise last.too_long()
+            if stop is not None and stop.is_set() and last.pid:
+                return
+            if not ready:
+                continue
             chunk = os.read(reading, 1 << 18)
             if not chunk:
                 return
@@ -181,34 +222,101 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._loaded: dict[str, tuple[int, int]] = {}
 
-    def run(self, job: Job) -> Result:
-        """Run a job in a child of the server, which is started first where needed."""
+    def run(
+        self,
+        job: Job,
+        listen: Listener | None = None,
+        chain: SnapshotChain | None = None,
+        stop: threading.Event | None = None,
+    ) -> Result:
+        """Run a job in a child of the server, which is started first where needed.
+
+        Args:
+            job: the lesson.
+            listen: is told of each cell.
+            chain: the snapshots of the lesson's last run: the job goes on from the latest that fits, and
+                leaves its own there.
+            stop: once it is set, the child is ended at its next message.
+
+        Raises:
+            Stopped: ``stop`` was set.
+        """
+        reading, writing = os.pipe()
+        try:
+            try:
+                start = chain.resume(job, writing) if chain is not None else None
+                pid = self._fork(job, writing, chain) if start is None else 0
+            except OSError:
+                self._give_up(chain)
+                return run_fresh(job, listen)
+            finally:
+                os.close(writing)
+            before = chain.results_before(start) if chain is not None else {}
+            last = _Progress(job, listen, before)
+            result = None
+            try:
+                result = self._result(reading, job, last, stop)
+            finally:
+                if chain is None:
+                    end_group(pid)
+                elif result is not None:
+                    chain.keep(job, last.cells, last.snapshots, start)
+                elif last.ended:
+                    chain.drop(last.snapshots)
+                else:
+                    chain.close()
+            if result is not None:
+                return result
+        finally:
+            os.close(reading)
+        return run_fresh(job, listen)  # it died without a word: a process of its own can say how
+
+    @staticmethod
+    def _result(reading: int, job: Job, last: _Progress, stop: threading.Event | None) -> Result | None:
+        """A child's result; None where it died without a word."""
+        for message in _messages(reading, job, last, stop):
+            if (result := last.take(message)) is not None:
+                return result
+            if stop is not None and stop.is_set():
+                break
+        if stop is not None and stop.is_set():
+            last.ended = True
+            if last.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(last.pid, signal.SIGKILL)
+            raise Stopped
+        return None
+
+    def _give_up(self, chain: SnapshotChain | None) -> None:
+        if chain is not None:
+            chain.close()
+        self.close()
+
+    def _fork(self, job: Job, writing: int, chain: SnapshotChain | None) -> int:
+        """Let the server fork a child for a job; the child's process id.
+
+        Raises:
+            OSError: the server has gone.
+        """
+        folder = "" if chain is None else str(chain.folder)
+        payload = json.dumps({"job": job.to_dict(), "snapshots": folder}).encode()
         with self._lock:
             if not self._is_current():
                 self.close()
                 self._start()
-            reading, writing = os.pipe()
             assert self._ours is not None
-            payload = json.dumps(job.to_dict()).encode()
+            life = None if chain is None else chain.begin()
             try:
-                socket.send_fds(self._ours, [len(payload).to_bytes(8, "big")], [writing])
-                self._ours.sendall(payload)
-                pid = int.from_bytes(_exactly(self._ours, 8), "big")
-            except OSError:
-                os.close(reading)
-                self.close()
-                return run_fresh(job)
+                descriptors = [writing] if life is None else [writing, life]
+                socket.send_fds(self._ours, [len(payload).to_bytes(8, "big")], descriptors)
             finally:
-                os.close(writing)
-        last = _Progress(job)
-        try:
-            for message in _messages(reading, job, last):
-                if (result := last.take(message)) is not None:
-                    return result
-        finally:
-            os.close(reading)
-            _end_group(pid)
-        return run_fresh(job)  # it died without a word: a process of its own can say how
+                if life is not None:
+                    os.close(life)
+            self._ours.sendall(payload)
+            pid = int.from_bytes(_exactly(self._ours, 8), "big")
+        if chain is not None:
+            chain.group = pid
+        return pid
 
     def _start(self) -> None:
         self._ours, theirs = socket.socketpair()

@@ -15,11 +15,13 @@ import signal
 import socket
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from tilewise.run.child import run_job
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE
 from tilewise.run.job import Job
+from tilewise.run.snapshots import Snapshots
 
 _PRELOADED = (
     "numpy",
@@ -47,6 +49,7 @@ _PRELOADED = (
 def serve(connection: socket.socket) -> None:
     """Take jobs until the other end closes."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.nice(5)  # whoever reads a page meanwhile comes first
     imports = Imports()
     for name in _PRELOADED:
         with contextlib.suppress(Exception):  # a module that is broken just now fails in its lesson
@@ -72,14 +75,18 @@ def serve(connection: socket.socket) -> None:
             os.setsid()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             connection.close()
-            run_job(Job.from_dict(json.loads(got)), descriptors[0], imports)
-        os.close(descriptors[0])
+            asked = json.loads(got)
+            folder = asked["snapshots"]
+            snapshots = Snapshots(Path(folder), descriptors[1]) if folder else None
+            run_job(Job.from_dict(asked["job"]), descriptors[0], imports, snapshots)
+        for descriptor in descriptors:
+            os.close(descriptor)
         connection.sendall(pid.to_bytes(8, "big"))
 
 
 def _head(connection: socket.socket) -> tuple[bytes, list[int]]:
     """The eight bytes that open a job, and the descriptor that came with them."""
-    room = socket.CMSG_SPACE(array.array("i").itemsize)
+    room = socket.CMSG_SPACE(2 * array.array("i").itemsize)
     head, ancillary, _, _ = connection.recvmsg(8, room)
     descriptors = array.array("i")
     for level, kind, data in ancillary:

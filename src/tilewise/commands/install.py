@@ -1,0 +1,200 @@
+"""``make serve`` and the like set up ``.venv`` by this: with what reading needs, or what developing needs.
+
+In: the name of an extra of pyproject.toml, ``site`` or ``dev``. Out: ``.venv`` with its packages, a line at
+least every two seconds, and where it fails one that says what to do. Run as a file by any Python that is new
+enough, before anything is installed: it imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+OFTEN_S = 1.5
+NODE_AT_LEAST = 20
+REMEDIES = (
+    (r"No space left on device|Errno 28", "The disk is full. Reading needs about 1 GB, developing 2 GB."),
+    (
+        r"ProxyError|Cannot connect to proxy|Tunnel connection failed",
+        "The proxy did not answer. Check HTTPS_PROXY, or unset it where none is needed.",
+    ),
+    (
+        r"name resolution|NewConnectionError|ConnectTimeout|Connection refused|timed out"
+        r"|Network is unreachable|Could not find a version|No matching distribution",
+        "The package index could not be reached. Check the connection; behind a proxy set HTTPS_PROXY.",
+    ),
+    (r"Permission denied|Errno 13", "The environment cannot be written. Delete .venv, and do not use sudo."),
+)
+"""What pip prints when it fails, and what to tell the reader then."""
+
+
+def main() -> int:
+    """Set up ``.venv`` and install an extra.
+
+    Returns:
+        The exit status: 0, or that of what failed.
+    """
+    extra = sys.argv[1]
+    purpose = {"site": "reading the course", "dev": "developing it"}[extra]
+    print(f"Setting up .venv for {purpose}. This happens once.", flush=True)
+    began = time.monotonic()
+    try:
+        status = make_environment() or install(extra)
+    except KeyboardInterrupt:
+        print("\nInterrupted. Run the same command again; what was installed is kept.", file=sys.stderr)
+        return 130
+    if status == 0:
+        print(f"Set up in {time.monotonic() - began:.0f} s; .venv takes {size_mb(VENV):,} MB.", flush=True)
+    return status
+
+
+def make_environment() -> int:
+    """Make ``.venv`` unless it is there, with a Python that is new enough and pip; the exit status."""
+    test = "import pip, sys; sys.exit(sys.version_info < (3, 11, 5))"
+    if (
+        PYTHON.exists()
+        and subprocess.run([PYTHON, "-c", test], capture_output=True, check=False).returncode == 0
+    ):
+        return 0
+    with mentioned(lambda: f"Making .venv with Python {sys.version.split()[0]}"):
+        command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()
+        print(
+            f"{said}\n{sys.executable} could not make a virtual environment. On Debian or Ubuntu install its "
+            "venv package (python3-venv).",
+            file=sys.stderr,
+        )
+    return done.returncode
+
+
+def install(extra: str) -> int:
+    """Install an extra of this project; the exit status."""
+    extras = extra if has_node() else f"{extra},node"
+    command = [str(PYTHON), "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]
+    command += [
+        "--disable-pip-version-check",
+        "--constraint",
+        "constraints.txt",
+        "--editable",
+        f".[{extras}]",
+    ]
+    status, said = run(command)
+    if status:
+        print("\n".join(said[-12:]), file=sys.stderr)
+        print(remedy("\n".join(said)), file=sys.stderr)
+    return status
+
+
+def has_node() -> bool:
+    """Whether the system has a Node that can bundle the site's scripts."""
+    node = shutil.which("node")
+    if not node or not shutil.which("npm"):
+        return False
+    try:
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    version = re.match(r"v(\d+)\.", said.stdout)
+    return version is not None and int(version[1]) >= NODE_AT_LEAST
+
+
+def run(command: list[str]) -> tuple[int, list[str]]:
+    """Run pip and say what it does; its status and its lines."""
+    progress = Progress()
+    lines: list[str] = []
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        try:
+            with mentioned(progress.text):
+                for line in process.stdout:
+                    lines.append(line.rstrip())
+                    progress.follow(line)
+            return process.wait(), lines
+        finally:
+            process.kill()
+
+
+class Progress:
+    """What pip does, by its own lines."""
+
+    def __init__(self) -> None:
+        self._doing = "Asking the package index"
+        self._total = self._before = 0
+
+    def follow(self, line: str) -> None:
+        """Take in a line."""
+        if match := re.match(r"\s*(?:Downloading|Using cached) (\S+)(?: \(([^)]*)\))?", line):
+            name = match[1].rsplit("/", 1)[-1].split("-")[0]
+            self._doing = f"Downloading {name}" + (f", {match[2]}" if match[2] else "")
+        elif match := re.match(r"Collecting (\S+)", line):
+            self._doing = f"Looking up {match[1]}"
+        elif line.startswith("Installing collected packages:"):
+            self._total, self._before = line.count(",") + 1, installed()
+        elif "Preparing" in line or "Building" in line:
+            self._doing = "Preparing tilewise itself"
+
+    def text(self) -> str:
+        """What it does now."""
+        if not self._total:
+            return self._doing
+        count = min(installed() - self._before, self._total)
+        return f"Unpacking: {count} of {self._total} packages"
+
+
+@contextmanager
+def mentioned(text: Callable[[], str]) -> Iterator[None]:
+    """Print a text again and again while the ``with`` block lasts."""
+    done = threading.Event()
+    began = time.monotonic()
+
+    def mention() -> None:
+        while not done.wait(OFTEN_S):
+            print(f"  {text()} ({time.monotonic() - began:.0f} s)", flush=True)
+
+    threading.Thread(target=mention, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def installed() -> int:
+    """How many packages are there."""
+    return sum(1 for _ in VENV.glob("lib/python3*/site-packages/*.dist-info"))
+
+
+def size_mb(folder: Path) -> int:
+    """What a folder takes, in MB."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.lstat().st_size
+        except OSError:  # gone since it was listed
+            continue
+    return total // 1_000_000
+
+
+def remedy(said: str) -> str:
+    """What to do about a failure of pip."""
+    for pattern, text in REMEDIES:
+        if re.search(pattern, said):
+            return f"{text} Then run the same command again."
+    return "pip could not install the packages; what it says is above."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""The course while it is served: lessons as they are on disk now, run in the background, with what is wrong.
+
+In: the project's folder, the navigation, and the news that a file has changed. Out: a ``CourseView`` whose
+pages are rendered when somebody asks for them, with the outputs so far; and the faults of each file. Nothing
+here raises because of an author's mistake: the rest of the course stays readable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from tilewise.course import Course, nav_faults
+from tilewise.errors import LessonError
+from tilewise.lesson import Cell, Header, Lesson
+from tilewise.lesson.header import parse_header
+from tilewise.measurements.output import Measurement
+from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, PageRenderer, measured_faults, measurements
+from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
+from tilewise.page import Page
+from tilewise.run.background import BackgroundRuns
+
+T = TypeVar("T")
+
+
+class LiveCourse:
+    """The course of one project while it is served.
+
+    Args:
+        root: the project's folder.
+        sources: reads the lessons.
+        renderer: renders them.
+        runs: runs them.
+    """
+
+    def __init__(
+        self, root: Path, sources: LessonSources, renderer: PageRenderer, runs: BackgroundRuns
+    ) -> None:
+        self._root = root
+        self._sources = sources
+        self._renderer = renderer
+        self._runs = runs
+        self._nav = CourseNav((), "mkdocs.yml", {}, ())
+        self._lessons: dict[str, Lesson] = {}
+        self._ordered: tuple[tuple[Lesson, ...], Course] | None = None
+        self._pages: dict[str, Page] = {}
+        self._faults: tuple[LessonError, ...] = ()
+        self._course_faults: tuple[LessonError, ...] = ()
+        self._page_faults: dict[str, tuple[LessonError, ...]] = {}
+        self._reported: dict[str, tuple[LessonError, ...]] = {}
+        self._lock = threading.RLock()
+
+    def when_changed(self, tell: Callable[[], None]) -> None:
+        """Tell whenever there is more of a lesson, from any thread."""
+        self._runs.when_changed(tell)
+
+    @property
+    def view(self) -> CourseView:
+        """The course as pages see it; a page is rendered when it is looked up."""
+        course = self.course
+        pages = _Lazy([LAYOUT.source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
+        published = [lesson.id for lesson in course.lessons if not lesson.header.draft]
+        measured = _Lazy(published, self._measured)
+        return CourseView(course, pages, measured, self._root / LAYOUT.folder, self._nav.parts)
+
+    @property
+    def course(self) -> Course:
+        """The lessons in reading order."""
+        with self._lock:
+            assert self._ordered is not None
+            return self._ordered[1]
+
+    def configure(self, nav: CourseNav) -> None:
+        """Take the navigation as it is now, and the lessons."""
+        with self._lock:
+            self._nav = nav
+        self.refresh()
+
+    def refresh(self, changed: Collection[Path] | None = None) -> None:
+        """Read the lessons that have changed on disk, and run what they decide.
+
+        Args:
+            changed: the files that may have changed, and the folders that these are in; None: any.
+        """
+        with self._lock:
+            files = self._sources.load()
+            lessons = {**self._kept(files.errors), **files.lessons}
+            order = [name for name in dict.fromkeys(self._nav.order) if name in lessons]
+            ordered = tuple(lessons[name] for name in order)
+            faults = [*files.errors, *nav_faults(self._nav.order, lessons, self._nav.path, self._nav.lines)]
+            before = self._ordered
+            if (
+                before is None
+                or len(before[0]) != len(ordered)
+                or any(old is not new for old, new in zip(before[0], ordered, strict=True))
+            ):
+                course, errors = Course.checked(ordered, lambda _: ())
+                self._ordered = (ordered, course)
+                self._course_faults = tuple(errors)
+            self._lessons = lessons
+            self._faults = tuple(faults) or self._course_faults  # which may only follow from those
+            self._runs.update(self.course.lessons, changed)
+
+    def page(self, lesson_id: str) -> Page:
+        """A lesson's page with its outputs so far; the last good one where it cannot be rendered."""
+        lesson = self.course.lesson(lesson_id)
+        try:
+            state = self._runs.state(lesson_id)
+            page = self._renderer.page(lesson, state.run, self.course)
+        except LessonError as error:
+            self._page_faults[lesson_id] = error.errors
+            return self._pages.get(lesson_id) or _unreadable(lesson)
+        self._page_faults.pop(lesson_id, None)
+        self._pages[lesson_id] = page
+        return page
+
+    def mark(self, lesson_id: str) -> object:
+        """A value that is another one once the lesson's page may be another one."""
+        try:
+            run = self._runs.state(lesson_id).run
+        except LessonError as error:
+            return str(error)
+        return (self.course.lesson(lesson_id).text, run.digest, self.course.signature)
+
+    def course_mark(self) -> object:
+        """A value that is another one once a page that quotes the course may be another one."""
+        course, runs = self.course, self._runs.runs()
+        digests = tuple(run.digest for run in runs.values())
+        return (course.signature, tuple(lesson.text for lesson in course.lessons), tuple(runs), digests)
+
+    def faults(self, path: str) -> tuple[LessonError, ...]:
+        """What is wrong: first with the file at ``path``, then with all others."""
+        found = list(self._faults)
+        for error in self._runs.failures().values():
+            found += error.errors
+        for errors in list(self._page_faults.values()):
+            found += errors
+        for lesson in self.course.lessons:
+            found += self._sources.known_faults(lesson)
+        return tuple(sorted(dict.fromkeys(found), key=lambda fault: fault.path != path))
+
+    def warnings(self, lesson_id: str) -> Iterator[LessonError]:
+        """Stale records of a lesson that has run, and rows that miss their bound without a reason."""
+        run = self._runs.runs().get(lesson_id)
+        lesson = self._lessons.get(lesson_id)
+        if run is not None and lesson is not None and len(run.outputs) == len(lesson.cells):
+            yield from measured_faults(lesson, run)
+
+    def look_over(self, first: Sequence[str]) -> bool:
+        """Look for faults in the prose of lessons: of all these, and of one other once all have run.
+
+        Returns:
+            Whether a fault was found, or one found before is gone.
+        """
+        course = self.course
+        names = [name for name in first if name in course.by_id]
+        if self.is_settled():
+            names += [one.id for one in course.lessons if not self._sources.is_looked_over(one)][:1]
+        found = False
+        for lesson in (course.lesson(name) for name in names):
+            if not self._sources.is_looked_over(lesson):
+                before = self._reported.get(lesson.id, ())
+                self._reported[lesson.id] = self._sources.faults(lesson)
+                found |= before != self._reported[lesson.id]
+        return found
+
+    def is_settled(self) -> bool:
+        """Whether every lesson has run."""
+        ended, total, _ = self._runs.progress()
+        return ended == total
+
+    def rendered(self, lesson_id: str) -> Page | None:
+        """A lesson's page as it was last rendered."""
+        return self._pages.get(lesson_id)
+
+    def open(self, lesson_id: str) -> None:
+        """Somebody looks at a lesson: it is run before the others."""
+        self._runs.open(lesson_id)
+
+    def _kept(self, errors: Sequence[LessonError]) -> dict[str, Lesson]:
+        """For each file that cannot be read, the lesson that was last read from it, or a stand-in."""
+        kept = {}
+        for path in dict.fromkeys(error.path for error in errors):
+            lesson_id = path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix)
+            kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(self._root / path, path, lesson_id)
+        return kept
+
+    def _page_of_path(self, path: str) -> Page:
+        return self.page(path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix))
+
+    def _measured(self, lesson_id: str) -> Sequence[Measurement]:
+        run = self._runs.runs().get(lesson_id)
+        return measurements(run) if run is not None else ()
+
+
+class _Lazy(Mapping[str, T]):
+    """Values that are made when they are looked up."""
+
+    def __init__(self, keys: Sequence[str], make: Callable[[str], T]) -> None:
+        self._keys = dict.fromkeys(keys)
+        self._make = make
+
+    def __getitem__(self, key: str) -> T:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._make(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def _stand_in(file: Path, path: str, lesson_id: str) -> Lesson:
+    """A lesson without content, in place of one that was never readable."""
+    try:
+        header, _ = parse_header(file.read_text(encoding="utf-8").split("\n"), path)
+    except (LessonError, OSError, UnicodeDecodeError):
+        header = Header(title=lesson_id.rsplit("/", 1)[-1].replace("_", " ").capitalize())
+    cell = Cell(path, 1, 1, "markdown", "This lesson cannot be read yet.", 1)
+    return Lesson(lesson_id, path, header, (cell,), "")
+
+
+def _unreadable(lesson: Lesson) -> Page:
+    """A page for a lesson that was never rendered."""
+    return Page(f"# {lesson.header.title}\n\nThis lesson cannot be shown yet.\n", {})

@@ -1,0 +1,74 @@
+"""What is going on, on the terminal: a line at least every two seconds while something is.
+
+In: activities, each with a text that may change while it lasts. Out: lines of a log. A short activity is
+never mentioned; one that lasts is mentioned again and again, with how long it has taken.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+OFTEN_S = 1.5
+"""Seconds between two lines."""
+
+
+class Progress:
+    """Mentions what lasts.
+
+    Args:
+        say: takes a line.
+        often_s: how many seconds lie between two lines.
+    """
+
+    def __init__(self, say: Callable[[str], None], often_s: float = OFTEN_S) -> None:
+        self._say = say
+        self._often_s = often_s
+        self._activities: dict[int, tuple[Callable[[], str], float]] = {}
+        self._number = 0
+        self._news = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, describe: Callable[[], str]) -> int:
+        """Mention an activity from now on, whenever its text is not empty; its number."""
+        with self._news:
+            self._number += 1
+            self._activities[self._number] = (describe, time.monotonic())
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._mention, name="progress", daemon=True)
+                self._thread.start()
+            self._news.notify_all()
+            return self._number
+
+    @contextmanager
+    def during(self, text: str | Callable[[], str]) -> Iterator[None]:
+        """Mention an activity as long as the ``with`` block lasts."""
+        number = self.add(text if callable(text) else lambda: text)
+        try:
+            yield
+        finally:
+            with self._news:
+                del self._activities[number]
+
+    def _mention(self) -> None:
+        while True:
+            with self._news:
+                while not self._activities:
+                    self._news.wait()
+            time.sleep(self._often_s)
+            with self._news:
+                activities = list(self._activities.values())
+            now = time.monotonic()
+            texts = [(describe(), now - began) for describe, began in activities]
+            if parts := [f"{text} ({spent_s:.0f} s)" for text, spent_s in texts if text]:
+                self._say("; ".join(parts))
+
+
+def lessons_text(ended: int, total: int, running: tuple[str, ...]) -> str:
+    """``Running lessons: 12 of 40 done, now memory/banks``; empty where all have ended."""
+    if ended >= total:
+        return ""
+    now = f", now {', '.join(running)}" if running else ""
+    return f"Running lessons: {ended} of {total} done{now}"
