@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tilewise.errors import LessonError
 from tilewise.lesson import Lesson
@@ -107,7 +107,7 @@ class Terms:
 
         A use in the running text comes before one in a definition or a footnote, wherever these stand.
         """
-        by_name = self._by_name()
+        by_name = self._by_name
         first: dict[Term, Use] = {}
         asides = lesson.prose.asides
 
@@ -122,6 +122,7 @@ class Terms:
                 first[use.term] = use
         return tuple(sorted(first.values(), key=lambda use: (use.cell, use.start)))
 
+    @cached_property
     def _by_name(self) -> dict[str, Term]:
         return {" ".join(name.lower().split()): term for term in self.terms for name in term.definition.names}
 

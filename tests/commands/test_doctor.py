@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import fake_gpu
 import pytest
@@ -31,6 +34,19 @@ def test_a_missing_part_says_how_to_get_it() -> None:
     assert str(Finding("clang", "ziglang 0.17.0", "lets the simulator run", "x")).startswith(
         "yes  clang           ziglang 0.17.0\n"
     )
+
+
+def test_a_broken_set_up_says_what_make_serve_would_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("no folder")
+    monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path / "taken"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=3e8))
+    assert main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    assert "no   cache           missing; the cache cannot be written: File exists." in said
+    assert "no   free disk       missing; 0.30 GB are left, which is too little: free some" in said
+    assert "no   engine          missing; the first lesson that runs compiles it" in said
 
 
 def test_a_broken_tool_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:

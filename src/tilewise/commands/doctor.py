@@ -109,7 +109,43 @@ def findings() -> list[Finding]:
         ("torch", lambda: _package("torch"), "runs the PyTorch tabs", "make frameworks"),
         ("Triton", lambda: _package("triton"), "runs the Triton tabs", "make frameworks"),
     ]
-    return [Finding(name, probe(), gives, get) for name, probe, gives, get in parts]
+    return [*(Finding(name, probe(), gives, get) for name, probe, gives, get in parts), *_caches()]
+
+
+def _caches() -> list[Finding]:
+    """What was made once and is kept, and whether there is room for more."""
+    from tilewise.mkdocs_plugin.file_cache import CacheError, usable
+    from tilewise.simulator.toolchain import cache_folder
+
+    folder = cache_folder()
+    try:
+        found, get = str(usable(folder)), "name a folder of your own in TILEWISE_CACHE"
+    except CacheError as error:
+        found, get = "", str(error)
+    free_gb = shutil.disk_usage(folder if found else Path.cwd()).free / 1e9
+    engine = next(folder.glob("machine-*.so"), None)
+    scripts = next(folder.glob("web/*/tilewise.js"), None)
+    return [
+        Finding("cache", found or None, "keeps compiled kernels, outputs and pages", get),
+        Finding(
+            "free disk",
+            f"{free_gb:.1f} GB" if free_gb >= 1 else None,
+            "reading takes about 1 GB, developing 2 GB",
+            f"{free_gb:.2f} GB are left, which is too little: free some",
+        ),
+        Finding(
+            "engine",
+            "compiled" if engine else None,
+            "runs kernels without a GPU; compiled once, which takes half a minute",
+            "the first lesson that runs compiles it",
+        ),
+        Finding(
+            "scripts",
+            "bundled" if scripts else None,
+            "the site's styles, scripts and figures; bundled once, with packages from npm",
+            "make serve bundles them; it needs a connection",
+        ),
+    ]
 
 
 def _package(*names: str) -> str | None:

@@ -39,7 +39,7 @@ from tilewise.mkdocs_plugin.preview import PreparedFiles, Preview, Site
 from tilewise.mkdocs_plugin.progress import Progress, lessons_text
 from tilewise.mkdocs_plugin.replay import Ledger, requires_versions
 from tilewise.mkdocs_plugin.search import KeptIndex
-from tilewise.mkdocs_plugin.server import LiveServer
+from tilewise.mkdocs_plugin.server import LiveServer, requires_port
 from tilewise.mkdocs_plugin.site_assets import SiteAssets
 from tilewise.mkdocs_plugin.site_files import lesson_id, site_files
 from tilewise.mkdocs_plugin.sources import LessonSources
@@ -111,6 +111,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         let_warnings_count(config.strict)
         root = Path(config.config_file_path).resolve().parent
         if root != self._root:
+            if self._serving:
+                requires_port(*config.dev_addr)
             self._open(root)
         config.extra_javascript.append(f"{ASSETS}/tilewise.js")
         config.extra_css.append(f"{ASSETS}/tilewise.css")

@@ -39,7 +39,9 @@ SITEMAP = "sitemap.xml"
 _MOST_OTHERS = 3
 """How many faults of other pages an open page mentions."""
 _QUIET_S = 0.4
-"""How long nobody asks for anything before pages are made that nobody has asked for."""
+"""How long nobody asks for anything before open lessons are looked over."""
+_IDLE_S = 2.0
+"""How long, before pages are made that nobody has asked for."""
 
 
 class PreparedFiles(Files):
@@ -188,6 +190,7 @@ class Preview:
         Returns:
             Whether that is all there is to do; False: the site has to be prepared anew.
         """
+        self._asked = time.monotonic()
         state = self._state
         if state is None:
             return False
@@ -209,10 +212,9 @@ class Preview:
                 return False
         self._assets.refresh()
         self._live.refresh({*paths, *(folder for path in paths for folder in path.parents)})
-        with self._lock:
-            for file in docs.values():
-                if _is_lesson(file):
-                    self._entitle(file)
+        for file in docs.values():
+            if _is_lesson(file):
+                self._entitle(file)
         self.changed()
         return True
 
@@ -437,7 +439,7 @@ class Preview:
                 continue
             try:
                 self._log_news(state)
-                if self._live.is_settled():
+                if time.monotonic() - self._asked >= _IDLE_S and self._live.is_settled():
                     self._make_next(state)
             except Exception:
                 log.exception("making a page ahead of time failed")

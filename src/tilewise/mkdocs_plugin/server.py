@@ -7,11 +7,13 @@ of ``LiveReloadServer`` MkDocs does not promise to keep; ``replay.requires_versi
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import posixpath
 import re
+import socket
 import sys
 import traceback
 import urllib.parse
@@ -22,6 +24,7 @@ from typing import Any
 
 import watchdog.events
 import watchdog.observers
+from mkdocs.exceptions import PluginError
 from mkdocs.livereload import LiveReloadServer
 
 from tilewise.mkdocs_plugin.preview import Preview
@@ -36,6 +39,25 @@ _CHANGES = frozenset({"created", "modified", "moved", "deleted"})
 _SETTLED_S = 0.015
 """How long nothing may happen before a build starts: an editor's save is several events."""
 _NOISE = re.compile(r"(^|/)(\.[^/]*|__pycache__|[^/]*~|[^/]*\.(swp|swx|tmp|pyc)|#[^/]*#|4913)(/|$)")
+
+
+def requires_port(host: str, port: int) -> None:
+    """Stop before anything is made where the address cannot be served at.
+
+    Raises:
+        PluginError: the port is in use, or cannot be had.
+    """
+    kind = socket.AF_INET6 if ":" in str(host) else socket.AF_INET
+    with socket.socket(kind, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((str(host), port))
+        except OSError as error:
+            in_use = error.errno == errno.EADDRINUSE
+            why = "is in use, perhaps by another make serve" if in_use else f"cannot be had: {error.strerror}"
+            raise PluginError(
+                f"{host}:{port} {why}. Stop what uses it, or name another port: make serve PORT={port + 1}"
+            ) from None
 
 
 class LiveServer(LiveReloadServer):

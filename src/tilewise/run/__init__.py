@@ -188,7 +188,9 @@ class Runner:
             return self._with_records(lesson, known.made)
         key = self._store.key(job)
         if known is not None and known.key == key and self._store.holds(known.result):
-            return self._finished(lesson, key, known.result, executed=False)
+            made = _moved(known.made, known.lesson, lesson)
+            self._latest[lesson.id] = _Latest(lesson, key, known.result, made)
+            return self._with_records(lesson, made)
         result = self._store.get(key)
         return None if result is None else self._finished(lesson, key, result, executed=False)
 
@@ -299,8 +301,6 @@ def _lesson_run(lesson: Lesson, result: Result, root: Path, executed: bool) -> L
         kernels[places[ordinal]] = {
             name: output for name, output in decoded.items() if isinstance(output, KernelOutput)
         }
-    content = result.to_dict()
-    del content["inputs"], content["launches"]
     return LessonRun(
         outputs=tuple(shown),
         published=result.published,
@@ -308,8 +308,22 @@ def _lesson_run(lesson: Lesson, result: Result, root: Path, executed: bool) -> L
         skipped={places[ordinal]: tuple(names) for ordinal, names in result.skipped.items()},
         kernels=kernels,
         launches=tuple(result.launches),
-        digest=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24],
+        digest=result.digest,
         executed=executed,
+    )
+
+
+def _moved(made: LessonRun, before: Lesson, now: Lesson) -> LessonRun:
+    """A run of the same code cells, of which prose may have come between, or gone."""
+    places = dict(zip(_code(before), _code(now), strict=True))
+    outputs: list[tuple[Output, ...]] = [()] * len(now.cells)
+    for old, new in places.items():
+        outputs[new] = made.outputs[old]
+    return replace(
+        made,
+        outputs=tuple(outputs),
+        skipped={places[old]: names for old, names in made.skipped.items()},
+        kernels={places[old]: found for old, found in made.kernels.items()},
     )
 
 

@@ -6,8 +6,11 @@ sides import only this module of each other, so that the child stays light.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tilewise.errors import LessonError
@@ -118,6 +121,12 @@ class Result:
                 result.kernels[index] = cell.kernels
                 result.functions[index] = cell.functions
         return result
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of what its cells showed, published and defined; it is asked for once a run has ended."""
+        content = [self.outputs, self.published, self.skipped, self.kernels, self.functions]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
     def cell(self, index: int) -> CellResult:
         """What one cell gave, without the values that it published."""

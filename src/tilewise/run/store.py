@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from pathlib import Path
 
 from tilewise.run.inputs import Fingerprints
 from tilewise.run.job import TOOLS, CodeCell, Job, Result
+
+log = logging.getLogger("mkdocs.plugins.tilewise")
 
 _FORMAT = 1
 _PACKAGES = ("numpy", "ziglang", "torch", "triton", "numba")
@@ -67,12 +70,16 @@ class Store:
         )
 
     def put(self, key: str, result: Result) -> None:
-        """Keep a result; writes a file in the cache's folder."""
+        """Keep a result; writes a file in the cache's folder, or nothing where the disk is full."""
         file = self._file(key)
-        file.parent.mkdir(parents=True, exist_ok=True)
         made = file.with_name(f"{file.name}.{os.getpid()}")
-        made.write_text(json.dumps(result.to_dict(), ensure_ascii=False), encoding="utf-8")
-        made.replace(file)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            made.write_text(json.dumps(result.to_dict(), ensure_ascii=False), encoding="utf-8")
+            made.replace(file)
+        except OSError as error:
+            made.unlink(missing_ok=True)
+            log.warning(f"{self._folder} cannot be written ({error.strerror}): lessons run again every time.")
         with suppress(OSError):  # another process may clear up at the same time
             kept = sorted(self._folder.glob("*.json"), key=lambda entry: entry.stat().st_mtime_ns)
             for old in kept[: -self.at_most]:
