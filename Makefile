@@ -22,20 +22,29 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Without bytecode each start compiles some thousand modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve site publish test check format records frameworks test-frameworks other-clang constraints clean
+# What make test-quick leaves out besides sweeps, by benchmarks/durations.txt: what opens a browser, builds a
+# site, runs lessons, starts processes or needs NVIDIA's compiler.
+SLOW := browser site hardware commands test_background.py test_contributing.py test_errors.py test_frameworks.py \
+  test_frontend.py test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py test_setup.py \
+  test_snapshots.py test_sweeps.py gpu/test_compile_gate.py gpu/test_machine_code.py measurements/test_device.py
+
+.PHONY: help serve site publish test test-quick test-all check format records frameworks test-frameworks \
+  other-clang constraints clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve       set up what is missing, then serve the site with live reload; PORT=8001 for another port"
 	@echo "make site        set up what is missing, then build the site into site/"
 	@echo "make publish     build site/ strictly, as the Pages workflow does; SITE_URL and REPO_URL say for where"
-	@echo "make test        set up what is missing, then run every test that needs no GPU"
+	@echo "make test        set up what is missing, then run every test that needs no GPU, but no unchanged sweep"
+	@echo "make test-quick  run the tests that are done in a minute: no browser, no site, no lesson, no sweep"
+	@echo "make test-all    run every test that needs no GPU: nightly and before a release"
 	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
 	@echo "make format      format the code and repair what the linter can"
 	@echo "make records     renew the committed records that need no GPU, after a kernel or the simulator has changed"
 	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
 	@echo "make test-frameworks  run those tabs; only cells that tests/device_cells.txt lists may be skipped"
-	@echo "make other-clang  add a second clang, whose PTX the tests compare; make test does it by itself"
+	@echo "make other-clang  add a second clang, whose PTX is compared when ziglang has a new release"
 	@echo "make clean       remove .cache and site; .venv stays"
 
 define SET_UP
@@ -76,10 +85,16 @@ site: $(SITE)
 publish: $(DEV)
 	@$(BIN)/mkdocs build --strict
 
-test: $(DEV) $(OTHER_READY)
+test: $(DEV)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
-check: $(DEV) $(OTHER_READY)
+test-quick: $(DEV)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) -m "not sweep" $(SLOW:%=--ignore=tests/%)
+
+test-all: $(DEV) $(OTHER_READY)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --all
+
+check: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

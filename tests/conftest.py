@@ -1,6 +1,7 @@
 """What tests share: a project in a temporary folder, lessons from text, golden files, and one Chromium.
 
-`pytest --update` writes golden files anew; without it they are only compared.
+`pytest --update` writes golden files anew; without it they are only compared. `pytest --all` also runs the
+sweeps of which nothing has changed since they passed, see `tests/sweeps.py`, and recomputes whole records.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import workers
+from tests import sweeps, workers
 from tilewise.course import Course
 from tilewise.lesson import Lesson, parse, read
 from tilewise.page import Page, render
@@ -36,10 +37,10 @@ HEADER = "# ---\n# title: {title}\n# needs: [{needs}]\n# ---\n\n"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update", action="store_true", help="write golden files anew instead of comparing them"
+        "--update", action="store_true", help="write golden files, and the keys of sweeps that pass, anew"
     )
     parser.addoption(
-        "--all", action="store_true", help="recompute committed records whole, not samples of them"
+        "--all", action="store_true", help="run everything: unchanged sweeps, and whole records, not samples"
     )
     parser.addoption(
         "--device-skips-only",
@@ -90,10 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     """A shell that starts pytest in the background has it ignore interrupts, and its children with it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.getoption("--update") and config.getoption("numprocesses", None):
-        raise pytest.UsageError(
-            "--update writes golden files, several tests into one: leave out --numprocesses"
-        )
+    config.pluginmanager.register(sweeps.Sweeps(config), "sweeps")
 
 
 @pytest.fixture

@@ -79,13 +79,6 @@ def test_a_header_is_read_whole() -> None:
     assert (header.line("needs"), header.line("draft")) == (3, 9)
 
 
-def test_line_ends_of_other_systems_and_a_byte_order_mark_do_not_matter(project: Any) -> None:
-    text = HEADER + "\n# %%\nx = 1\n"
-    plain = parse(text, "lessons/part/one.py", "part/one")
-    file = project.write("lessons/part/one.py", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
-    assert read(file, project.root) == plain
-
-
 def prose_of(body: str) -> Any:
     text = "\n".join(f"# {line}".rstrip() for line in body.split("\n"))
     return parse(f"{HEADER}\n# %% [markdown]\n{text}\n", "a.py", "a").prose

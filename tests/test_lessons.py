@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.sweeps import SIMULATOR
 from tilewise.course import Course
 from tilewise.errors import LessonError
 from tilewise.lesson import Cell, Lesson, parse, read
@@ -102,97 +103,78 @@ def _reading_order() -> list[str]:
     return [entry.removeprefix("lessons/").removesuffix(".py") for entry in entries]
 
 
-def beside_cuda(*titles: str) -> Iterator[tuple[Path, int]]:
-    """Every tab of such a title that stands beside a CUDA tab, as file and index of its cell."""
+def numba_tabs() -> Iterator[Any]:
+    """Every Numba tab beside a CUDA tab: its lesson's file, and which of the lesson's tabs it is."""
     for file in FILES:
-        cells = lesson_of(file).cells
-        for members in lesson_of(file).tab_sets:
-            if any(cells[index].tab.startswith("CUDA") for index in members):
-                yield from ((file, index) for index in members if cells[index].tab in titles)
+        lesson = lesson_of(file)
+        beside = [
+            index
+            for members in lesson.tab_sets
+            if any(lesson.cells[index].tab.startswith("CUDA") for index in members)
+            for index in members
+            if lesson.cells[index].tab == "Numba"
+        ]
+        for number, at in enumerate(beside, 1):
+            sweep = pytest.mark.sweep(lesson.path)
+            yield pytest.param(file, at, id=f"{lesson.id} {number}", marks=sweep)
 
 
-COMPARED = [
-    pytest.param(file, at, id=str(lesson_of(file).cells[at]))
-    for file, at in beside_cuda("Pseudocode", "Numba")
-]
+def with_a_wrong_line(lesson: Lesson, at: int) -> tuple[str, Cell]:
+    """A lesson in which the last line of a tab that writes an element writes another value.
 
-
-class _Wrong(ast.NodeTransformer):
-    """Changes what the last assignment to an element of an array writes."""
-
-    def __init__(self, line: int) -> None:
-        self.line = line
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return self._wrong(node) if node.lineno == self.line else node
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        return self._wrong(node) if node.lineno == self.line else node
-
-    def _wrong(self, node: ast.Assign | ast.AugAssign) -> ast.AST:
-        node.value = ast.BinOp(ast.BinOp(node.value, ast.Mult(), ast.Constant(3)), ast.Add(), ast.Constant(1))
-        return node
-
-
-def last_write(tree: ast.Module) -> int:
-    """The line of the last assignment to an element of an array."""
-    lines = [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign | ast.AugAssign)
-        and isinstance(node.targets[0] if isinstance(node, ast.Assign) else node.target, ast.Subscript)
-    ]
-    assert lines, "the pseudocode writes no array"
-    return max(lines)
-
-
-def mutated(source: str) -> str:
-    tree = ast.parse(source)
-    return ast.unparse(ast.fix_missing_locations(_Wrong(last_write(tree)).visit(tree)))
-
-
-MARKER = re.compile(r"^[ \t]*(?:#|//) (?:\[[\w-]+|[\w-]+\])[ \t]*\n", re.MULTILINE)
-REGION = re.compile(r"^\w+\.region\([^()\n]*\)$", re.MULTILINE)
-
-
-def _as_text(cell: Cell, source: str) -> str:
-    if cell.kind == "markdown":
-        return "# %% [markdown]\n# Prose."
-    needs = f' needs="{" ".join(cell.needs)}"' if cell.needs else ""
-    return f'# %% tab="{cell.tab}"{needs}\n{source}' if cell.tab else f"# %%{needs}\n{source}"
-
-
-@pytest.mark.parametrize(("file", "at"), COMPARED)
-def test_agree_turns_down_a_wrong_line_of_a_tab(file: Path, at: int, tmp_path: Path) -> None:
-    lesson = lesson_of(file)
-    if not all(find_spec(name) for name in lesson.cells[at].needs):
-        pytest.skip(f"needs {', '.join(lesson.cells[at].needs)}")
+    Returns:
+        Its text up to the cell that compares the tab's function, and that cell.
+    """
     tree = ast.parse(lesson.cells[at].source)
-    function = next(
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.lineno <= last_write(tree) <= (node.end_lineno or 0)
+    function, value = max(
+        (
+            (function.name, node.value)
+            for function in tree.body
+            for node in ast.walk(function)
+            if _writes(node)
+        ),
+        key=lambda found: found[1].lineno,
     )
-    last = next(
-        index
-        for index, cell in enumerate(lesson.cells)
-        if index > at
-        and cell.kind == "code"
-        and f"agree({function}" in cell.source.replace("\n", "").replace(" ", "")
+    lines = lesson.text.split("\n")
+    above = lesson.cells[at].source_line - 2
+    for line, column, text in (
+        (above + value.end_lineno, value.end_col_offset, ") * 3 + 1"),
+        (above + value.lineno, value.col_offset, "("),
+    ):
+        lines[line] = lines[line][:column] + text + lines[line][column:]
+    comparing = next(
+        cell
+        for cell in lesson.cells[at:]
+        if cell.kind == "code" and f"agree({function}" in re.sub(r"\s", "", cell.source)
     )
-    body = "\n\n".join(
-        _as_text(cell, mutated(cell.source) if index == at else cell.source)
-        for index, cell in enumerate(lesson.cells[: last + 1])
-        if "gpu" not in cell.needs
-    )
-    body = MARKER.sub("", body)  # mutated tabs have lost their comments, so no tab may mark regions
-    body = REGION.sub("", body)
-    wrong = parse(f"# ---\n# title: Wrong\n# ---\n\n{body}\n", lesson.path, lesson.id)
-    with Runner(ROOT, tmp_path) as runner, pytest.raises(LessonError) as caught:
-        runner.run(wrong)
-    cell = wrong.cells[-1]
-    assert cell.first_line <= caught.value.line <= cell.last_line, str(caught.value)
-    assert function in str(caught.value)
+    return "\n".join(lines[: comparing.last_line]) + "\n", comparing
+
+
+def _writes(node: ast.AST) -> bool:
+    """Whether it assigns to an element of an array."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript()]) | ast.AugAssign(target=ast.Subscript()):
+            return True
+    return False
+
+
+@pytest.mark.sweep(
+    *SIMULATOR,
+    *(f"src/tilewise/gpu/{name}.py" for name in ("comparison", "difference", "front_ends")),
+    "src/tilewise/frameworks.py",
+    packages=["numba", "numpy", "ziglang"],
+)
+@pytest.mark.parametrize(("file", "at"), list(numba_tabs()))
+def test_agree_turns_down_a_wrong_line_of_a_numba_tab(file: Path, at: int, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    lesson = lesson_of(file)
+    text, comparing = with_a_wrong_line(lesson, at)
+    with (
+        Runner(ROOT, tmp_path) as runner,
+        pytest.raises(LessonError, match=r"^\S+ Numba \w+ and kernel") as caught,
+    ):
+        runner.run(parse(text, lesson.path, lesson.id))
+    assert comparing.first_line <= caught.value.line <= comparing.last_line, str(caught.value)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")

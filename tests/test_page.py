@@ -96,14 +96,6 @@ def test_a_definition_carries_the_anchor_that_links_lead_to(pages: dict[str, pag
     assert re.search(rf'<details data-line="\d+" class="definition">\n<summary>{anchor}</summary>', shown)
 
 
-def test_formulas_code_and_fences_stay_as_written(pages: dict[str, page.Page]) -> None:
-    text = pages["prose"].markdown
-    assert r"$\frac{{a}}{{b}}$" in text
-    assert "`{{ blocks }}`" in text
-    assert "warp = i // 32  # {{ blocks }} and [^lanes] stay" in text
-    assert "$$\n\\text{warp} = \\frac{i}{32}\n$$" in text
-
-
 def test_tabs_hold_fences_outputs_and_tables(pages: dict[str, page.Page]) -> None:
     shown = html(pages["tabs"].markdown)
     sets = re.findall(r'data-tabs="\d+:(\d+)"', shown)
@@ -129,10 +121,6 @@ def test_a_kernel_is_shown_as_cuda_with_its_own_line_numbers(pages: dict[str, pa
     assert re.findall(r'data-linenos="(\d+) "', region[0]) == ["3"]
 
 
-def test_a_long_kernel_is_folded(pages: dict[str, page.Page]) -> None:
-    assert '??? kernel "LONG, 41 lines of CUDA C"' in pages["tabs"].markdown
-
-
 def test_an_exercise_shows_its_task_and_folds_its_answer(pages: dict[str, page.Page]) -> None:
     text = pages["outputs"].markdown
     shown = html(text)
@@ -150,11 +138,6 @@ def test_a_page_carries_its_lesson_as_python_and_as_a_notebook(pages: dict[str, 
     assert files["lessons/part/prose/prose.py"] == PAGES[1].read_bytes()
     notebook = json.loads(files["lessons/part/prose/prose.ipynb"])
     assert notebook["nbformat"] == 4
-
-
-def test_a_folded_cell_stands_below_what_it_made(pages: dict[str, page.Page]) -> None:
-    text = pages["outputs"].markdown
-    assert text.index("</strong> out: 1,000 values") < text.index('??? code "Checks, folded"')
 
 
 def test_the_bookkeeping_of_an_open_cell_is_folded_below_it(project: Any) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import pytest
 
 from tilewise.errors import LessonError
-from tilewise.outputs import Table, Text, encode
+from tilewise.outputs import Table, Text
 from tilewise.run import LessonRun
 
 
@@ -225,20 +224,6 @@ def test_a_failure_is_not_kept(project: Any) -> None:
     assert runner.run(lesson).executed
 
 
-def test_runs_are_the_same_every_time(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nimport random\nimport numpy as np\n"
-        "print(random.random(), np.random.random(), {'b', 'a', 'c'}, hash('x'))\n"
-    )
-    seen = []
-    for warm in (False, True, False):
-        run = project.runner(warm=warm).run(lesson)
-        seen.append([[encode(output) for output in outputs] for outputs in run.outputs])
-        for kept in (project.root / ".cache/runs").iterdir():
-            kept.unlink()
-    assert seen[0] == seen[1] == seen[2]
-
-
 def test_a_long_output_is_cut_and_said(project: Any) -> None:
     run = project.run(project.lesson("# %%\nprint('x' * 10_000_000)\n"), output_limit=1000)
     (output,) = run.outputs[0]
@@ -272,20 +257,6 @@ def test_an_environment_tells_lessons_that_they_are_built(project: Any) -> None:
         "print(environ['TILEWISE_BUILD'], environ['TILEWISE_BACKEND'], getcwd())\n"
     )
     assert texts(project.run(lesson)) == [[f"1 simulator {os.path.realpath(project.root)}"]]
-
-
-def test_a_warm_runner_is_quick(project: Any) -> None:
-    runner = project.runner(warm=True)
-    runner.run(project.lesson("# %%\nprint(0)\n"))
-    times = []
-    for at in range(5):
-        lesson = project.lesson(
-            f"# %%\nfrom tilewise import Table\nprint({at})\nTable(['n'], [[{at}]])\n", "part/two"
-        )
-        start = time.perf_counter()
-        assert runner.run(lesson).executed
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.06
 
 
 @pytest.mark.parametrize(

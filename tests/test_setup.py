@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tilewise.commands import install
 
@@ -61,9 +63,30 @@ def test_an_old_python_is_named_with_what_is_needed(machine: Path, target: str) 
 def test_help_lists_every_target(machine: Path) -> None:
     done = make(machine, "help", OLD)
     assert done.returncode == 0
-    phony = next(line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY:"))
-    told = {"help", "constraints"} | {line.split()[1] for line in done.stdout.splitlines()}
-    assert told == set(phony.split()[1:])
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    phony = next(line for line in makefile.splitlines() if line.startswith(".PHONY:"))
+    listed = {"help", "constraints"} | {line.split()[1] for line in done.stdout.splitlines()}
+    assert listed == set(phony.split()[1:])
+
+
+def test_what_the_quick_tests_leave_out_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    slow = next(line for line in makefile.splitlines() if line.startswith("SLOW :="))
+    assert [name for name in slow.split()[2:] if not (ROOT / "tests" / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda file: file.stem
+)
+def test_a_workflow_has_least_rights_an_end_and_no_credentials(file: Path) -> None:
+    workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"]
+        for step in job["steps"]:
+            assert re.fullmatch(r"actions/[\w-]+@v\d+", step.get("uses", "actions/none@v1"))
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
 
 
 def test_the_first_target_installs_what_reading_needs_and_no_other_does() -> None:

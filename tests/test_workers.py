@@ -8,30 +8,30 @@ from typing import Any
 
 import pytest
 
-from tests.workers import APART, ORDER, made_once, rank, unit
+from tests.workers import ORDER, SWEEPS, made_once, rank, unit
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("name", APART)
-def test_each_case_of_a_long_test_is_taken_alone_and_the_rest_of_its_file_together(name: str) -> None:
-    file, _, test = name.partition("::")
-    assert f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8"), "is there under another name"
-    assert unit(f"{name}[1]") == f"{name}[1]"
-    assert unit(f"{file}::test_other[1]") == file
+def test_each_case_of_a_sweep_is_taken_alone_and_every_other_test_with_its_file() -> None:
+    for start in (*SWEEPS, *ORDER):
+        file, _, test = start.partition("::")
+        assert (ROOT / file).exists(), "is there under another name"
+        assert f"\ndef {test}" in (ROOT / file).read_text(encoding="utf-8") if test else True, start
+    assert unit(f"{SWEEPS[0]}::test[1]") == f"{SWEEPS[0]}::test[1]"
+    assert unit("tests/test_lessons.py::test_other[1]") == "tests/test_lessons.py"
 
 
-def test_whoever_builds_the_site_and_the_small_sites_begin_and_then_the_longest() -> None:
-    assert all((ROOT / start.partition("::")[0]).exists() for start in ORDER)
-    wanted = [
+def test_whoever_builds_the_site_and_the_small_sites_begin() -> None:
+    names = [
         "tests/browser/test_pages.py::a",
         "tests/site/test_live.py::a",
-        f"{APART[0]}[1]",
-        f"{APART[2]}[1]",
+        f"{SWEEPS[0]}::a",
+        "tests/simulator/test_run.py::a",
         "tests/browser/test_print.py::a",
         "tests/test_run.py::a",
     ]
-    ranks = [rank(name) for name in wanted]
+    ranks = [rank(name) for name in names]
     assert ranks == sorted(set(ranks))
 
 

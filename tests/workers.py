@@ -12,30 +12,25 @@ from typing import Any
 
 import pytest
 
-APART = (
-    "tests/browser/test_accessibility.py::test_no_page_has_a_serious_fault_in_either_theme_at_either_width",
-    "tests/browser/test_csp.py::test_no_page_asks_another_host_or_breaks_the_policy",
-    "tests/browser/test_pages.py::test_on_a_phone_no_page_is_too_wide_or_hides_a_section",
-    "tests/simulator/trust/test_planted_bugs.py::test_bugs_planted_into_the_kernels_of_a_lesson",
-    "tests/test_lessons.py::test_agree_turns_down_a_wrong_line_of_a_tab",
-    "tests/gpu/test_lesson_pseudocode.py::test_agree_notices_every_mistake_in_a_lessons_pseudocode",
+SWEEPS = (
+    "tests/simulator/trust/test_lesson_bugs.py",
+    "tests/gpu/test_lesson_pseudocode.py",
+    "tests/test_lessons.py::test_agree_turns_down_a_wrong_line",
+    "tests/browser/test_every_page.py",
 )
 """Tests whose cases any process may take: each is long, and needs little that the rest of its file made."""
-ORDER = ("tests/browser/test_pages.py", "tests/site", *APART, "tests/browser")
-"""What begins first. One process builds the whole site, and runs the lessons by that; the others have the
-small sites meanwhile. Then come the longest, so that no process has one left when the others are done."""
+ORDER = ("tests/browser/test_pages.py", "tests/site", *SWEEPS[:3], "tests/simulator", "tests/browser")
+"""What begins first. One process builds the whole site; the others have the small sites meanwhile, and what
+is long and needs no site. Short files come last, so that no process has much left when the others end."""
 
 
 def unit(name: str) -> str:
     """What a test is run together with: the rest of its file, whose fixtures are then made once."""
-    return name if name.startswith(APART) else name.partition("::")[0]
+    return name if name.startswith(SWEEPS) else name.partition("::")[0]
 
 
 def rank(name: str) -> int:
     """When a test begins, among the others."""
-    apart = next((at for at, start in enumerate(ORDER) if start in APART and name.startswith(start)), None)
-    if apart is not None:
-        return apart
     return next((at for at, start in enumerate(ORDER) if name.startswith(start)), len(ORDER))
 
 

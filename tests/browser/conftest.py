@@ -22,8 +22,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.workers import made_once
+from tilewise.frontend import packages
 
 ROOT = Path(__file__).parent.parent.parent
+FIGURES = pytest.mark.sweep(
+    *(f"src/tilewise/{name}" for name in ("figures", "frontend.py", "outputs", "web")),
+    "tests/browser/conftest.py",
+    packages=["numpy"],
+)
+"""Marks tests of figures on a page of their own, which no lesson decides."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -123,6 +130,13 @@ def _build(folder: Path) -> None:
 def site(built: Path, served: Callable[[Path], str]) -> str:
     """The address of the built site, ending in a slash."""
     return served(built)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core's own script; npm fetches it the first time."""
+    folder = packages(ROOT / "tests" / "browser" / "audits", ROOT)
+    return (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from tilewise.figures import BitFormat, Held, bit_fields
 from tilewise.frontend import build_assets
 
-ROOT = Path(__file__).parent.parent.parent
+from .conftest import FIGURES, ROOT
+
+pytestmark = FIGURES
 
 
 @pytest.fixture(scope="module")

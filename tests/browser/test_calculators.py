@@ -12,7 +12,9 @@ from tilewise.figures import Answer, Meter, Plot, Slider, calculator
 from tilewise.frontend import build_assets
 from tilewise.outputs import Card, Cards, Context
 
-ROOT = Path(__file__).parent.parent.parent
+from .conftest import FIGURES, ROOT
+
+pytestmark = FIGURES
 
 
 def roof(bandwidth: int, intensity: float) -> Answer:

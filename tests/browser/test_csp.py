@@ -21,47 +21,42 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tilewise.mkdocs_plugin.policy import inline_scripts
 
 from .conftest import ROOT, Faults, search_for
-from .test_pages import LESSONS, by_share, read_through, share_of
+from .test_every_page import COLLECT, must_be_clean, read_through, watched
+from .test_pages import LESSONS
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import synthetic
 
 FOLDER = "/tilewise/"
-COLLECT = """
-    window.broken = [];
-    document.addEventListener("securitypolicyviolation", (event) =>
-        window.broken.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+SMALL = ("lessons/part_1/lesson_02/", "lessons/part_1/lesson_03/", "Synthetic lesson 3")
+FIGURE = """
+
+# %%
+from tilewise.figures import block_grid
+
+show(block_grid((2, 2), (4, 2), title="Eight threads per block", caption="Four blocks, in space too."))
 """
 
 
-def watched(context: BrowserContext, faults: Faults) -> Page:
-    """A page that keeps what its policy stopped, and whose faults are noted."""
-    page = context.new_page()
-    page.add_init_script(COLLECT)
-    faults.watch(page)
-    return page
-
-
-def must_be_clean(page: Page, faults: Faults) -> None:
-    assert page.evaluate("window.broken") == []
-    assert faults.console == []
-    assert faults.elsewhere == []
-
-
-def tour(page: Page, site: str) -> None:
+def tour(page: Page, site: str, lesson: str, following: str, title: str) -> None:
     """What a reader does: figures in the plane and in space, tabs, themes, the next page, search."""
-    page.goto(site + LESSONS[1])
+    page.goto(site + lesson)
     page.evaluate("window.loadedOnce = true")
     read_through(page)
-    figure = page.locator(".tw-figure[data-figure]").first
+    in_space = page.locator('input[value="3d"]')
+    figure = page.locator(".tw-figure[data-figure]", has=in_space).first
     figure.scroll_into_view_if_needed()
     page.wait_for_function("figure => figure.dataset.state === 'drawn'", arg=figure.element_handle())
-    figure.locator('input[value="3d"]').first.check(force=True)
+    figure.locator(in_space).first.check(force=True)
     figure.locator("canvas").first.wait_for()
     page.locator(".tabbed-labels > label").nth(1).click()
     page.locator("form[data-md-component=palette] label:visible").click()
     page.locator(".md-footer__link--next").click()
-    page.wait_for_url(site + LESSONS[2])
-    expect(page.locator("article h1")).to_contain_text("Attention")
+    page.wait_for_url(site + following)
+    expect(page.locator("article h1")).to_contain_text(title)
     read_through(page)
-    search_for(page, "warp")
+    search_for(page, "thread")
     page.locator(".md-search-result__item").first.wait_for()
 
 
@@ -88,25 +83,11 @@ def test_the_only_inline_scripts_are_the_themes(built: Path) -> None:
     assert len(names) <= 6, names
 
 
-@by_share
-def test_no_page_asks_another_host_or_breaks_the_policy(
-    open_context: Callable[..., BrowserContext], built: Path, site: str, faults: Faults, share: int
-) -> None:
-    context = open_context()
-    for address in share_of(built, share):
-        page = watched(context, faults)
-        page.goto(site + address)
-        read_through(page)
-        must_be_clean(page, faults)
-        page.close()
-    assert len(faults.requests) > len(share_of(built, share))
-
-
 def test_the_policy_holds_through_instant_navigation_figures_and_search(
     open_context: Callable[..., BrowserContext], site: str, faults: Faults
 ) -> None:
     page = watched(open_context(), faults)
-    tour(page, site)
+    tour(page, site, *LESSONS[1:], "Attention")
     assert page.evaluate("window.loadedOnce") is True, "the next page was loaded, not swapped in"
     assert page.evaluate("document.querySelectorAll('meta[http-equiv]').length") == 1
     must_be_clean(page, faults)
@@ -141,15 +122,24 @@ def test_foreign_scripts_handlers_and_eval_do_not_run(
 
 @pytest.fixture(scope="module")
 def published(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as a repository's pages have it: below a folder of its host."""
-    site = tmp_path_factory.mktemp("published") / "site"
+    """A small site as a repository's pages have it: below a folder of its host."""
+    folder = tmp_path_factory.mktemp("published")
+    synthetic.write_project(folder, 3, synthetic.SMALL)
+    lesson = folder / f"{SMALL[0].removesuffix('/')}.py"
+    head, mark, rest = lesson.read_text(encoding="utf-8").partition("# %% tab")
+    lesson.write_text(head + FIGURE.lstrip() + "\n" + mark + rest, encoding="utf-8")
     subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(site)],
-        cwd=ROOT,
+        [sys.executable, "-m", "mkdocs", "build", "--quiet"],
+        cwd=folder,
         check=True,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_URL": f"https://course.example{FOLDER}"},
+        env={
+            **os.environ,
+            "NO_MKDOCS_2_WARNING": "1",
+            "SITE_URL": f"https://course.example{FOLDER}",
+            "TILEWISE_CACHE": str(ROOT / ".cache/tilewise"),
+        },
     )
-    return site
+    return folder / "site"
 
 
 def test_the_site_works_from_a_folder_of_its_host(
@@ -163,7 +153,7 @@ def test_the_site_works_from_a_folder_of_its_host(
     root = served(tmp_path)
     faults = Faults(root + FOLDER[1:])
     page = watched(open_context(), faults)
-    tour(page, root + FOLDER[1:])
+    tour(page, root + FOLDER[1:], *SMALL)
     must_be_clean(page, faults)
 
 
@@ -194,5 +184,5 @@ def test_the_site_works_as_a_downloaded_folder(
 ) -> None:
     faults = Faults(downloaded)
     page = watched(open_context(), faults)
-    tour(page, downloaded)
+    tour(page, downloaded, *SMALL)
     must_be_clean(page, faults)

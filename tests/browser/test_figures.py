@@ -35,7 +35,9 @@ from tilewise.figures import (
 )
 from tilewise.frontend import build_assets
 
-ROOT = Path(__file__).parent.parent.parent
+from .conftest import FIGURES, ROOT
+
+pytestmark = FIGURES
 WORDS = {"title": "A statement", "caption": "What it shows."}
 
 

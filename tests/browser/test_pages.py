@@ -14,62 +14,6 @@ from .conftest import Faults, search_for
 LESSONS = ["lessons/kernels/first_kernel/", "lessons/kernels/grids/", "lessons/kernels/serial_attention/"]
 OTHERS = ["", "conventions/", "how-we-measure/", "glossary/", "reference/"]
 FIRST_VISIT_BYTES = 170_000
-SHARES = 4
-"""Into how many tests a look at every page is split: processes that run tests side by side share them."""
-
-by_share = pytest.mark.parametrize("share", range(SHARES), ids=lambda at: f"{at + 1} of {SHARES}")
-
-
-def addresses(folder: Path) -> list[str]:
-    """Every page of a built site, as addresses relative to its root."""
-    pages = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
-    return [page.removesuffix("index.html") for page in pages]
-
-
-def share_of(folder: Path, share: int) -> list[str]:
-    """One of `SHARES` equal parts of a site's pages, with something of every part of the course."""
-    return addresses(folder)[share::SHARES]
-
-
-def read_through(page: Page) -> None:
-    """Scroll to the end, so that everything that loads late, 1,000 px before it is seen, has loaded."""
-    height = page.evaluate("document.documentElement.scrollHeight")
-    for top in range(0, height, 2000):
-        page.evaluate("top => window.scrollTo({ top, behavior: 'instant' })", top)
-        page.wait_for_timeout(60)
-    page.wait_for_load_state("networkidle")
-
-
-@pytest.mark.parametrize("path", LESSONS + OTHERS)
-def test_a_page_opens_without_errors_and_asks_nobody_else(page: Page, site: str, path: str) -> None:
-    page.goto(site + path)
-    assert page.locator("article h1").first.is_visible()
-    read_through(page)
-
-
-@pytest.mark.parametrize("path", LESSONS)
-def test_a_lesson_draws_every_figure_it_has_room_for(page: Page, site: str, path: str) -> None:
-    page.goto(site + path)
-    count = page.locator(".tw-figure[data-figure]").count()
-    assert count >= 1
-    read_through(page)
-    for figure in page.locator(".tw-figure[data-figure]").all():
-        figure.scroll_into_view_if_needed()
-        page.wait_for_function("figure => figure.dataset.state === 'drawn'", arg=figure.element_handle())
-
-
-@by_share
-def test_on_a_phone_no_page_is_too_wide_or_hides_a_section(
-    open_context: Callable[..., BrowserContext], built: Path, site: str, share: int
-) -> None:
-    page = open_context(viewport={"width": 360, "height": 740}, reduced_motion="reduce").new_page()
-    for address in share_of(built, share):
-        page.goto(site + address)
-        hidden = "(headings) => headings.filter((one) => !one.checkVisibility()).map((one) => one.id)"
-        assert page.locator("article h2").evaluate_all(hidden) == [], address
-        page.evaluate("document.querySelectorAll('article details').forEach((fold) => (fold.open = true))")
-        read_through(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360, address
 
 
 @pytest.mark.parametrize("path", LESSONS)

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.sweeps import SIMULATOR
 from tilewise import Kernel, Trace, case, normal, output
 from tilewise.figures import Figure, State, stepped
 from tilewise.frontend import build_assets
 
-ROOT = Path(__file__).parent.parent.parent
+from .conftest import FIGURES, ROOT
+
+pytestmark = [FIGURES, pytest.mark.sweep(*SIMULATOR, packages=["ziglang"])]
 
 TREE = r"""
 extern "C" __global__

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
+from tests.sweeps import SIMULATOR
 from tilewise.__main__ import main
+
+from .conftest import FIGURES
+
+pytestmark = [FIGURES, pytest.mark.sweep(*SIMULATOR, "src/tilewise/commands/trace*.py", packages=["ziglang"])]
 
 SOURCE = """\
 extern "C" __global__ void scale(const float* x, float* y, int n, float by) {

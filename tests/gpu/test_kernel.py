@@ -197,30 +197,6 @@ def test_a_simulation_counts_and_writes_the_arrays_it_was_given():
     assert (run.counts.global_load.requests, run.counts.global_store.requests) == (2, 2)
 
 
-def test_both_ways_of_running_refuse_the_same(simulated):
-    wrong = (np.zeros(5), np.zeros(5, np.float32), 5, 0.5)
-    with pytest.raises(KernelError) as launched:
-        SCALE(*wrong, grid=1, block=32)
-    with pytest.raises(KernelError) as simulated_error:
-        SCALE.simulate(*wrong, grid=1, block=32)
-    assert str(launched.value) == str(simulated_error.value)
-
-
-def test_too_much_shared_memory_is_refused_before_anything_is_written():
-    greedy = Kernel(
-        'extern "C" __global__ void f(float* y) { __shared__ float s[1024]; extern __shared__ float t[]; '
-        "s[threadIdx.x] = 1; t[threadIdx.x] = 2; __syncthreads(); y[threadIdx.x] = s[0] + t[0]; }"
-    )
-    y = np.zeros(4, np.float32)
-    with pytest.raises(
-        KernelError, match=r"=232448 and 4096 bytes of __shared__ variables are more than the 232448"
-    ):
-        greedy.simulate(y, grid=1, block=4, shared_bytes=232_448)
-    assert y.tolist() == [0, 0, 0, 0]
-    greedy.simulate(y, grid=1, block=4, shared_bytes=64)
-    assert y.tolist() == [3, 3, 3, 3]
-
-
 def test_the_environment_decides_where_kernels_run(monkeypatch, capsys):
     module.chosen.cache_clear()
     monkeypatch.setenv("TILEWISE_BACKEND", "simulator")

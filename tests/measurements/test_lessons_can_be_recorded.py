@@ -16,7 +16,16 @@ from tilewise.simulator.toolchain import ToolchainError
 ROOT = Path(__file__).parents[2] / "lessons"
 
 
-@pytest.mark.parametrize("name", project_lessons(ROOT))
+def _sweep(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.sweep(f"lessons/{name}.py"))
+
+
+@pytest.mark.sweep(
+    "src/tilewise/measurements",
+    *(f"src/tilewise/gpu/{name}.py" for name in ("comparison", "kernel", "launch")),
+    packages=["numpy"],
+)
+@pytest.mark.parametrize("name", [_sweep(name) for name in project_lessons(ROOT)])
 def test_no_experiment_waits_for_the_simulator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object, **__: object) -> None:
         raise ToolchainError("there is no clang here")

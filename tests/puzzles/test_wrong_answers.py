@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweeps import SIMULATOR
 from tilewise.errors import LessonError
 from tilewise.puzzles.catalogue import NAMES, named
 from tilewise.puzzles.judging import judge
@@ -85,7 +86,19 @@ def said(name: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+def _sweep(name: str) -> object:
+    """A puzzle with its wrong answers, and what is said of them."""
+    files = (
+        f"src/tilewise/puzzles/{name}.py",
+        *(f"tests/puzzles/wrong/{name}{end}.txt" for end in ("", ".said")),
+    )
+    return pytest.param(name, marks=pytest.mark.sweep(*files))
+
+
+@pytest.mark.sweep(
+    *SIMULATOR, "src/tilewise/errors.py", "src/tilewise/puzzles/*.py", packages=["numpy", "ziglang"]
+)
+@pytest.mark.parametrize("name", [_sweep(name) for name in NAMES])
 def test_each_wrong_answer_is_turned_down_with_its_reason(
     name: str, golden: Callable[[Path, str], None]
 ) -> None:

@@ -114,6 +114,10 @@ def test_watch_comments_become_calls_with_the_same_lines() -> None:
     )
 
 
+machine_is_built = pytest.mark.sweep("src/tilewise/simulator", packages=["ziglang"])
+"""Marks what has the machine compiled anew, which takes 20 s."""
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache in which three processes that started together have built the machine."""
@@ -126,6 +130,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@machine_is_built
 def test_a_carried_cache_works_without_the_compiler(built: Path, tmp_path: Path) -> None:
     shutil.copytree(built, tmp_path, dirs_exist_ok=True)
     made = _fresh_process(tmp_path)
@@ -140,11 +145,13 @@ def test_without_compiler_and_cache_the_error_says_what_to_install(tmp_path: Pat
     assert 'pip install "tilewise[simulator]"' in str(_fresh_process(tmp_path, before=HIDDEN)["error"])
 
 
+@machine_is_built
 def test_processes_that_start_together_build_once(built: Path) -> None:
     assert len(list(built.glob("machine-*.so"))) == 1
     assert not list(built.glob("tmp*"))
 
 
+@machine_is_built
 def test_a_machine_that_does_not_load_is_built_anew(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,67 +9,41 @@ import pytest
 
 from tests.simulator.kernels import on_threads, simulate
 
-_OPERATIONS = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "div": lambda x, y: x / y,
+MODES = {"rz": "rz", "rd": "rm", "ru": "rp"}
+"""CUDA's suffixes of rounding, and those of the instructions, which `trust` holds to exact fractions."""
+CALLS = {
+    "add": ("__{kind}add_{how}(a, b)", "add.{mode}.f{bits} %0, %1, %2;"),
+    "sub": ("__{kind}sub_{how}(a, b)", "sub.{mode}.f{bits} %0, %1, %2;"),
+    "mul": ("__{kind}mul_{how}(a, b)", "mul.{mode}.f{bits} %0, %1, %2;"),
+    "div": ("__{kind}div_{how}(a, b)", "div.{mode}.f{bits} %0, %1, %2;"),
+    "fma": ("__fma{kind}_{how}(a, b, c)", "fma.{mode}.f{bits} %0, %1, %2, %3;"),
+    "sqrt": ("__{kind}sqrt_{how}(fabs(a))", "abs.f{bits} %0, %1; sqrt.{mode}.f{bits} %0, %0;"),
+    "rcp": ("__{kind}rcp_{how}(a)", "rcp.{mode}.f{bits} %0, %1;"),
 }
 
 
-def _numbers(dtype: type, seed: int) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    return (generator.standard_normal(256) * 10.0 ** generator.integers(-5, 6, 256)).astype(dtype)
-
-
-def _directed(exact: Fraction, dtype: type, how: str) -> float:
-    """The neighbour of an exact number on the side that a rounding picks."""
-    near = (
-        dtype(float(exact)) if dtype is np.float64 else dtype(np.float64(exact.numerator / exact.denominator))
-    )
-    candidates = [np.nextafter(near, dtype(-np.inf)), near, np.nextafter(near, dtype(np.inf))]
-    toward_zero_is_down = exact > 0
-    if how == "rd" or (how == "rz" and toward_zero_is_down):
-        return max(c for c in candidates if Fraction(float(c)) <= exact)
-    return min(c for c in candidates if Fraction(float(c)) >= exact)
-
-
-@pytest.mark.parametrize("how", ["rz", "rd", "ru"])
-@pytest.mark.parametrize("operation", list(_OPERATIONS))
-@pytest.mark.parametrize(
-    ("letter", "ctype", "dtype"), [("f", "float", np.float32), ("d", "double", np.float64)]
-)
-def test_directed_rounding(operation: str, how: str, letter: str, ctype: str, dtype: type) -> None:
-    a, b, out = _numbers(dtype, 1), _numbers(dtype, 2), np.zeros(256, dtype)
-    body = f"z[i] = __{letter}{operation}_{how}(x[i], y[i]);"
-    simulate(on_threads(body, f"const {ctype}* x, const {ctype}* y, {ctype}* z"), a, b, out, grid=8)
-    exact = [
-        _OPERATIONS[operation](Fraction(float(x)), Fraction(float(y))) for x, y in zip(a, b, strict=True)
-    ]
-    assert np.array_equal(out, np.array([_directed(e, dtype, how) for e in exact], dtype))
-
-
-@pytest.mark.parametrize("how", ["rz", "rd", "ru"])
-def test_directed_fma_square_root_and_reciprocal(how: str) -> None:
-    x, y, z = (_numbers(np.float32, seed) for seed in (3, 4, 5))
-    out = np.zeros((3, 256), np.float32)
-    body = (
-        f"r[i] = __fmaf_{how}(x[i], y[i], z[i]); r[256 + i] = __fsqrt_{how}(fabsf(x[i]));"
-        f" r[512 + i] = __frcp_{how}(x[i]);"
-    )
-    simulate(
-        on_threads(body, "const float* x, const float* y, const float* z, float* r"), x, y, z, out, grid=8
-    )
-    for n in range(256):
-        p, q, s = (Fraction(float(v[n])) for v in (x, y, z))
-        assert out[0, n] == _directed(p * q + s, np.float32, how)
-        assert out[2, n] == _directed(1 / p, np.float32, how)
-        root, square = out[1, n], abs(p)
-        below, above = (np.nextafter(root, np.float32(side)) for side in (0, np.inf))
-        if how == "ru":
-            assert Fraction(float(below)) ** 2 < square <= Fraction(float(root)) ** 2
-        else:
-            assert Fraction(float(root)) ** 2 <= square < Fraction(float(above)) ** 2
+@pytest.mark.parametrize(("kind", "ctype"), [("f", "float"), ("d", "double")])
+def test_functions_of_directed_rounding_are_their_instructions(kind: str, ctype: str) -> None:
+    dtype = np.float32 if kind == "f" else np.float64
+    letter = kind
+    body, places = [f"{ctype} a = x[i], b = x[i + 256], c = x[i + 512], r;"], 0
+    for how, mode in MODES.items():
+        for name, (call, text) in CALLS.items():
+            if kind == "d" and name in ("fma", "sqrt", "rcp"):
+                continue  # in double these are called otherwise
+            filled = text.format(mode=mode, bits=32 if kind == "f" else 64)
+            body.append(
+                f'asm("{filled}" : "=&{letter}"(r) : "{letter}"(a), "{letter}"(b), "{letter}"(c));'
+                f" y[{2 * places * 256} + i] = {call.format(kind=kind, how=how)};"
+                f" y[{(2 * places + 1) * 256} + i] = r;"
+            )
+            places += 1
+    random = np.random.default_rng(1)
+    x = (random.standard_normal(768) * 10.0 ** random.integers(-5, 6, 768)).astype(dtype)
+    y = np.zeros((places, 2, 256), dtype)
+    simulate(on_threads("\n".join(body), f"const {ctype}* x, {ctype}* y"), x, y, grid=8)
+    assert np.array_equal(y[:, 0], y[:, 1])
+    assert y.all()
 
 
 def test_rounding_does_not_leak_into_the_host() -> None:

@@ -14,8 +14,11 @@ import numpy as np
 from tilewise.gpu.arguments import check_arguments
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
+from tilewise.gpu.launches import decode
 from tilewise.gpu.tensor_map import TensorMap
-from tilewise.hardware.lessons import noted, title
+from tilewise.lesson import read
+from tilewise.run import Runner
+from tilewise.simulator.toolchain import cache_folder
 
 from .corpus import Arguments, Subject
 
@@ -23,19 +26,20 @@ LESSONS = Path(__file__).parents[3] / "lessons"
 Kernels = dict[str, tuple[Subject, ...]]
 
 
-def from_lesson(lesson: str, root: Path = LESSONS) -> Kernels:
-    """By lesson, kernel and line: the launches of each of a lesson's kernels as subjects.
+def from_lesson(name: str) -> Kernels:
+    """By kernel and number: the launches of each of a lesson's kernels as subjects.
 
     Kernels that differ in nothing that the simulator takes note of, such as a cap on registers, count once.
     """
     found: Kernels = {}
     seen: set[object] = set()
-    for number, one in enumerate(noted(root)[lesson], 1):
+    lesson = read(LESSONS / f"{name}.py", LESSONS.parent)
+    with Runner(LESSONS.parent, cache_folder()) as runner:
+        noted = [decode(one, lesson.path) for one in runner.run(lesson).launches]
+    for number, one in enumerate(noted, 1):
         same = _simulated(one.kernel)
         if one.launches and same not in seen:
-            found[f"{lesson}: {title(one.kernel.name, one.kernel.defines)}, number {number}"] = tuple(
-                map(_subject, one.launches)
-            )
+            found[f"{one.kernel.name}, number {number}"] = tuple(map(_subject, one.launches))
         seen |= {same} if one.launches else set()
     return found
 

@@ -44,42 +44,10 @@ READ_ONLY.flags.writeable = False
 GOOD: Arguments = (X, "y", 64, 2.0)
 REFUSED: dict[str, tuple[str, Arguments, dict[str, Any], tuple[str, ...]]] = {
     "too few arguments": (SCALE, (X, "y", 64), _launch(), ("takes 4 arguments and got 3", "float by")),
-    "too many arguments": (SCALE, (*GOOD, 1), _launch(), ("takes 4 arguments and got 5",)),
-    "no arguments": (SCALE, (), _launch(), ("takes 4 arguments and got 0",)),
     "another dtype": (SCALE, (X.astype("f8"), "y", 64, 2.0), _launch(), ('"x"', "float64", "float32")),
-    "integers for floats": (SCALE, (X.astype("i4"), "y", 64, 2.0), _launch(), ('"x"', "int32")),
-    "a list": (SCALE, ([1.0] * 64, "y", 64, 2.0), _launch(), ('"x"', "list", "Pass an array")),
-    "a number for an array": (SCALE, (3.0, "y", 64, 2.0), _launch(), ('"x"', "pointer")),
-    "an array for a number": (SCALE, (X, "y", X, 2.0), _launch(), ('"n"', "array")),
-    "a float for an int": (SCALE, (X, "y", 64.5, 2.0), _launch(), ('"n"', "64.5", "whole")),
-    "an int too large": (SCALE, (X, "y", 2**31, 2.0), _launch(), ('"n"', "2147483648")),
-    "an int that is no float": (SCALE, (X, "y", 64, 2**24 + 1), _launch(), ('"by"', "exactly")),
-    "a scalar of another dtype": (SCALE, (X, "y", np.int64(64), 2.0), _launch(), ('"n"', "int64", "int32")),
-    "every second element": (
-        SCALE,
-        (np.zeros(128, "f4")[::2], "y", 64, 2.0),
-        _launch(),
-        ('"x"', "C-contiguous"),
-    ),
-    "a transposed array": (SCALE, (np.zeros((8, 8), "f4").T, "y", 64, 2.0), _launch(), ("C-contiguous",)),
-    "backwards": (SCALE, (X[::-1], "y", 64, 2.0), _launch(), ("C-contiguous",)),
     "a read-only output": (SCALE, (X, READ_ONLY, 64, 2.0), _launch(), ('"y"', "read-only")),
-    "no block": (SCALE, GOOD, {"grid": 2, "block": None}, ("no block", "block=")),
-    "a grid of zero": (SCALE, GOOD, _launch(grid=0), ("grid=0", "between 1 and 2147483647")),
-    "a grid of zero in y": (SCALE, GOOD, _launch(grid=(2, 0)), ("grid=(2, 0)", "in y")),
-    "a grid below zero": (SCALE, GOOD, _launch(grid=-1), ("grid=-1",)),
-    "a grid beyond x": (SCALE, GOOD, _launch(grid=2**31), ("in x", "2147483647")),
     "a grid beyond y": (SCALE, GOOD, _launch(grid=(1, 65536)), ("in y", "65535")),
-    "a grid beyond z": (SCALE, GOOD, _launch(grid=(1, 1, 65536)), ("in z", "65535")),
-    "four extents": (SCALE, GOOD, _launch(grid=(1, 1, 1, 1)), ("grid",)),
-    "half a block": (SCALE, GOOD, _launch(grid=1.5), ("grid",)),
-    "1025 threads": (SCALE, GOOD, _launch(block=1025), ("1025", "1024")),
-    "1056 threads in two": (SCALE, GOOD, _launch(block=(33, 32)), ("1056 threads", "1024")),
-    "65 threads in z": (SCALE, GOOD, _launch(block=(1, 1, 65)), ("in z", "64")),
-    "a block of zero": (SCALE, GOOD, _launch(block=0), ("block=0",)),
     "beyond launch bounds": (BOUNDED, ("y",), _launch(block=65), ("65 threads", "64", "__launch_bounds__")),
-    "shared memory beyond the limit": (SCALE, GOOD, _launch(shared_bytes=232_449), ("shared_bytes=232449",)),
-    "shared memory below zero": (SCALE, GOOD, _launch(shared_bytes=-4), ("shared_bytes=-4",)),
     "shared memory in all": (TILE, ("y",), _launch(shared_bytes=190_000), ("190000", "48000", "232448")),
     "static shared memory": (
         TILE.replace("12000", "12289"),
@@ -88,6 +56,7 @@ REFUSED: dict[str, tuple[str, Arguments, dict[str, Any], tuple[str, ...]]] = {
         ("49156", "extern __shared__"),
     ),
 }
+"""One of each kind of check; all of them are in `tests/gpu/test_arguments.py`."""
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -103,12 +72,6 @@ def test_what_does_not_fit_is_refused_before_anything_runs(name: str) -> None:
             assert word in str(caught.value)
         assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
     assert y.tobytes() == before and X.tobytes() == np.arange(64, dtype=np.float32).tobytes()
-
-
-def test_arrays_that_overlap_in_part_are_refused() -> None:
-    whole = np.zeros(80, np.float32)
-    with pytest.raises(KernelError, match="share part of their memory"):
-        Kernel(SCALE).simulate(whole[:64], whole[16:], 64, 2.0, grid=2, block=32)
 
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -178,21 +141,6 @@ def test_a_source_that_does_not_compile(change: tuple[str, str], words: tuple[st
         assert word in str(caught.value)
     assert caught.value.line == kernel.origin[1] + line - 1 and caught.value.path == kernel.origin[0]
     assert "\n" not in str(caught.value) and y.tobytes() == _y().tobytes()
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("int x = 3;", "no kernel"),
-        ("__global__ void k(float* y) {}", 'extern "C"'),
-        (SCALE + SCALE.replace("scale", "other"), "several kernels: scale, other"),
-        ("", "no kernel"),
-        ("#include <vector>\n" + SCALE, "line 1: a kernel may include"),
-    ],
-)
-def test_a_source_without_one_kernel(source: str, words: str) -> None:
-    with pytest.raises(KernelError, match=words):
-        Kernel(source)
 
 
 def test_collecting_writes_what_this_schedule_gives_and_drops_bad_writes() -> None:

@@ -1,11 +1,13 @@
 """The same kernels through the clang of another release: outputs and memory traffic must be equal.
 
-`make test` installs the other release beside the virtual environment's packages; without it this is skipped.
+For a new release of ziglang: `make other-clang`, which installs the other one beside the packages in `.venv`,
+then `pytest --all tests/simulator/trust/test_two_clangs.py`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from tilewise.cases import case
 from tilewise.gpu import compile_gate
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
-from tilewise.hardware import clangs
+from tilewise.hardware import clangs, global_memory
 from tilewise.hardware.clangs import MAY_DIFFER, OTHER, Difference, another, differences, flat, load_clangs
 from tilewise.hardware.collection import OWN as SPECIMENS
 from tilewise.hardware.lessons import noted
@@ -28,9 +30,15 @@ from tilewise.simulator.toolchain import CLANG, ToolchainError, clang, zig
 from .corpus import OWN, Subject
 
 LESSON_FILES = Path(__file__).parents[3] / "lessons"
-other_clang = pytest.mark.skipif(
-    not OTHER.is_file(), reason=f"{OTHER} is missing: make {OTHER.parents[1].name} installs it"
-)
+
+
+def other_clang(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test that needs the other release, and holds until there is a new one of either."""
+    missing = f"{OTHER} is missing: make {OTHER.parents[1].name} installs it"
+    swept = pytest.mark.sweep("src/tilewise/hardware/clangs.json", packages=["ziglang"])(test)
+    return pytest.mark.skipif(not OTHER.is_file(), reason=missing)(swept)
+
+
 nvidias_compiler = pytest.mark.skipif(
     compile_gate.available() is not None,
     reason=f"which arrays are in registers is not known: {compile_gate.available()}",
@@ -227,7 +235,7 @@ def test_kernels_of_the_trust_tests_leave_the_same_and_ask_for_the_same(subject:
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = SPECIMENS["Global memory"][0]
+    one = global_memory.SPECIMENS[0]
     numbers = iter([{"issued": 7, "global_load.sectors": 4}, {"issued": 9, "global_load.sectors": 4}])
     monkeypatch.setattr(clangs, "_measured", lambda _: next(numbers))
     assert differences({"k": one.launch}, Path("zig")) == [Difference("k", "issued", 7, 9)]

@@ -1,0 +1,178 @@
+"""Every page, on a screen and on a phone: it fits, obeys the policy, and axe-core finds nothing serious.
+
+Five pages are always looked at, each other page when its text or what makes pages has changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page
+
+from .conftest import ROOT, Faults
+
+SIZES = {"screen": (1440, 900), "phone": (360, 740)}
+SCHEMES = {"default": None, "slate": ["color-contrast"]}
+"""The themes, and the rules of axe for each: the second changes nothing but colours."""
+SOURCES = {
+    **{
+        f"{file.relative_to(ROOT).with_suffix('').as_posix()}/": file
+        for file in sorted((ROOT / "lessons").glob("*/*.py"))
+    },
+    **{
+        f"{file.relative_to(ROOT / 'docs').with_suffix('').as_posix()}/".removesuffix("index/"): file
+        for file in sorted((ROOT / "docs").rglob("*.md"))
+    },
+    "404.html": ROOT / "src/tilewise/web/overrides/404.html",
+}
+"""Every page's address, and the file that its text comes from."""
+ALWAYS = {
+    "",
+    "lessons/kernels/first_kernel/",
+    "lessons/memory/coalescing/",
+    "lessons/attention/hopper/",
+    "measurements/",
+}
+MAKES_PAGES = [f"src/tilewise/{name}" for name in ("figures", "mkdocs_plugin", "outputs", "page", "web")]
+
+
+def pages() -> Iterator[Any]:
+    """Every page, as a case."""
+    for address, file in SOURCES.items():
+        sweep = pytest.mark.sweep(
+            *MAKES_PAGES,
+            text=[file.relative_to(ROOT).as_posix(), "tests/browser/audits/package.json"],
+            packages=["mkdocs-material"],
+        )
+        marks = () if address in ALWAYS else sweep
+        yield pytest.param(address, id=address or "front page", marks=marks)
+
+
+COLLECT = """
+    window.broken = [];
+    document.addEventListener("securitypolicyviolation", (event) =>
+        window.broken.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+def watched(context: BrowserContext, faults: Faults) -> Page:
+    """A page that keeps what its policy stopped, and whose faults are noted."""
+    page = context.new_page()
+    page.add_init_script(COLLECT)
+    faults.watch(page)
+    return page
+
+
+def must_be_clean(page: Page, faults: Faults) -> None:
+    assert page.evaluate("window.broken") == []
+    assert faults.console == []
+    assert faults.elsewhere == []
+
+
+def read_through(page: Page) -> None:
+    """Scroll to the end, so that everything that loads late, 1,000 px before it is seen, has loaded."""
+    height = page.evaluate("document.documentElement.scrollHeight")
+    for top in range(0, height, 2000):
+        page.evaluate("top => window.scrollTo({ top, behavior: 'instant' })", top)
+        page.wait_for_timeout(60)
+    page.wait_for_load_state("networkidle")
+
+
+def everything_shown(page: Page) -> None:
+    """Open every fold, read to the end, wait for the figures."""
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+    read_through(page)
+    for figure in page.locator(".tw-figure[data-figure]").all():
+        figure.scroll_into_view_if_needed()
+        page.wait_for_function("figure => figure.dataset.state === 'drawn'", arg=figure.element_handle())
+
+
+LEAVE_NEW_WORDS = """(known) => {
+  for (const code of document.querySelectorAll(".highlight code")) {
+    const kinds = [...code.querySelectorAll("span")].map((span) => span.className);
+    if (kinds.every((kind) => known.includes(kind))) code.textContent = code.textContent;
+    else known.push(...new Set(kinds));
+  }
+  return known;
+}"""
+"""Coloured words of code are most of a long page, and alike on all: known kinds become plain text."""
+
+
+LEAVE_NEW_ROWS = """() => {
+  const ids = [...document.querySelectorAll("article tbody [id], article tbody[id]")].map((one) => one.id);
+  const kind = (one) => [one.localName, one.className, one.getAttribute("style"), one.getAttribute("role"),
+    one.hasAttribute("href"), one.hasAttribute("hidden"), Boolean(one.textContent.trim())].join();
+  for (const body of document.querySelectorAll("article tbody")) {
+    const seen = {};
+    for (const row of [...body.rows]) {
+      const alike = [row, ...row.querySelectorAll("*")].map(kind).join(";") + row.checkVisibility();
+      seen[alike] = (seen[alike] ?? 0) + 1;
+      if (seen[alike] > 3) row.remove();
+    }
+  }
+  return ids.filter((id, at) => ids.indexOf(id) < at);
+}"""
+"""Of a table's rows with the same elements, classes and styles, three are left: a page has up to a thousand.
+Gives back the ids that rows had twice, which is all that one such row could do to another."""
+
+
+def serious_faults(page: Page, axe: str, only: list[str] | None = None) -> list[str]:
+    """What axe calls serious or critical, one line for each element; by all its rules, or some."""
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate(axe)
+    options = {"resultTypes": ["violations"], **({"runOnly": only} if only else {})}
+    results: list[dict[str, Any]] = page.evaluate(
+        "async (options) => (await axe.run(options)).violations", options
+    )
+    return [
+        f"{found['id']}: {node['html'][:200]} {node['failureSummary'].splitlines()[-1].strip()[:160]}"
+        for found in results
+        if found["impact"] in ("serious", "critical")
+        for node in found["nodes"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def words_seen() -> dict[str, list[str]]:
+    """By size: the kinds of coloured words in code that axe has looked at on some page."""
+    return defaultdict(list)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("address", list(pages()))
+def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
+    open_context: Callable[..., BrowserContext],
+    site: str,
+    axe: str,
+    faults: Faults,
+    words_seen: dict[str, list[str]],
+    address: str,
+    size: str,
+) -> None:
+    """A kind of coloured word in code is looked at where it comes first."""
+    width, height = SIZES[size]
+    page = watched(open_context(viewport={"width": width, "height": height}, reduced_motion="reduce"), faults)
+    page.goto(site + address)
+    hidden = "(headings) => headings.filter((one) => !one.checkVisibility()).map((one) => one.id)"
+    assert page.locator("article h2").evaluate_all(hidden) == []
+    everything_shown(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    must_be_clean(page, faults)
+    words_seen[size] = page.evaluate(LEAVE_NEW_WORDS, words_seen[size])
+    assert page.evaluate(LEAVE_NEW_ROWS) == []
+    found = {}
+    for scheme, rules in SCHEMES.items():
+        page.evaluate("name => document.body.setAttribute('data-md-color-scheme', name)", scheme)
+        page.wait_for_timeout(150)
+        found[scheme] = serious_faults(page, axe, rules)
+    assert found == {scheme: [] for scheme in SCHEMES}
+
+
+def test_these_are_all_pages(built: Path) -> None:
+    made = {path.relative_to(built).as_posix() for path in built.rglob("*.html")}
+    assert {address.removesuffix("index.html") for address in made} == set(SOURCES)
+    assert set(SOURCES) >= ALWAYS
