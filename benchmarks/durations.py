@@ -8,7 +8,6 @@ counts for the file that needs it first.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -29,13 +28,14 @@ def main() -> int:
     command = [sys.executable, "-m", "pytest", "-p", "benchmarks.durations", *sys.argv[1:]]
     status = subprocess.run(command, cwd=ROOT, check=False).returncode
     wall = time.perf_counter() - start
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    rows = TABLE.read_text(encoding="utf-8")
+    total = sum(float(row.split()[0]) for row in rows.splitlines())
     head = (
         f"pytest {' '.join(sys.argv[1:])}\n"
-        f"{wall:,.0f} s, {used.ru_utime + used.ru_stime:,.0f} processor seconds, {os.cpu_count()} cores, "
+        f"{wall:,.0f} s; {total:,.0f} processor seconds in tests; {os.cpu_count()} cores; "
         f"load {before:.1f} before and {os.getloadavg()[0]:.1f} after\n\n"
     )
-    TABLE.write_text(head + TABLE.read_text(encoding="utf-8"), encoding="utf-8")
+    TABLE.write_text(head + rows, encoding="utf-8")
     print(head, end="")
     return status
 

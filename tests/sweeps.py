@@ -264,7 +264,7 @@ class Sweeps:
             )
         new = [case for case, one in self.passed.items() if self.recorded.get(case) != one]
         if new and not self.config.getoption("update"):
-            say(f"Sweeps: {len(new)} passed anew. pytest --update records them in {RECORDED}.")
+            say(f"Sweeps: {len(new)} passed anew. pytest --update --collect-only records them in {RECORDED}.")
 
     def _pass(self, case: str) -> Pass | None:
         """The pass with a case's present key."""

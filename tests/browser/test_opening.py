@@ -11,6 +11,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 from .test_pages import LESSONS
 
 
+@pytest.mark.sweep("src/tilewise/web", "tests/browser/conftest.py")
 @pytest.mark.parametrize("width", [1440, 360])
 def test_hardly_a_heading_breaks_otherwise_when_its_face_arrives(
     open_context: Callable[..., BrowserContext], site: str, built: Path, width: int
