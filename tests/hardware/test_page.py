@@ -18,7 +18,7 @@ from tilewise.hardware import clangs, page
 from tilewise.hardware.comparison import Compared, compare, compared, load_comparison
 from tilewise.hardware.differences import FUSED, KNOWN
 from tilewise.hardware.record import Row, recorded
-from tilewise.mkdocs_plugin.lessons import Shelf
+from tilewise.mkdocs_plugin.lessons import CourseView
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "what-the-simulator-counts.md"
@@ -67,17 +67,17 @@ def test_the_page_types_no_count() -> None:
     assert words <= sizes, "sizes of the machine may be typed, results may not"
 
 
-def test_the_shelf_fills_the_parts_in() -> None:
-    shelf = Shelf(Course.of([]), {}, (), {}, DOCS.parent / "lessons", (), ())
+def test_the_course_fills_the_parts_in() -> None:
+    view = CourseView(Course.of([]), {}, {}, DOCS.parent / "lessons", ())
     text = "Of {{ hardware.counts }} counts, {{ hardware.equal }} are equal.\n\n{{ hardware.differences }}\n"
-    filled = shelf.fill(text, "docs/page.md", text)
+    filled = view.fill(text, "docs/page.md", text)
     counts, equal = (int(word.replace(",", "")) for word in re.findall(r"\d[\d,]*(?= )", filled)[:2])
     names = {row.name for row in compared()[0].rows}
     assert counts - equal == sum(len(known) for name, known in KNOWN.items() if name in names)
     for specimen in names & set(KNOWN):
         assert specimen in filled
     with pytest.raises(LessonError, match=r'docs/page\.md:1: there is no "hardware\.tabel"'):
-        shelf.fill("{{ hardware.tabel }}", "docs/page.md", "{{ hardware.tabel }}")
+        view.fill("{{ hardware.tabel }}", "docs/page.md", "{{ hardware.tabel }}")
 
 
 GROUP = "Global memory"
