@@ -299,3 +299,12 @@ def test_without_nvml_and_where_the_host_is_timed_nothing_is_sampled(
     project.lesson.write_text(text, encoding="utf-8")
     assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
     assert asked == ["0000:00:00.0"]
+
+
+def test_few_repetitions_are_shared_by_the_rounds(
+    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "kernels/adding", "--rounds", "2", "--repetitions", "7"]) == 0
+    assert {tuple(row["rounds"]) for row in taken(project)["rows"]} == {(4, 3)}
+    assert main(["record", "kernels/adding", "--repetitions", "0"]) == 1
+    assert "0 repetitions time nothing. Give --repetitions 1 or more." in capsys.readouterr().err
