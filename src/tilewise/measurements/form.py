@@ -7,6 +7,7 @@ In: the object that a record's JSON holds. Out: the first fault as the rest of a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 SCHEMA = 1
@@ -36,7 +37,10 @@ _ROW: Mapping[str, type | tuple[type, ...]] = {
     "flop": (int, float, type(None)),
 }
 _ROUNDS = "rounds"
-"""The one member that a row may lack: records of one round have none."""
+_READINGS = ("sm_clock_mhz", "power_w")
+OPTIONAL = (_ROUNDS, *_READINGS)
+"""The members that a row may lack: records of one round have no rounds; older ones have no readings of clock
+and power, nor have rows whose launches were too short for any."""
 _PROVENANCE: Mapping[str, type | tuple[type, ...]] = {
     "device": str,
     "date": str,
@@ -68,7 +72,7 @@ def fault_of(body: Mapping[str, Any]) -> str | None:
     for at, row in enumerate(body["rows"] if fault is None else ()):
         if not isinstance(row, dict):
             return f"has a row {at} that is no object."
-        known = {name: value for name, value in row.items() if name != _ROUNDS}
+        known = {name: value for name, value in row.items() if name not in OPTIONAL}
         fault = fault or _misfit(known, _ROW, f"rows[{at}].") or _row_fault(row, at)
     return fault
 
@@ -88,7 +92,20 @@ def _row_fault(row: Mapping[str, Any], at: int) -> str | None:
         return f"has percentiles without samples in rows[{at}]."
     if _ROUNDS in row and not _divides(row[_ROUNDS], len(row["samples_us"])):
         return f"has rounds in rows[{at}] that are not its samples."
+    for name in _READINGS:
+        if name in row and not (row["samples_us"] and _are_readings(row[name])):
+            return f'has a "{name}" in rows[{at}] that is no list of readings beside its samples.'
     return None
+
+
+def _are_readings(readings: Any) -> bool:
+    """Whether these are finite numbers from 0 on, one or more."""
+    if not isinstance(readings, list) or not readings:
+        return False
+    return all(
+        isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one) and one >= 0
+        for one in readings
+    )
 
 
 def _divides(rounds: Any, samples: int) -> bool:

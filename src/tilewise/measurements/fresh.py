@@ -182,7 +182,7 @@ def run_round(
             "the lesson measures something else when it is run again: its key changes between processes.",
             "Take the inputs, sizes and sources from nothing that changes: no clock, no unseeded numbers.",
         )
-    rows = tuple(Row(**{**row, "samples_us": tuple(row["samples_us"])}) for row in body["rows"])
+    rows = tuple(Row.from_dict(row) for row in body["rows"])
     state = State(**{**body["state"], "throttled_by": tuple(body["state"]["throttled_by"])})
     return Bench(rows, tuple(body["notes"]), state)
 
