@@ -3,9 +3,9 @@
 In: a GPU's PCI bus id, and when each timed launch ran. Out: the readings that fell inside those launches.
 NVML is loaded when it is asked for, never on import; where there is none, nothing is sampled.
 
-What a reading says is limited by its sensor. The power is an average over a stretch that the GPU chooses:
-on an A100 or H100 it covers a quarter of the time (Yang, Adamek and Armour, "Accurate and Convenient
-Energy Measurements for GPUs", SC 2024). Contenders take turns. Where their launches are shorter than that
+What a reading says is limited by its sensor. The power is an average over a stretch that the GPU chooses,
+and on some devices leaves most of the time out (Yang, Adamek and Armour, "Accurate and Convenient Energy
+Measurements for GPUs", SC 2024). Contenders take turns. Where their launches are shorter than that
 stretch, the power is that of all of them, and of the reads and spins between them. Readings closer
 together than the sensor's own steps repeat its value, so their number is no number of independent
 measurements.
@@ -147,8 +147,8 @@ Stretch = tuple[float, float]
 class Sampler:
     """Reads a meter again and again in a thread of its own, for the length of a ``with`` block.
 
-    The thread sleeps between readings. NVML runs outside of Python's lock, so of the thread that times only
-    some ten microseconds a reading can be taken.
+    The thread sleeps between readings. NVML runs outside of Python's lock, so the thread that times waits
+    only for the few instructions of Python around a reading.
     """
 
     meter: Meter
