@@ -159,9 +159,10 @@ class Progress:
 
 @contextmanager
 def mentioned(text: Callable[[], str]) -> Iterator[None]:
-    """Print a text again and again while the ``with`` block lasts."""
+    """Print a text, and again and again while the ``with`` block lasts."""
     done = threading.Event()
     began = time.monotonic()
+    print(f"  {text()}", flush=True)
 
     def mention() -> None:
         while not done.wait(OFTEN_S):
