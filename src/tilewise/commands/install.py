@@ -102,7 +102,7 @@ def install(extra: str) -> int:
 def warm_up() -> int:
     """Import once what the first start imports, which leaves its bytecode behind; 0, whatever comes of it."""
     with mentioned(lambda: "Compiling what the first start imports"):
-        code = "import mkdocs.commands.serve; from mkdocs.config import load_config; load_config('mkdocs.yml')"
+        code = "import mkdocs.commands.serve, mkdocs.config; mkdocs.config.load_config('mkdocs.yml')"
         subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, check=False)
     return 0
 
