@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from jinja2.bccache import Bucket, BytecodeCache
+
 _LATER_S = 1.0
 
 
@@ -134,3 +136,22 @@ class FileCache:
             files = sorted((file.stat().st_mtime_ns, file) for file in self._folder.iterdir())
             for _, file in files[: -self._at_most]:
                 file.unlink()
+
+
+class KeptTemplates(BytecodeCache):
+    """Compiled templates in a folder; Jinja's own such cache ends a build where the disk is full."""
+
+    def __init__(self, kept: FileCache) -> None:
+        self._kept = kept
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Take a template's code, if it is of the template as it is now."""
+        content = self._kept.get(bucket.key)
+        try:
+            bucket.bytecode_from_string(content or b"")
+        except Exception:  # whatever a damaged file raises
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a template's code."""
+        self._kept.put(bucket.key, bucket.bytecode_to_string())

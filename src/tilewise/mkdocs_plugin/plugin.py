@@ -14,7 +14,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-import jinja2
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
 from mkdocs.config.defaults import MkDocsConfig
@@ -30,7 +29,7 @@ from tilewise.frontend import FrontendError, build_assets
 from tilewise.mkdocs_plugin import navigation, publication
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings, keep_highlighted
 from tilewise.mkdocs_plugin.faults import explained, formula_fault, let_warnings_count
-from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, usable
+from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, KeptTemplates, usable
 from tilewise.mkdocs_plugin.inputs import Trees, config_mark, links_mark
 from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, Lessons, PageRenderer
 from tilewise.mkdocs_plugin.live_course import LiveCourse
@@ -228,9 +227,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         """Keep the theme's templates compiled for the next process."""
         if env is not self._env:
             self._env = env
-            folder = self._cache / "templates"
-            folder.mkdir(parents=True, exist_ok=True)
-            env.bytecode_cache = jinja2.FileSystemBytecodeCache(str(folder))
+            env.bytecode_cache = KeptTemplates(FileCache(self._cache / "templates", at_most=400))
             publication.prepare(env, published=not self._serving)
         return env
 

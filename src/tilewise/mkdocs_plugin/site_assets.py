@@ -5,12 +5,15 @@ In: the project's folder. Out: the folder of the built files once it is there, o
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from tilewise.frontend import FrontendError, assets_folder, build_assets
 from tilewise.mkdocs_plugin.progress import Progress
+
+log = logging.getLogger("mkdocs.plugins.tilewise")
 
 
 class SiteAssets:
@@ -58,4 +61,6 @@ class SiteAssets:
             self.problem = str(error)
         except OSError as error:
             self.problem = f"The site's styles and scripts could not be built: {error}."
+        if self.problem:
+            log.error(self.problem)
         self._changed()
