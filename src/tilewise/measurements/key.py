@@ -1,8 +1,8 @@
-"""The key of a measurement: a hash of everything that could change its result, and of nothing else.
+"""The keys of a measurement: hashes of everything that could change its result, and of nothing else.
 
 In: launches, library functions, cell text. Out: a hex digest. Comments, layout and docstrings do not count in
 Python. A variant's own function does not count either: all it decides is in the launches that it returns, and
-those count in full.
+those count in full, by their tokens in one key and by what they say without names in another.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ import ast
 import hashlib
 import json
 import linecache
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tilewise.cases import Case
+from tilewise.gpu.tensor_map import TensorMap
+from tilewise.measurements.answers import values_of
+
+if TYPE_CHECKING:
+    from tilewise.gpu.arguments import Parameter
+    from tilewise.gpu.launch import Launch
 
 METHOD_VERSION = 1
 """Raised whenever timing or counting changes so that older figures no longer compare."""
@@ -154,3 +162,37 @@ def digest(facts: Mapping[str, Any]) -> str:
 def text_key(cell_source: str) -> str:
     """The key of a text record: the tokens of the cell that printed it."""
     return digest({"method": METHOD_VERSION, "cell": python_tokens(cell_source)})
+
+
+def launches_code(launches: Sequence[Launch]) -> dict[str, Any]:
+    """What launches that follow each other say, without names: kernels, launch shapes, arguments, inputs.
+
+    An array is told by its place among those that the launches take, so that two launches are seen to share
+    it. The seed of an input without one of its own, which comes from its name, does not count.
+
+    Raises:
+        CompileError: clang refuses a kernel, or would not pass on all that it says.
+        ToolchainError: there is no clang.
+    """
+    from tilewise.measurements.kernel_code import code_hash
+
+    values = values_of(launches)
+    places: dict[str, int] = {}
+
+    def argument(one: Parameter) -> list[Any]:
+        value = values[one.name]
+        if isinstance(value, TensorMap):
+            return [places.setdefault(str(value.name), len(places)), repr(value.named(""))]
+        return [places.setdefault(one.name, len(places)), one.is_const]
+
+    facts = [
+        {
+            "code": code_hash(kernel.preprocessed, kernel.name, kernel.options, kernel.origin),
+            "options": sorted(kernel.options),
+            "shape": [launch.grid, launch.block, launch.shared_bytes],
+            "arguments": [argument(one) for one in kernel.parameters],
+        }
+        for launch in launches
+        for kernel in [launch.kernel]
+    ]
+    return {"launches": facts, "values": [Case({"": values[name]}).fingerprint() for name in places]}
