@@ -109,6 +109,7 @@ def run_bench(
                     None,
                     moved,
                     operations,
+                    tokens=experiment.tokens(entry.label, parameters),
                 )
             )
     return Bench(tuple(rows), tuple(dict.fromkeys(notes)), now)

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the form of a record."""
 
 _FORM: Mapping[str, type | tuple[type, ...]] = {
     "schema": int,
     "experiment": str,
     "lesson": str,
-    "key": str,
     "arithmetic": str,
     "provenance": dict,
     "rows": list,
     "method": dict,
+    "compiler": str,
     "checksum": str,
 }
 _ROW: Mapping[str, type | tuple[type, ...]] = {
@@ -34,9 +34,12 @@ _ROW: Mapping[str, type | tuple[type, ...]] = {
     "counters": (dict, type(None)),
     "bytes": (int, float, type(None)),
     "flop": (int, float, type(None)),
+    "rounds": object,
+    "tokens": str,
+    "compiled": str,
 }
-_ROUNDS = "rounds"
-"""The one member that a row may lack: records of one round have none."""
+MAY_LACK: Mapping[str, Any] = {"rounds": [], "tokens": "", "compiled": ""}
+"""What a row may lack: records of one round have no rounds, and a row that no key was proven for, no key."""
 _PROVENANCE: Mapping[str, type | tuple[type, ...]] = {
     "device": str,
     "date": str,
@@ -58,9 +61,9 @@ _TEXT: Mapping[str, type | tuple[type, ...]] = {
 
 def fault_of(body: Mapping[str, Any]) -> str | None:
     """What is wrong with the form of an experiment's record; None where nothing is."""
-    fault = _misfit(body, _FORM, "")
-    if fault is None and body["schema"] != SCHEMA:
-        fault = f"has the form {body['schema']}; this version reads form {SCHEMA}."
+    if isinstance(body.get("schema"), int) and body["schema"] != SCHEMA:
+        return f"has the form {body['schema']}; this version reads form {SCHEMA}."
+    fault = _misfit({"compiler": "", **body}, _FORM, "")
     if fault is None:
         fault = _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)
     if fault is None and not body["rows"]:
@@ -68,8 +71,7 @@ def fault_of(body: Mapping[str, Any]) -> str | None:
     for at, row in enumerate(body["rows"] if fault is None else ()):
         if not isinstance(row, dict):
             return f"has a row {at} that is no object."
-        known = {name: value for name, value in row.items() if name != _ROUNDS}
-        fault = fault or _misfit(known, _ROW, f"rows[{at}].") or _row_fault(row, at)
+        fault = fault or _misfit({**MAY_LACK, **row}, _ROW, f"rows[{at}].") or _row_fault(row, at)
     return fault
 
 
@@ -86,7 +88,7 @@ def _row_fault(row: Mapping[str, Any], at: int) -> str | None:
         return f"has percentiles in rows[{at}] that are missing or out of order."
     if not row["samples_us"] and timed != [None, None, None]:
         return f"has percentiles without samples in rows[{at}]."
-    if _ROUNDS in row and not _divides(row[_ROUNDS], len(row["samples_us"])):
+    if "rounds" in row and not _divides(row["rounds"], len(row["samples_us"])):
         return f"has rounds in rows[{at}] that are not its samples."
     return None
 

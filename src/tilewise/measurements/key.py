@@ -159,9 +159,25 @@ def digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+class _Imports(ast.NodeTransformer):
+    """Takes out what is imported from this package, and notes the names: a module may move."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        if (node.module or "").partition(".")[0] != "tilewise":
+            return node
+        self.names += map(ast.unparse, node.names)
+        return None
+
+
 def text_key(cell_source: str) -> str:
-    """The key of a text record: the tokens of the cell that printed it."""
-    return digest({"method": METHOD_VERSION, "cell": python_tokens(cell_source)})
+    """The key of a text record: the tokens of the cell that printed it, and the names that it imports."""
+    imports = _Imports()
+    tree = imports.visit(ast.parse(cell_source))
+    cell = json.dumps(python_tree(tree))
+    return digest({"method": METHOD_VERSION, "cell": cell, "imports": sorted(imports.names)})
 
 
 def launches_code(launches: Sequence[Launch]) -> dict[str, Any]:

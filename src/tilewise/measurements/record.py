@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
-from tilewise.measurements.form import SCHEMA, fault_of, text_fault_of
+from tilewise.measurements.form import MAY_LACK, SCHEMA, fault_of, text_fault_of
 from tilewise.measurements.slugs import device_slug
 
 
@@ -48,13 +48,16 @@ class Row:
     """Operations that have to be done, by the lesson's own formula."""
     rounds: tuple[int, ...] = ()
     """How many of the samples, in their order, each round took; empty where all are of one."""
+    tokens: str = ""
+    """The key of what was measured, by its tokens; empty where it was not that of any version."""
+    compiled: str = ""
+    """The key of the same by what its kernels say, without names; empty where nothing has looked, where
+    clang refuses a kernel, and for a library."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it; without ``rounds`` where there was one, as records always were."""
+        """The row as JSON holds it; without ``rounds`` where there was one, and without an empty key."""
         body = {**asdict(self), "samples_us": list(self.samples_us), "rounds": list(self.rounds)}
-        if not self.rounds:
-            del body["rounds"]
-        return body
+        return {name: value for name, value in body.items() if value or name not in MAY_LACK}
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,6 @@ class Record:
     """The name that ``measure`` was given."""
     lesson: str
     """The id of the lesson it stands in, e.g. ``speed/roofline``."""
-    key: str
-    """The key of what was measured."""
     arithmetic: str
     """Which units do the operations, a key of the device table."""
     provenance: Mapping[str, Any]
@@ -75,6 +76,8 @@ class Record:
     """Naive first, library last, as in the lesson."""
     method: Mapping[str, Any] = field(default_factory=dict)
     """How it was timed: version, cold L2, lead-in, the time between two events around nothing."""
+    compiler: str = ""
+    """What decided ``compiled`` in its rows, beside their kernels; empty where nothing has looked."""
     checksum: str = ""
     """SHA-256 of everything else; filled on writing."""
 
@@ -82,6 +85,8 @@ class Record:
         """The record as JSON holds it, checksum included."""
         body = {"schema": SCHEMA, **asdict(self)}
         body["rows"] = [row.to_dict() for row in self.rows]
+        if not self.compiler:
+            del body["compiler"]
         body["checksum"] = checksum(body)
         return body
 
@@ -161,11 +166,11 @@ def read_record(path: Path, shown: str | None = None) -> Record:
     return Record(
         body["experiment"],
         body["lesson"],
-        body["key"],
         body["arithmetic"],
         body["provenance"],
         rows,
         body["method"],
+        body.get("compiler", ""),
         body["checksum"],
     )
 
