@@ -12,10 +12,11 @@ from test_record import record
 
 from tilewise import Kernel, case, measure, normal, output
 from tilewise.measurements import Archive, kernel_code
-from tilewise.measurements.current import current, labelled, renewed
+from tilewise.measurements.current import current, labelled, renewed, renewed_text, text_holds
+from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.key import text_key
-from tilewise.measurements.record import Record, Row
+from tilewise.measurements.record import Record, Row, TextRecord
 from tilewise.measurements.report import staleness
 from tilewise.measurements.session import handled_by
 from tilewise.simulator import ToolchainError
@@ -180,3 +181,68 @@ def test_the_records_of_the_course_have_both_keys_by_the_compiler_of_now() -> No
     by_tokens = {(record.experiment, row.variant) for record, row in rows if not row.compiled}
     libraries = {(record.experiment, row.variant) for record, row in rows if row.role == "library"}
     assert by_tokens == libraries, "clang refuses these: tilewise check says why"
+
+
+HELPER = '''HELPERS = r"""
+static __device__ float twice(float f) { return 2.0f * f; }
+static __device__ float half_of(float f) { return f / 2.0f; }
+"""
+KERNEL = Kernel(HELPERS + r"""
+extern "C" __global__ void scale(float* x, int n) {
+    #pragma unroll 4
+    for (int i = 0; i < n; ++i) x[i] = fmaxf(twice(x[i]), SHIFT);
+}
+""", defines={"SHIFT": "1.0f"})
+'''
+PRINTING = 'from tilewise.gpu.machine_code import machine_code\nprint("scale", machine_code(KERNEL))'
+
+
+@pytest.mark.parametrize(
+    ("edits", "holds"),
+    [
+        ([("twice(", "doubled(")], True),
+        ([("float f", "float number"), ("* f;", "* number;"), ("return f /", "return number /")], True),
+        (
+            [
+                ("half_of", "halved"),
+                ("int i", "int col"),
+                ("i <", "col <"),
+                ("++i", "++col"),
+                ("[i]", "[col]"),
+            ],
+            True,
+        ),
+        ([("tilewise.gpu.machine_code", "tilewise.sass")], True),
+        ([("fmaxf(twice", "fmaxf(half_of")], False),
+        ([("fmaxf", "fminf")], False),
+        ([("unroll 4", "unroll 2")], False),
+        ([("unroll 4", "nounroll")], False),
+        ([(", SHIFT)", ", OTHER)")], False),
+        ([('"SHIFT"', '"OTHER"')], False),
+        ([("2.0f * f", "f * 2.0f")], False),
+        ([("machine_code", "ptx")], False),
+    ],
+)
+def test_what_a_cell_printed_holds_after_a_rename_in_the_kernels_that_it_uses(
+    edits: list[tuple[str, str]], holds: bool
+) -> None:
+    made = TextRecord("a/b", "sass", text_key(PRINTING), {}, "MOV", uses_key(PRINTING, [HELPER]))
+    made = renewed_text(made, PRINTING, [HELPER])
+    assert made.nameless
+    kernel, cell = HELPER, PRINTING
+    for old, new in edits:
+        assert old in kernel + cell
+        kernel, cell = kernel.replace(old, new), cell.replace(old, new)
+    assert text_holds(made, cell, [kernel]) is holds
+    again = renewed_text(made, cell, [kernel])
+    assert (again.uses == uses_key(cell, [kernel]), again.key == text_key(cell)) == (
+        holds,
+        holds,
+    ) or not holds
+    assert renewed_text(made, PRINTING, [HELPER]) == made
+
+
+def test_names_that_macros_put_together_are_not_renamed() -> None:
+    pasted = HELPER.replace("#pragma", "#define JOIN(a, b) a##b\n    #pragma")
+    made = TextRecord("a/b", "sass", text_key(PRINTING), {}, "MOV", uses_key(PRINTING, [pasted]))
+    assert renewed_text(made, PRINTING, [pasted]).nameless == ""

@@ -12,14 +12,14 @@ from dataclasses import replace
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive, lesson_root
 from tilewise.measurements.counting import Simulated
-from tilewise.measurements.current import current, renewed
+from tilewise.measurements.current import current, renewed, renewed_text
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.migration import Migration
 from tilewise.measurements.output import Measurement
-from tilewise.measurements.playback import find_lesson, on_the_simulator, play, project_lessons
+from tilewise.measurements.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
 from tilewise.measurements.prediction import FOLDER, read_prediction, write_prediction
 from tilewise.measurements.prediction import renewed as renewed_prediction
-from tilewise.measurements.record import read_record, write_record
+from tilewise.measurements.record import read_record, read_text_record, write_record
 from tilewise.measurements.report import assemble
 from tilewise.measurements.session import handled_by
 from tilewise.simulator.toolchain import ToolchainError, zig
@@ -69,6 +69,7 @@ def rekey(lessons: Sequence[str]) -> int:
     for name in names:
         lesson = find_lesson(name, root)
         migration.texts(lesson)
+        renewals += _texts(lesson, archive)
         with on_the_simulator(), handled_by(handle):
             failures = play(lesson) if lesson.experiments() else []
         for failure in failures:
@@ -81,3 +82,17 @@ def rekey(lessons: Sequence[str]) -> int:
             write_prediction(now_said, path)
     print(f"{len(names)} lessons, {renewals} records renewed, {failed} cells failed")
     return 1 if failed else 0
+
+
+def _texts(lesson: LessonFile, archive: Archive) -> int:
+    """Renew the keys of what a lesson's cells printed; how many changed."""
+    count = 0
+    for cell in (one for one in lesson.cells if one.record):
+        for path in (archive.text_path(lesson.id, cell.record, device) for device in archive.devices):
+            if path.is_file():
+                old = read_text_record(path, archive.shown(path))
+                made = renewed_text(old, cell.source, lesson.code_before(cell))
+                if made != old:
+                    write_record(made, path)
+                    count += 1
+    return count

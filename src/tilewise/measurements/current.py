@@ -2,16 +2,18 @@
 
 In: an experiment and a record. Out: the record with the lesson's own labels, and what no row of it holds for.
 A row holds where its tokens are those of now, or where its code is: either proves it. So each is renewed by
-the other, the tokens after a rename, the code after another clang.
+the other, the tokens after a rename, the code after another clang. Of what a cell printed likewise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tilewise.measurements.record import Record, Row
+from tilewise.measurements.definitions import nameless_key, uses_key
+from tilewise.measurements.key import text_key
+from tilewise.measurements.record import Record, Row, TextRecord
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment, Parameters, Place
@@ -120,3 +122,33 @@ def renewed(experiment: Experiment, record: Record) -> Record:
         for here, row in now.rows.items()
     ]
     return replace(record, rows=(*rows, *(now.left if now.stale else ())), compiler=compiler)
+
+
+def text_holds(record: TextRecord, cell: str, before: Sequence[str]) -> bool:
+    """Whether a text record is of a cell and the definitions that it uses as they are now."""
+    from tilewise.simulator import ToolchainError
+
+    if record.key == text_key(cell) and record.uses in ("", uses_key(cell, before)):
+        return True
+    try:
+        return record.nameless != "" and record.nameless == _nameless(record, cell, before)
+    except ToolchainError:
+        return False
+
+
+def _nameless(record: TextRecord, cell: str, before: Sequence[str]) -> str:
+    from tilewise.measurements.kernel_code import reserved
+
+    return nameless_key(cell, before if record.uses else (), reserved())
+
+
+def renewed_text(record: TextRecord, cell: str, before: Sequence[str]) -> TextRecord:
+    """A text record with the keys of now, if it holds.
+
+    Raises:
+        ToolchainError: there is no clang.
+    """
+    if not text_holds(record, cell, before):
+        return record
+    uses = record.uses and uses_key(cell, before)
+    return replace(record, key=text_key(cell), uses=uses, nameless=_nameless(record, cell, before))

@@ -55,6 +55,7 @@ _TEXT: Mapping[str, type | tuple[type, ...]] = {
     "provenance": dict,
     "text": str,
     "uses": str,
+    "nameless": str,
     "checksum": str,
 }
 
@@ -102,8 +103,8 @@ def _divides(rounds: Any, samples: int) -> bool:
 
 
 def text_fault_of(body: Mapping[str, Any]) -> str | None:
-    """What is wrong with the form of a text record; None where nothing is. One may lack its ``uses``."""
-    fault = _misfit({"uses": "", **body}, _TEXT, "")
+    """What is wrong with the form of a text record; None where nothing is. One may lack two of its keys."""
+    fault = _misfit({"uses": "", "nameless": "", **body}, _TEXT, "")
     if fault is None and (body["schema"] != SCHEMA or body["kind"] != "text"):
         fault = f"is no text record of form {SCHEMA}."
     return fault or _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)

@@ -14,11 +14,12 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from tilewise.gpu.kernel_source import without_comments
 from tilewise.simulator.compiler import HEADERS, CompileError, place
@@ -62,6 +63,18 @@ _PREDEFINED = re.compile(
     r"|^[ \t]*#[ \t]*(?:if|elif)[^\n]*?\b(?P<name>_\w+)",
     re.M,
 )
+_WORDS = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class
+co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype
+default delete do double dynamic_cast else enum explicit export extern false final float for friend goto if
+import inline int long module mutable namespace new noexcept not not_eq nullptr operator or or_eq override
+private protected public register reinterpret_cast requires restrict return short signed sizeof static
+static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename
+union unsigned using virtual void volatile wchar_t while xor xor_eq
+define defined elif elifdef elifndef endif error ifdef ifndef include line pragma undef unroll warning
+C cuda_bf16 cuda_fp16 h
+"""
+"""What C++ and its preprocessor reserve, and the names of the headers."""
 
 
 def release() -> str:
@@ -105,7 +118,7 @@ def _hashes(source: str, standard: str, origin: tuple[str, int] | None, made_by:
         found: dict[str, str] = json.loads(kept.read_bytes())
     except (OSError, ValueError):
         _check(source, origin)
-        module = _Module(_ir(source, standard, origin))
+        module = _Module(_clang(source, [standard] if standard else [], origin))
         found = {name: module.hash_of(name) for name in module.entries}
         keep(kept, json.dumps(found))
     return found
@@ -128,10 +141,34 @@ def _check(source: str, origin: tuple[str, int] | None) -> None:
     raise CompileError(*place(origin, line), f"the kernel has {what}.")
 
 
-def _ir(source: str, standard: str, origin: tuple[str, int] | None) -> str:
-    """The LLVM IR of a source, by clang, before its first pass."""
+@cache
+def reserved() -> frozenset[str]:
+    """The words of C++ and its preprocessor, and what a kernel's headers declare or define.
+
+    Raises:
+        ToolchainError: clang is missing or broken, and the cache does not hold them.
+    """
+    kept = cache_folder() / "code" / f"words {hashlib.sha256(release().encode()).hexdigest()[:24]}.txt"
+    if not kept.is_file():
+        both = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+        macros = re.findall(r"^#define (\w+)", _clang(both, ("-E", "-dM"), None), re.M)
+        tree = json.loads(_clang(both, ("-fsyntax-only", "-Xclang", "-ast-dump=json"), None))
+        keep(kept, "\n".join(sorted({*_WORDS.split(), *macros, *_declared(tree)})))
+    return frozenset(kept.read_text(encoding="utf-8").split())
+
+
+def _declared(node: Mapping[str, Any]) -> Iterator[str]:
+    """The names that a syntax tree declares for others: no parameters, and nothing within a function."""
+    if "name" in node and node["kind"] != "ParmVarDecl":
+        yield node["name"]
+    for one in node.get("inner", ()) if node.get("kind") != "CompoundStmt" else ():
+        yield from _declared(one)
+
+
+def _clang(source: str, flags: Sequence[str], origin: tuple[str, int] | None) -> str:
+    """What clang makes of a source: without further flags its LLVM IR, before its first pass."""
     command = [
-        *(str(zig()), "clang", *_FLAGS, *([standard] if standard else [])),
+        *(str(zig()), "clang", *_FLAGS, *flags),
         *("-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h"), "-o", "-", "kernel.cu"),
     ]
     ours = {name: os.environ[name] for name in os.environ if not name.endswith(("CPATH", "INCLUDE_PATH"))}
@@ -145,7 +182,7 @@ def _ir(source: str, standard: str, origin: tuple[str, int] | None) -> str:
     found = re.search(r"kernel\.cu:(\d+):\d+: (?:fatal )?error: ([^\n]*)", said)
     if done.returncode and found:
         raise CompileError(*place(origin, int(found[1])), f"clang refuses the kernel: {found[2]}.")
-    if done.returncode or not made.startswith("; ModuleID"):
+    if done.returncode or not made:
         raise ToolchainError(f"{command[0]} made nothing of a kernel: {said.strip()[:300]}")
     return made
 

@@ -172,12 +172,17 @@ class _Imports(ast.NodeTransformer):
         return None
 
 
-def text_key(cell_source: str) -> str:
-    """The key of a text record: the tokens of the cell that printed it, and the names that it imports."""
+def cell_tree(cell_source: str) -> tuple[ast.AST, list[str]]:
+    """A cell without what it imports from this package, and the names that it imports so."""
     imports = _Imports()
     tree = imports.visit(ast.parse(cell_source))
-    cell = json.dumps(python_tree(tree))
-    return digest({"method": METHOD_VERSION, "cell": cell, "imports": sorted(imports.names)})
+    return tree, sorted(imports.names)
+
+
+def text_key(cell_source: str) -> str:
+    """The key of a text record: the tokens of the cell that printed it, and the names that it imports."""
+    tree, imports = cell_tree(cell_source)
+    return digest({"method": METHOD_VERSION, "cell": json.dumps(python_tree(tree)), "imports": imports})
 
 
 def launches_code(launches: Sequence[Launch]) -> dict[str, Any]:

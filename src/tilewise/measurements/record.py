@@ -107,6 +107,8 @@ class TextRecord:
     """What it printed, without a final line end."""
     uses: str = ""
     """The key of the definitions that the cell uses; empty in a record from before these were noted."""
+    nameless: str = ""
+    """The key of both whatever the names in their CUDA C; empty where nothing has looked, or none is sure."""
     stale: bool = False
     """True where the cell or what it uses has changed since; set on reading, never written."""
     path: str = ""
@@ -116,8 +118,9 @@ class TextRecord:
         """The record as JSON holds it, checksum included."""
         body = {"schema": SCHEMA, "kind": "text", **asdict(self)}
         del body["stale"], body["path"]
-        if not self.uses:
-            del body["uses"]
+        for name in ("uses", "nameless"):
+            if not body[name]:
+                del body[name]
         body["checksum"] = checksum(body)
         return body
 
@@ -190,7 +193,7 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
             shown or path.as_posix(), 0, f"the text record {fault}", repair(str(body.get("lesson", "")))
         )
     kept = {name: body[name] for name in ("lesson", "name", "key", "provenance", "text")}
-    return TextRecord(**kept, uses=body.get("uses", ""))
+    return TextRecord(**kept, uses=body.get("uses", ""), nameless=body.get("nameless", ""))
 
 
 def _body(path: Path, shown: str) -> dict[str, Any]:
