@@ -127,7 +127,7 @@ class Experiment:
             if label in self.library:
                 first = self.launches(next(iter(self.variants)), parameters)
                 inputs = Case(values_of(first)).fingerprint()
-                own = [function_tokens(self.library[label]), inputs]
+                own = [self._functions[label], inputs]
             else:
                 own = [one.fingerprint() for one in self.launches(label, parameters)]
             self._tokens[here] = digest({**self._facts(parameters), "own": own})
@@ -146,6 +146,10 @@ class Experiment:
                 self._facts(parameters) | launches_code(self.launches(label, parameters))
             )
         return self._codes[here]
+
+    @cached_property
+    def _functions(self) -> dict[str, str]:
+        return {label: function_tokens(function) for label, function in self.library.items()}
 
     @cached_property
     def _tokens(self) -> dict[Place, str]:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -100,10 +101,16 @@ def _collect(function: Any, seen: dict[str, Any]) -> None:
                 seen[f"{name}:{made.lineno}"] = python_tree(made)
 
 
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> ast.Module:
+    """A file's tree, which nobody changes: a lesson's is asked for by each of its functions."""
+    return ast.parse(text)
+
+
 def _decorated(file: str, name: str) -> list[ast.FunctionDef]:
     """The functions of a file that have a name and a decorator."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = _parsed("".join(linecache.getlines(file)))
     except SyntaxError:
         return []
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
@@ -128,7 +135,7 @@ def _definition(code: CodeType) -> ast.AST | None:
     """The syntax tree of the function whose code this is, found in its file."""
     text = "".join(linecache.getlines(code.co_filename))
     try:
-        tree = ast.parse(text)
+        tree = _parsed(text)
     except SyntaxError:
         return None
     kinds = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
