@@ -93,10 +93,10 @@ class Command:
             time.sleep(0.02)
         raise SystemExit(f"no line with {words!r} came")
 
-    def longest_silence_s(self, until_s: float) -> float:
-        """The longest time without a line, up to a moment."""
-        times = [0.0, *(at for at, _ in self.lines if at <= until_s), until_s]
-        return max(b - a for a, b in itertools.pairwise(times))
+    def longest_silence(self, until_s: float) -> tuple[float, str]:
+        """The longest time without a line, up to a moment, in seconds, and the line before it."""
+        lines = [(0.0, "nothing"), *(line for line in list(self.lines) if line[0] <= until_s), (until_s, "")]
+        return max((after[0] - before[0], before[1]) for before, after in itertools.pairwise(lines))
 
     def stop(self) -> None:
         """Interrupt it as a reader does."""
@@ -183,9 +183,8 @@ def serve(clone: Path, environment: dict[str, str], table: Table) -> None:
             "from there to the first lesson with the course's styles", f"{styled - installed:.1f} s", "15 s"
         )
         table.add(f"from there to all {total} pages with their outputs", f"{done - installed:.0f} s", "180 s")
-        table.add(
-            "longest silence of the terminal meanwhile", f"{command.longest_silence_s(done):.1f} s", "2 s"
-        )
+        silence_s, line = command.longest_silence(done)
+        table.add("longest silence of the terminal meanwhile", f"{silence_s:.1f} s, after {line!r}", "2 s")
         command = Command(["make", "serve", f"PORT={PORT}"], clone, environment)
         try:
             again = max(first_readable(page, path) for path in ("", FIRST)) - command.began
@@ -219,7 +218,7 @@ def edits(clone: Path, environment: dict[str, str], table: Table, count: int) ->
                 over = []
                 for number in range(count + 1):
                     taken = save(page, file, edit(text, number))
-                    own_s = float(page.evaluate(OWN_TIME.format(number=number)))
+                    own_s = float(page.evaluate(OWN_TIME.replace("NUMBER", str(number))))
                     over += [taken - own_s] if number else []
                 table.add(
                     f"code edit {where}, beyond the cell's own {own_s:.2f} s, median of {count}",
@@ -234,7 +233,7 @@ def edits(clone: Path, environment: dict[str, str], table: Table, count: int) ->
 
 
 OWN_TIME = """[...document.querySelectorAll('pre')]
-  .map((each) => /saved-{number}-\\d+ own ([\\d.]+)/.exec(each.textContent)).find(Boolean)[1]"""
+  .map((each) => /saved-NUMBER-\\d+ own ([\\d.]+)/.exec(each.textContent)).find(Boolean)[1]"""
 """What the cell that was edited says it took, in a page."""
 
 
@@ -249,7 +248,7 @@ def prose_edit(text: str, number: int) -> tuple[str, str]:
 def timed_cell(source: str, word: str) -> str:
     """A cell that prints a word and how long it took."""
     lines = ["import time as _time", "", "_began = _time.perf_counter()", source]
-    return "\n".join([*lines, f"print('{word} own', _time.perf_counter() - _began)"])
+    return "\n".join([*lines, f"print(f'{word} own {{_time.perf_counter() - _began:.6f}}')"])
 
 
 def end_edit(text: str, number: int) -> tuple[str, str]:
@@ -262,9 +261,12 @@ def middle_edit(text: str, number: int) -> tuple[str, str]:
     """The lesson with another code cell in its middle that times itself."""
     word = f"saved-{number}-{time.time_ns()}"
     cells = re.split(r"(?m)^(?=# %%)", text)
-    plain = [at for at, cell in enumerate(cells) if cell.startswith("# %%\n") and "check(" in cell]
-    at = plain[len(plain) // 2]
-    cells[at] = f"# %%\n{timed_cell(cells[at].removeprefix('# %%').strip(), word)}\n\n\n"
+    checks = [
+        at for at, cell in enumerate(cells) if re.match(r"# %%( fold=.*)?\n", cell) and "check(" in cell
+    ]
+    at = checks[len(checks) // 2]
+    head, _, source = cells[at].partition("\n")
+    cells[at] = f"{head}\n{timed_cell(source.strip(), word)}\n\n\n"
     return "".join(cells), word
 
 

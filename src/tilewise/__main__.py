@@ -30,6 +30,13 @@ def parser() -> argparse.ArgumentParser:
         "--budget", type=float, default=20.0, metavar="S", help="timed seconds a contender (20)"
     )
     record.add_argument(
+        "--repetitions",
+        type=int,
+        default=200,
+        metavar="N",
+        help="repetitions a contender, over all rounds (200)",
+    )
+    record.add_argument(
         "--rounds",
         type=int,
         metavar="N",
@@ -127,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tilewise.commands.record import record
 
             wanted = (given.lessons, given.counters, given.out, given.force, given.budget)
-            return record(*wanted, given.rounds, given.add, given.only)
+            return record(*wanted, given.rounds, given.add, given.only, given.repetitions)
         if given.command == "round-child":
             from tilewise.commands.record import round_child
             from tilewise.gpu.timing import Plan

@@ -32,7 +32,9 @@ from tilewise.hardware.resources import (
     save_resources,
     spill_fault,
 )
-from tilewise.mkdocs_plugin.lessons import Lessons
+from tilewise.mkdocs_plugin.lessons import CourseNav, Lessons, PageRenderer
+from tilewise.mkdocs_plugin.progress import Progress
+from tilewise.mkdocs_plugin.sources import LessonSources
 
 ROOT = Path(__file__).parents[2]
 nvrtc = pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
@@ -280,10 +282,12 @@ def test_a_build_warns_and_the_check_fails(
 ) -> None:
     course.lesson(LESSON.replace('"BY": 2', '"BY": 3'))
     said = 'lessons/part/one.py:9: the record of compiled kernels is older than "scale with BY=3" (line 9).'
-    lessons = Lessons(course.root, course.root / ".cache", warm=False)
-    shelf = lessons.load(["part/one"], "mkdocs.yml", {"part/one": 1})
-    lessons.close()
-    assert [str(one) for one in shelf.warnings] == [f"{said} Run make records."]
+    cache = course.root / ".cache"
+    lessons = Lessons(
+        course.root, LessonSources(course.root, cache, ""), PageRenderer(cache, ""), course.runner(), 1
+    )
+    built = lessons.load(CourseNav(["part/one"], "mkdocs.yml", {"part/one": 1}, ()), Progress(print))
+    assert [str(one) for one in built.warnings] == [f"{said} Run make records."]
     monkeypatch.setenv("TILEWISE_LESSONS", str(course.root / "lessons"))
     assert check(allow_stale=True, lessons=["part/one"]) == 1
     assert said in capsys.readouterr().err

@@ -172,6 +172,14 @@ def test_a_miss_is_named(archive: Archive) -> None:
     assert html.count('<td class="tw-off">no</td>') == 3
 
 
+def test_experiments_that_were_added_later_are_counted_by_their_day(archive: Archive) -> None:
+    (made,) = comparison.predictions(archive)
+    rows = [replace(made.rows[0], experiment="later", date="2026-11-22"), *made.rows]
+    extended = replace(made, rows=tuple(rows))
+    said = list(comparison.summary(extended, comparison.compare(extended, archive)))
+    assert "Added on 2026-11-22: 1 of these rows, in 1 experiments." in said
+
+
 def test_rows_of_something_else_are_not_compared(archive: Archive) -> None:
     on_an_h200(archive, 1.0, tokens="f" * 64)
     assert "No H200 has been recorded since" in fragment("comparison", LESSONS, archive)

@@ -23,7 +23,11 @@ PROVENANCE = {
 def record(**changes: Any) -> Record:
     rows = (
         Row("one float", "variant", {"n": 1000}, (9.0, 10.0, 11.0), 9.4, 10.0, 10.6, None, 12000, 1000),
-        Row("cuBLAS", "library", {"n": 1000}, (5.0, 5.0, 5.0), 5.0, 5.0, 5.0, None, 12000, 1000),
+        Row(
+            *("cuBLAS", "library", {"n": 1000}, (5.0, 5.0, 5.0), 5.0, 5.0, 5.0, None, 12000, 1000),
+            sm_clock_mhz=(1980.0, 1965.0),
+            power_w=(512.3,),
+        ),
         Row("one float", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768, 64),
     )
     values: dict[str, Any] = {
@@ -54,6 +58,17 @@ def test_what_was_written_is_read_back(path: Path) -> None:
     assert found.provenance == PROVENANCE
     jsonschema.validate(json.loads(path.read_text()), SCHEMA)
     assert [entry.name for entry in path.parent.iterdir()] == ["vector_add.json"]
+
+
+def test_a_row_without_readings_is_written_as_it_was_before_there_were_any(path: Path) -> None:
+    write_record(record(), path)
+    plain, sampled, counted = json.loads(path.read_text())["rows"]
+    assert set(sampled) - set(plain) == {"sm_clock_mhz", "power_w"}
+    assert set(plain) == set(counted)
+    assert Row.from_dict(sampled) == record().rows[1]
+    assert record().rows[1].without_times() == Row(
+        "cuBLAS", "library", {"n": 1000}, (), None, None, None, None, 12000, 1000
+    )
 
 
 def test_a_text_record_fits_the_schema(tmp_path: Path) -> None:
@@ -102,6 +117,12 @@ def test_a_truncated_record_is_refused(path: Path, size: int) -> None:
         (lambda body: body["rows"][0].update(rounds=[3, 0]), "rounds in rows[0] that are not its samples"),
         (lambda body: body["rows"][0].update(rounds="3"), "rounds in rows[0] that are not its samples"),
         (lambda body: body["rows"][2].update(median=1.0), "percentiles without samples"),
+        (lambda body: body["rows"][0].update(power_w=[]), '"power_w" in rows[0] that is no list of readings'),
+        (lambda body: body["rows"][0].update(power_w=700.0), '"power_w" in rows[0] that is no list of'),
+        (lambda body: body["rows"][0].update(power_w=[None]), '"power_w" in rows[0] that is no list of'),
+        (lambda body: body["rows"][0].update(sm_clock_mhz=[-1]), '"sm_clock_mhz" in rows[0] that is no list'),
+        (lambda body: body["rows"][0].update(sm_clock_mhz=[float("inf")]), '"sm_clock_mhz" in rows[0] that'),
+        (lambda body: body["rows"][2].update(power_w=[1.0]), "in rows[2] that is no list of readings beside"),
         (lambda body: body["rows"].__setitem__(0, 3), "row 0 that is no object"),
         (lambda body: body.update(experiment="other"), 'is of the experiment "other"'),
         (lambda body: body["provenance"].update(device="Tesla T4"), "lies in the folder of another device"),

@@ -49,7 +49,7 @@ def main() -> int:
     print(f"Setting up .venv for {purpose}. This happens once.", flush=True)
     began = time.monotonic()
     try:
-        status = make_environment() or install(extra)
+        status = make_environment() or install(extra) or warm_up()
     except KeyboardInterrupt:
         print("\nInterrupted. Run the same command again; what was installed is kept.", file=sys.stderr)
         return 130
@@ -97,6 +97,14 @@ def install(extra: str) -> int:
         print("\n".join(said[-12:]), file=sys.stderr)
         print(remedy("\n".join(said)), file=sys.stderr)
     return status
+
+
+def warm_up() -> int:
+    """Import once what the first start imports, which leaves its bytecode behind; 0, whatever comes of it."""
+    with mentioned(lambda: "Compiling what the first start imports"):
+        code = "import mkdocs.commands.serve, mkdocs.config; mkdocs.config.load_config('mkdocs.yml')"
+        subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    return 0
 
 
 def has_node() -> bool:
@@ -159,9 +167,10 @@ class Progress:
 
 @contextmanager
 def mentioned(text: Callable[[], str]) -> Iterator[None]:
-    """Print a text again and again while the ``with`` block lasts."""
+    """Print a text, and again and again while the ``with`` block lasts."""
     done = threading.Event()
     began = time.monotonic()
+    print(f"  {text()}", flush=True)
 
     def mention() -> None:
         while not done.wait(OFTEN_S):

@@ -49,6 +49,7 @@ def record(
     rounds: int | None = None,
     add: bool = False,
     only: Sequence[str] = (),
+    repetitions: int = 200,
 ) -> int:
     """Record lessons.
 
@@ -62,12 +63,16 @@ def record(
             an experiment whose first takes long that one alone.
         add: whether to add rounds to what is current.
         only: names of the experiments and texts to record; all where not given.
+        repetitions: how often to time one contender, at most, over all rounds.
 
     Returns:
         0 where every experiment of the lessons that is wanted has a current record now, else 1.
     """
     if rounds is not None and rounds < 1:
         raise LessonError("tilewise record", 0, f"{rounds} rounds are none.", "Give --rounds 1 or more.")
+    if repetitions < 1:
+        message, again = f"{repetitions} repetitions time nothing.", "Give --repetitions 1 or more."
+        raise LessonError("tilewise record", 0, message, again)
     if add and force:
         message = "--add keeps the rounds that are there, and --force replaces them."
         raise LessonError("tilewise record", 0, message, "Give one of them.")
@@ -87,7 +92,7 @@ def record(
     try:
         for at, lesson in enumerate(found, start=1):
             display(f"[{at}/{len(found)}] {lesson.id}")
-            plan = Plan(budget_s=budget_s)
+            plan = Plan(budget_s=budget_s, repetitions=repetitions)
             recorder = Recorder(
                 *(archive, folder, laboratory, plan, display, lesson.file, force, rounds, add),
                 only=frozenset(only),

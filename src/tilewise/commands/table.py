@@ -62,5 +62,7 @@ def json_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "library",
         "device",
         "date",
+        "sm_clock_mhz",
+        "power_w",
     )
     return {name: row.get(name) for name in names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewise.gpu.device import POWER_CAP, State, others_computing, state
+from tilewise.gpu.sampling import INTERVAL_S, Nvml, Sampler, nvml
 from tilewise.gpu.timing import Plan, time_contenders
 from tilewise.measurements.contenders import checked_contenders
 from tilewise.measurements.record import Row
@@ -45,6 +46,8 @@ class Bench:
     """What was odd, a sentence each; how far samples scatter is for who has all of them."""
     state: State
     """The GPU's state right after the last case."""
+    sampling: str = ""
+    """How the rows' clocks and powers were read; empty where they were not."""
 
 
 def run_bench(
@@ -63,7 +66,8 @@ def run_bench(
         plan: how long to go on.
         progress: told, in a line, what is going on.
         strict: refuse times that were taken in company or at a clock that was held down, as records do;
-            otherwise that is noted.
+            otherwise that is noted. Clock and power are sampled then too, unless the host's part is timed,
+            which shares Python's lock with the sampling thread.
         tick: told the share of the experiment that is done, from 0 to 1.
         own: how many of the processes that use the GPU are ours: this one, and one that waits for it.
 
@@ -77,6 +81,7 @@ def run_bench(
     rows: list[Row] = []
     notes: list[str] = []
     now = State()
+    sampling = ""
     for at, parameters in enumerate(experiment.cases):
         shown = case_text(parameters)
         progress(f"{experiment.name} at {shown}: checking")
@@ -84,8 +89,10 @@ def run_bench(
         notes += [note for note in absent if note not in notes]
         before = busy_state()
         done = partial(_share, tick, at, len(experiment.cases))
-        with _watched(identity) as during:
-            timings = time_contenders(contenders, plan, progress, done)
+        meter = nvml(identity) if strict and not plan.with_host else None
+        sampling = sampling or _sampling(meter)
+        with _watched(identity) as during, Sampler(meter) if meter else nullcontext() as sampler:
+            timings = time_contenders(contenders, plan, progress, done, sampler)
         now = worst(during or [busy_state()])
         strangers = max((others_computing(identity) or 0) - (own - 1), 0)
         troubles = [company(strangers, shown), slowdown(before, now, shown)]
@@ -109,10 +116,22 @@ def run_bench(
                     None,
                     moved,
                     operations,
+                    sm_clock_mhz=timing.sm_clock_mhz,
+                    power_w=timing.power_w,
                     tokens=experiment.tokens(entry.label, parameters),
                 )
             )
-    return Bench(tuple(rows), tuple(dict.fromkeys(notes)), now)
+    return Bench(tuple(rows), tuple(dict.fromkeys(notes)), now, sampling)
+
+
+def _sampling(meter: Nvml | None) -> str:
+    """What a record says of how clocks and powers were read; empty without a meter."""
+    if meter is None:
+        return ""
+    return (
+        f"SM clock and GPU power ({meter.sensor}) through NVML every {1000 * INTERVAL_S:g} ms, in a thread; "
+        "a row has the readings that began and ended inside one of its timed launches"
+    )
 
 
 def _share(tick: Tick | None, at: int, cases: int, share: float) -> None:

@@ -98,6 +98,10 @@ def summary(made: Prediction, rows: Sequence[Compared]) -> Iterator[str]:
         f"{made.memory_ratio:.2f} times the memory bandwidth and {made.chip_ratio:.2f} times the product of "
         "SMs and clock."
     )
+    for day in sorted({one.predicted.date for one in rows if one.predicted.date}):
+        added = [one for one in rows if one.predicted.date == day]
+        experiments = {one.predicted.experiment for one in added}
+        yield f"Added on {day}: {len(added)} of these rows, in {len(experiments)} experiments."
     recorded = [one for one in rows if one.row is not None]
     if not recorded:
         yield f"No {made.device} has been recorded since; the prediction waits for it."

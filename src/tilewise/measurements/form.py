@@ -7,6 +7,7 @@ In: the object that a record's JSON holds. Out: the first fault as the rest of a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 SCHEMA = 2
@@ -34,12 +35,16 @@ _ROW: Mapping[str, type | tuple[type, ...]] = {
     "counters": (dict, type(None)),
     "bytes": (int, float, type(None)),
     "flop": (int, float, type(None)),
-    "rounds": object,
     "tokens": str,
     "compiled": str,
 }
-MAY_LACK: Mapping[str, Any] = {"rounds": [], "tokens": "", "compiled": ""}
-"""What a row may lack: records of one round have no rounds, and a row that no key was proven for, no key."""
+_ROUNDS = "rounds"
+_READINGS = ("sm_clock_mhz", "power_w")
+OPTIONAL = (_ROUNDS, *_READINGS)
+"""The lists that a row may lack: records of one round have no rounds; older ones have no readings of clock
+and power, nor have rows whose launches were too short for any."""
+KEYS = ("tokens", "compiled")
+"""The texts that a row may lack: one that no key was proven for has none."""
 _PROVENANCE: Mapping[str, type | tuple[type, ...]] = {
     "device": str,
     "date": str,
@@ -72,7 +77,9 @@ def fault_of(body: Mapping[str, Any]) -> str | None:
     for at, row in enumerate(body["rows"] if fault is None else ()):
         if not isinstance(row, dict):
             return f"has a row {at} that is no object."
-        fault = fault or _misfit({**MAY_LACK, **row}, _ROW, f"rows[{at}].") or _row_fault(row, at)
+        known = {name: value for name, value in row.items() if name not in OPTIONAL}
+        keyed = {**dict.fromkeys(KEYS, ""), **known}
+        fault = fault or _misfit(keyed, _ROW, f"rows[{at}].") or _row_fault(row, at)
     return fault
 
 
@@ -89,9 +96,22 @@ def _row_fault(row: Mapping[str, Any], at: int) -> str | None:
         return f"has percentiles in rows[{at}] that are missing or out of order."
     if not row["samples_us"] and timed != [None, None, None]:
         return f"has percentiles without samples in rows[{at}]."
-    if "rounds" in row and not _divides(row["rounds"], len(row["samples_us"])):
+    if _ROUNDS in row and not _divides(row[_ROUNDS], len(row["samples_us"])):
         return f"has rounds in rows[{at}] that are not its samples."
+    for name in _READINGS:
+        if name in row and not (row["samples_us"] and _are_readings(row[name])):
+            return f'has a "{name}" in rows[{at}] that is no list of readings beside its samples.'
     return None
+
+
+def _are_readings(readings: Any) -> bool:
+    """Whether these are finite numbers from 0 on, one or more."""
+    if not isinstance(readings, list) or not readings:
+        return False
+    return all(
+        isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one) and one >= 0
+        for one in readings
+    )
 
 
 def _divides(rounds: Any, samples: int) -> bool:

@@ -176,7 +176,7 @@ def run_round(
         raise GpuTrouble(Trouble(**body["trouble"]))
     if "wrong" in body:
         raise LessonError(experiment.path, experiment.line, body["wrong"]["message"], body["wrong"]["repair"])
-    rows = tuple(Row(**{**row, "samples_us": tuple(row["samples_us"]), "rounds": ()}) for row in body["rows"])
+    rows = tuple(Row.from_dict(row) for row in body["rows"])
     wanted = {experiment.place(row.variant, row.case) for row in rows if row.case in experiment.cases}
     if len(wanted) < len(rows) or any(row.tokens != experiment.tokens(row.variant, row.case) for row in rows):
         raise experiment.error(

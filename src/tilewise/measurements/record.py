@@ -11,12 +11,12 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
-from tilewise.measurements.form import MAY_LACK, SCHEMA, fault_of, text_fault_of
+from tilewise.measurements.form import KEYS, OPTIONAL, SCHEMA, fault_of, text_fault_of
 from tilewise.measurements.slugs import device_slug
 
 
@@ -48,6 +48,10 @@ class Row:
     """Operations that have to be done, by the lesson's own formula."""
     rounds: tuple[int, ...] = ()
     """How many of the samples, in their order, each round took; empty where all are of one."""
+    sm_clock_mhz: tuple[float, ...] = ()
+    """SM clocks in MHz, read inside the timed launches, in the order read; empty where none was read."""
+    power_w: tuple[float, ...] = ()
+    """Powers in W, read inside the timed launches, in the order read; empty where none was read."""
     tokens: str = ""
     """The key of what was measured, by its tokens; empty where it was not that of any version."""
     compiled: str = ""
@@ -55,9 +59,25 @@ class Row:
     clang refuses a kernel, and for a library."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it; without ``rounds`` where there was one, and without an empty key."""
-        body = {**asdict(self), "samples_us": list(self.samples_us), "rounds": list(self.rounds)}
-        return {name: value for name, value in body.items() if value or name not in MAY_LACK}
+        """The row as JSON holds it; ``OPTIONAL`` members and ``KEYS`` that are empty are left out."""
+        body = {**asdict(self), "samples_us": list(self.samples_us)}
+        for name in (*OPTIONAL, *KEYS):
+            if not body[name]:
+                del body[name]
+            elif name in OPTIONAL:
+                body[name] = list(body[name])
+        return body
+
+    @staticmethod
+    def from_dict(body: Mapping[str, Any]) -> Row:
+        """The row that ``to_dict`` gave."""
+        lists = {name: tuple(body.get(name, ())) for name in ("samples_us", *OPTIONAL)}
+        return Row(**{**body, **lists})
+
+    def without_times(self) -> Row:
+        """The row with its counters alone."""
+        none: dict[str, Any] = dict.fromkeys(("samples_us", *OPTIONAL), ())
+        return replace(self, p20=None, median=None, p80=None, **none)
 
 
 @dataclass(frozen=True)
@@ -162,10 +182,7 @@ def read_record(path: Path, shown: str | None = None) -> Record:
         fault = f"was taken on {body['provenance']['device']} and lies in the folder of another device."
     if fault is not None:
         raise RecordError(shown or path.as_posix(), 0, f"the record {fault}", repair(lesson or ""))
-    rows = tuple(
-        Row(**{**row, "samples_us": tuple(row["samples_us"]), "rounds": tuple(row.get("rounds", ()))})
-        for row in body["rows"]
-    )
+    rows = tuple(Row.from_dict(row) for row in body["rows"])
     return Record(
         body["experiment"],
         body["lesson"],

@@ -239,6 +239,7 @@ class Recorder:
             "lead_in": NO_LEAD_IN if experiment.with_host else "a spinning kernel before the first event",
             "event_pair_us": self.laboratory.event_pair_us,
             "resources": resources(experiment),
+            **({"sampling": taken[0].sampling} if taken[0].sampling else {}),
         }
         return Record(
             experiment.name,
@@ -287,7 +288,7 @@ class Recorder:
                 rows.append(replace(row, counters=counted.pop(row.variant).counters))
             else:
                 rows.append(row)
-        rows += [replace(row, samples_us=(), p20=None, median=None, p80=None) for row in counted.values()]
+        rows += [row.without_times() for row in counted.values()]
         return replace(made, rows=tuple(rows))
 
     def _compare_standalone(self, experiment: Experiment) -> None:

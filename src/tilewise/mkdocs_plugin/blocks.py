@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-_ATTRIBUTES = r"(?:[^>\"']|\"[^\"]*\"|'[^']*')*"
+_ATTRIBUTES = r"[^>\"']*(?:(?:\"[^\"]*\"|'[^']*')[^>\"']*)*"
 _TOKEN = re.compile(
     rf"<!--.*?-->|<(?P<text>pre|script|style|textarea)\b{_ATTRIBUTES}>.*?</(?P=text)\s*>"
+    rf"|<(?P<leaf>span|a|td|th|code|em|strong|li)\b{_ATTRIBUTES}>[^<]*</(?P=leaf)>"
     rf"|<(?P<end>/?)(?P<name>[a-zA-Z][\w-]*){_ATTRIBUTES}>",
     re.DOTALL,
 )
@@ -66,15 +67,15 @@ def _blocks(html: str) -> tuple[str, ...]:
     depth = start = 0
     opened = False
     for token in _TOKEN.finditer(html):
-        if token["name"] is None and token["text"] is None:
+        name, is_whole = token["name"], token["text"] or token["leaf"]
+        if not name and not is_whole:
             continue  # a comment
         if depth == 0 and not token["end"]:
             if opened:
                 found.append(html[start : token.start()])
                 start = token.start()
             opened = True
-        is_whole = token["text"] or token["name"].lower() in _VOID or token[0].endswith("/>")
-        if not is_whole:
+        if name and name.lower() not in _VOID and not token[0].endswith("/>"):
             depth = max(0, depth + (-1 if token["end"] else 1))
     if opened:
         found.append(html[start:])

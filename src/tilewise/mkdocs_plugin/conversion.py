@@ -22,6 +22,7 @@ from pymdownx.highlight import Highlight
 
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.math import render_math
+from tilewise.mkdocs_plugin.raw_html import RawHtml
 from tilewise.mkdocs_plugin.replay import Ledger, Notes
 from tilewise.page.markers import hide_marker_lines, tell_lines
 
@@ -62,11 +63,17 @@ class Surroundings:
 
 
 class Conversions:
-    """Keeps conversions, in memory and in a folder."""
+    """Keeps conversions, in memory and in a folder.
 
-    def __init__(self, folder: Path) -> None:
-        self._files = FileCache(folder, at_most=400)
+    Args:
+        folder: where.
+        later: whether to write a moment later, when whoever waits for the page has it.
+    """
+
+    def __init__(self, folder: Path, later: bool) -> None:
+        self._files = FileCache(folder, at_most=400, later=later)
         self._kept: dict[str, tuple[str, Conversion]] = {}
+        self.raw_html = RawHtml()
 
     def render(
         self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings, ledger: Ledger
@@ -86,6 +93,7 @@ class Conversions:
             Page.render(page, config, files)
             assert page.content is not None
             page.content = tell_lines(hide_marker_lines(render_math(page.content)))
+            page.present_anchor_ids = (page.present_anchor_ids or set()) | self.raw_html.anchors
         finally:
             logger.removeHandler(listener)
             ledger.close(notes)

@@ -10,8 +10,11 @@ import contextlib
 import hashlib
 import os
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
+
+_LATER_S = 1.0
 
 
 class CacheError(Exception):
@@ -53,12 +56,16 @@ class FileCache:
     Args:
         folder: where; made when the first value is kept.
         at_most: how many values ``tidy`` leaves, those used last.
+        later: whether objects are written a second after they are stored, by another thread.
     """
 
-    def __init__(self, folder: Path, at_most: int) -> None:
+    def __init__(self, folder: Path, at_most: int, later: bool = False) -> None:
         self._folder = folder
         self._at_most = at_most
+        self._later = later
         self._wrote = False
+        self._waiting: dict[str, object] = {}
+        self._lock = threading.Lock()
 
     def get(self, key: str) -> bytes | None:
         """The bytes kept under a key."""
@@ -83,6 +90,9 @@ class FileCache:
 
     def load(self, key: str, kind: type) -> Any:
         """The object kept under a key, if it is of this type."""
+        if key in self._waiting:
+            found = self._waiting.get(key)
+            return found if isinstance(found, kind) else None
         content = self.get(key)
         if content is None:
             return None
@@ -94,7 +104,26 @@ class FileCache:
 
     def store(self, key: str, value: object) -> None:
         """Keep an object under a key."""
-        self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+        if not self._later:
+            self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+            return
+        with self._lock:
+            self._waiting[key] = value
+            if len(self._waiting) == 1:
+                timer = threading.Timer(_LATER_S, self._write)
+                timer.daemon = True
+                timer.start()
+
+    def _write(self) -> None:
+        with self._lock:
+            waiting = dict(self._waiting)
+        for key, value in waiting.items():
+            self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+        with self._lock:
+            for key in waiting:
+                del self._waiting[key]
+            if self._waiting:
+                threading.Thread(target=self._write, daemon=True).start()
 
     def tidy(self) -> None:
         """Delete the values that were not used for longest, where there are many."""

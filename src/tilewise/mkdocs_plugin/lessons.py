@@ -131,11 +131,12 @@ class PageRenderer:
     Args:
         cache: the folder for caches.
         code: a hash of the modules that render.
+        later: whether to write a moment later, when whoever waits for the page has it.
     """
 
-    def __init__(self, cache: Path, code: str) -> None:
+    def __init__(self, cache: Path, code: str, later: bool = False) -> None:
         self._code = code
-        self._kept = FileCache(cache / "rendered", at_most=400)
+        self._kept = FileCache(cache / "rendered", at_most=400, later=later)
         self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
         self.package: Package | None = None
 

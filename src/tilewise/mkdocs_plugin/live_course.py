@@ -179,6 +179,14 @@ class LiveCourse:
         ended, total, _ = self._runs.progress()
         return ended == total
 
+    def outputs_soon_s(self, lesson_id: str) -> float:
+        """For how many seconds a lesson that was edited just now may have its first outputs any moment."""
+        return self._runs.outputs_soon_s(lesson_id)
+
+    def is_running(self, lesson_id: str) -> bool:
+        """Whether a lesson runs or is about to."""
+        return self._runs.is_running(lesson_id)
+
     def rendered(self, lesson_id: str) -> Page | None:
         """A lesson's page as it was last rendered."""
         return self._pages.get(lesson_id)

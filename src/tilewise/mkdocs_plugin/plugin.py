@@ -120,6 +120,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         overrides = str(_PACKAGE / "web" / "overrides")
         if overrides not in config.theme.dirs:
             config.theme.dirs.insert(0, overrides)
+        config.markdown_extensions.append(self._conversions.raw_html)
         self._config_mark = config_mark(Path(config.config_file_path), self._code)
         self._renderer.package = publication.package(config, root)
         order = navigation.reading_order(config.nav)
@@ -283,8 +284,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             raise PluginError(str(error)) from None
         self._code = self._code_mark()
         self._sources = LessonSources(root, self._cache, self._code)
-        self._renderer = PageRenderer(self._cache, self._code)
-        self._conversions = Conversions(self._cache / "pages")
+        self._renderer = PageRenderer(self._cache, self._code, later=self._serving)
+        self._conversions = Conversions(self._cache / "pages", later=self._serving)
         keep_highlighted()
         runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
         self._close.append(runner.close)

@@ -116,6 +116,12 @@ class _State:
     """Pages by source path."""
     faults: dict[str, tuple[LessonError, ...]] = field(default_factory=dict)
     """What is wrong with pages of docs/, by source path."""
+    titles: tuple[str, ...] = ()
+    """Those of the navigation, which every page shows."""
+
+    def note_titles(self) -> None:
+        """Take the pages' titles as they are now."""
+        self.titles = tuple(str(page.title) for page in self.site.nav.pages)
 
 
 class Preview:
@@ -166,6 +172,7 @@ class Preview:
             self._state = state
             for file in state.pages.values():
                 self._entitle(file)
+            state.note_titles()
         self._problem = ""
         self.changed()
 
@@ -219,6 +226,7 @@ class Preview:
         for file in docs.values():
             if _is_lesson(file):
                 self._entitle(file)
+        state.note_titles()
         self.changed()
         return True
 
@@ -295,6 +303,9 @@ class Preview:
         while True:
             with self._news:
                 changes = self._changes
+            if seen and (soon_s := self._outputs_soon_s(url)) > 0:
+                self._wait_for_news(changes, soon_s)
+                continue
             found = self.snapshot(url)
             left = deadline - time.monotonic()
             if found["seen"] != seen:
@@ -325,6 +336,11 @@ class Preview:
             for old in list(self._sent)[:-_MOST_SENT]:
                 self._sent.pop(old, None)
         return {"html": html, "problem": problem, "assets": assets, "seen": seen, "changes": None}
+
+    def _outputs_soon_s(self, url: str) -> float:
+        state = self._state
+        file = state.pages.get(url) if state is not None else None
+        return self._live.outputs_soon_s(lesson_id(file.src_uri)) if file and _is_lesson(file) else 0.0
 
     def _wait_for_news(self, changes: int, timeout_s: float) -> int:
         """Wait until there were more changes than so many; how many there are now."""
@@ -363,7 +379,7 @@ class Preview:
 
     def _mark(self, state: _State, file: File) -> object:
         """A value that is another one once the page may be another one."""
-        titles = tuple(str(page.title) for page in state.site.nav.pages)
+        titles = state.titles
         if _is_lesson(file):
             return (titles, self._live.mark(lesson_id(file.src_uri)))
         assert file.abs_src_path is not None
@@ -477,9 +493,10 @@ class Preview:
 
     def _log_news(self, state: _State) -> None:
         """Look over the lessons that are open, and say on the terminal what was not said before."""
-        opened = [name for name in self._opened if name.startswith(f"{LAYOUT.folder}/")]
-        found = self._live.look_over([lesson_id(name) for name in opened])
-        if found:
+        opened = [lesson_id(name) for name in self._opened if name.startswith(f"{LAYOUT.folder}/")]
+        if any(self._live.is_running(name) for name in opened):
+            return  # its outputs come first
+        if self._live.look_over(opened):
             self.changed()
         faults = [*self._live.faults(""), *(one for some in list(state.faults.values()) for one in some)]
         for fault in faults:

@@ -8,6 +8,7 @@ of ``LiveReloadServer`` MkDocs does not promise to keep; ``replay.requires_versi
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import logging
 import os
@@ -38,6 +39,8 @@ _CHANGES = frozenset({"created", "modified", "moved", "deleted"})
 """What an editor does; opening and closing a file raises events too."""
 _SETTLED_S = 0.015
 """How long nothing may happen before a build starts: an editor's save is several events."""
+_COLLECT_AT = (100_000, 20, 50)
+"""How many objects are made between two collections, which hold up a page; Python's own is 700."""
 _NOISE = re.compile(r"(^|/)(\.[^/]*|__pycache__|[^/]*~|[^/]*\.(swp|swx|tmp|pyc)|#[^/]*#|4913)(/|$)")
 
 
@@ -82,6 +85,9 @@ class LiveServer(LiveReloadServer):
         )
         made.error_handler = server.error_handler
         made.preview, made.explain = preview, explain
+        gc.collect()
+        gc.freeze()  # each later collection would walk through MkDocs, the theme and the course again
+        gc.set_threshold(*_COLLECT_AT)
         made._changed = set()
         made._prepare = server.builder
         made.builder = made._take_changes

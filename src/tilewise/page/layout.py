@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,11 @@ class Layout:
         """The Markdown link from a lesson to another; empty from a lesson to itself."""
         if from_id == to_id:
             return ""
-        return posixpath.relpath(self.source_path(to_id), posixpath.dirname(self.source_path(from_id)))
+        return _relative(self.source_path(to_id), posixpath.dirname(self.source_path(from_id)))
 
     def page_link(self, from_id: str, source_path: str) -> str:
         """The Markdown link from a lesson to another page, given by its source path."""
-        return posixpath.relpath(source_path, posixpath.dirname(self.source_path(from_id)))
+        return _relative(source_path, posixpath.dirname(self.source_path(from_id)))
 
     def url(self, lesson_id: str) -> str:
         """A lesson's URL, relative to the site's root."""
@@ -47,12 +48,12 @@ class Layout:
             return self.url(to_id)
         if from_id == to_id:
             return "#"
-        relative = posixpath.relpath(self.url(to_id), self._base(from_id))
+        relative = _relative(self.url(to_id), self._base(from_id))
         return f"{relative}/" if self.directory_urls else relative
 
     def asset(self, from_id: str, path: str) -> str:
         """The URL of a file of the site, relative to a lesson's page."""
-        return posixpath.relpath(path, self._base(from_id))
+        return _relative(path, self._base(from_id))
 
     def beside(self, lesson_id: str, name: str) -> str:
         """The path of a file in the folder of a lesson's page, relative to the site's root."""
@@ -62,3 +63,9 @@ class Layout:
         """The folder that relative URLs on a lesson's page start from."""
         url = posixpath.join(self.folder, lesson_id)
         return (url if self.directory_urls else posixpath.dirname(url)) or "."
+
+
+@cache
+def _relative(path: str, folder: str) -> str:
+    """``posixpath.relpath``, which asks for the working folder twice, and is asked for hundreds of links."""
+    return posixpath.relpath(path, folder)

@@ -7,6 +7,7 @@ showed before stands until it has run again. Whoever displays this is told of ev
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from tilewise.run import LessonRun, Runner, Stopped
 from tilewise.run.job import CellResult
 
 Status = Literal["unknown", "waiting", "running", "done", "failed"]
+_SOON_S = 0.15
+"""How long after an edit an output may come that is worth waiting for, before the page is made without."""
 _KEPT_OPEN = 2
 """How many of the pages opened last keep the processes of their lessons."""
 
@@ -42,6 +45,7 @@ class _Entry:
     cells: dict[int, CellResult] = field(default_factory=dict)
     stop: threading.Event | None = None
     run: LessonRun | None = None
+    since: float = field(default_factory=time.monotonic)
 
 
 def _same_code(one: Lesson, other: Lesson) -> bool:
@@ -135,6 +139,23 @@ class BackgroundRuns:
         if status == "failed":
             run = replace(run, stopped=True, digest=f"{run.digest} stopped")
         return LessonState(run, status, error)
+
+    def outputs_soon_s(self, lesson_id: str) -> float:
+        """For how many seconds a lesson that was edited just now may have its first outputs any moment."""
+        with self._news:
+            entry = self._entries.get(lesson_id)
+        if entry is not None and entry.status == "unknown":
+            self._look(entry)
+        with self._news:
+            if entry is None or entry.cells or entry.status not in ("waiting", "running"):
+                return 0.0
+            return max(0.0, entry.since + _SOON_S - time.monotonic())
+
+    def is_running(self, lesson_id: str) -> bool:
+        """Whether a lesson runs or is about to."""
+        with self._news:
+            entry = self._entries.get(lesson_id)
+            return entry is not None and entry.status in ("unknown", "waiting", "running")
 
     def progress(self) -> tuple[int, int, tuple[str, ...]]:
         """How many lessons are done or have failed, how many there are, and which are running."""
