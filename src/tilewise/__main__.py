@@ -42,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="rounds, each in a process of its own (3; 1 where one takes long)",
     )
+    record.add_argument(
+        "--rekey", action="store_true", help="renew keys and labels alone, on a machine without a GPU"
+    )
     record.add_argument("--add", action="store_true", help="add rounds to the records that are current")
     record.add_argument(
         "--only",
@@ -124,6 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     try:
         if given.command == "record":
+            if given.rekey:
+                from tilewise.commands.rekey import rekey
+
+                return rekey(given.lessons)
             from tilewise.commands.record import record
 
             wanted = (given.lessons, given.counters, given.out, given.force, given.budget)

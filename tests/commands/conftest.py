@@ -14,6 +14,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "measurements"))
 import fake_gpu
 
+from tilewise.measurements.playback import find_lesson, play
+from tilewise.measurements.record import Row
+from tilewise.measurements.session import handled_by
+
 LESSON = '''# ---
 # title: Adding
 # needs: []
@@ -94,4 +98,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     folder = tmp_path / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3"
     return SimpleNamespace(
         gpu=gpu, state=state, lesson=lesson, text=LESSON, folder=folder, root=tmp_path / "lessons"
+    )
+
+
+@pytest.fixture
+def counted(project: SimpleNamespace) -> Row:
+    """A row of counters as ``record --counters`` would write it of the lesson's second variant."""
+    made: list[Any] = []
+    with handled_by(made.append):  # type: ignore[arg-type]
+        play(find_lesson("kernels/adding", project.root))
+    tokens = made[0].tokens("float4", {"n": 64})
+    return Row(
+        "float4", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768, tokens=tokens
     )

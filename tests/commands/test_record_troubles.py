@@ -150,10 +150,9 @@ def test_counters_that_may_not_be_read_are_refused_before_anything_is_timed(
     assert project.gpu.launched == []
 
 
-def test_recording_again_keeps_counters_that_still_hold(project: SimpleNamespace) -> None:
+def test_recording_again_keeps_counters_that_still_hold(project: SimpleNamespace, counted: Row) -> None:
     path, _ = kept_record(project)
     made = read_record(path)
-    counted = Row("float4", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768)
     write_record(replace(made, rows=(*made.rows, counted)), path)
     assert main(["record", "kernels/adding", "--force"]) == 0
     assert counted in read_record(path).rows

@@ -166,7 +166,7 @@ def test_a_lesson_that_measures_something_else_the_second_time_is_refused(
     project.state.SIZES = iter([4096, 8192])
     project.lesson.write_text(project.text.replace('{"n": 4096}', '{"n": next(shared_state.SIZES)}'))
     assert main(["record", "kernels/adding"]) == 1
-    assert "its key changes between processes" in capfd.readouterr().out
+    assert "its keys change between processes" in capfd.readouterr().out
 
 
 def test_one_round_is_written_as_records_always_were(project: SimpleNamespace) -> None:
@@ -187,11 +187,12 @@ def test_an_experiment_whose_first_round_is_long_has_that_one_alone(
     assert taken(project)["rows"][0]["rounds"] == [100, 100], "who asks for rounds has them"
 
 
-def test_rounds_are_added_to_what_is_current_and_counters_stay(project: SimpleNamespace) -> None:
+def test_rounds_are_added_to_what_is_current_and_counters_stay(
+    project: SimpleNamespace, counted: records.Row
+) -> None:
     path = project.folder / "adding.json"
     assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
     old = read_record(path)
-    counted = records.Row("float4", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768)
     write_record(replace(old, rows=(*old.rows, counted)), path)
     assert main(["record", "kernels/adding", "--rounds", "2", "--add"]) == 0
     made = read_record(path)
@@ -249,7 +250,8 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_bor
 ) -> None:
     assert main(["record", "kernels/adding"]) == 0
     monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
-    for text, mark in ((project.text, "measured"), (project.text.replace("float4", "wide"), "stale")):
+    edited = project.text.replace("c[i] = a[i] + b[i]", "c[i] = b[i] + a[i]")
+    for text, mark in ((project.text, "measured"), (edited, "stale")):
         project.lesson.write_text(text, encoding="utf-8")
         made: list[Any] = []
         with handled_by(lambda experiment, made=made: made.append(report(experiment)) or made[-1]):
@@ -257,6 +259,7 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_bor
         time = made[0].rows[0]["recorded"]["median"]
         (cell,) = Table(["recorded, ms"], [[time / 1000]]).rows[0]
         assert (cell.text, cell.mark) == (0.12, mark)
+        assert made[0].rows[1]["recorded"]["median"].mark == "measured", "its sibling"
         assert f'id="{cell.born}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
         assert "another run 120 to 120 µs" in (cell.title or "")
 

@@ -77,6 +77,7 @@ class FakeKernel:
                  cost_us: float = 100.0) -> None:  # fmt: skip
         self.source, self.name, self.defines, self.options = source, "fake", {}, ()
         self.gpu_source, self.wants_module = source, False
+        self.preprocessed, self.origin, self.function = source, None, SimpleNamespace(cluster=None)
         self.parameters, self._body, self._gpu, self._cost_us = parameters, body, gpu, cost_us
 
     def __call__(self, *values: Any, grid: Any, block: Any, shared_bytes: int = 0) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ from test_record import PROVENANCE, record
 
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.counting import Simulated
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Row, write_record
-from tilewise.measurements.report import assemble, report
+from tilewise.measurements.report import report
 from tilewise.measurements.session import handled_by
 from tilewise.outputs import CollectingSink, installed, sink
 from tilewise.simulator import ToolchainError
@@ -45,6 +45,7 @@ made = measure(
     reference=lambda x: 2 * x,
 )
 '''
+TIMED = Row("blocks of 64", "variant", {"n": 2**20}, (4.0, 4.0), 4.0, 4.0, 4.0, None, 8 * 2**20)
 LINE = CELL.split("\n").index("made = measure(") + 1
 
 
@@ -72,19 +73,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Measur
     return execute
 
 
-def experiment_keys(run: Callable[..., Measurement]) -> list[str]:
-    """The keys of the experiments that a run makes."""
-    keys: list[str] = []
+def experiment_of(run: Callable[..., Measurement], **changes: str) -> Experiment:
+    """The experiment that a run makes."""
+    made: list[Experiment] = []
 
     def handle(experiment: Experiment) -> Measurement:
-        keys.append(experiment.key)
-        made = report(experiment)
-        sink().add(made)
-        return made
+        made.append(experiment)
+        shown = report(experiment)
+        sink().add(shown)
+        return shown
 
     with handled_by(handle):
-        run()
-    return keys
+        run(**changes)
+    return made[0]
 
 
 def test_without_a_gpu_the_count_case_is_simulated_and_the_bound_predicted(
@@ -111,12 +112,11 @@ def test_without_a_gpu_the_count_case_is_simulated_and_the_bound_predicted(
 def test_a_record_of_the_same_key_is_shown_and_another_is_stale(
     run: Callable[..., Measurement], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = experiment_keys(run)
     rows = (
-        Row("blocks of 64", "variant", {"n": 2**20}, (4.0, 4.0), 4.0, 4.0, 4.0, None, 8 * 2**20),
-        Row("cuBLAS", "library", {"n": 2**20}, (4.0, 4.0), 4.0, 4.0, 4.0, None, 8 * 2**20),
+        replace(TIMED, tokens=experiment_of(run).tokens("blocks of 64", TIMED.case)),
+        replace(TIMED, variant="cuBLAS", role="library"),
     )
-    kept = record(experiment="twice", lesson="kernels/twice", key=keys[0], rows=rows)
+    kept = record(experiment="twice", lesson="kernels/twice", rows=rows)
     archive = Archive(tmp_path / "lessons")
     path = archive.path("twice", PROVENANCE["device"])
     write_record(kept, path)
@@ -221,15 +221,8 @@ def test_a_cache_that_holds_the_probe_and_not_the_kernels_is_said_too(
 def test_times_with_the_host_have_a_key_of_their_own_and_others_keep_theirs(
     run: Callable[..., Measurement],
 ) -> None:
-    keys: list[str] = []
-
-    def handle(experiment: Experiment) -> Measurement:
-        keys.append(experiment.key)
-        made = assemble(experiment, Simulated({}), None, None, (), ())
-        sink().add(made)
-        return made
-
-    with handled_by(handle):
-        for added in ("", "with_host=False,", "with_host=True,"):
-            run(reference=f"2 * x, {added}")
+    keys = [
+        experiment_of(run, reference=f"2 * x, {added}").tokens("blocks of 64", TIMED.case)
+        for added in ("", "with_host=False,", "with_host=True,")
+    ]
     assert keys[0] == keys[1] != keys[2]

@@ -27,7 +27,8 @@ def cells_of(line: str) -> list[str]:
 
 
 def row(variant: str, n: int, median: float, role: str = "variant", moved: float | None = BYTES) -> Row:
-    return Row(variant, role, {"n": n}, (median,), median - 1, median, median + 1, None, moved, None)
+    times = (median,), median - 1, median, median + 1
+    return Row(variant, role, {"n": n}, *times, None, moved, None, tokens=f"{variant} {n}")
 
 
 ROWS = (
@@ -35,7 +36,7 @@ ROWS = (
     Row("wide", "variant", {"n": 4}, (), None, None, None, {"global_load_sectors": 2.0,
                                                            "global_store_sectors": 1.0}),
 )  # fmt: skip
-RECORD = Record("adding", "kernels/adding", "k" * 64, "fp32", BORN, ROWS)
+RECORD = Record("adding", "kernels/adding", "fp32", BORN, ROWS)
 MADE = Measurement(
     name="adding", lesson="kernels/adding", count_case={"n": 4}, counts=("sectors",),
     rows=(shown_row("wide", simulated={"global_load_sectors": 2.0, "global_store_sectors": 1.0}),),
@@ -56,12 +57,16 @@ def archive(tmp_path: Path) -> Archive:
     return Archive(root)
 
 
-def on_an_h200(archive: Archive, factor: float, key: str = RECORD.key) -> None:
+def on_an_h200(archive: Archive, factor: float, **keys: str) -> None:
     """Record what the prediction says, times a factor."""
     (made,) = comparison.predictions(archive)
     told = {one.variant: one.predicted_us for one in made.rows}
-    rows = tuple(row(one.variant, 8, told[one.variant] * factor, one.role) for one in ROWS if one.median)
-    record = replace(RECORD, key=key, provenance=BORN | {"device": "NVIDIA H200"}, rows=rows)
+    rows = tuple(
+        replace(row(one.variant, 8, told[one.variant] * factor, one.role), **keys)
+        for one in ROWS
+        if one.median
+    )
+    record = replace(RECORD, provenance=BORN | {"device": "NVIDIA H200"}, rows=rows)
     write_record(record, archive.root / "measurements" / "nvidia-h200" / "adding.json")
     vars(archive).pop("devices", None)
 
@@ -175,8 +180,8 @@ def test_experiments_that_were_added_later_are_counted_by_their_day(archive: Arc
     assert "Added on 2026-11-22: 1 of these rows, in 1 experiments." in said
 
 
-def test_a_record_of_something_else_is_not_compared(archive: Archive) -> None:
-    on_an_h200(archive, 1.0, key="f" * 64)
+def test_rows_of_something_else_are_not_compared(archive: Archive) -> None:
+    on_an_h200(archive, 1.0, tokens="f" * 64)
     assert "No H200 has been recorded since" in fragment("comparison", LESSONS, archive)
 
 

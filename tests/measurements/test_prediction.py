@@ -26,7 +26,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one record of three rows, one of them with counters alone."""
     folder = tmp_path / "lessons"
     rows = (row("wide", 260.0, 3260e9 * 240e-6), row("serial", 40_000.0, None), row("counted", None, 12.0))
-    record = Record("adding", "kernels/adding", "k" * 64, "fp32", BORN, rows)
+    record = Record("adding", "kernels/adding", "fp32", BORN, rows)
     write_record(record, folder / "measurements" / "nvidia-h100-80gb-hbm3" / "adding.json")
     monkeypatch.chdir(tmp_path)
     return folder
@@ -61,7 +61,7 @@ def test_what_a_prediction_lacks_is_added_and_what_it_says_stays(root: Path) -> 
     before = read_prediction(path)
     folder = root / "measurements" / "nvidia-h100-80gb-hbm3"
     for name in ("adding", "later"):
-        record = Record(name, "kernels/adding", "k" * 64, "fp32", BORN, (row("wide", 520.0, None),))
+        record = Record(name, "kernels/adding", "fp32", BORN, (row("wide", 520.0, None),))
         write_record(record, folder / f"{name}.json")
     assert main(["predict", "--device", "H200", "--add"]) == 0
     after = read_prediction(path)

@@ -31,7 +31,7 @@ def record(**changes: Any) -> Record:
         Row("one float", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768, 64),
     )
     values: dict[str, Any] = {
-        "experiment": "vector_add", "lesson": "kernels/first_kernel", "key": "0" * 64, "arithmetic": "fp32",
+        "experiment": "vector_add", "lesson": "kernels/first_kernel", "arithmetic": "fp32",
         "provenance": PROVENANCE, "rows": rows, "method": {"version": 1},
     } | changes  # fmt: skip
     return Record(**values)
@@ -100,9 +100,11 @@ def test_a_truncated_record_is_refused(path: Path, size: int) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda body: body.update(schema=2), "has the form 2; this version reads form 1"),
+        (lambda body: body.update(schema=1), "has the form 1; this version reads form 2"),
         (lambda body: body.update(rows=[]), "has no rows"),
-        (lambda body: body.pop("key"), 'has no "key"'),
+        (lambda body: body.pop("method"), 'has no "method"'),
+        (lambda body: body["rows"][0].update(tokens=3), 'has a "rows[0].tokens" of the wrong type'),
+        (lambda body: body.update(compiler=3), 'has a "compiler" of the wrong type'),
         (lambda body: body.update(extra=1), 'has an unknown "extra"'),
         (lambda body: body["provenance"].pop("date"), 'has no "provenance.date"'),
         (lambda body: body["rows"][0].update(role="rival"), 'has the role "rival" in rows[0]'),

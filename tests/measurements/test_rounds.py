@@ -103,7 +103,7 @@ def test_rows_of_a_record_differ_where_they_do_in_every_round() -> None:
 def test_joined_records_have_the_rounds_of_both() -> None:
     def record(day: str, clock: float, rows: tuple[Row, ...]) -> Record:
         provenance = {"device": "X", "date": day, "driver": "1", "sm_clock_mhz": clock, "notes": [day]}
-        return Record("adding", "kernels/adding", "0" * 64, "fp32", provenance, rows)
+        return Record("adding", "kernels/adding", "fp32", provenance, rows)
 
     first = record("2026-11-20", 1980.0, (row("plain", around(60)),))
     second = record("2026-11-21", 1755.0, (row("plain", around(61)),))

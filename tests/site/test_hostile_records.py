@@ -10,7 +10,7 @@ import pytest
 from sites import cold
 from static_host import host
 from test_hostile import EVIL
-from test_measured import BORN, key_of
+from test_measured import BORN, keyed
 
 from tilewise.measurements.record import Record, Row, write_record
 
@@ -57,7 +57,7 @@ def hostile_record(project: Path, tmp_path: Path, web_cache: Path) -> Path:
     row = Row(EVIL, "variant", {"n": 64}, (90.0,), 89.0, 90.0, 91.0, None, 512, None)
     rows = (row, replace(row, variant="plain", samples_us=(45.0,), p20=44.0, median=45.0, p80=46.0))
     path = project / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3" / "twice.json"
-    write_record(Record("twice", LESSON, key_of(project), "fp32", born, rows), path)
+    write_record(Record("twice", LESSON, "fp32", born, keyed(project, rows)), path)
     assert cold(project, tmp_path / "cold", web_cache, whole=True).problems == {}
     return tmp_path / "cold" / "written"
 

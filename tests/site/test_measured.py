@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from sites import Serving
@@ -77,13 +78,12 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
 
     row = Row("plain", "variant", {"n": 64}, (90.0,), 89.0, 90.0, 91.0, None, 512, None)
     path = project / "lessons" / "measurements" / "nvidia-h100-80gb-hbm3" / "twice.json"
-    write_record(Record("twice", "part_1/lesson_02", "0" * 64, "fp32", BORN, (row,)), path)
+    write_record(Record("twice", "part_1/lesson_02", "fp32", BORN, (row,)), path)
     built = serving.show()
     assert any("The record of twice from 2026-11-21 is stale" in line for line in built.warnings)
     assert 'class="tw-number tw-stale"' in built.files["measurements/index.html"].decode()
 
-    key = key_of(project)
-    write_record(Record("twice", "part_1/lesson_02", key, "fp32", BORN, (row,)), path)
+    write_record(Record("twice", "part_1/lesson_02", "fp32", BORN, keyed(project, (row,))), path)
     built = serving.show()
     (told,) = [line for line in built.warnings if "twice" in line]
     assert '"plain" took 30 times as long as its bound' in told
@@ -102,17 +102,17 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
     assert [line for line in serving.show().warnings if "twice" in line] == []
 
 
-def key_of(project: Path) -> str:
-    """The key of the experiment, by running its lesson."""
+def keyed(project: Path, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Rows of the experiment with their keys, by running its lesson."""
     from tilewise.measurements.counting import Simulated
     from tilewise.measurements.playback import find_lesson, on_the_simulator, play
     from tilewise.measurements.report import assemble
     from tilewise.measurements.session import handled_by
 
-    keys = []
+    experiments = []
 
     def handle(experiment):
-        keys.append(experiment.key)
+        experiments.append(experiment)
         return assemble(experiment, Simulated({}), None, None, (), ())
 
     before = Path.cwd()
@@ -122,4 +122,5 @@ def key_of(project: Path) -> str:
             play(find_lesson("part_1/lesson_02", project / "lessons"))
     finally:
         os.chdir(before)
-    return keys[0]
+    (experiment,) = experiments
+    return tuple(replace(row, tokens=experiment.tokens(row.variant, row.case)) for row in rows)

@@ -1,13 +1,15 @@
 """``tilewise check``: lint the lessons and their records.
 
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
-simulator, since a record's key is known only then; with ``--allow-stale`` what is stale is listed, not
-failed. What needs no GPU to record, such as what NVRTC reports of a kernel, is a fault either way.
+simulator, since its records' keys are known only then; with ``--allow-stale`` what is stale is listed, not
+failed. What needs no GPU to record, such as what NVRTC reports of a kernel, is a fault either way. Listed,
+and no fault, are keys to be renewed and kernels whose records rest on their tokens alone.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +18,20 @@ from tilewise.hardware.lessons import COURSE, launches
 from tilewise.hardware.resources import kernel_faults
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.counting import Simulated
+from tilewise.measurements.current import current, renewed
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
 from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.measurements.record import read_record, read_text_record
 from tilewise.measurements.report import assemble, staleness
 from tilewise.measurements.session import handled_by
+from tilewise.simulator import CompileError, ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.record import Record
 
 
 def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
@@ -47,6 +52,7 @@ def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
     archive = Archive(root)
     faults = [*course_faults(root), *record_faults(archive)]
     stale: list[str] = []
+    notes: dict[str, None] = {}
     every = project_lessons(root)
     names = [find_lesson(name, root).id for name in lessons] if lessons else every
     for name in names:
@@ -55,12 +61,15 @@ def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
         except LessonError as error:
             faults.append(str(error))
             continue
-        stale += [*_stale_texts(lesson, archive), *_stale_experiments(lesson, archive, faults)]
+        stale += _stale_texts(lesson, archive)
+        stale += _stale_experiments(lesson, archive, faults, notes)
     faults += _kernel_faults(root, names)
     for line in stale:
         print(line, file=sys.stdout if allow_stale else sys.stderr)
     for line in faults:
         print(line, file=sys.stderr)
+    for line in notes:
+        print(line)
     count = len(faults) + (0 if allow_stale else len(stale))
     which = f"{len(names)} of {len(every)} lessons" if lessons else f"{len(every)} lessons"
     print(f"{which}, {count} faults" + (f", {len(stale)} to record" if allow_stale else ""))
@@ -152,8 +161,13 @@ def _stale_texts(lesson: LessonFile, archive: Archive) -> list[str]:
     return found
 
 
-def _stale_experiments(lesson: LessonFile, archive: Archive, faults: list[str]) -> list[str]:
-    """Experiments without a current record; cells that fail otherwise are faults."""
+def _stale_experiments(
+    lesson: LessonFile, archive: Archive, faults: list[str], notes: dict[str, None]
+) -> list[str]:
+    """Experiments without a current record; cells that fail otherwise are faults.
+
+    ``notes`` gets records whose keys are to be renewed, and variants that have a key of their tokens alone.
+    """
     found: list[str] = []
 
     def handle(experiment: Experiment) -> Measurement:
@@ -165,7 +179,17 @@ def _stale_experiments(lesson: LessonFile, archive: Archive, faults: list[str]) 
         if not stale:
             unexplained = reason_faults(made, lesson.headings(), experiment.path, experiment.line)
             faults.extend(str(fault) for fault in unexplained)
-        found.extend(_stale_elsewhere(experiment, archive))
+        for path, one in _records(experiment, archive):
+            again = staleness(experiment, one)
+            if again and path != archive.find(experiment.name):
+                device = one.provenance["device"]
+                found.append(f"{experiment.path}:{experiment.line}: {again} ({device})")
+            if replace(renewed(experiment, one), checksum="") != replace(one, checksum=""):
+                notes[
+                    f"{archive.shown(path)}: its keys or labels are not those of now, though it holds. Renew "
+                    f"them, without a GPU: tilewise record {experiment.lesson} --rekey"
+                ] = None
+            notes.update(dict.fromkeys(_refused(experiment, one)))
         return made
 
     if lesson.experiments():
@@ -174,18 +198,24 @@ def _stale_experiments(lesson: LessonFile, archive: Archive, faults: list[str]) 
     return found
 
 
-def _stale_elsewhere(experiment: Experiment, archive: Archive) -> list[str]:
-    """Stale records of devices that the course does not show."""
-    found = []
-    for name in archive.devices[1:]:
-        path = archive.path(experiment.name, name)
+def _records(experiment: Experiment, archive: Archive) -> Iterator[tuple[Path, Record]]:
+    """An experiment's records on all devices."""
+    for path in (archive.path(experiment.name, name) for name in archive.devices):
         try:
             record = read_record(path, archive.shown(path)) if path.is_file() else None
         except LessonError:
             continue  # said by record_faults
-        if record is not None and record.key != experiment.key and path != archive.find(experiment.name):
-            found.append(
-                f"{experiment.path}:{experiment.line}: {staleness(experiment, record)} "
-                f"({record.provenance['device']})"
-            )
-    return found
+        if record is not None:
+            yield path, record
+
+
+def _refused(experiment: Experiment, record: Record) -> Iterator[str]:
+    """Variants that hold by their tokens alone, since clang refuses a kernel of theirs, a line each."""
+    for (label, _), row in current(experiment, record).rows.items():
+        if row.role == "variant" and not row.compiled:
+            try:
+                experiment.code(label, row.case)
+            except CompileError as error:
+                yield f'{error}: "{label}" of {experiment.name} has a key of its tokens alone.'
+            except ToolchainError:
+                return

@@ -23,8 +23,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewise.measurements.definitions import uses_key
-from tilewise.measurements.key import text_key
+from tilewise.measurements.current import text_holds
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
 from tilewise.measurements.rounds import apart
 from tilewise.measurements.slugs import case_slug, device_slug, name_slug
@@ -192,11 +191,8 @@ class Archive:
             if path.name in _listed(path.parent):
                 shown = self.shown(path)
                 found = read_text_record(path, shown)
-                changed = cell_source is not None and (
-                    found.key != text_key(cell_source)
-                    or (found.uses != "" and found.uses != uses_key(cell_source, before))
-                )
-                return replace(found, stale=changed, path=shown)
+                stale = cell_source is not None and not text_holds(found, cell_source, tuple(before))
+                return replace(found, stale=stale, path=shown)
         return None
 
     def lookup(self, experiment: str, device: str | None = None) -> dict[str, Any] | None:

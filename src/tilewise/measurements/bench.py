@@ -118,6 +118,7 @@ def run_bench(
                     operations,
                     sm_clock_mhz=timing.sm_clock_mhz,
                     power_w=timing.power_w,
+                    tokens=experiment.tokens(entry.label, parameters),
                 )
             )
     return Bench(tuple(rows), tuple(dict.fromkeys(notes)), now, sampling)

@@ -28,7 +28,7 @@ class Compared:
     predicted: PredictedRow
     """What was said beforehand."""
     record: Record | None
-    """The second device's record of the same key; None where there is none yet."""
+    """The second device's record; None where it has no row of the same key yet."""
     row: Row | None
     """The row in it."""
 
@@ -72,17 +72,10 @@ def compare(made: Prediction, archive: Archive) -> list[Compared]:
     found = []
     for row in made.rows:
         record = records.get(row.experiment)
-        if record is not None and record.key != row.key:
-            record = None
-        match = next(
-            (
-                one
-                for one in (record.rows if record else ())
-                if one.variant == row.variant and dict(one.case) == dict(row.case) and one.median
-            ),
-            None,
-        )
-        found.append(Compared(row, record, match))
+        rows = record.rows if record else ()
+        same = [one for one in rows if one.tokens and one.tokens == row.key and one.median]
+        match = min(same, key=lambda one: one.variant != row.variant, default=None)
+        found.append(Compared(row, record if match else None, match))
     return found
 
 

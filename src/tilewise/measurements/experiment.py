@@ -1,6 +1,6 @@
 """An experiment: variants of one piece of work, the sizes to time and to count, and libraries beside them.
 
-In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its key, and the ``Measurement``
+In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its keys, and the ``Measurement``
 that the lesson shows. Running on a GPU is ``bench``'s affair, on the simulator ``counting``'s, files
 ``archive``'s.
 """
@@ -16,16 +16,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tilewise.cases import Case
 from tilewise.errors import LessonError
 from tilewise.measurements import session
+from tilewise.measurements.answers import values_of
 from tilewise.measurements.archive import lesson_id, lesson_root
 from tilewise.measurements.counting import COUNTS
 from tilewise.measurements.guess import Guess, asked
-from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens
+from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens, launches_code
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.reasons import EVERY, WITHIN
 
 Parameters = Mapping[str, Any]
+Place = tuple[str, tuple[tuple[str, Any], ...]]
+"""A label and the parameters of a case."""
 
 
 @dataclass(frozen=True)
@@ -111,29 +115,58 @@ class Experiment:
             ) from None
         return function(**parameters)
 
+    @staticmethod
+    def place(label: str, parameters: Parameters) -> Place:
+        """Where a variant or library at a size stands among an experiment's rows."""
+        return label, tuple(sorted(parameters.items()))
+
+    def tokens(self, label: str, parameters: Parameters) -> str:
+        """The key of all that could change a row's result, by its tokens; labels and names do not count."""
+        here = self.place(label, parameters)
+        if here not in self._tokens:
+            if label in self.library:
+                first = self.launches(next(iter(self.variants)), parameters)
+                inputs = Case(values_of(first)).fingerprint()
+                own = [self._functions[label], inputs]
+            else:
+                own = [one.fingerprint() for one in self.launches(label, parameters)]
+            self._tokens[here] = digest({**self._facts(parameters), "own": own})
+        return self._tokens[here]
+
+    def code(self, label: str, parameters: Parameters) -> str:
+        """The key of the same by what a variant's kernels say, whatever the names in them.
+
+        Raises:
+            CompileError: clang refuses a kernel, or would not pass on all that it says.
+            ToolchainError: there is no clang.
+        """
+        here = self.place(label, parameters)
+        if here not in self._codes:
+            self._codes[here] = digest(
+                self._facts(parameters) | launches_code(self.launches(label, parameters))
+            )
+        return self._codes[here]
+
     @cached_property
-    def key(self) -> str:
-        """The key of everything that could change the result; see ``key``."""
-        return digest(
-            {
-                "method": METHOD_VERSION,
-                "experiment": self.name,
-                "arithmetic": self.arithmetic,
-                "timed": [self._facts(case) for case in self.cases],
-                "counted": self._facts(self.count_case) if self.count_case is not None else None,
-                "library": {label: function_tokens(function) for label, function in self.library.items()},
-                **({"with_host": True} if self.with_host else {}),
-            }
-        )
+    def _functions(self) -> dict[str, str]:
+        return {label: function_tokens(function) for label, function in self.library.items()}
+
+    @cached_property
+    def _tokens(self) -> dict[Place, str]:
+        return {}
+
+    @cached_property
+    def _codes(self) -> dict[Place, str]:
+        return {}
 
     def _facts(self, parameters: Parameters) -> dict[str, Any]:
+        """What counts for all rows of a size."""
         return {
+            "method": METHOD_VERSION,
+            "arithmetic": self.arithmetic,
+            "with_host": self.with_host,
             "parameters": {name: repr(value) for name, value in parameters.items()},
             "work": self.work(parameters),
-            "variants": {
-                label: [launch.fingerprint() for launch in self.launches(label, parameters)]
-                for label in self.variants
-            },
         }
 
 

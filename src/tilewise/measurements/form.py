@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the form of a record."""
 
 _FORM: Mapping[str, type | tuple[type, ...]] = {
     "schema": int,
     "experiment": str,
     "lesson": str,
-    "key": str,
     "arithmetic": str,
     "provenance": dict,
     "rows": list,
     "method": dict,
+    "compiler": str,
     "checksum": str,
 }
 _ROW: Mapping[str, type | tuple[type, ...]] = {
@@ -35,12 +35,16 @@ _ROW: Mapping[str, type | tuple[type, ...]] = {
     "counters": (dict, type(None)),
     "bytes": (int, float, type(None)),
     "flop": (int, float, type(None)),
+    "tokens": str,
+    "compiled": str,
 }
 _ROUNDS = "rounds"
 _READINGS = ("sm_clock_mhz", "power_w")
 OPTIONAL = (_ROUNDS, *_READINGS)
-"""The members that a row may lack: records of one round have no rounds; older ones have no readings of clock
+"""The lists that a row may lack: records of one round have no rounds; older ones have no readings of clock
 and power, nor have rows whose launches were too short for any."""
+KEYS = ("tokens", "compiled")
+"""The texts that a row may lack: one that no key was proven for has none."""
 _PROVENANCE: Mapping[str, type | tuple[type, ...]] = {
     "device": str,
     "date": str,
@@ -56,15 +60,16 @@ _TEXT: Mapping[str, type | tuple[type, ...]] = {
     "provenance": dict,
     "text": str,
     "uses": str,
+    "nameless": str,
     "checksum": str,
 }
 
 
 def fault_of(body: Mapping[str, Any]) -> str | None:
     """What is wrong with the form of an experiment's record; None where nothing is."""
-    fault = _misfit(body, _FORM, "")
-    if fault is None and body["schema"] != SCHEMA:
-        fault = f"has the form {body['schema']}; this version reads form {SCHEMA}."
+    if isinstance(body.get("schema"), int) and body["schema"] != SCHEMA:
+        return f"has the form {body['schema']}; this version reads form {SCHEMA}."
+    fault = _misfit({"compiler": "", **body}, _FORM, "")
     if fault is None:
         fault = _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)
     if fault is None and not body["rows"]:
@@ -73,7 +78,8 @@ def fault_of(body: Mapping[str, Any]) -> str | None:
         if not isinstance(row, dict):
             return f"has a row {at} that is no object."
         known = {name: value for name, value in row.items() if name not in OPTIONAL}
-        fault = fault or _misfit(known, _ROW, f"rows[{at}].") or _row_fault(row, at)
+        keyed = {**dict.fromkeys(KEYS, ""), **known}
+        fault = fault or _misfit(keyed, _ROW, f"rows[{at}].") or _row_fault(row, at)
     return fault
 
 
@@ -117,8 +123,8 @@ def _divides(rounds: Any, samples: int) -> bool:
 
 
 def text_fault_of(body: Mapping[str, Any]) -> str | None:
-    """What is wrong with the form of a text record; None where nothing is. One may lack its ``uses``."""
-    fault = _misfit({"uses": "", **body}, _TEXT, "")
+    """What is wrong with the form of a text record; None where nothing is. One may lack two of its keys."""
+    fault = _misfit({"uses": "", "nameless": "", **body}, _TEXT, "")
     if fault is None and (body["schema"] != SCHEMA or body["kind"] != "text"):
         fault = f"is no text record of form {SCHEMA}."
     return fault or _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)

@@ -91,7 +91,6 @@ class RoundChild:
             own=OURS,
         )
         return {
-            "key": experiment.key,
             "rows": [row.to_dict() for row in made.rows],
             "notes": list(made.notes),
             "state": asdict(made.state),
@@ -177,12 +176,13 @@ def run_round(
         raise GpuTrouble(Trouble(**body["trouble"]))
     if "wrong" in body:
         raise LessonError(experiment.path, experiment.line, body["wrong"]["message"], body["wrong"]["repair"])
-    if body["key"] != experiment.key:
+    rows = tuple(Row.from_dict(row) for row in body["rows"])
+    wanted = {experiment.place(row.variant, row.case) for row in rows if row.case in experiment.cases}
+    if len(wanted) < len(rows) or any(row.tokens != experiment.tokens(row.variant, row.case) for row in rows):
         raise experiment.error(
-            "the lesson measures something else when it is run again: its key changes between processes.",
+            "the lesson measures something else when it is run again: its keys change between processes.",
             "Take the inputs, sizes and sources from nothing that changes: no clock, no unseeded numbers.",
         )
-    rows = tuple(Row.from_dict(row) for row in body["rows"])
     state = State(**{**body["state"], "throttled_by": tuple(body["state"]["throttled_by"])})
     return Bench(rows, tuple(body["notes"]), state)
 

@@ -174,7 +174,10 @@ def with_counters(
         elif row.samples_us:
             rows.append(row)
     rows += [
-        Row(label, "variant", case, (), None, None, None, dict(values), moved, done)
+        Row(
+            *(label, "variant", case, (), None, None, None, dict(values), moved, done),
+            tokens=experiment.tokens(label, case),
+        )
         for label, values in left.items()
     ]
     return replace(record, rows=tuple(rows))

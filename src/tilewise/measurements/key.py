@@ -1,8 +1,8 @@
-"""The key of a measurement: a hash of everything that could change its result, and of nothing else.
+"""The keys of a measurement: hashes of everything that could change its result, and of nothing else.
 
 In: launches, library functions, cell text. Out: a hex digest. Comments, layout and docstrings do not count in
 Python. A variant's own function does not count either: all it decides is in the launches that it returns, and
-those count in full.
+those count in full, by their tokens in one key and by what they say without names in another.
 """
 
 from __future__ import annotations
@@ -11,9 +11,18 @@ import ast
 import hashlib
 import json
 import linecache
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tilewise.cases import Case
+from tilewise.gpu.tensor_map import TensorMap
+from tilewise.measurements.answers import values_of
+
+if TYPE_CHECKING:
+    from tilewise.gpu.arguments import Parameter
+    from tilewise.gpu.launch import Launch
 
 METHOD_VERSION = 1
 """Raised whenever timing or counting changes so that older figures no longer compare."""
@@ -92,10 +101,16 @@ def _collect(function: Any, seen: dict[str, Any]) -> None:
                 seen[f"{name}:{made.lineno}"] = python_tree(made)
 
 
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> ast.Module:
+    """A file's tree, which nobody changes: a lesson's is asked for by each of its functions."""
+    return ast.parse(text)
+
+
 def _decorated(file: str, name: str) -> list[ast.FunctionDef]:
     """The functions of a file that have a name and a decorator."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = _parsed("".join(linecache.getlines(file)))
     except SyntaxError:
         return []
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
@@ -120,7 +135,7 @@ def _definition(code: CodeType) -> ast.AST | None:
     """The syntax tree of the function whose code this is, found in its file."""
     text = "".join(linecache.getlines(code.co_filename))
     try:
-        tree = ast.parse(text)
+        tree = _parsed(text)
     except SyntaxError:
         return None
     kinds = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -151,6 +166,61 @@ def digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+class _Imports(ast.NodeTransformer):
+    """Takes out what is imported from this package, and notes the names: a module may move."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        if (node.module or "").partition(".")[0] != "tilewise":
+            return node
+        self.names += map(ast.unparse, node.names)
+        return None
+
+
+def cell_tree(cell_source: str) -> tuple[ast.AST, list[str]]:
+    """A cell without what it imports from this package, and the names that it imports so."""
+    imports = _Imports()
+    tree = imports.visit(ast.parse(cell_source))
+    return tree, sorted(imports.names)
+
+
 def text_key(cell_source: str) -> str:
-    """The key of a text record: the tokens of the cell that printed it."""
-    return digest({"method": METHOD_VERSION, "cell": python_tokens(cell_source)})
+    """The key of a text record: the tokens of the cell that printed it, and the names that it imports."""
+    tree, imports = cell_tree(cell_source)
+    return digest({"method": METHOD_VERSION, "cell": json.dumps(python_tree(tree)), "imports": imports})
+
+
+def launches_code(launches: Sequence[Launch]) -> dict[str, Any]:
+    """What launches that follow each other say, without names: kernels, launch shapes, arguments, inputs.
+
+    An array is told by its place among those that the launches take, so that two launches are seen to share
+    it. The seed of an input without one of its own, which comes from its name, does not count.
+
+    Raises:
+        CompileError: clang refuses a kernel, or would not pass on all that it says.
+        ToolchainError: there is no clang.
+    """
+    from tilewise.measurements.kernel_code import code_hash
+
+    values = values_of(launches)
+    places: dict[str, int] = {}
+
+    def argument(one: Parameter) -> list[Any]:
+        value = values[one.name]
+        if isinstance(value, TensorMap):
+            return [places.setdefault(str(value.name), len(places)), repr(value.named(""))]
+        return [places.setdefault(one.name, len(places)), one.is_const]
+
+    facts = [
+        {
+            "code": code_hash(kernel.preprocessed, kernel.name, kernel.options, kernel.origin),
+            "options": sorted(kernel.options),
+            "shape": [launch.grid, launch.block, launch.shared_bytes],
+            "arguments": [argument(one) for one in kernel.parameters],
+        }
+        for launch in launches
+        for kernel in [launch.kernel]
+    ]
+    return {"launches": facts, "values": [Case({"": values[name]}).fingerprint() for name in places]}

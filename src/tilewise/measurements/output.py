@@ -7,7 +7,7 @@ that is empty for all rows is left out. Counts have a size of their own and stan
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, ClassVar, Self
@@ -38,7 +38,7 @@ class Measurement(Output):
     counts: tuple[str, ...]
     """Which counts the table shows."""
     rows: tuple[Mapping[str, Any], ...]
-    """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted,
+    """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted, stale,
     recorded (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which
     another run should lie), here (median, p20, p80), unit, library, device, date, share, gb_per_s,
     tflop_per_s."""
@@ -85,10 +85,9 @@ class Measurement(Output):
         builder = _Columns(self)
         builder.labels()
         builder.times("bound", lambda row: row.get("bound"), _bound_title)
-        mark = "stale" if self.stale else "measured"
         title = _recorded_title(self)
         born = birth_id(self.name, self.provenance["device"]) if self.provenance else None
-        builder.times("recorded", lambda row: _median(row.get("recorded")), title, mark, born)
+        builder.times("recorded", lambda row: _median(row.get("recorded")), title, self._mark, born)
         if spreads:
             builder.spread("recorded")
         builder.plain(
@@ -100,10 +99,13 @@ class Measurement(Output):
             Column("rate", {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}[rate], "right"),
             lambda row: _rounded(row.get(rate), 4),
         )
-        builder.times("here", lambda row: _median(row.get("here")), _here_title, "measured")
+        builder.times("here", lambda row: _median(row.get("here")), _here_title, lambda row: "measured")
         if spreads:
             builder.spread("here")
         return Table(builder.columns, builder.rows())
+
+    def _mark(self, row: Mapping[str, Any]) -> str:
+        return "stale" if self.stale and row.get("stale", True) else "measured"
 
     def counted(self) -> Table | None:
         """What was simulated and counted of each variant, at the count case; None where nothing was."""
@@ -279,7 +281,12 @@ class _Columns:
         )
 
     def times(
-        self, what: str, value: Any, title: Any, mark: str = "predicted", born: str | None = None
+        self,
+        what: str,
+        value: Any,
+        title: Any,
+        mark: Callable[[Mapping[str, Any]], str] = lambda row: "predicted",
+        born: str | None = None,
     ) -> None:
         found = [entry for row in self._made.rows if (entry := value(row)) is not None]
         if not found:
@@ -295,7 +302,7 @@ class _Columns:
             entry = value(row)
             if entry is None:
                 return None
-            return Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark, born)
+            return Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark(row), born)
 
         self.plain(Column(what, unit, "right"), cell)
 

@@ -88,7 +88,13 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
     """
     simulated = lessons.simulated()
     records = list(archive.records())
-    stale = {made.name for several in lessons.measured.values() for made in several if made.stale}
+    stale = {
+        (made.name, row["variant"])
+        for several in lessons.measured.values()
+        for made in several
+        for row in made.rows
+        if made.stale and row.get("stale", True)
+    }
     place = {made.name: lesson for lesson, several in lessons.measured.items() for made in several}
     wanted = {made.name: made.counts for several in lessons.measured.values() for made in several}
     order = list(place)
@@ -106,7 +112,8 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
             yield Line(
                 record.lesson, record.experiment, row.variant, row.role, row.case,
                 least.time_us if least and row.median else None, both,
-                _shown(both, wanted[record.experiment]), row, record, record.experiment in stale,
+                _shown(both, wanted[record.experiment]), row, record,
+                (record.experiment, row.variant) in stale,
             )  # fmt: skip
     recorded = {(record.experiment) for record in known}
     for (experiment, variant), (case, found) in simulated.items():

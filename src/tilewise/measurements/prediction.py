@@ -36,7 +36,7 @@ class PredictedRow:
     lesson: str
     """The lesson's id."""
     key: str
-    """The record's key: what was measured."""
+    """The key of the recorded row, by its tokens: what was measured."""
     variant: str
     """The row's label."""
     case: Mapping[str, Any]
@@ -150,6 +150,15 @@ def extended(made: Prediction, now: Prediction) -> Prediction:
     return replace(made, rows=(*made.rows, *added))
 
 
+def renewed(made: Prediction, moved: Mapping[tuple[str, str, str], tuple[str, str]]) -> Prediction:
+    """A prediction with the labels and keys that rows have now, by experiment and what they had."""
+    rows = []
+    for row in made.rows:
+        label, key = moved.get((row.experiment, row.variant, row.key), (row.variant, row.key))
+        rows.append(replace(row, variant=label, key=key))
+    return replace(made, rows=tuple(rows))
+
+
 def _rows(record: Record, own: Device, wanted: Device) -> Iterator[PredictedRow]:
     ceilings = ceilings_of(record.provenance)
     if ceilings is None:
@@ -161,7 +170,7 @@ def _rows(record: Record, own: Device, wanted: Device) -> Iterator[PredictedRow]
         yield PredictedRow(
             record.experiment,
             record.lesson,
-            record.key,
+            row.tokens,
             row.variant,
             dict(row.case),
             row.median,

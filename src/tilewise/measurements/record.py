@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
-from tilewise.measurements.form import OPTIONAL, SCHEMA, fault_of, text_fault_of
+from tilewise.measurements.form import KEYS, OPTIONAL, SCHEMA, fault_of, text_fault_of
 from tilewise.measurements.slugs import device_slug
 
 
@@ -52,15 +52,20 @@ class Row:
     """SM clocks in MHz, read inside the timed launches, in the order read; empty where none was read."""
     power_w: tuple[float, ...] = ()
     """Powers in W, read inside the timed launches, in the order read; empty where none was read."""
+    tokens: str = ""
+    """The key of what was measured, by its tokens; empty where it was not that of any version."""
+    compiled: str = ""
+    """The key of the same by what its kernels say, without names; empty where nothing has looked, where
+    clang refuses a kernel, and for a library."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it; ``OPTIONAL`` members that are empty are left out, as in older records."""
+        """The row as JSON holds it; ``OPTIONAL`` members and ``KEYS`` that are empty are left out."""
         body = {**asdict(self), "samples_us": list(self.samples_us)}
-        for name in OPTIONAL:
-            if body[name]:
-                body[name] = list(body[name])
-            else:
+        for name in (*OPTIONAL, *KEYS):
+            if not body[name]:
                 del body[name]
+            elif name in OPTIONAL:
+                body[name] = list(body[name])
         return body
 
     @staticmethod
@@ -83,8 +88,6 @@ class Record:
     """The name that ``measure`` was given."""
     lesson: str
     """The id of the lesson it stands in, e.g. ``speed/roofline``."""
-    key: str
-    """The key of what was measured."""
     arithmetic: str
     """Which units do the operations, a key of the device table."""
     provenance: Mapping[str, Any]
@@ -93,6 +96,8 @@ class Record:
     """Naive first, library last, as in the lesson."""
     method: Mapping[str, Any] = field(default_factory=dict)
     """How it was timed: version, cold L2, lead-in, the time between two events around nothing."""
+    compiler: str = ""
+    """What decided ``compiled`` in its rows, beside their kernels; empty where nothing has looked."""
     checksum: str = ""
     """SHA-256 of everything else; filled on writing."""
 
@@ -100,6 +105,8 @@ class Record:
         """The record as JSON holds it, checksum included."""
         body = {"schema": SCHEMA, **asdict(self)}
         body["rows"] = [row.to_dict() for row in self.rows]
+        if not self.compiler:
+            del body["compiler"]
         body["checksum"] = checksum(body)
         return body
 
@@ -120,6 +127,8 @@ class TextRecord:
     """What it printed, without a final line end."""
     uses: str = ""
     """The key of the definitions that the cell uses; empty in a record from before these were noted."""
+    nameless: str = ""
+    """The key of both whatever the names in their CUDA C; empty where nothing has looked, or none is sure."""
     stale: bool = False
     """True where the cell or what it uses has changed since; set on reading, never written."""
     path: str = ""
@@ -129,8 +138,9 @@ class TextRecord:
         """The record as JSON holds it, checksum included."""
         body = {"schema": SCHEMA, "kind": "text", **asdict(self)}
         del body["stale"], body["path"]
-        if not self.uses:
-            del body["uses"]
+        for name in ("uses", "nameless"):
+            if not body[name]:
+                del body[name]
         body["checksum"] = checksum(body)
         return body
 
@@ -176,11 +186,11 @@ def read_record(path: Path, shown: str | None = None) -> Record:
     return Record(
         body["experiment"],
         body["lesson"],
-        body["key"],
         body["arithmetic"],
         body["provenance"],
         rows,
         body["method"],
+        body.get("compiler", ""),
         body["checksum"],
     )
 
@@ -200,7 +210,7 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
             shown or path.as_posix(), 0, f"the text record {fault}", repair(str(body.get("lesson", "")))
         )
     kept = {name: body[name] for name in ("lesson", "name", "key", "provenance", "text")}
-    return TextRecord(**kept, uses=body.get("uses", ""))
+    return TextRecord(**kept, uses=body.get("uses", ""), nameless=body.get("nameless", ""))
 
 
 def _body(path: Path, shown: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tilewise.gpu.timing import FLUSH_BYTES, Plan
 from tilewise.lesson.model import Cell
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.counting import Simulated
+from tilewise.measurements.current import labelled
 from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.fresh import Caller, take_rounds
 from tilewise.measurements.key import METHOD_VERSION, text_key
@@ -30,7 +31,7 @@ from tilewise.measurements.record import (
     read_record,
     write_record,
 )
-from tilewise.measurements.report import assemble
+from tilewise.measurements.report import assemble, staleness
 from tilewise.measurements.rounds import birth, joined, parts, pooled, spread_notes
 from tilewise.measurements.troubles import KEPT, RecordingStopped, as_error, explain, memory_of_gpu
 from tilewise.models.roofline import Ceilings
@@ -190,15 +191,15 @@ class Recorder:
         return assemble(experiment, Simulated({}), record, None, (), ())
 
     def current(self, experiment: Experiment) -> Record | None:
-        """The record of this device whose key is the experiment's own, if there is one."""
+        """The record of this device, under the lesson's labels, if all of it holds for the experiment."""
         for path in (self.path(experiment.name), self.archive.path(experiment.name, self.laboratory.name)):
             try:
                 record = read_record(path) if path.is_file() else None
             except RecordError as error:
                 self.progress(f"{error} It is recorded anew.")
                 continue
-            if record is not None and record.key == experiment.key:
-                return record
+            if record is not None and staleness(experiment, record) is None:
+                return labelled(experiment, record)
         return None
 
     def _record(self, experiment: Experiment, early: Path | None) -> Record:
@@ -243,7 +244,6 @@ class Recorder:
         return Record(
             experiment.name,
             experiment.lesson,
-            experiment.key,
             experiment.arithmetic,
             kept,
             rows,

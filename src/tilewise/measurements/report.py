@@ -18,6 +18,7 @@ from tilewise.gpu.sampling import percentiles
 from tilewise.measurements.archive import Archive, ceilings_of, rates_of
 from tilewise.measurements.births import birth_id
 from tilewise.measurements.counting import Simulated, simulate
+from tilewise.measurements.current import current, labelled
 from tilewise.measurements.here import Machine, agreement, difference
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
@@ -27,7 +28,7 @@ from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
 if TYPE_CHECKING:
-    from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.experiment import Experiment, Place
 
 
 STAND_IN = "H100 SXM"
@@ -45,11 +46,13 @@ def report(experiment: Experiment) -> Measurement:
     archive = Archive(experiment.root)
     timed, notes, here = _here(experiment)
     record = archive.record(experiment.name, here.name if here else None)
+    stale = staleness(experiment, record)
+    if record is not None:
+        record = labelled(experiment, record)
     if here is not None:
         notes.insert(0, difference(here, Machine.of(record.provenance) if record else None))
         if record is not None and (agreed := agreement(timed, record.rows)):
             notes.insert(1, agreed)
-    stale = staleness(experiment, record)
     if stale and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(stale.why, stale.repair)
     if simulated.missing:
@@ -65,6 +68,8 @@ class Stale:
     """One sentence."""
     repair: str
     """The command that makes them current, in a sentence."""
+    rows: frozenset[Place] = frozenset()
+    """The rows that are not current, of those that there are."""
 
     def __str__(self) -> str:
         return f"{self.why} {self.repair}"
@@ -75,11 +80,14 @@ def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
     repair = f"Record it on a GPU: tilewise record {experiment.lesson}"
     if record is None:
         return Stale(f"{experiment.name} has no record yet.", repair)
-    if record.key != experiment.key:
-        day = record.provenance["date"]
-        why = f"The record of {experiment.name} from {day} is stale: what it measured has changed since."
-        return Stale(why, repair)
-    return None
+    found = current(experiment, record)
+    if not found.stale:
+        return None
+    which = dict.fromkeys(label for label, _ in sorted(found.stale))
+    part = f" for {', '.join(which)}" if found.stale != found.rows.keys() else ""
+    day = record.provenance["date"]
+    why = f"The record of {experiment.name} from {day} is stale{part}: what it measured has changed since."
+    return Stale(why, repair, found.stale)
 
 
 def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], Machine | None]:
@@ -172,6 +180,7 @@ def _row(
         except KeyError as error:
             raise experiment.error(f"{error.args[0]}.", "Give another arithmetic=.") from None
     rates = rates_of(recorded, record) if recorded and record else {}
+    is_stale = stale is not None and experiment.place(label, parameters) in stale.rows
     return {
         "experiment": experiment.name,
         "variant": label,
@@ -179,7 +188,8 @@ def _row(
         "parameters": dict(parameters),
         "bound": least.time_us if least else None,
         "limited_by": least.limited_by if least else None,
-        "recorded": _recorded(recorded, record, "stale" if stale else "measured"),
+        "recorded": _recorded(recorded, record, "stale" if is_stale else "measured"),
+        "stale": is_stale,
         "here": _times(timed),
         "unit": "us",
         "library": label if role == "library" else None,

@@ -1,0 +1,248 @@
+"""Which rows of a record hold after an edit of the lesson, and what renews their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_record import record
+
+from tilewise import Kernel, case, measure, normal, output
+from tilewise.measurements import Archive, kernel_code
+from tilewise.measurements.current import current, labelled, renewed, renewed_text, text_holds
+from tilewise.measurements.definitions import uses_key
+from tilewise.measurements.experiment import Experiment
+from tilewise.measurements.key import text_key
+from tilewise.measurements.record import Record, Row, TextRecord
+from tilewise.measurements.report import staleness
+from tilewise.measurements.session import handled_by
+from tilewise.simulator import ToolchainError
+
+TWICE = """
+extern "C" __global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+"""
+RENAMED = TWICE.replace("int i", "int col").replace(
+    "i < n) y[i] = 2.0f * x[i]", "col < n) y[col] = 2.0f * x[col]"
+)
+EDITED = TWICE.replace("2.0f * x[i]", "x[i] + x[i]")
+CASES = [{"n": 64}, {"n": 100}]
+
+
+def variant(source: str, block: int) -> Callable[..., Any]:
+    kernel = Kernel(source)
+    return lambda n: kernel.on(case(x=normal(n), y=output(n), n=n), grid=2, block=block)
+
+
+def library(arrays: Any) -> Any:
+    return lambda: 2 * arrays["x"]
+
+
+def experiment(variants: Mapping[str, Callable[..., Any]], **changes: Any) -> Experiment:
+    """What ``measure`` makes of variants."""
+    made: list[Any] = []
+    with handled_by(made.append):  # type: ignore[arg-type]
+        measure(
+            "twice", variants, CASES, reference=lambda x: 2 * x, **{"library": {"cupy": library}, **changes}
+        )
+    (one,) = made
+    return one
+
+
+BEFORE = experiment({"small": variant(TWICE, 64), "large": variant(TWICE, 128)})
+AFTER = record(
+    rows=tuple(
+        Row(label, "library" if label == "cupy" else "variant", dict(of), (at,), at, at, at, None)
+        for of in CASES
+        for at, label in enumerate(("small", "large", "cupy"), start=1)
+    )
+)
+
+
+@pytest.fixture
+def kept() -> Record:
+    """The record of the experiment before any edit, with both keys."""
+    tokens = tuple(replace(row, tokens=BEFORE.tokens(row.variant, row.case)) for row in AFTER.rows)
+    return renewed(BEFORE, replace(AFTER, rows=tokens))
+
+
+def stale(now: Experiment, kept: Record) -> set[tuple[str, int]]:
+    return {(label, dict(of)["n"]) for label, of in current(now, kept).stale}
+
+
+def test_both_keys_and_the_compiler_are_in_the_record(kept: Record) -> None:
+    assert kept.compiler == kernel_code.release()
+    assert all(row.tokens and bool(row.compiled) == (row.role == "variant") for row in kept.rows)
+    assert len({row.tokens for row in kept.rows}) == len(kept.rows)
+    assert stale(BEFORE, kept) == set()
+    assert stale(BEFORE, AFTER) == {(row.variant, row.case["n"]) for row in AFTER.rows}, "rows without keys"
+
+
+def test_a_rename_holds_by_the_code_and_renews_the_tokens(kept: Record) -> None:
+    now = experiment({"small": variant(RENAMED, 64), "large": variant(TWICE, 128)})
+    assert stale(now, kept) == set()
+    again = renewed(now, kept)
+    assert again.rows[0].tokens != kept.rows[0].tokens
+    assert [replace(row, tokens="") for row in again.rows] == [replace(row, tokens="") for row in kept.rows]
+
+
+def test_an_edited_kernel_leaves_its_siblings_current(kept: Record) -> None:
+    now = experiment({"small": variant(EDITED, 64), "large": variant(TWICE, 128)})
+    assert stale(now, kept) == {("small", 64), ("small", 100)}
+    said = staleness(now, kept)
+    assert said is not None
+    assert "is stale for small: what it measured has changed since" in said.why
+    assert renewed(now, kept) == kept, "the figures of another version keep its keys"
+
+
+def test_one_case_of_a_variant_may_be_stale_alone(kept: Record) -> None:
+    several = {64: variant(TWICE, 64), 100: variant(TWICE, 32)}
+    now = experiment({"small": lambda n: several[n](n), "large": variant(TWICE, 128)})
+    assert stale(now, kept) == {("small", 100)}
+
+
+def test_a_new_label_finds_its_times_and_is_written(kept: Record) -> None:
+    now = experiment({"64 threads": variant(TWICE, 64), "large": variant(RENAMED, 128)})
+    assert stale(now, kept) == set()
+    times = {row.variant: row.median for row in labelled(now, kept).rows}
+    assert times == {"64 threads": 1, "large": 2, "cupy": 3}
+    again = renewed(now, kept)
+    assert [row.variant for row in again.rows] == ["64 threads", "large", "cupy"] * 2
+    assert stale(now, again) == set()
+
+
+def test_labels_that_changed_places_do_not_change_the_times(kept: Record) -> None:
+    now = experiment({"large": variant(TWICE, 64), "small": variant(TWICE, 128)})
+    assert stale(now, kept) == set()
+    assert {row.variant: row.median for row in labelled(now, kept).rows}["large"] == 1
+
+
+def test_after_another_clang_the_tokens_prove_the_code(kept: Record) -> None:
+    rows = tuple(replace(row, compiled=row.compiled and "f" * 64) for row in kept.rows)
+    older = replace(kept, rows=rows, compiler="an older clang")
+    assert stale(BEFORE, older) == set()
+    assert renewed(BEFORE, older) == kept
+    assert stale(experiment({"small": variant(RENAMED, 64), "large": variant(TWICE, 128)}), older) == {
+        ("small", 64), ("small", 100),
+    }, "of a rename and another clang at once neither proves the other"  # fmt: skip
+
+
+def test_without_clang_the_tokens_are_asked_alone(kept: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_: object) -> str:
+        raise ToolchainError("there is no clang")
+
+    monkeypatch.setattr(kernel_code, "code_hash", nothing)
+    same = experiment({"small": variant(TWICE, 64), "large": variant(TWICE, 128)})
+    assert stale(same, kept) == set()
+    assert renewed(same, kept) == kept
+    assert renewed(same, replace(kept, compiler="")) == replace(kept, compiler="")
+    assert len(stale(experiment({"small": variant(RENAMED, 64), "large": variant(TWICE, 128)}), kept)) == 2
+
+
+def test_a_library_has_a_key_of_its_own_function_and_of_its_inputs(kept: Record) -> None:
+    variants = {"small": variant(TWICE, 64), "large": variant(TWICE, 128)}
+    assert stale(experiment(variants, library={"numbers": library}), kept) == set()
+    other = experiment(variants, library={"cupy": lambda arrays: lambda: arrays["x"] + arrays["x"]})
+    assert stale(other, kept) == {("cupy", 64), ("cupy", 100)}
+    kernel = Kernel(TWICE)
+    seeded = {"small": lambda n: kernel.on(case(x=normal(n, seed=3), y=output(n), n=n), grid=2, block=64)}
+    assert ("cupy", 64) in stale(experiment(seeded), kept)
+    assert ("small", 64) in stale(experiment(seeded), kept)
+
+
+def test_what_the_lesson_has_no_longer_is_left_out_once_all_else_holds(kept: Record) -> None:
+    fewer = experiment({"large": variant(TWICE, 128)})
+    assert stale(fewer, kept) == set()
+    assert [row.variant for row in renewed(fewer, kept).rows] == ["large", "cupy"] * 2
+    edited = experiment({"large": variant(EDITED, 128)})
+    assert len(renewed(edited, kept).rows) == len(kept.rows)
+
+
+def test_a_text_does_not_change_with_the_module_that_a_name_comes_from() -> None:
+    cell = "from tilewise.gpu.timing import Plan, Contender\nprint(Plan)"
+    assert text_key(cell) == text_key(
+        "from tilewise.measure import Contender\nfrom tilewise import Plan\nprint(Plan)"
+    )
+    assert text_key(cell) != text_key("from tilewise.gpu.timing import Plan\nprint(Plan)")
+    assert text_key(cell) != text_key("from torch.timing import Plan, Contender\nprint(Plan)")
+
+
+def test_the_records_of_the_course_have_both_keys_by_the_compiler_of_now() -> None:
+    archive = Archive(Path(__file__).parents[2] / "lessons")
+    rows = [(record, row) for record in archive.records() for row in record.rows]
+    renew = "run tilewise record all --rekey"
+    assert {record.compiler for record, _ in rows} == {kernel_code.release()}, renew
+    assert [row.variant for _, row in rows if not row.tokens] == [], renew
+    by_tokens = {(record.experiment, row.variant) for record, row in rows if not row.compiled}
+    libraries = {(record.experiment, row.variant) for record, row in rows if row.role == "library"}
+    assert by_tokens == libraries, "clang refuses these: tilewise check says why"
+
+
+HELPER = '''HELPERS = r"""
+static __device__ float twice(float f) { return 2.0f * f; }
+static __device__ float half_of(float f) { return f / 2.0f; }
+"""
+KERNEL = Kernel(HELPERS + r"""
+extern "C" __global__ void scale(float* x, int n) {
+    #pragma unroll 4
+    for (int i = 0; i < n; ++i) x[i] = fmaxf(twice(x[i]), SHIFT);
+}
+""", defines={"SHIFT": "1.0f"})
+'''
+PRINTING = 'from tilewise.gpu.machine_code import machine_code\nprint("scale", machine_code(KERNEL))'
+
+
+@pytest.mark.parametrize(
+    ("edits", "holds"),
+    [
+        ([("twice(", "doubled(")], True),
+        ([("float f", "float number"), ("* f;", "* number;"), ("return f /", "return number /")], True),
+        (
+            [
+                ("half_of", "halved"),
+                ("int i", "int col"),
+                ("i <", "col <"),
+                ("++i", "++col"),
+                ("[i]", "[col]"),
+            ],
+            True,
+        ),
+        ([("tilewise.gpu.machine_code", "tilewise.sass")], True),
+        ([("fmaxf(twice", "fmaxf(half_of")], False),
+        ([("fmaxf", "fminf")], False),
+        ([("unroll 4", "unroll 2")], False),
+        ([("unroll 4", "nounroll")], False),
+        ([(", SHIFT)", ", OTHER)")], False),
+        ([('"SHIFT"', '"OTHER"')], False),
+        ([("2.0f * f", "f * 2.0f")], False),
+        ([("machine_code", "ptx")], False),
+    ],
+)
+def test_what_a_cell_printed_holds_after_a_rename_in_the_kernels_that_it_uses(
+    edits: list[tuple[str, str]], holds: bool
+) -> None:
+    made = TextRecord("a/b", "sass", text_key(PRINTING), {}, "MOV", uses_key(PRINTING, [HELPER]))
+    made = renewed_text(made, PRINTING, [HELPER])
+    assert made.nameless
+    kernel, cell = HELPER, PRINTING
+    for old, new in edits:
+        assert old in kernel + cell
+        kernel, cell = kernel.replace(old, new), cell.replace(old, new)
+    assert text_holds(made, cell, [kernel]) is holds
+    again = renewed_text(made, cell, [kernel])
+    assert (again.uses == uses_key(cell, [kernel]), again.key == text_key(cell)) == (
+        holds,
+        holds,
+    ) or not holds
+    assert renewed_text(made, PRINTING, [HELPER]) == made
+
+
+def test_names_that_macros_put_together_are_not_renamed() -> None:
+    pasted = HELPER.replace("#pragma", "#define JOIN(a, b) a##b\n    #pragma")
+    made = TextRecord("a/b", "sass", text_key(PRINTING), {}, "MOV", uses_key(PRINTING, [pasted]))
+    assert renewed_text(made, PRINTING, [pasted]).nameless == ""
