@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Durations:
     """The plugin: adds up processor time from file to file."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.tests: Counter[str] = Counter()
         self._file = ""
         self._since = 0.0
@@ -62,14 +62,15 @@ class Durations:
     def _close(self) -> None:
         now = processor_seconds()
         if self._file:
-            self.seconds[self._file] += max(0.0, now - self._since)  # type: ignore[assignment]
+            self.seconds[self._file] += max(0.0, now - self._since)
         self._since = now
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Add what another process took."""
         sent = getattr(node, "workeroutput", {}).get("durations", {"seconds": {}, "tests": {}})
-        self.seconds.update(sent["seconds"])
+        for file, seconds in sent["seconds"].items():
+            self.seconds[file] += seconds
         self.tests.update(sent["tests"])
 
     @pytest.hookimpl(trylast=True)
@@ -81,7 +82,8 @@ class Durations:
             session.config.workeroutput["durations"] = sent
             return
         rows = [
-            f"{seconds:8.1f} s {self.tests[file]:5} {file}" for file, seconds in self.seconds.most_common()
+            f"{seconds:8.1f} s {self.tests[file]:5} {file}"
+            for file, seconds in sorted(self.seconds.items(), key=lambda item: -item[1])
         ]
         TABLE.write_text("\n".join(rows) + "\n", encoding="utf-8")
 

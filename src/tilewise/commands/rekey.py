@@ -14,7 +14,6 @@ from tilewise.measurements.archive import Archive, lesson_root
 from tilewise.measurements.counting import Simulated
 from tilewise.measurements.current import current, renewed, renewed_text
 from tilewise.measurements.experiment import Experiment
-from tilewise.measurements.migration import Migration
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
 from tilewise.measurements.prediction import FOLDER, read_prediction, write_prediction
@@ -46,7 +45,6 @@ def rekey(lessons: Sequence[str]) -> int:
     names = project_lessons(root) if list(lessons) == ["all"] else tuple(lessons)
     moved: dict[tuple[str, str, str], tuple[str, str]] = {}
     renewals = failed = 0
-    migration = Migration(archive)
 
     def handle(experiment: Experiment) -> Measurement:
         nonlocal renewals
@@ -54,7 +52,7 @@ def rekey(lessons: Sequence[str]) -> int:
             path = archive.path(experiment.name, device)
             if not path.is_file():
                 continue
-            old = migration.proven(experiment, path, read_record(path, archive.shown(path)))
+            old = read_record(path, archive.shown(path))
             now = current(experiment, old)
             for here, row in now.rows.items():
                 if here not in now.stale:
@@ -68,7 +66,6 @@ def rekey(lessons: Sequence[str]) -> int:
 
     for name in names:
         lesson = find_lesson(name, root)
-        migration.texts(lesson)
         renewals += _texts(lesson, archive)
         with on_the_simulator(), handled_by(handle):
             failures = play(lesson) if lesson.experiments() else []
@@ -77,7 +74,7 @@ def rekey(lessons: Sequence[str]) -> int:
         failed += len(failures)
     for path in sorted((root / FOLDER).glob("*.json")):
         said = read_prediction(path, archive.shown(path))
-        now_said = renewed_prediction(migration.prediction(said), moved)
+        now_said = renewed_prediction(said, moved)
         if now_said != said:
             write_prediction(now_said, path)
     print(f"{len(names)} lessons, {renewals} records renewed, {failed} cells failed")

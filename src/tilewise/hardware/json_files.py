@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewise.errors import LessonError
-from tilewise.measurements.record import checksum
+from tilewise.measurements.record import checksum, write_text_whole
 
 RENEW = "Run make records."
 """The repair of a record that needs no GPU."""
@@ -65,15 +65,7 @@ def save(path: Path, form: Form, head: Mapping[str, Any], rows: Mapping[str, Seq
         for group, found in rows.items()
     ]
     members.append(' "rows": {\n' + ",\n".join(groups) + "\n }")
-    replace(path, "{\n" + ",\n".join(members) + "\n}\n")
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all: beside its place first, then moved there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    part.replace(path)
+    write_text_whole("{\n" + ",\n".join(members) + "\n}\n", path)
 
 
 def shown(path: Path) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tilewise.cases import Array
-from tilewise.hardware.json_files import check_sum, load, replace
-from tilewise.measurements.record import checksum, layout
+from tilewise.hardware.json_files import check_sum, load
+from tilewise.measurements.record import checksum, write_whole
 from tilewise.measurements.slugs import device_slug
 
 FORM = ("counts", 1)
@@ -104,7 +104,7 @@ def array_of(kept: Output, like: Array) -> Array:
 def write(record: CountsRecord, folder: Path = FOLDER) -> Path:
     """Write a record into its device's file."""
     path = folder / f"{device_slug(record.device)}.json"
-    replace(path, layout(record.to_dict()) + "\n")
+    write_whole(record.to_dict(), path)
     return path
 
 

@@ -24,10 +24,10 @@ import numpy as np
 
 from tilewise.errors import LessonError
 from tilewise.gpu.device import gpu_fault
-from tilewise.hardware.json_files import check_sum, load, replace
+from tilewise.hardware.json_files import check_sum, load
 from tilewise.hardware.lessons import load_specimens
 from tilewise.hardware.specimen import Specimen
-from tilewise.measurements.record import checksum, layout
+from tilewise.measurements.record import checksum, write_whole
 from tilewise.measurements.slugs import device_slug
 from tilewise.outputs import Cell, Column, Table
 
@@ -84,7 +84,7 @@ class Sanitized:
 def write(record: Sanitized, folder: Path = FOLDER) -> Path:
     """Write a record into its device's file."""
     path = folder / f"{device_slug(str(record.provenance['device']))}.json"
-    replace(path, layout(record.to_dict()) + "\n")
+    write_whole(record.to_dict(), path)
     return path
 
 

@@ -232,11 +232,16 @@ def write_record(record: Record | TextRecord, path: Path) -> None:
 
 def write_whole(body: Mapping[str, Any], path: Path) -> None:
     """Write a JSON object whole or not at all."""
+    write_text_whole(layout(body) + "\n", path)
+
+
+def write_text_whole(text: str, path: Path) -> None:
+    """Write a file whole or not at all: beside its place first, then moved there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(layout(body) + "\n")
+            stream.write(text)
         Path(name).chmod(0o644)
         Path(name).replace(path)
     except BaseException:
