@@ -76,7 +76,8 @@ H100 = device("H100 SXM")
 LIMIT = LIMITS[H100.compute_capability]
 STORE_KB = 256  # L1 cache and shared memory together, by NVIDIA's white paper
 P100_SMS = 56  # by NVIDIA's white paper on the P100
-said = text_record("machine/chip", "device_properties")  # what the cell above printed
+DRAWN = "NVIDIA H100 80GB HBM3"
+said = text_record("machine/chip", "device_properties", device=DRAWN)  # what the cell above printed
 told = {
     line.split(": ")[0]: int(line.split(": ")[1].split(" ")[0].replace(",", ""))
     for line in (said.text.splitlines()[1:] if said else [])

@@ -43,6 +43,8 @@ class Quoted:
     """The id of the list that says where a recorded number was taken; empty for other numbers."""
     spread: str = ""
     """The spread of the time behind a recorded number; empty where there is none."""
+    form: str = ""
+    """The format that the prose gives; empty for none."""
 
 
 def first_names(lesson: Lesson) -> frozenset[str]:
@@ -59,14 +61,17 @@ class Records:
 
     def __init__(self, root: Path) -> None:
         self._lessons = root / "lessons"
-        self._known: dict[str, tuple[tuple[str, int, int], Mapping[str, Any]]] = {}
+        self._known: dict[tuple[str, str], tuple[tuple[str, int, int], Mapping[str, Any]]] = {}
 
-    def named_by(self, lesson: Lesson, published: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    def named_by(
+        self, lesson: Lesson, published: Mapping[str, Any], machine: str = ""
+    ) -> dict[str, Mapping[str, Any]]:
         """The records that a lesson's prose names and that its cells did not publish.
 
         Args:
             lesson: whose prose is looked at.
             published: what its cells published.
+            machine: the folder of the one machine wanted; else each record is the one that tables show.
 
         Returns:
             By experiment, values as ``tilewise.measurements.archive`` spells them.
@@ -75,22 +80,33 @@ class Records:
             LessonError: a record cannot be believed.
         """
         wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
-        found = {name: self._values(name) for name in wanted if _NAME.fullmatch(name)}
+        found = {name: self._values(name, machine) for name in wanted if _NAME.fullmatch(name)}
         return {name: values for name, values in found.items() if values is not None}
 
-    def _values(self, name: str) -> Mapping[str, Any] | None:
+    def by_machine(
+        self, lesson: Lesson, published: Mapping[str, Any]
+    ) -> dict[str, dict[str, Mapping[str, Any]]]:
+        """``named_by`` for each machine but the first; none where the environment asks for one."""
+        from tilewise.measurements.archive import Archive, wanted_machine
+
+        if wanted_machine():
+            return {}
+        machines = Archive(self._lessons).devices[1:]
+        return {machine: self.named_by(lesson, published, machine) for machine in machines}
+
+    def _values(self, name: str, machine: str) -> Mapping[str, Any] | None:
         from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
 
         archive = Archive(self._lessons)
-        path = archive.find(name)
-        if path is None:
+        path = archive.path(name, machine) if machine else archive.find(name)
+        if path is None or not path.is_file():
             return None
         stat = path.stat()
         stamp = (str(path), stat.st_mtime_ns, stat.st_size)
-        known = self._known.get(name)
+        known = self._known.get((name, machine))
         if known is None or known[0] != stamp:
-            known = (stamp, archive.lookup(name) or {})
-            self._known[name] = known
+            known = (stamp, archive.lookup(name, machine or None) or {})
+            self._known[name, machine] = known
         return known[1]
 
 
@@ -124,7 +140,8 @@ def quote(
             lesson.path, mention.place.line, f"{{{{ {path} }}}} is a group of values, not one.", names
         )
     text = _formatted(found, form, mention, lesson)
-    return Quoted(text, path, source, *(_birth(first, records[first], around) if values is records else ()))
+    birth = _birth(first, records[first], around) if values is records else ("", "")
+    return Quoted(text, path, source, *birth, form)
 
 
 def _birth(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:

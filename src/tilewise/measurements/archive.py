@@ -26,7 +26,7 @@ from typing import Any
 from tilewise.measurements.current import text_holds
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
 from tilewise.measurements.rounds import apart
-from tilewise.measurements.slugs import case_slug, device_slug, name_slug
+from tilewise.measurements.slugs import WANTED, case_slug, device_slug, name_slug
 from tilewise.models.roofline import Bound, Ceilings, bound
 
 FOLDER = "measurements"
@@ -35,6 +35,11 @@ HOME = "nvidia-h100-80gb-hbm3"
 """The folder of the device that the course shows where it has a record."""
 TEXT_ENDING = ".txt.json"
 """How the file name of a text record ends."""
+
+
+def wanted_machine() -> str:
+    """The folder of the machine whose records the environment asks for; empty where it asks for none."""
+    return device_slug(os.environ.get(WANTED, ""))
 
 
 def lesson_root(file: str | Path | None = None) -> Path:
@@ -284,9 +289,10 @@ def text_record(
     cell_source: str | None = None,
     root: Path | None = None,
     before: Iterable[str] = (),
+    device: str | None = None,
 ) -> TextRecord | None:
     """``Archive.text_record`` for the project in the current folder or under ``root``."""
-    return Archive(root or lesson_root()).text_record(lesson, name, cell_source, before=before)
+    return Archive(root or lesson_root()).text_record(lesson, name, cell_source, device, before)
 
 
 def lookup(experiment: str, root: Path | None = None) -> dict[str, Any] | None:

@@ -111,7 +111,7 @@ def microseconds(time: float) -> str:
     return f"{time:,.0f}" if time >= 1000 else f"{time:.4g}"
 
 
-def born(text: str, target: str, spread: str = "", classes: str = "") -> str:
+def born(text: str, target: str, spread: str = "", classes: str = "", data: str = "") -> str:
     """A number, given as HTML, as a link to the list of where it was born.
 
     Args:
@@ -119,7 +119,8 @@ def born(text: str, target: str, spread: str = "", classes: str = "") -> str:
         target: the id of the list.
         spread: the spread of the time behind it, in words.
         classes: further classes.
+        data: further attributes, as HTML.
     """
     named = f"tw-number {classes}".strip()
     told = f' data-spread="{escape(spread)}"' if spread else ""
-    return f'<a class="{named}" href="#{escape(target)}" data-born="{escape(target)}"{told}>{text}</a>'
+    return f'<a class="{named}" href="#{escape(target)}" data-born="{escape(target)}"{told}{data}>{text}</a>'

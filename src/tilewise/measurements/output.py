@@ -16,7 +16,7 @@ from tilewise.measurements.births import birth_facts, birth_id, birth_list, spre
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.guess import Asked
 from tilewise.measurements.reasons import EVERY, missed
-from tilewise.measurements.slugs import case_text, heading_slug
+from tilewise.measurements.slugs import case_text, device_slug, heading_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
 _SCATTER = re.compile(r"p20 and p80 lie (\d+)\s?% of the median apart\.")
@@ -70,6 +70,11 @@ class Measurement(Output):
         """The measurement whose ``to_dict`` gave ``data``."""
         made = super().from_dict({**data, "asked": None})
         return replace(made, asked=Asked.from_dict(data["asked"])) if data.get("asked") else made
+
+    @property
+    def machine(self) -> str:
+        """The folder of the machine that it was recorded on; empty where it was not."""
+        return device_slug(self.provenance["device"]) if self.provenance else ""
 
     @property
     def repair(self) -> str:

@@ -32,6 +32,8 @@ class Context:
     """True inside a tab or a fold, where Markdown knows no block of raw HTML: see ``html_block``."""
     link: Callable[[str], str] = str
     """``link(path)``: the URL of a file of the site, given from the site's root, relative to the page."""
+    plain: bool = False
+    """True inside of HTML, where all has to be HTML."""
 
     def html_block(self, html: str) -> str:
         """A block of raw HTML, in the form that Markdown keeps as it is at this depth.
@@ -40,7 +42,7 @@ class Context:
             html: one balanced block-level element; blank lines in it are taken out.
         """
         lines = [line for line in html.splitlines() if line.strip()]
-        if not self.nested:
+        if self.plain or not self.nested:
             return "\n".join(lines)
         return "\n".join(["/// html | div", "    markdown: html", "", *lines, "///"])
 

@@ -44,6 +44,8 @@ class Text(Output):
         """A ``text`` fence of class ``tw-output``; a long text is folded, as a figure speaks for it."""
         if not self.content.strip():
             return ""
+        if context.plain:
+            return self._html()
         title = f' title="{attribute(self.source)}"' if self.source else ""
         block = fence(self.content, f".text .tw-output{title}")
         lines = len(self.content.splitlines())
@@ -52,6 +54,18 @@ class Text(Output):
         from tilewise.outputs.kernel import folded  # which imports this module
 
         return folded(f"What the cell printed, {lines} lines", "code", block)
+
+    def _html(self) -> str:
+        """What the fence becomes."""
+        title = f'<span class="filename">{escape(self.source)}</span>' if self.source else ""
+        text = escape(self.content).replace("\n\n", "\n&#8203;\n")  # a blank line would end the block
+        block = f'<div class="text tw-output highlight">{title}<pre><code>{text}\n</code></pre></div>'
+        lines = len(self.content.splitlines())
+        if lines <= LONGEST_TEXT:
+            return block
+        return (
+            f'<details class="code"><summary>What the cell printed, {lines} lines</summary>{block}</details>'
+        )
 
 
 @dataclass(frozen=True)

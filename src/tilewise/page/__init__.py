@@ -27,6 +27,8 @@ What styles and scripts may rely on, besides what the outputs document:
   ``div.exercise.puzzle``.
 - ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
 - ``svg.tw-map``: see ``course_map``.
+- ``div.tw-machines``: see ``by_machine``. ``.tw-number[data-on]``: as JSON, by further machine, what stands
+  there with its records: ``text``, ``born``, ``spread``; not where the paragraph names a GPU.
 - ``div.tw-pending``: stands for the output of a cell that has not ended, or before what it showed the last
   time; ``p.tw-run-status`` at the top says that there are such cells. While serving only.
 """
@@ -97,15 +99,26 @@ def render(
     where = layout or Layout()
     files: dict[str, bytes] = {}
     old = {*stale, *run.stale}
-    numbers = quoted_numbers(lesson, run.published, run.records, pending=bool(run.pending))
+    pending = bool(run.pending)
+    numbers = quoted_numbers(lesson, run.published, run.records, pending)
+    by_machine = {
+        machine: quoted_numbers(
+            lesson,
+            {**run.published, **run.published_by.get(machine, {})},
+            {**run.records, **run.records_by.get(machine, {})},
+            pending,
+        )
+        for machine in run.machines
+    }
     _check_tasks(lesson, run, course)
-    prose = prose_cells(lesson, course, where, numbers, old)
+    prose = prose_cells(lesson, course, where, numbers, old, by_machine)
     runs_on = hardware(run)
     parts = [front_matter(lesson), head(lesson, course, where, runs_on)]
     if run.pending:
         parts.append(f'<p class="tw-run-status">{_STOPPED if run.stopped else _RUNNING}</p>')
     parts += _body(lesson, run, prose, where, files)
-    if births := _births(lesson, run, [quoted.born for quoted in numbers.values()], where):
+    quoted = [one.born for found in (numbers, *by_machine.values()) for one in found.values()]
+    if births := _births(lesson, run, quoted, where):
         parts.append(births)
     if closing := terms(lesson, course, where):
         parts.append(closing)
@@ -127,7 +140,8 @@ def _births(lesson: Lesson, run: LessonRun, quoted: Collection[str], layout: Lay
     }
     lists = [
         birth_list(name, record, lambda path: layout.asset(lesson.id, path))
-        for name, record in run.records.items()
+        for records in (run.records, *run.records_by.values())
+        for name, record in records.items()
         if (birth := birth_id(name, str(record.get("device")))) in quoted and birth not in shown
     ]
     if not lists:
@@ -175,8 +189,11 @@ def _body(
         context = Context(lesson.id, cell.first_line, add_file, unique, nested, link)
         missing = run.skipped.get(index, ())
         outputs = [_plain(output) for output in run.outputs[index]]
+        others = {machine: found[index] for machine, found in run.others.items() if index in found}
         note = ("No output" if run.stopped else "Running") if index in run.pending else ""
-        return code_cell(cell, outputs, run.kernels.get(index, {}), missing, context, note)
+        return code_cell(
+            cell, outputs, run.kernels.get(index, {}), missing, context, note, others, run.machine
+        )
 
     sets = {members[0]: members for members in lesson.tab_sets}
     inside = {index for members in lesson.tab_sets for index in members}

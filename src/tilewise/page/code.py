@@ -12,12 +12,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from html import escape
+from types import MappingProxyType
 
 from tilewise.frameworks import listed
 from tilewise.lesson import Cell
 from tilewise.outputs import Context, KernelOutput, Output, Task, Text
 from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers, folded
 from tilewise.outputs.kinds import attribute, fence
+from tilewise.page.by_machine import blocks
 
 BOOKS = "Numbers for the text"
 """What the bookkeeping of an open cell is folded under."""
@@ -36,6 +38,8 @@ def code_cell(
     missing: Sequence[str],
     context: Context,
     pending: str = "",
+    others: Mapping[str, Sequence[Output]] = MappingProxyType({}),
+    machine: str = "",
 ) -> str:
     """A code cell and its outputs.
 
@@ -46,6 +50,8 @@ def code_cell(
         missing: what it needs and the building machine lacks.
         context: the page, as outputs see it.
         pending: what to say where it has not ended; ``outputs`` are then those of the run before.
+        others: by further machine, the outputs with its records.
+        machine: whose records the outputs rest on.
     """
     called = _calls(cell.source) if pending else frozenset()
     is_task = any(isinstance(output, Task) for output in outputs) or bool(called & _TASKS)
@@ -53,7 +59,7 @@ def code_cell(
     code = "" if is_task and not is_folded else source(cell, kernels, context)
     if is_folded and code:
         code = folded(cell.fold, "code", code)
-    below = [text for output in outputs if (text := output.markdown(context))]
+    below = blocks(outputs, others, machine, context)
     if missing:
         is_recorded = any(
             isinstance(output, Text) and output.source.startswith("recorded") for output in outputs

@@ -6,6 +6,7 @@ stretch of the source that ``tilewise.lesson.prose`` has found; code, fences and
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -32,6 +33,8 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _NO_BLOCK = ("[^", "*[", ":", "</", "///")
 """How lines begin that continue a block or leave nothing where they stand."""
 _ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
+_GPU = re.compile(r"\b[ABHV][1-9]00\b|\b[TL]4\b|\bRTX \d")
+"""The name of a GPU."""
 _TITLE_LINE = re.compile(r'(?P<head>\s*\?\?\?\+?\s+definition\s*)"[^"]*"')
 
 
@@ -41,8 +44,18 @@ def prose_cells(
     layout: Layout,
     numbers: Mapping[Mention, Quoted],
     stale: Collection[str],
+    others: Mapping[str, Mapping[Mention, Quoted]],
 ) -> dict[int, str]:
-    """The Markdown of each prose cell, by its index."""
+    """The Markdown of each prose cell, by its index.
+
+    Args:
+        lesson: whose prose.
+        course: the course.
+        layout: where lessons are on the site.
+        numbers: what the prose quotes, by place.
+        stale: experiments whose numbers are marked.
+        others: by further machine, what it quotes of that machine's records.
+    """
     edits: dict[int, list[Edit]] = {index: [] for index, _ in lesson.prose.masked}
     for use in course.uses(lesson.id):
         edits[use.cell].append(_term_link(use, lesson, layout))
@@ -55,7 +68,11 @@ def prose_cells(
         if moved != written:
             edits[link.place.cell].append((link.place.start, link.place.end, moved))
     for mention, quoted in numbers.items():
-        edits[mention.place.cell].append((mention.place.start, mention.place.end, _number(quoted, stale)))
+        by_machine = {machine: found[mention] for machine, found in others.items() if mention in found}
+        if _beside_a_gpu(mention, lesson):
+            by_machine = {}
+        text = _number(quoted, stale, by_machine)
+        edits[mention.place.cell].append((mention.place.start, mention.place.end, text))
     for index, masked in lesson.prose.masked:
         edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
         edits[index] += sourced(lesson.cells[index].source)
@@ -190,14 +207,30 @@ def literal(text: str) -> str:
     return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split()), quote=False))
 
 
-def _number(quoted: Quoted, stale: Collection[str]) -> str:
+def _beside_a_gpu(mention: Mention, lesson: Lesson) -> bool:
+    """Whether the paragraph of a number names a GPU: then the number stays that GPU's."""
+    source = lesson.cells[mention.place.cell].source
+    begin = source.rfind("\n\n", 0, mention.place.start) + 1
+    end = source.find("\n\n", mention.place.end)
+    return _GPU.search(source, begin, end if end >= 0 else len(source)) is not None
+
+
+def _number(quoted: Quoted, stale: Collection[str], by_machine: Mapping[str, Quoted]) -> str:
     is_stale = quoted.path.split(".")[0] in stale
     mark = " tw-stale" if is_stale else ""
+    shown = {
+        machine: {"text": other.text} | ({"born": other.born, "spread": other.spread} if other.born else {})
+        for machine, other in by_machine.items()
+        if (other.text, other.born) != (quoted.text, quoted.born)
+    }
+    data = f' data-on="{escape(json.dumps(shown, ensure_ascii=False))}"' if shown else ""
     if quoted.born:
-        return born(literal(quoted.text), quoted.born, quoted.spread, mark.strip())
+        if shown:
+            data += f' data-path="{escape(quoted.path)}" data-format="{escape(quoted.form)}"'
+        return born(literal(quoted.text), quoted.born, quoted.spread, mark.strip(), data)
     source = f"{quoted.source}; no longer current" if is_stale else quoted.source
     kind = "title" if quoted.source == COMPUTED else "data-source"
     return (
-        f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" {kind}="{escape(source)}">'
+        f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" {kind}="{escape(source)}"{data}>'
         f"{literal(quoted.text)}</span>"
     )

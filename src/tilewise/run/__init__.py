@@ -49,8 +49,16 @@ class LessonRun:
     """By cell: the kernels that it bound to names."""
     launches: tuple[Mapping[str, Any], ...] = ()
     """Each kernel that it made, with launches that went well; ``gpu.launches.decode`` reads them."""
+    machine: str = ""
+    """Whose records all of it rests on: the folder of the first machine with records; empty without any."""
+    others: Mapping[str, Mapping[int, tuple[Output, ...]]] = field(default_factory=dict)
+    """By further machine and cell: the outputs with its records, where they differ."""
+    published_by: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By further machine: values for the prose that differ."""
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The records that the lesson's prose names, by experiment."""
+    records_by: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """By further machine: its records of these, where it has them."""
     digest: str = ""
     """A hash of all of this but the inputs: equal digests of one lesson render alike."""
     executed: bool = False
@@ -59,6 +67,46 @@ class LessonRun:
     """The code cells that have not ended yet; what they showed the last time may stand in ``outputs``."""
     stopped: bool = False
     """Whether they never will: the lesson failed before their end."""
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The further machines of which anything differs."""
+        return tuple(dict.fromkeys((*self.others, *self.published_by, *self.records_by)))
+
+    def on(self, machine: str) -> LessonRun:
+        """The same run with a further machine's records first, and this one's beside them."""
+        theirs, own = dict(self.others.get(machine, {})), self.outputs
+        values = dict(self.published_by.get(machine, {}))
+        return replace(
+            self,
+            machine=machine,
+            outputs=tuple(theirs.get(index, outputs) for index, outputs in enumerate(own)),
+            published={**self.published, **values},
+            records={**self.records, **self.records_by.get(machine, {})},
+            others={**self.others, self.machine: {index: own[index] for index in theirs}} | {machine: {}},
+            published_by={
+                **self.published_by,
+                self.machine: {name: self.published[name] for name in values if name in self.published},
+                machine: {},
+            },
+            records_by={**self.records_by, self.machine: self.records, machine: {}},
+        )
+
+    def on_one_machine(self) -> LessonRun:
+        """The run on the first machine on which every experiment of the page has a current record.
+
+        Where there is none, the run is left as it is: each table says where its times come from.
+        """
+        runs = (self, *map(self.on, self.machines))
+        return next((run for run in runs if run._is_whole()), self)
+
+    def _is_whole(self) -> bool:
+        return all(
+            not getattr(output, "stale", "") and getattr(output, "machine", "") == self.machine
+            for outputs in self.outputs
+            for output in outputs
+            if output.kind == "measurement"
+        )
 
     @property
     def stale(self) -> frozenset[str]:
@@ -259,12 +307,26 @@ class Runner:
     def _with_records(self, lesson: Lesson, made: LessonRun) -> LessonRun:
         """The run with the records that the prose names, which an edit of prose may have changed."""
         records = self._records.named_by(lesson, made.published)
-        if not records and not made.pending:
+        if not records and not made.pending and not made.others:
             return made
-        content = json.dumps([made.digest, sorted(made.pending), records], sort_keys=True, default=str)
-        return replace(made, records=records, digest=hashlib.sha256(content.encode()).hexdigest()[:24])
+        by_machine = self._records.by_machine(lesson, made.published)
+        content = json.dumps(
+            [made.digest, sorted(made.pending), records, by_machine], sort_keys=True, default=str
+        )
+        digest = hashlib.sha256(content.encode()).hexdigest()[:24]
+        machine = next(iter(self._machines()), "")
+        made = replace(made, records=records, records_by=by_machine, digest=digest, machine=machine)
+        return made.on_one_machine()
+
+    def _machines(self) -> tuple[str, ...]:
+        """The folders of the machines with records, the first one's first; only that which is asked for."""
+        from tilewise.measurements.archive import Archive, wanted_machine  # lessons' processes go without
+
+        wanted = wanted_machine()
+        return (wanted,) if wanted else Archive(self._root / "lessons").devices
 
     def _job(self, lesson: Lesson) -> Job:
+        machines = self._machines()
         sets = {index: number for number, members in enumerate(lesson.tab_sets) for index in members}
         cells = tuple(
             CodeCell(
@@ -287,6 +349,8 @@ class Runner:
             cells=cells,
             time_limit_s=self._time_limit_s,
             output_limit=self._output_limit,
+            records=str(self._root / "lessons" / "measurements"),
+            machines=machines[1:],
         )
 
 
@@ -301,9 +365,15 @@ def _lesson_run(lesson: Lesson, result: Result, root: Path, executed: bool) -> L
         kernels[places[ordinal]] = {
             name: output for name, output in decoded.items() if isinstance(output, KernelOutput)
         }
+    others: dict[str, dict[int, tuple[Output, ...]]] = {}
+    for ordinal, by_machine in result.others.items():
+        for machine, encoded in by_machine.items():
+            others.setdefault(machine, {})[places[ordinal]] = tuple(decode(entry) for entry in encoded)
     return LessonRun(
         outputs=tuple(shown),
         published=result.published,
+        others=others,
+        published_by=result.published_by,
         inputs=tuple(root / path for path in result.inputs),
         skipped={places[ordinal]: tuple(names) for ordinal, names in result.skipped.items()},
         kernels=kernels,
@@ -322,6 +392,10 @@ def _moved(made: LessonRun, before: Lesson, now: Lesson) -> LessonRun:
     return replace(
         made,
         outputs=tuple(outputs),
+        others={
+            machine: {places[old]: shown for old, shown in by_cell.items()}
+            for machine, by_cell in made.others.items()
+        },
         skipped={places[old]: names for old, names in made.skipped.items()},
         kernels={places[old]: found for old, found in made.kernels.items()},
     )

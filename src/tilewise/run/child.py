@@ -34,6 +34,7 @@ from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
 from tilewise.run.job import GPU, TOOLS, CellResult, CodeCell, Job, error_to_dict
+from tilewise.run.machines import OtherMachine, records_of
 from tilewise.run.printed import Printed, PrintedSink
 from tilewise.run.snapshots import Snapshots
 
@@ -94,6 +95,7 @@ class Execution:
         self._exported: dict[str, tuple[CodeCell, Any]] = {}
         self._before_set: dict[str, Any] = {}
         self._tab_set = -1
+        self._others: list[OtherMachine] = []
 
     def run(self) -> None:
         """Execute every cell and send what comes of it."""
@@ -101,8 +103,9 @@ class Execution:
             self._imports.begin()
         root = Path(self._job.root)
         os.chdir(root)
-        watch = Watch(root)
+        self._watch = watch = Watch(root)
         _settle(self._job)
+        self._others = [OtherMachine(name, self._module.__dict__) for name in self._job.machines]
         self._module.__file__ = str(root / self._job.path)
         sys.modules["__main__"] = self._module
         sys.stdout, sys.stderr = self._printed, io.StringIO()
@@ -147,26 +150,73 @@ class Execution:
         missing = [name for name in cell.needs if not _is_there(name)]
         names = self._module.__dict__
         if missing:
-            if cell.tab:
-                names.update(stand_ins(cell.source, missing))
-            shown = _recorded(self._job, cell)
-            return CellResult([encode(shown)] if shown is not None else [], skipped=missing)
+            return self._stand_in(cell, missing)
         if cell.tab:
             if cell.tab_set != self._tab_set:
                 self._tab_set, self._exported, self._before_set = cell.tab_set, {}, dict(names)
             names = dict(self._before_set)
+        else:
+            for other in self._others:
+                other.before(_code(self._job, cell))
+        self._watch.begin()
         before, published = dict(names), dict(self._sink.published)
-        with told(self._job, cell):
-            _execute(self._job, cell, names, self._sink)
-        self._sink.flush()
-        _check_repeatable(self._job, cell, self._sink.outputs)
+        outputs = self._outputs(cell, names, self._sink)
         new = {name: value for name, value in names.items() if before.get(name, names) is not value}
-        if cell.tab:
-            _export(self._job, cell, new, self._module.__dict__, self._exported)
-        outputs = [_encoded(self._job, cell, output) for output in self._sink.outputs]
-        self._sink.outputs.clear()
         fresh = {name: value for name, value in self._sink.published.items() if name not in published}
-        return CellResult(outputs, fresh, kernels=_kernels(new), functions=_functions(new))
+        result = CellResult(outputs, fresh, kernels=_kernels(new), functions=_functions(new))
+        if cell.tab:
+            new = _export(self._job, cell, new, self._module.__dict__, self._exported)
+            for other in self._others:
+                other.share(new)
+            return result
+        read = any(path.startswith(self._job.records) for path in self._watch.begun)
+        for other in self._others:
+            if (theirs := other.after(before, new, read)) is not None:
+                self._run_again(cell, theirs, other.machine, result)
+                other.ran()
+        return result
+
+    def _outputs(self, cell: CodeCell, names: dict[str, Any], sink: PrintedSink) -> list[dict[str, Any]]:
+        """Execute a cell in a namespace; what it shows, encoded."""
+        with told(self._job, cell):
+            _execute(self._job, cell, names, sink)
+        sink.flush()
+        _check_repeatable(self._job, cell, sink.outputs)
+        outputs = [_encoded(self._job, cell, output) for output in sink.outputs]
+        sink.outputs.clear()
+        return outputs
+
+    def _run_again(self, cell: CodeCell, names: dict[str, Any], machine: str, result: CellResult) -> None:
+        """Execute a cell with another machine's records, and add to its result what then differs."""
+        sink = PrintedSink(self._printed)
+        try:
+            with records_of(machine), installed(sink), noting():
+                outputs = self._outputs(cell, names, sink)
+        except LessonError as error:
+            message = f"with the records of {machine}: {error.message}"
+            raise LessonError(error.path, error.line, message, error.repair, error.details) from None
+        published = {
+            name: value for name, value in sink.published.items() if result.published.get(name) != value
+        }
+        if outputs != result.outputs:
+            result.others[machine] = outputs
+        if published:
+            result.published_by[machine] = published
+
+    def _stand_in(self, cell: CodeCell, missing: list[str]) -> CellResult:
+        """What stands on the page for a cell whose needs are missing here."""
+        if cell.tab:
+            absent = stand_ins(cell.source, missing)
+            self._module.__dict__.update(absent)
+            for other in self._others:
+                other.share(absent)
+        result = CellResult(_encoded_text(_recorded(self._job, cell)), skipped=missing)
+        for other in self._others if cell.record else ():
+            with records_of(other.machine):
+                outputs = _encoded_text(_recorded(self._job, cell))
+            if outputs != result.outputs:
+                result.others[other.machine] = outputs
+        return result
 
 
 def _settle(job: Job) -> None:
@@ -204,6 +254,18 @@ def _finder(root: str) -> Callable[[str], FileFinder]:
         return FileFinder(path, (_Fresh, [".py"]))
 
     return hook
+
+
+def _code(job: Job, cell: CodeCell) -> types.CodeType:
+    """A cell as compiled code; of one that does not compile, which fails when it runs, nothing."""
+    try:
+        return compile(cell.source, job.path, "exec")
+    except (SyntaxError, ValueError):
+        return compile("", job.path, "exec")
+
+
+def _encoded_text(text: Text | None) -> list[dict[str, Any]]:
+    return [] if text is None else [encode(text)]
 
 
 def _execute(job: Job, cell: CodeCell, names: dict[str, Any], collecting: PrintedSink) -> None:
@@ -253,8 +315,13 @@ def _export(
     new: Mapping[str, Any],
     into: dict[str, Any],
     exported: dict[str, tuple[CodeCell, Any]],
-) -> None:
-    """Hand what a tab defines to the cells below; two tabs of a set may not define a name differently."""
+) -> dict[str, Any]:
+    """Hand what a tab defines to the cells below, and return it.
+
+    Raises:
+        LessonError: two tabs of a set define a name differently.
+    """
+    handed = {}
     for name, value in new.items():
         if name.startswith("__"):
             continue
@@ -267,7 +334,8 @@ def _export(
                 "Call one of them by another name, so that the cells below know which is meant.",
             )
         exported[name] = (cell, value)
-        into[name] = value
+        into[name] = handed[name] = value
+    return handed
 
 
 def _kernels(new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -29,6 +29,8 @@ class Watch:
     def __init__(self, root: Path) -> None:
         self._root = str(root.resolve())
         self._seen: dict[str, None] = {}
+        self.begun: set[str] = set()
+        """What was opened or listed since ``begin``."""
         self._on = True
         sys.addaudithook(self._note)
 
@@ -47,6 +49,11 @@ class Watch:
             full = os.path.abspath(path or ".")  # noqa: PTH100 - pathlib is too slow for every open
             if full.startswith(self._root):
                 self._seen[full] = None
+                self.begun.add(full)
+
+    def begin(self) -> None:
+        """Begin a new ``begun``."""
+        self.begun.clear()
 
     def stop(self, unused: Collection[str] = ()) -> list[str]:
         """Stop watching; what was read, project modules included, as absolute paths.

@@ -17,6 +17,8 @@ from tilewise.errors import LessonError
 
 GPU = "gpu"
 """The name in ``needs=`` that stands for a GPU rather than for a package."""
+RECORDED_ON = "TILEWISE_RECORDED_ON"
+"""The environment variable that names the machine whose records are read first."""
 TOOLS = {"nvdisasm": "nvidia-cuda-nvdisasm", "nvrtc": "nvidia-cuda-nvrtc"}
 """The names in ``needs=`` of tools that cannot be imported, with the distributions that bring them."""
 
@@ -61,6 +63,10 @@ class Job:
     """After how long the lesson is stopped."""
     output_limit: int
     """How many characters of printed text are kept, all cells together."""
+    records: str
+    """The folder of the records, an absolute path."""
+    machines: tuple[str, ...]
+    """The folders in it of the further machines with whose records cells run, too."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -70,7 +76,8 @@ class Job:
     def from_dict(data: Mapping[str, Any]) -> Job:
         """The job whose ``to_dict`` gave ``data``."""
         cells = tuple(CodeCell(**{**cell, "needs": tuple(cell["needs"])}) for cell in data["cells"])
-        return Job(**{**data, "cells": cells, "lines": tuple(data["lines"])})
+        several = {name: tuple(data[name]) for name in ("lines", "machines")}
+        return Job(**{**data, **several, "cells": cells})
 
 
 @dataclass
@@ -87,6 +94,10 @@ class CellResult:
     """Each kernel that it bound to a name, as an encoded output."""
     functions: list[str] = field(default_factory=list)
     """The functions that it defined."""
+    others: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """By further machine: the encoded outputs with its records, where they differ."""
+    published_by: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By further machine: the values for prose that differ."""
 
 
 @dataclass
@@ -103,6 +114,10 @@ class Result:
     """By cell: each kernel that it bound to a name, as an encoded output."""
     functions: dict[int, list[str]] = field(default_factory=dict)
     """By cell: the functions that it defined."""
+    others: dict[int, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
+    """By cell and further machine: the encoded outputs with its records, where they differ."""
+    published_by: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By further machine: the values for prose that differ."""
     launches: list[dict[str, Any]] = field(default_factory=list)
     """Each kernel that it made, with launches that went well, as ``gpu.launches`` encodes them."""
     inputs: dict[str, str] = field(default_factory=dict)
@@ -115,6 +130,10 @@ class Result:
         for index, cell in sorted(cells.items()):
             result.outputs[index] = cell.outputs
             result.published.update(cell.published)
+            if cell.others:
+                result.others[index] = cell.others
+            for machine, values in cell.published_by.items():
+                result.published_by.setdefault(machine, {}).update(values)
             if cell.skipped:
                 result.skipped[index] = cell.skipped
             else:
@@ -125,7 +144,10 @@ class Result:
     @cached_property
     def digest(self) -> str:
         """A hash of what its cells showed, published and defined; it is asked for once a run has ended."""
-        content = [self.outputs, self.published, self.skipped, self.kernels, self.functions]
+        content = [
+            self.outputs, self.published, self.skipped, self.kernels, self.functions, self.others,
+            self.published_by,
+        ]  # fmt: skip
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
     def cell(self, index: int) -> CellResult:
@@ -135,6 +157,7 @@ class Result:
             skipped=self.skipped.get(index, []),
             kernels=self.kernels.get(index, {}),
             functions=self.functions.get(index, []),
+            others=self.others.get(index, {}),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,6 +177,8 @@ class Result:
             skipped=by_cell("skipped"),
             kernels=by_cell("kernels"),
             functions=by_cell("functions"),
+            others=by_cell("others"),
+            published_by=dict(data["published_by"]),
             launches=list(data["launches"]),
             inputs=dict(data["inputs"]),
         )

@@ -17,13 +17,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tilewise.run.inputs import Fingerprints
-from tilewise.run.job import TOOLS, CodeCell, Job, Result
+from tilewise.run.job import RECORDED_ON, TOOLS, CodeCell, Job, Result
 
 log = logging.getLogger("mkdocs.plugins.tilewise")
 
-_FORMAT = 1
+_FORMAT = 2
 _PACKAGES = ("numpy", "ziglang", "torch", "triton", "numba")
-_SWITCHES = ("TILEWISE_STALE", "TILEWISE_RECORDED_ON", "TILEWISE_LESSONS")
+_SWITCHES = ("TILEWISE_STALE", RECORDED_ON, "TILEWISE_LESSONS")
 
 
 class Store:
@@ -48,6 +48,7 @@ class Store:
             job.lesson_id,
             job.time_limit_s,
             job.output_limit,
+            job.machines,
             cells,
             *_tools(job),
         ]

@@ -1,0 +1,63 @@
+"""What differs by machine: a cell's outputs with those of further machines beside them.
+
+In: the outputs of a cell, and by further machine its outputs with that machine's records. Out: Markdown.
+What differs stands in a ``div.tw-machines[data-shown]``, each further machine's in a
+``template[data-machine]``, with the same ids; the site's script exchanges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html import escape
+
+from tilewise.outputs import Context, Output
+
+Outputs = Sequence[Output]
+
+
+def blocks(outputs: Outputs, others: Mapping[str, Outputs], machine: str, context: Context) -> list[str]:
+    """The Markdown of a cell's outputs, those that differ with the further machines' beside them.
+
+    Args:
+        outputs: what is shown.
+        others: by further machine, all of its outputs of the cell.
+        machine: whose records the shown ones rest on.
+        context: the page.
+    """
+    if any(len(theirs) != len(outputs) for theirs in others.values()):
+        groups = [(outputs, others)]
+    else:
+        groups = [
+            ([output], {name: [theirs[at]] for name, theirs in others.items() if theirs[at] != output})
+            for at, output in enumerate(outputs)
+        ]
+    made = (_block(shown, differing, machine, context) for shown, differing in groups)
+    return [text for text in made if text]
+
+
+def _block(outputs: Outputs, others: Mapping[str, Outputs], machine: str, context: Context) -> str:
+    if not others:
+        return "\n\n".join(text for output in outputs if (text := output.markdown(context)))
+    given: dict[str, list[str]] = {}
+
+    def unique(wanted: str) -> str:
+        given.setdefault(wanted, []).append(context.unique(wanted))
+        return given[wanted][-1]
+
+    shown = _html(outputs, replace(context, plain=True, unique=unique))
+    templates = []
+    for name, theirs in others.items():
+        left = {wanted: list(ids) for wanted, ids in given.items()}
+
+        def again(wanted: str, left: dict[str, list[str]] = left) -> str:
+            return left[wanted].pop(0) if left.get(wanted) else context.unique(wanted)
+
+        html = _html(theirs, replace(context, plain=True, unique=again))
+        templates.append(f'<template data-machine="{escape(name)}" data-search-exclude>\n{html}\n</template>')
+    inner = "\n".join([shown, *templates])
+    return context.html_block(f'<div class="tw-machines" data-shown="{escape(machine)}">\n{inner}\n</div>')
+
+
+def _html(outputs: Outputs, context: Context) -> str:
+    return "\n".join(output.markdown(context) for output in outputs)
