@@ -61,12 +61,15 @@ class Records:
         self._lessons = root / "lessons"
         self._known: dict[str, tuple[tuple[str, int, int], Mapping[str, Any]]] = {}
 
-    def named_by(self, lesson: Lesson, published: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    def named_by(
+        self, lesson: Lesson, published: Mapping[str, Any], shown: Mapping[str, str] | None = None
+    ) -> dict[str, Mapping[str, Any]]:
         """The records that a lesson's prose names and that its cells did not publish.
 
         Args:
             lesson: whose prose is looked at.
             published: what its cells published.
+            shown: by experiment, the device whose record the lesson's own table shows.
 
         Returns:
             By experiment, values as ``tilewise.measurements.archive`` spells them.
@@ -75,21 +78,23 @@ class Records:
             LessonError: a record cannot be believed.
         """
         wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
-        found = {name: self._values(name) for name in wanted if _NAME.fullmatch(name)}
+        found = {
+            name: self._values(name, (shown or {}).get(name)) for name in wanted if _NAME.fullmatch(name)
+        }
         return {name: values for name, values in found.items() if values is not None}
 
-    def _values(self, name: str) -> Mapping[str, Any] | None:
+    def _values(self, name: str, device: str | None) -> Mapping[str, Any] | None:
         from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
 
         archive = Archive(self._lessons)
-        path = archive.find(name)
+        path = archive.find(name, device)
         if path is None:
             return None
         stat = path.stat()
         stamp = (str(path), stat.st_mtime_ns, stat.st_size)
         known = self._known.get(name)
         if known is None or known[0] != stamp:
-            known = (stamp, archive.lookup(name) or {})
+            known = (stamp, archive.lookup(name, device) or {})
             self._known[name] = known
         return known[1]
 

@@ -21,12 +21,13 @@ from tilewise.measurements import every_kernel
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.pending import list_faults, read_pending, text_name
 from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
 from tilewise.mkdocs_plugin.progress import Progress, lessons_text
 from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
-from tilewise.outputs.kinds import NOT_CURRENT, Text
+from tilewise.outputs.kinds import NOT_CURRENT, PENDING, Text
 from tilewise.page import Page, render
 from tilewise.page.gathered import Part
 from tilewise.page.prose import FENCED
@@ -221,10 +222,11 @@ class Lessons:
         raise_all(errors)
         self._renderer.tidy()
         published = [lesson for lesson in course.lessons if not lesson.header.draft]
-        measured = {lesson.id: measurements(runs[lesson.id]) for lesson in published}
+        measured = {lesson.id: runs[lesson.id].measurements for lesson in published}
         view = CourseView(course, pages, measured, self._root / LAYOUT.folder, nav.parts)
         executed = tuple(name for name, run in runs.items() if run.executed)
         warnings = [fault for lesson in published for fault in measured_faults(lesson, runs[lesson.id])]
+        warnings += pending_faults(view.root, course.lessons, runs)
         warnings += kernel_faults(view.root, {lesson.id: runs[lesson.id].launches for lesson in published})
         return BuiltCourse(view, executed, tuple(warnings))
 
@@ -260,25 +262,36 @@ class Lessons:
         return runs
 
 
-def measurements(run: LessonRun) -> tuple[Measurement, ...]:
-    """What a lesson measures."""
-    return tuple(output for outputs in run.outputs for output in outputs if isinstance(output, Measurement))
-
-
 def measured_faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
-    """Stale records of a lesson, and rows that missed their bound without a reason, each with its line."""
+    """Stale records that are not pending, and rows that missed their bound without a reason, by line."""
     headings = [mention.text for mention in lesson.prose.headings]
     for cell, outputs in zip(lesson.cells, run.outputs, strict=True):
         for output in outputs:
             if isinstance(output, Measurement):
-                if output.stale:
+                if output.stale and not output.pending:
                     yield LessonError(lesson.path, cell.first_line, output.stale)
-                else:
+                elif not output.stale:
                     yield from reason_faults(output, headings, lesson.path, cell.first_line)
             elif isinstance(output, Text) and output.source == NOT_CURRENT:
                 message = f'the recorded output "{cell.record}" is missing or stale.'
                 repair = f"Record it on a GPU: tilewise record {lesson.id}"
                 yield LessonError(lesson.path, cell.first_line, message, repair)
+
+
+def pending_faults(
+    root: Path, lessons: Sequence[Lesson], runs: Mapping[str, LessonRun]
+) -> Iterator[LessonError]:
+    """What the list of what is pending has that it should not have, as the runs of all lessons show."""
+    archive, found = Archive(root), dict[str, bool]()
+    for lesson in lessons:
+        run = runs[lesson.id]
+        found |= {made.name: not made.stale for made in run.measurements}
+        for index, (cell, outputs) in enumerate(zip(lesson.cells, run.outputs, strict=True)):
+            if cell.record:
+                sources = [output.source for output in outputs if isinstance(output, Text)]
+                old = any(source == NOT_CURRENT or source.endswith(PENDING) for source in sources)
+                found[text_name(lesson.id, cell.record)] = index in run.skipped and not old
+    return list_faults(archive, read_pending(archive), found, unseen=())
 
 
 def _hardware(name: str, path: str, line: int) -> str:

@@ -18,7 +18,7 @@ from tilewise.hardware.resources import kernel_faults
 from tilewise.lesson import Cell, Header, Lesson
 from tilewise.lesson.header import parse_header
 from tilewise.measurements.output import Measurement
-from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, PageRenderer, measured_faults, measurements
+from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, PageRenderer, measured_faults
 from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
 from tilewise.page import Page
 from tilewise.run.background import BackgroundRuns
@@ -208,7 +208,7 @@ class LiveCourse:
 
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
         run = self._runs.runs().get(lesson_id)
-        return measurements(run) if run is not None else ()
+        return run.measurements if run is not None else ()
 
 
 class _Lazy(Mapping[str, T]):

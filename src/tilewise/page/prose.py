@@ -24,6 +24,8 @@ from tilewise.terms import Term, Use
 from tilewise.typed_numbers import sourced
 
 Edit = tuple[int, int, str]
+COMPARED = ("times_first", "share_of_library")
+"""Values of a variant that rest on another one's time, too."""
 _ESCAPED = re.compile(r"\\(?=[^\W\d_])")
 _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
 FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.M | re.S)
@@ -190,8 +192,15 @@ def literal(text: str) -> str:
     return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split()), quote=False))
 
 
+def _is_stale(names: Sequence[str], stale: Collection[str]) -> bool:
+    """Whether a number is of a variant that is stale, or compared with one, or a stale experiment's."""
+    if names[0] in stale or ".".join(names[:2]) in stale:
+        return True
+    return names[-1] in COMPARED and any(one.split(".")[0] == names[0] for one in stale)
+
+
 def _number(quoted: Quoted, stale: Collection[str]) -> str:
-    is_stale = quoted.path.split(".")[0] in stale
+    is_stale = _is_stale(quoted.path.split("."), stale)
     mark = " tw-stale" if is_stale else ""
     if quoted.born:
         return born(literal(quoted.text), quoted.born, quoted.spread, mark.strip())

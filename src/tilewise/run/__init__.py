@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from tilewise.errors import LessonError, raise_all
 from tilewise.gpu.front_ends import FRONT_ENDS, PSEUDOCODE
@@ -26,6 +26,9 @@ from tilewise.run.job import CellResult, CodeCell, Job, Result
 from tilewise.run.process import Listener, Server, Stopped, run_fresh
 from tilewise.run.snapshots import SnapshotChain
 from tilewise.run.store import Store
+
+if TYPE_CHECKING:
+    from tilewise.measurements.output import Measurement
 
 __all__ = ["LessonRun", "Runner", "Stopped"]
 
@@ -61,13 +64,21 @@ class LessonRun:
     """Whether they never will: the lesson failed before their end."""
 
     @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """The tables of what it measures."""
+        every = (output for outputs in self.outputs for output in outputs)
+        return tuple(cast("Measurement", output) for output in every if output.kind == "measurement")
+
+    @property
     def stale(self) -> frozenset[str]:
-        """The experiments whose records are no longer current, as the lesson's own tables say."""
+        """What is no longer current in the lesson's own tables: ``experiment.variant``, as prose quotes."""
+        from tilewise.measurements.slugs import name_slug  # as in Records: few runs need it
+
         return frozenset(
-            str(getattr(output, "name", ""))
-            for outputs in self.outputs
-            for output in outputs
-            if output.kind == "measurement" and bool(getattr(output, "stale", False))
+            f"{made.name}.{name_slug(row['variant'])}"
+            for made in self.measurements
+            for row in made.rows
+            if made.stale and row["stale"]
         )
 
 
@@ -258,7 +269,8 @@ class Runner:
 
     def _with_records(self, lesson: Lesson, made: LessonRun) -> LessonRun:
         """The run with the records that the prose names, which an edit of prose may have changed."""
-        records = self._records.named_by(lesson, made.published)
+        shown = {one.name: one.provenance["device"] for one in made.measurements if one.provenance}
+        records = self._records.named_by(lesson, made.published, shown)
         if not records and not made.pending:
             return made
         content = json.dumps([made.digest, sorted(made.pending), records], sort_keys=True, default=str)
