@@ -193,8 +193,8 @@ def _devices() -> str:
 
 def record_files(root: Path) -> Iterator[tuple[str, Path]]:
     """Records and predictions that the site publishes: path relative to its root, and file."""
-    for folder in ("measurements", "predictions"):
-        for path in sorted((root / folder).rglob("*.json")):
+    for folder, records in (("measurements", "*/*.json"), ("predictions", "*.json")):
+        for path in sorted((root / folder).glob(records)):
             inside = path.relative_to(root / folder).as_posix()
             yield (
                 f"measurements/{inside}"
