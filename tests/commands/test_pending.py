@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from tilewise.measurements.pending import Entry, pending_path, read_pending, wri
 from tilewise.measurements.playback import find_lesson, play
 from tilewise.measurements.record import Record, Row, TextRecord, checksum, write_record
 from tilewise.measurements.session import handled_by
-from tilewise.mkdocs_plugin.lessons import measured_faults, pending_faults
+from tilewise.mkdocs_plugin.lessons import CourseNav, Lessons, PageRenderer
+from tilewise.mkdocs_plugin.progress import Progress
+from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.outputs import Context, Text
 from tilewise.page import render
 from tilewise.run import LessonRun, Runner
@@ -125,11 +128,13 @@ def commit() -> str:
 
 
 def strict(runner: Runner | None = None) -> tuple[LessonRun, list[str]]:
-    """A strict build's run of the lesson, and what that build refuses."""
-    lesson = read(Path("lessons/kernels/twice.py"), Path())
-    run = (runner or Runner(Path(), Path(".cache"))).run(lesson)
-    faults = [*measured_faults(lesson, run), *pending_faults(Path("lessons"), [lesson], {lesson.id: run})]
-    return run, [str(fault) for fault in faults]
+    """A build of the course: the lesson's run, and the warnings, with which a strict build fails."""
+    root, cache, name = Path().resolve(), Path(".cache").resolve(), "kernels/twice"
+    runner = runner or Runner(root, cache)
+    lessons = Lessons(root, LessonSources(root, cache, ""), PageRenderer(cache, ""), runner, 1)
+    built = lessons.load(CourseNav([name], "mkdocs.yml", {name: 1}, ()), Progress(print))
+    run = runner.run(built.view.course.lessons[0])
+    return replace(run, executed=bool(built.executed)), [str(fault) for fault in built.warnings]
 
 
 def course() -> Course:
@@ -260,6 +265,7 @@ def test_what_was_never_measured_and_what_was_printed_may_be_listed_too(
     archive: Archive, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive.path("twice", H100).unlink()
+    edit("It takes {{ twice.product.median | us }}, or {{ twice.sum.median | us }}.", "Nobody knows.")
     edit('print("on"', 'print("at"')
     with pytest.raises(LessonError, match='the output "raw" was recorded for other code'):
         strict()
