@@ -13,20 +13,17 @@ from typing import Any
 import pytest
 
 from tilewise.__main__ import main
-from tilewise.course import Course
 from tilewise.errors import LessonError
-from tilewise.lesson import read
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.key import text_key
 from tilewise.measurements.pending import Entry, pending_path, read_pending, write_pending
 from tilewise.measurements.playback import find_lesson, play
 from tilewise.measurements.record import Record, Row, TextRecord, checksum, write_record
 from tilewise.measurements.session import handled_by
-from tilewise.mkdocs_plugin.lessons import CourseNav, Lessons, PageRenderer
+from tilewise.mkdocs_plugin.lessons import BuiltCourse, CourseNav, Lessons, PageRenderer
 from tilewise.mkdocs_plugin.progress import Progress
 from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.outputs import Context, Text
-from tilewise.page import render
 from tilewise.run import LessonRun, Runner
 
 LESSON = '''# ---
@@ -68,6 +65,15 @@ measure(
 # %% [markdown]
 # It takes {{ twice.product.median | us }}, or {{ twice.sum.median | us }}.
 '''  # fmt: skip
+QUOTING = """# ---
+# title: Quoting
+# needs: [kernels/twice]
+# summary: "What did the other lesson measure?"
+# ---
+
+# %% [markdown]
+# {{ twice.product.median | us }}, {{ twice.sum.median | us }}, {{ twice.sum.times_first | .2f }}.
+"""
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 BORN = {
     "device": H100, "date": "2026-11-21", "versions": {},
@@ -127,19 +133,20 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def strict(runner: Runner | None = None) -> tuple[LessonRun, list[str]]:
-    """A build of the course: the lesson's run, and the warnings, with which a strict build fails."""
-    root, cache, name = Path().resolve(), Path(".cache").resolve(), "kernels/twice"
-    runner = runner or Runner(root, cache)
+def build(runner: Runner, *names: str) -> BuiltCourse:
+    """A build of the course; its warnings fail a strict one."""
+    root, cache = Path().resolve(), Path(".cache").resolve()
     lessons = Lessons(root, LessonSources(root, cache, ""), PageRenderer(cache, ""), runner, 1)
-    built = lessons.load(CourseNav([name], "mkdocs.yml", {name: 1}, ()), Progress(print))
+    lines = {name: at for at, name in enumerate(names, start=1)}
+    return lessons.load(CourseNav(names, "mkdocs.yml", lines, ()), Progress(print))
+
+
+def strict(runner: Runner | None = None) -> tuple[LessonRun, list[str]]:
+    """The lesson's run in a build, and what a strict build refuses."""
+    runner = runner or Runner(Path(), Path(".cache"))
+    built = build(runner, "kernels/twice")
     run = runner.run(built.view.course.lessons[0])
     return replace(run, executed=bool(built.executed)), [str(fault) for fault in built.warnings]
-
-
-def course() -> Course:
-    lesson = read(Path("lessons/kernels/twice.py"), Path())
-    return Course.from_nav([lesson.id], {lesson.id: lesson}, "mkdocs.yml")
 
 
 def page(run: LessonRun) -> str:
@@ -185,8 +192,12 @@ def test_a_changed_kernel_is_refused_until_it_is_listed_and_then_marked_with_its
     assert run.stale == {"twice.product"}
     assert [bool(row["stale"]) for row in run.measurements[0].rows] == [True, False]
     assert page(run).count('data-mark="stale"') == 1
-    shown = render(read(Path("lessons/kernels/twice.py"), Path()), run, course()).markdown
-    assert shown.count('class="tw-number tw-stale"') == 1, "the number of the sibling stands unmarked"
+    quoting = Path("lessons/kernels/quoting.py")
+    quoting.write_text(QUOTING, encoding="utf-8")
+    built = build(Runner(Path(), Path(".cache")), "kernels/twice", "kernels/quoting")
+    marks = [page.markdown.count('class="tw-number tw-stale"') for page in built.view.pages.values()]
+    assert marks == [1, 2], "the numbers of the sibling stand unmarked; one that is compared with it does not"
+    quoting.unlink()
     capsys.readouterr()
     assert main(["check"]) == 0
     assert "It is listed as pending." in capsys.readouterr().out

@@ -7,7 +7,7 @@ and its like into pages of docs/; and for a build, ``Lessons``, which runs and r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import list_faults, read_pending, text_name
 from tilewise.measurements.reasons import faults as reason_faults
+from tilewise.measurements.slugs import name_slug
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
 from tilewise.mkdocs_plugin.progress import Progress, lessons_text
@@ -141,20 +142,29 @@ class PageRenderer:
         self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
         self.package: Package | None = None
 
-    def page(self, lesson: Lesson, run: LessonRun, course: Course) -> Page:
+    def page(
+        self, lesson: Lesson, run: LessonRun, course: Course, stale: frozenset[str] = frozenset()
+    ) -> Page:
         """The page of a lesson.
+
+        Args:
+            lesson: the lesson.
+            run: what its cells showed.
+            course: the course.
+            stale: what it quotes of other lessons and is no longer current; ``quoted_stale`` knows.
 
         Raises:
             LessonError: its prose quotes a number that is not known, or an exercise uses a term that it
                 does not reach.
         """
-        mark = (lesson, run.digest, course.signature, repr(self.package))
+        mark = (lesson, run.digest, course.signature, repr(self.package), stale)
         known = self._latest.get(lesson.id)
         if known is None or known[0] != mark:
-            key = key_of(self._code, course.signature, lesson.path, lesson.text, run.digest, self.package)
+            decided = (course.signature, lesson.path, lesson.text, run.digest, self.package, sorted(stale))
+            key = key_of(self._code, *decided)
             page = None if run.pending else self._kept.load(key, Page)
             if page is None:
-                page = render(lesson, run, course, layout=LAYOUT, package=self.package)
+                page = render(lesson, run, course, stale=stale, layout=LAYOUT, package=self.package)
                 if not run.pending:
                     self._kept.store(key, page)
             known = self._latest[lesson.id] = (mark, page)
@@ -215,8 +225,10 @@ class Lessons:
         runs = self._run(course, progress)
         pages: dict[str, Page] = {}
         for lesson in course.lessons:
+            run = runs[lesson.id]
             try:
-                pages[LAYOUT.source_path(lesson.id)] = self._renderer.page(lesson, runs[lesson.id], course)
+                page = self._renderer.page(lesson, run, course, quoted_stale(run, runs.values()))
+                pages[LAYOUT.source_path(lesson.id)] = page
             except LessonError as error:
                 errors += error.errors
         raise_all(errors)
@@ -260,6 +272,16 @@ class Lessons:
             list(pool.map(execute, [lesson for lesson in course.lessons if not kept(lesson)]))
         raise_all([fault for one in course.lessons if one.id in errors for fault in errors[one.id].errors])
         return runs
+
+
+def quoted_stale(run: LessonRun, runs: Iterable[LessonRun]) -> frozenset[str]:
+    """What a lesson's prose quotes and is no longer current: ``experiment.variant``, by the runs of all."""
+    return frozenset(
+        f"{made.name}.{name_slug(variant)}"
+        for made in (made for one in runs for made in one.measurements if made.name in run.records)
+        for device, variant in made.outdated
+        if device == run.records[made.name].get("device")
+    )
 
 
 def measured_faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -63,7 +64,7 @@ class LessonRun:
     stopped: bool = False
     """Whether they never will: the lesson failed before their end."""
 
-    @property
+    @cached_property
     def measurements(self) -> tuple[Measurement, ...]:
         """The tables of what it measures."""
         every = (output for outputs in self.outputs for output in outputs)
