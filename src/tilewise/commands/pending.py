@@ -115,7 +115,7 @@ def _commit(path: Path | None) -> str:
     """The commit that last changed a file, abbreviated; empty without git, or where none has."""
     if path is None:
         return ""
-    command = ["git", "-C", str(path.parent), "log", "-1", "--format=%h", "--", path.name]
+    command = ["git", "-C", str(path.parent), "log", "-1", "--format=%h", "--abbrev=10", "--", path.name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):

@@ -104,10 +104,10 @@ def _fault_of(body: object) -> str | None:
         return 'has no "pending".'
     for name, entry in entries.items():
         if not re.fullmatch(_NAME, name) or not isinstance(entry, dict) or entry.keys() != _FORM.keys():
-            return f"has an entry {json.dumps(name)[:80]} that is none of an experiment or a text."
+            return f"has a malformed entry, {json.dumps(name)[:80]}."
         for member, form in _FORM.items():
             if not isinstance(entry[member], str) or not re.fullmatch(form, entry[member], re.ASCII):
-                return f'has a "{member}" of {name} that is none.'
+                return f'has a malformed "{member}" for {name}.'
     if body.get("checksum") != checksum(body):
         return "was edited by hand: its checksum does not fit its content."
     return None
@@ -145,7 +145,7 @@ def list_faults(
         elif found[name]:
             message = f"{name} is listed, but it has a current record."
         elif refused():
-            message = f"{name} is pending, and nothing may be in a release."
+            message = f"{name} is pending, and a release may have no pending measurements."
             yield LessonError(path, 0, message, f"Record it on a GPU: tilewise record --stale {entry.lesson}")
             continue
         else:
