@@ -89,6 +89,15 @@ def test_a_workflow_has_least_rights_an_end_and_no_credentials(file: Path) -> No
                 assert step["with"]["persist-credentials"] is False
 
 
+def test_records_are_taken_of_what_a_maintainer_has_labelled_alone() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/record.yml").read_text(encoding="utf-8"))
+    assert workflow[True] == {"pull_request": {"types": ["labeled"]}, "workflow_dispatch": None}
+    (job,) = workflow["jobs"].values()
+    assert "github.event.label.name == 'record'" in job["if"]
+    assert not any("${{" in step.get("run", "") for step in job["steps"]), "no text of a stranger in a shell"
+    assert "secrets" not in str(workflow)
+
+
 def test_the_first_target_installs_what_reading_needs_and_no_other_does() -> None:
     """No reader waits for Numba, NVIDIA's compiler or a browser's driver."""
     import tomllib

@@ -21,7 +21,16 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     record = commands.add_parser("record", help="time a lesson's experiments on this machine's GPU")
     record.add_argument(
-        "lessons", nargs="+", metavar="LESSON", help="id or path of a lesson; 'all' for every one"
+        "lessons",
+        nargs="*",
+        metavar="LESSON",
+        help="id or path of a lesson; 'all' for every one, as --stale and --pending mean where none is given",
+    )
+    record.add_argument(
+        "--stale", action="store_true", help="record exactly what has no current record of this GPU"
+    )
+    record.add_argument(
+        "--pending", action="store_true", help="list what has no current record at all; needs no GPU"
     )
     record.add_argument("--counters", action="store_true", help="also count with Nsight Compute")
     record.add_argument("--out", metavar="DIR", help="write there instead of lessons/measurements")
@@ -127,6 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     try:
         if given.command == "record":
+            if given.pending:
+                from tilewise.commands.pending import pending
+
+                return pending(given.lessons)
+            if not given.lessons and not given.stale:
+                message = "there is no lesson named."
+                raise LessonError("tilewise record", 0, message, "Name one, or all, or give --stale.")
             if given.rekey:
                 from tilewise.commands.rekey import rekey
 
@@ -134,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tilewise.commands.record import record
 
             wanted = (given.lessons, given.counters, given.out, given.force, given.budget)
-            return record(*wanted, given.rounds, given.add, given.only, given.repetitions)
+            return record(*wanted, given.rounds, given.add, given.only, given.repetitions, given.stale)
         if given.command == "round-child":
             from tilewise.commands.record import round_child
             from tilewise.gpu.timing import Plan

@@ -64,14 +64,14 @@ class Records:
         self._known: dict[tuple[str, str], tuple[tuple[str, int, int], Mapping[str, Any]]] = {}
 
     def named_by(
-        self, lesson: Lesson, published: Mapping[str, Any], machine: str = ""
+        self, lesson: Lesson, published: Mapping[str, Any], shown: Mapping[str, str] | None = None
     ) -> dict[str, Mapping[str, Any]]:
         """The records that a lesson's prose names and that its cells did not publish.
 
         Args:
             lesson: whose prose is looked at.
             published: what its cells published.
-            machine: the folder of the one machine wanted; else each record is the one that tables show.
+            shown: by experiment, the device whose record the lesson's own table shows.
 
         Returns:
             By experiment, values as ``tilewise.measurements.archive`` spells them.
@@ -79,35 +79,47 @@ class Records:
         Raises:
             LessonError: a record cannot be believed.
         """
-        wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
-        found = {name: self._values(name, machine) for name in wanted if _NAME.fullmatch(name)}
+        devices = shown or {}
+        found = {name: self._values(name, devices.get(name)) for name in _experiments(lesson, published)}
         return {name: values for name, values in found.items() if values is not None}
 
     def by_machine(
         self, lesson: Lesson, published: Mapping[str, Any]
     ) -> dict[str, dict[str, Mapping[str, Any]]]:
-        """``named_by`` for each machine but the first; none where the environment asks for one."""
+        """By further machine, its own records of those that a lesson's prose names.
+
+        There is no further machine where the environment asks for one.
+        """
         from tilewise.measurements.archive import Archive, wanted_machine
 
-        if wanted_machine():
-            return {}
-        machines = Archive(self._lessons).devices[1:]
-        return {machine: self.named_by(lesson, published, machine) for machine in machines}
+        archive = Archive(self._lessons)
+        found: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for machine in () if wanted_machine() else archive.devices[1:]:
+            for name in _experiments(lesson, published):
+                if archive.path(name, machine).is_file() and (values := self._values(name, machine)):
+                    found.setdefault(machine, {})[name] = values
+        return found
 
-    def _values(self, name: str, machine: str) -> Mapping[str, Any] | None:
+    def _values(self, name: str, device: str | None) -> Mapping[str, Any] | None:
         from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
 
         archive = Archive(self._lessons)
-        path = archive.path(name, machine) if machine else archive.find(name)
-        if path is None or not path.is_file():
+        path = archive.find(name, device)
+        if path is None:
             return None
         stat = path.stat()
         stamp = (str(path), stat.st_mtime_ns, stat.st_size)
-        known = self._known.get((name, machine))
+        known = self._known.get((name, device or ""))
         if known is None or known[0] != stamp:
-            known = (stamp, archive.lookup(name, machine or None) or {})
-            self._known[name, machine] = known
+            known = (stamp, archive.lookup(name, device) or {})
+            self._known[name, device or ""] = known
         return known[1]
+
+
+def _experiments(lesson: Lesson, published: Mapping[str, Any]) -> list[str]:
+    """The first names in prose that may be experiments."""
+    wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
+    return [name for name in wanted if _NAME.fullmatch(name)]
 
 
 def quote(

@@ -71,6 +71,27 @@ def test_a_text_record_is_stale_where_what_its_cell_uses_has_changed(archive: Ar
         assert (now.uses, now.stale, later.stale) == (uses, False, stale)
 
 
+def test_of_several_machines_texts_the_first_current_one_is_found(archive: Archive) -> None:
+    at = ("kernels/first_kernel", "counted")
+    for device, cell in (
+        (PROVENANCE["device"], "print(1)"),
+        ("NVIDIA H200", "print(2)"),
+        ("Tesla T4", "print(2)"),
+    ):
+        made = TextRecord(*at, text_key(cell), {**PROVENANCE, "device": device}, device)
+        write_record(made, archive.text_path(*at, device))
+
+    def found(cell: str, device: str | None = None) -> tuple[str, bool]:
+        kept = archive.text_record(*at, cell, device)
+        assert kept is not None
+        return kept.text, kept.stale
+
+    assert found("print(2)") == ("NVIDIA H200", False)
+    assert found("print(2)", "Tesla T4") == ("Tesla T4", False)
+    assert found("print(1)", "Tesla T4") == ("NVIDIA H100 80GB HBM3", False)
+    assert found("print(3)") == ("NVIDIA H100 80GB HBM3", True)
+
+
 def test_every_record_is_listed(archive: Archive) -> None:
     assert [found.provenance["device"] for found in archive.records()] == [
         "NVIDIA H100 80GB HBM3",

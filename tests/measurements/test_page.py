@@ -140,7 +140,9 @@ def test_an_experiment_without_a_record_is_there_all_the_same(tmp_path: Path) ->
 
 
 def test_a_stale_record_is_struck_through(archive: Archive) -> None:
-    stale = replace(LESSONS, measured={"kernels/adding": (replace(MADE, stale="It has changed."),)})
+    stale = replace(
+        LESSONS, measured={"kernels/adding": (replace(MADE, outdated=((BORN["device"], "wide"),)),)}
+    )
     assert 'class="tw-number tw-stale"' in fragment("all", stale, archive)
 
 

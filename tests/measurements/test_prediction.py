@@ -98,5 +98,5 @@ def test_a_prediction_that_was_touched_is_not_believed(root: Path, damage: str) 
 def test_the_courses_own_device_is_shown_first_whatever_others_are_called(root: Path) -> None:
     for name in ("nvidia-a100", "nvidia-h200"):
         (root / "measurements" / name).mkdir()
-    assert Archive(root).devices == ("nvidia-h100-80gb-hbm3", "nvidia-a100", "nvidia-h200")
+    assert Archive(root).devices == ("nvidia-h100-80gb-hbm3", "nvidia-h200", "nvidia-a100")
     assert Archive(root).home == "nvidia-h100-80gb-hbm3"

@@ -125,6 +125,10 @@ def test_a_truncated_record_is_refused(path: Path, size: int) -> None:
         (lambda body: body["rows"][2].update(power_w=[1.0]), "in rows[2] that is no list of readings beside"),
         (lambda body: body["rows"].__setitem__(0, 3), "row 0 that is no object"),
         (lambda body: body.update(experiment="other"), 'is of the experiment "other"'),
+        (
+            lambda body: body["provenance"].update(device="../\x1b[2J<b>"),
+            "no name of a GPU: '../\\x1b[2J<b>'",
+        ),
         (lambda body: body["provenance"].update(device="Tesla T4"), "lies in the folder of another device"),
     ],
 )
@@ -134,6 +138,34 @@ def test_a_record_of_another_form_is_refused(path: Path, change: Any, fault: str
     with pytest.raises(RecordError) as caught:
         read_record(path)
     assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", '{"schema": 2', "[]", "[" * 100_000, '"\\ud800"'])
+def test_what_is_no_object_is_refused_with_the_files_name(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+    for read in (read_record, records.read_text_record):
+        with pytest.raises(RecordError, match=r"^there\.json:?\d*: the record is no JSON") as caught:
+            read(path, "there.json")
+        assert "tilewise record LESSON --force" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "seal", "fault"),
+    [
+        (lambda body: body.update(schema=1), True, "is no text record of form 2"),
+        (lambda body: body.update(text="other"), False, "was edited by hand"),
+        (lambda body: body["provenance"].update(device="<script>"), True, "no name of a GPU: '<script>'"),
+    ],
+)
+def test_a_text_record_of_another_form_is_refused(
+    tmp_path: Path, change: Any, seal: bool, fault: str
+) -> None:
+    path = tmp_path / "raw.txt.json"
+    write_record(TextRecord("kernels/first_kernel", "raw", "a" * 64, PROVENANCE, "hello"), path)
+    edit(path, change, seal)
+    with pytest.raises(RecordError, match=rf"^there\.json: the text record .*{fault}"):
+        records.read_text_record(path, "there.json")
 
 
 def test_a_failed_write_leaves_the_old_record(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

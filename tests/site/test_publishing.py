@@ -212,7 +212,7 @@ def test_the_workflow_builds_as_make_does_with_least_rights() -> None:
     runs = [step["run"] for step in build["steps"] if "run" in step]
     assert runs == ["make publish"]
     (step,) = [step for step in build["steps"] if "run" in step]
-    assert set(step["env"]) == {"SITE_URL", "REPO_URL"}
+    assert set(step["env"]) == {"SITE_URL", "REPO_URL", "TILEWISE_RELEASE"}
     assert "publish: $(DEV)\n\t@$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
         encoding="utf-8"
     )

@@ -1,15 +1,17 @@
 """``tilewise check``: lint the lessons and their records.
 
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
-simulator, since its records' keys are known only then; with ``--allow-stale`` what is stale is listed, not
-failed. What needs no GPU to record, such as what NVRTC reports of a kernel, is a fault either way. Listed,
-and no fault, are keys to be renewed and kernels whose records rest on their tokens alone.
+simulator, since its records' keys are known only then; with ``--allow-stale`` what is stale on every machine
+is listed, not failed. What needs no GPU to record, such as what NVRTC reports of a kernel, is a fault either
+way. Listed, and no fault, are what ``pending.json`` has, records that are stale on one machine of several,
+keys to be renewed, and kernels whose records rest on their tokens alone.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +20,21 @@ from tilewise.hardware.lessons import COURSE, launches
 from tilewise.hardware.resources import kernel_faults
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.counting import Simulated
-from tilewise.measurements.current import current, renewed
+from tilewise.measurements.current import current, renewed, text_holds
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.pending import (
+    COMMAND,
+    Entry,
+    entry_of,
+    list_faults,
+    pending_path,
+    read_pending,
+    text_name,
+)
 from tilewise.measurements.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
 from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.measurements.record import read_record, read_text_record
-from tilewise.measurements.report import assemble, staleness
+from tilewise.measurements.report import assemble, choose, staleness
 from tilewise.measurements.session import handled_by
 from tilewise.simulator import CompileError, ToolchainError
 
@@ -31,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tilewise.measurements.experiment import Experiment
-    from tilewise.measurements.record import Record
+    from tilewise.measurements.record import Record, TextRecord
 
 
 def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
@@ -51,9 +62,12 @@ def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
     root = lesson_root()
     archive = Archive(root)
     faults = [*course_faults(root), *record_faults(archive)]
-    stale: list[str] = []
-    notes: dict[str, None] = {}
+    found = _Found(archive)
     every = project_lessons(root)
+    try:
+        found.listed.update(read_pending(archive))
+    except LessonError as error:
+        faults.append(str(error))
     names = [find_lesson(name, root).id for name in lessons] if lessons else every
     for name in names:
         try:
@@ -61,18 +75,19 @@ def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
         except LessonError as error:
             faults.append(str(error))
             continue
-        stale += _stale_texts(lesson, archive)
-        stale += _stale_experiments(lesson, archive, faults, notes)
+        found.texts(lesson)
+        faults += found.experiments(lesson)
+    faults += map(str, list_faults(archive, found.listed, found.current, set(every) - set(names)))
     faults += _kernel_faults(root, names)
-    for line in stale:
+    for line in found.stale:
         print(line, file=sys.stdout if allow_stale else sys.stderr)
     for line in faults:
         print(line, file=sys.stderr)
-    for line in notes:
+    for line in found.notes:
         print(line)
-    count = len(faults) + (0 if allow_stale else len(stale))
+    count = len(faults) + (0 if allow_stale else len(found.stale))
     which = f"{len(names)} of {len(every)} lessons" if lessons else f"{len(every)} lessons"
-    print(f"{which}, {count} faults" + (f", {len(stale)} to record" if allow_stale else ""))
+    print(f"{which}, {count} faults" + (f", {len(found.stale)} to record" if allow_stale else ""))
     return 1 if count else 0
 
 
@@ -144,58 +159,89 @@ def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
     return list(map(str, faults))
 
 
-def _stale_texts(lesson: LessonFile, archive: Archive) -> list[str]:
-    found = []
-    for cell in lesson.cells:
-        if not cell.record:
-            continue
-        try:
-            kept = archive.text_record(lesson.id, cell.record, cell.source, before=lesson.code_before(cell))
-        except LessonError:
-            continue  # said by record_faults
-        if kept is None or kept.stale:
+@dataclass
+class _Found:
+    """What a check has found of records."""
+
+    archive: Archive
+    """Where they are."""
+    listed: dict[str, Entry] = field(default_factory=dict)
+    """What is pending."""
+    current: dict[str, bool] = field(default_factory=dict)
+    """By name, whether an experiment or a text has a current record."""
+    stale: list[str] = field(default_factory=list)
+    """What has none and is not listed, a line each."""
+    notes: dict[str, None] = field(default_factory=dict)
+    """Lines of what is no fault."""
+
+    def texts(self, lesson: LessonFile) -> None:
+        """Look at what a lesson's cells printed."""
+        for cell in (one for one in lesson.cells if one.record):
+            before, name = lesson.code_before(cell), text_name(lesson.id, cell.record)
+            self.current[name] = False
+            try:
+                kept = self.archive.text_record(lesson.id, cell.record, cell.source, before=before)
+            except LessonError:
+                continue  # said by record_faults
+            self.current[name] = kept is not None and not kept.stale
             what = "has no record yet" if kept is None else "has changed since it was recorded"
-            found.append(
-                f'{cell}: the cell "{cell.record}" {what}. Record it on a GPU: tilewise record {lesson.id}'
-            )
-    return found
+            repair = f"Record it on a GPU: tilewise record {lesson.id}"
+            self._look(name, f'{cell}: the cell "{cell.record}" {what}.', repair, kept)
+            for path in (self.archive.text_path(lesson.id, cell.record, one) for one in self.archive.devices):
+                shown = self.archive.shown(path)
+                if not path.is_file() or (kept is not None and kept.path == shown):
+                    continue
+                with suppress(LessonError):  # said by record_faults
+                    if not text_holds(read_text_record(path, shown), cell.source, before):
+                        self.notes[f"{shown}: the cell has changed since this was recorded. {repair}"] = None
 
+    def experiments(self, lesson: LessonFile) -> list[str]:
+        """Look at what a lesson measures; its cells that fail otherwise are faults, a line each."""
+        faults: list[str] = []
 
-def _stale_experiments(
-    lesson: LessonFile, archive: Archive, faults: list[str], notes: dict[str, None]
-) -> list[str]:
-    """Experiments without a current record; cells that fail otherwise are faults.
-
-    ``notes`` gets records whose keys are to be renewed, and variants that have a key of their tokens alone.
-    """
-    found: list[str] = []
-
-    def handle(experiment: Experiment) -> Measurement:
-        record = archive.record(experiment.name)
-        stale = staleness(experiment, record)
-        if stale:
-            found.append(f"{experiment.path}:{experiment.line}: {stale}")
-        made = assemble(experiment, Simulated({}), record, stale, (), ())
-        if not stale:
-            unexplained = reason_faults(made, lesson.headings(), experiment.path, experiment.line)
-            faults.extend(str(fault) for fault in unexplained)
-        for path, one in _records(experiment, archive):
-            again = staleness(experiment, one)
-            if again and path != archive.find(experiment.name):
+        def handle(experiment: Experiment) -> Measurement:
+            shown = choose(experiment, self.archive)
+            self.current[experiment.name] = shown.stale is None
+            made = assemble(experiment, Simulated({}), shown.record, shown.stale, (), ())
+            where = f"{experiment.path}:{experiment.line}"
+            if shown.stale:
+                self._look(experiment.name, f"{where}: {shown.stale.why}", shown.stale.repair, shown.record)
+            else:
+                unexplained = reason_faults(made, lesson.headings(), experiment.path, experiment.line)
+                faults.extend(str(fault) for fault in unexplained)
+            for path, one in _records(experiment, self.archive):
+                again = staleness(experiment, one)
                 device = one.provenance["device"]
-                found.append(f"{experiment.path}:{experiment.line}: {again} ({device})")
-            if replace(renewed(experiment, one), checksum="") != replace(one, checksum=""):
-                notes[
-                    f"{archive.shown(path)}: its keys or labels are not those of now, though it holds. Renew "
-                    f"them, without a GPU: tilewise record {experiment.lesson} --rekey"
-                ] = None
-            notes.update(dict.fromkeys(_refused(experiment, one)))
-        return made
+                if again and (shown.record is None or device != shown.record.provenance["device"]):
+                    self.notes[f"{where}: {again} ({device})"] = None
+                if replace(renewed(experiment, one), checksum="") != replace(one, checksum=""):
+                    self.notes[
+                        f"{self.archive.shown(path)}: its keys or labels are not those of now, though it "
+                        f"holds. Renew them, without a GPU: tilewise record {experiment.lesson} --rekey"
+                    ] = None
+                self.notes.update(dict.fromkeys(_refused(experiment, one)))
+            return made
 
-    if lesson.experiments():
-        with on_the_simulator(), handled_by(handle):
-            faults += [f"{failure.place}: {failure.message}" for failure in play(lesson)]
-    return found
+        if lesson.experiments():
+            self.current |= dict.fromkeys(lesson.experiments(), False)
+            with on_the_simulator(), handled_by(handle):
+                faults += [f"{failure.place}: {failure.message}" for failure in play(lesson)]
+        return faults
+
+    def _look(self, name: str, why: str, repair: str, record: Record | TextRecord | None) -> None:
+        """Take note of what has no current record: pending, or to be recorded."""
+        if self.current[name]:
+            return
+        entry = self.listed.get(name)
+        if entry is None:
+            self.stale.append(f"{why} {repair}")
+        elif entry.date != entry_of(entry.lesson, record, "").date:
+            path = self.archive.shown(pending_path(self.archive))
+            self.stale.append(
+                f"{path}: {name} is listed with the date of another record. Renew it: {COMMAND}"
+            )
+        else:
+            self.notes[f"{why} It is listed as pending. {repair}"] = None
 
 
 def _records(experiment: Experiment, archive: Archive) -> Iterator[tuple[Path, Record]]:

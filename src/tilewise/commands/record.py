@@ -1,7 +1,8 @@
 """``tilewise record``: time the experiments of lessons on this machine's GPU and write their records.
 
 In: lessons, by id or path. Out: record files and lines of progress on stdout. What was recorded before and is
-still current is left alone, so that an interrupted run goes on where it stopped.
+still current is left alone, so that an interrupted run goes on where it stopped. With ``--stale`` the lessons
+are looked through first, and nothing is timed, run or shown but what has no current record of this GPU.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault, gpu_wanted
 from tilewise.gpu.timing import Plan
 from tilewise.measurements.archive import Archive, lesson_root
+from tilewise.measurements.counting import Simulated
 from tilewise.measurements.fresh import RoundChild, RoundOver
 from tilewise.measurements.hardware import CountingChild, count_lesson, counting_fault, with_counters
 from tilewise.measurements.playback import (
@@ -29,8 +31,9 @@ from tilewise.measurements.playback import (
     play,
     project_lessons,
 )
-from tilewise.measurements.record import write_record
+from tilewise.measurements.record import RecordError, write_record
 from tilewise.measurements.recorder import Laboratory, Recorder
+from tilewise.measurements.report import assemble
 from tilewise.measurements.session import handled_by
 from tilewise.measurements.troubles import RecordingStopped, counters_refused
 
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from tilewise.lesson.model import Cell
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.output import Measurement
+
+BESIDE_S = 20.0
+"""Seconds that recording takes beside the samples: compiling, checking answers, the processes of further
+rounds. A first guess, which counts only until something is done."""
 
 
 def record(
@@ -50,11 +57,12 @@ def record(
     add: bool = False,
     only: Sequence[str] = (),
     repetitions: int = 200,
+    stale: bool = False,
 ) -> int:
     """Record lessons.
 
     Args:
-        lessons: ids or paths; ``all`` for every lesson of the project.
+        lessons: ids or paths; ``all`` for every lesson of the project, as is none with ``stale``.
         counters: whether to count with Nsight Compute afterwards.
         out: the folder that gets a folder a device; ``lessons/measurements`` where not given.
         force: whether to record anew what is current.
@@ -64,6 +72,7 @@ def record(
         add: whether to add rounds to what is current.
         only: names of the experiments and texts to record; all where not given.
         repetitions: how often to time one contender, at most, over all rounds.
+        stale: whether to find out first what has no current record of this GPU, and record that alone.
 
     Returns:
         0 where every experiment of the lessons that is wanted has a current record now, else 1.
@@ -76,28 +85,48 @@ def record(
     if add and force:
         message = "--add keeps the rounds that are there, and --force replaces them."
         raise LessonError("tilewise record", 0, message, "Give one of them.")
+    if stale and (add or force or only):
+        message, again = "--stale chooses by itself what to record.", "Leave --add, --force and --only out."
+        raise LessonError("tilewise record", 0, message, again)
     _need_gpu()
     if counters:
         _need_counters()
     root = lesson_root()
     archive = Archive(root)
-    names = project_lessons(root) if list(lessons) == ["all"] else tuple(lessons)
+    names = project_lessons(root) if list(lessons) in ([], ["all"]) else tuple(lessons)
     found = [find_lesson(name, root) for name in names]
     _must_be_there(only, found)
     laboratory = Laboratory()
-    display = Display(sys.__stdout__ or sys.stdout, sum(_things(one, only) for one in found))
-    display(f"recording on {laboratory.name}")
+    stream = sys.__stdout__ or sys.stdout
     folder = Path(out).absolute() if out else archive.folder
+    plan = Plan(budget_s=budget_s, repetitions=repetitions)
+
+    def recorder_of(lesson: LessonFile, wanted: Sequence[str], display: Display) -> Recorder:
+        return Recorder(
+            *(archive, folder, laboratory, plan, display, lesson.file, force, rounds, add),
+            only=frozenset(wanted),
+            tick=display.tick,
+        )
+
+    chosen = {lesson.id: tuple(only) for lesson in found}
+    expected_s: dict[str, float] = {}
+    if stale:
+        display = Display(stream, len(found))
+        for lesson in found:
+            display.begin(f"looking through {lesson.id}")
+            chosen[lesson.id] = _stale(lesson, recorder_of(lesson, (), display))
+            display.end()
+        display.close()
+        found = [lesson for lesson in found if chosen[lesson.id]]
+        expected_s = _expected_s(archive, [(one, chosen[one.id]) for one in found], laboratory.name)
+    things = sum(_things(lesson, chosen[lesson.id]) for lesson in found)
+    display = Display(stream, things, expected_s=expected_s)
+    display(f"recording on {laboratory.name}" if things else f"nothing is stale on {laboratory.name}")
     status = 0
     try:
         for at, lesson in enumerate(found, start=1):
             display(f"[{at}/{len(found)}] {lesson.id}")
-            plan = Plan(budget_s=budget_s, repetitions=repetitions)
-            recorder = Recorder(
-                *(archive, folder, laboratory, plan, display, lesson.file, force, rounds, add),
-                only=frozenset(only),
-                tick=display.tick,
-            )
+            recorder = recorder_of(lesson, chosen[lesson.id], display)
             status = max(status, _record_lesson(lesson, recorder, counters, display))
     except RecordingStopped as stopped:
         display(f"  stopped: {stopped.fault}")
@@ -105,6 +134,58 @@ def record(
     finally:
         display.close()
     return status
+
+
+def _stale(lesson: LessonFile, recorder: Recorder) -> tuple[str, ...]:
+    """The experiments and texts of a lesson that have no current record of this GPU.
+
+    The lesson is played, untimed; experiments that a failing cell keeps it from are among them.
+    """
+    current: list[str] = []
+
+    def handle(experiment: Experiment) -> Measurement:
+        kept = recorder.current(experiment)
+        if kept is not None:
+            current.append(experiment.name)
+        return assemble(experiment, Simulated({}), kept, None, (), ())
+
+    if lesson.experiments():
+        with handled_by(handle):
+            play(lesson, wanted=lambda text: False)
+    texts = [cell.record for cell in lesson.cells if cell.record and not recorder.current_text(lesson, cell)]
+    return (*(name for name in lesson.experiments() if name not in current), *texts)
+
+
+def _expected_s(
+    archive: Archive, chosen: Sequence[tuple[LessonFile, Sequence[str]]], device: str
+) -> dict[str, float]:
+    """How many seconds the chosen experiments and texts should take, by what the display calls them.
+
+    An experiment should take as long as the samples of its last record add up to, on this device or else on
+    another, and ``BESIDE_S``. One without a record should take what the others do on average, and a text
+    ``BESIDE_S``. The display corrects all that by how long what is done took.
+    """
+    timed_s: dict[str, float | None] = {}
+    for lesson, names in chosen:
+        for name in (one for one in lesson.experiments() if one in names):
+            with suppress(RecordError):  # it is recorded anew
+                kept = next(archive.on_each(name, device), None)
+                rows = kept.rows if kept else ()
+                timed_s[_title(lesson, name)] = (
+                    sum(sum(row.samples_us) for row in rows) / 1e6 if rows else None
+                )
+    known = [taken for taken in timed_s.values() if taken is not None]
+    usual = sum(known) / len(known) if known else 0.0
+    texts = {
+        _title(lesson, text=name): 0.0 for lesson, names in chosen for name in _texts(lesson) if name in names
+    }
+    experiments = {what: usual if taken is None else taken for what, taken in timed_s.items()}
+    return {what: BESIDE_S + taken for what, taken in (experiments | texts).items()}
+
+
+def _title(lesson: LessonFile, experiment: str = "", text: str = "") -> str:
+    """What the display calls an experiment or a text."""
+    return f"{lesson.id}: {experiment}" if experiment else f"{lesson.id}: the text {text}"
 
 
 def _must_be_there(only: Sequence[str], lessons: Sequence[LessonFile]) -> None:
@@ -155,14 +236,14 @@ def _record_lesson(lesson: LessonFile, recorder: Recorder, counters: bool, say: 
         if not recorder.wanted(experiment.name):
             return recorder(experiment)
         seen.append(experiment)
-        say.begin(f"{lesson.id}: {experiment.name}")
+        say.begin(_title(lesson, experiment.name))
         try:
             return recorder(experiment)
         finally:
             say.end()
 
     def text(cell: Cell, printed: str) -> None:
-        say.begin(f"{lesson.id}: the text {cell.record}")
+        say.begin(_title(lesson, text=cell.record))
         recorder.record_text(lesson, cell, printed)
         say.end()
 

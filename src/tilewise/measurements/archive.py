@@ -26,20 +26,20 @@ from typing import Any
 from tilewise.measurements.current import text_holds
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
 from tilewise.measurements.rounds import apart
-from tilewise.measurements.slugs import WANTED, case_slug, device_slug, name_slug
+from tilewise.measurements.slugs import case_slug, device_slug, name_slug
 from tilewise.models.roofline import Bound, Ceilings, bound
 
 FOLDER = "measurements"
 """Where records live, under the lessons' folder."""
-HOME = "nvidia-h100-80gb-hbm3"
-"""The folder of the device that the course shows where it has a record."""
+MACHINES = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
+"""The machines whose records the course shows, by their drivers' names, in this order; others follow."""
 TEXT_ENDING = ".txt.json"
 """How the file name of a text record ends."""
 
 
 def wanted_machine() -> str:
     """The folder of the machine whose records the environment asks for; empty where it asks for none."""
-    return device_slug(os.environ.get(WANTED, ""))
+    return device_slug(os.environ.get("TILEWISE_RECORDED_ON", ""))
 
 
 def lesson_root(file: str | Path | None = None) -> Path:
@@ -106,14 +106,24 @@ class Archive:
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
-        """The folders of devices: the course's own first, the others by name."""
+        """The folders of devices, in the order of ``MACHINES``, the others after those by name."""
+        order = [device_slug(name) for name in MACHINES]
         found = [name for name in _listed(self.folder) if (self.folder / name).is_dir()]
-        return tuple(sorted(found, key=lambda name: (name != HOME, name)))
+        return (*(name for name in order if name in found), *(name for name in found if name not in order))
 
     @property
     def home(self) -> str:
-        """The folder of the device that tables show: ``HOME`` where it is there, else the first by name."""
-        return self.devices[0] if self.devices else HOME
+        """The folder of the device that tables show where nobody wants another: the first of ``devices``."""
+        return self.devices[0] if self.devices else device_slug(MACHINES[0])
+
+    @property
+    def wanted(self) -> str:
+        """The folder of the device that is wanted: ``TILEWISE_RECORDED_ON``, else ``home``."""
+        return wanted_machine() or self.home
+
+    def _order(self, device: str | None) -> dict[str, None]:
+        """The folders to look in, the wanted one first."""
+        return dict.fromkeys([device_slug(device) if device else self.wanted, *self.devices])
 
     def path(self, experiment: str, device: str) -> Path:
         """Where an experiment's record on a device, given by its name or its folder's, lies or would lie."""
@@ -131,20 +141,25 @@ class Archive:
             return path.name
 
     def find(self, experiment: str, device: str | None = None) -> Path | None:
-        """The record of an experiment that tables show.
+        """The first record of an experiment, whether it is current or not.
 
         Args:
             experiment: its name.
-            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the course's own, else the first
-                folder by name that has it.
+            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the first that has it.
         """
-        wanted = device or os.environ.get("TILEWISE_RECORDED_ON")
-        order = [device_slug(wanted)] if wanted else []
-        for name in [*order, *self.devices]:
-            path = self.path(experiment, name)
-            if path.name in _listed(path.parent):
-                return path
-        return None
+        return next(self._found(self.path(experiment, name) for name in self._order(device)), None)
+
+    def _found(self, paths: Iterable[Path]) -> Iterator[Path]:
+        return (path for path in paths if path.name in _listed(path.parent))
+
+    def on_each(self, experiment: str, device: str | None = None) -> Iterator[Record]:
+        """An experiment's records, in the order of the devices, the wanted one first as in ``find``.
+
+        Raises:
+            RecordError: a file cannot be believed.
+        """
+        for path in self._found(self.path(experiment, name) for name in self._order(device)):
+            yield read_record(path, self.shown(path))
 
     def record(self, experiment: str, device: str | None = None) -> Record | None:
         """That record, read and checked; None where there is none.
@@ -178,7 +193,7 @@ class Archive:
         device: str | None = None,
         before: Iterable[str] = (),
     ) -> TextRecord | None:
-        """What a cell printed on a GPU; ``stale`` where the cell, or a definition it uses, has changed since.
+        """What a cell printed on a GPU: the first current one, in the order of ``find``, else the first one.
 
         Args:
             lesson: the lesson's id.
@@ -187,18 +202,20 @@ class Archive:
             device: the device wanted, as in ``find``.
             before: the code cells before it, where it may find what it uses.
 
+        Returns:
+            The record, ``stale`` where the cell, or a definition it uses, has changed on every device since;
+            None where there is none.
+
         Raises:
             RecordError: the file cannot be believed.
         """
-        wanted = device or os.environ.get("TILEWISE_RECORDED_ON")
-        for folder in [*([device_slug(wanted)] if wanted else []), *self.devices]:
-            path = self.text_path(lesson, name, folder)
-            if path.name in _listed(path.parent):
-                shown = self.shown(path)
-                found = read_text_record(path, shown)
-                stale = cell_source is not None and not text_holds(found, cell_source, tuple(before))
-                return replace(found, stale=stale, path=shown)
-        return None
+        first = None
+        for path in self._found(self.text_path(lesson, name, folder) for folder in self._order(device)):
+            found = replace(read_text_record(path, self.shown(path)), path=self.shown(path))
+            if cell_source is None or text_holds(found, cell_source, tuple(before)):
+                return found
+            first = first or replace(found, stale=True)
+        return first
 
     def lookup(self, experiment: str, device: str | None = None) -> dict[str, Any] | None:
         """An experiment's values as nested dicts of plain values; None where it has no record.

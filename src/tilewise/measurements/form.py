@@ -6,6 +6,7 @@ In: the object that a record's JSON holds. Out: the first fault as the rest of a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any
@@ -65,13 +66,17 @@ _TEXT: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
+_DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ()+./_-]{0,79}")
+"""What drivers' names of devices look like."""
+
+
 def fault_of(body: Mapping[str, Any]) -> str | None:
     """What is wrong with the form of an experiment's record; None where nothing is."""
     if isinstance(body.get("schema"), int) and body["schema"] != SCHEMA:
         return f"has the form {body['schema']}; this version reads form {SCHEMA}."
     fault = _misfit({"compiler": "", **body}, _FORM, "")
     if fault is None:
-        fault = _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)
+        fault = _provenance_fault(body["provenance"])
     if fault is None and not body["rows"]:
         fault = "has no rows."
     for at, row in enumerate(body["rows"] if fault is None else ()):
@@ -127,7 +132,14 @@ def text_fault_of(body: Mapping[str, Any]) -> str | None:
     fault = _misfit({"uses": "", "nameless": "", **body}, _TEXT, "")
     if fault is None and (body["schema"] != SCHEMA or body["kind"] != "text"):
         fault = f"is no text record of form {SCHEMA}."
-    return fault or _misfit(body["provenance"], _PROVENANCE, "provenance.", exact=False)
+    return fault or _provenance_fault(body["provenance"])
+
+
+def _provenance_fault(kept: Mapping[str, Any]) -> str | None:
+    fault = _misfit(kept, _PROVENANCE, "provenance.", exact=False)
+    if fault is None and not _DEVICE.fullmatch(kept["device"]):
+        fault = f'has a "provenance.device" that is no name of a GPU: {ascii(kept["device"])[:80]}.'
+    return fault
 
 
 def _misfit(

@@ -58,6 +58,12 @@ class Measurement(Output):
     """How many times as long as its bound a variant may take without a reason."""
     reasons: tuple[tuple[str, str], ...] = ()
     """Variant (``*``: every one) and the heading of the lesson under which it says why it took so long."""
+    pending: str = ""
+    """What the page says instead of ``stale`` where the list of what is pending has the experiment."""
+    elsewhere: str = ""
+    """Which machine has no current record, where the figures are another one's."""
+    outdated: tuple[tuple[str, str], ...] = ()
+    """Device and variant of each figure that is not current, in the records of all machines."""
     asked: Asked | None = None
     """What the reader may guess before the table is shown; None for nothing."""
 
@@ -141,7 +147,7 @@ class Measurement(Output):
         panel = [self.asked.html(name)] if self.asked and not self.stale else []
         parts = [f'<div class="tw-measurement" id="{escape(name)}">', *panel, table]
         if self.stale:
-            parts.append(f'<p class="tw-stale">{escape(self.stale)}</p>')
+            parts.append(f'<p class="tw-stale">{escape(self.pending or self.stale)}</p>')
         scattered = [_SCATTER.sub(_in_words, note) for note in self.notes if _SCATTER.search(note)]
         if context.unique("columns") == "columns":  # once a page
             parts.append(self._legend(context))
@@ -150,7 +156,8 @@ class Measurement(Output):
         if self.provenance is None:
             parts += map(note_html, scattered)
         else:
-            summary = escape(f"Recorded on {self.provenance['device']}, {self.provenance['date']}")
+            where = f"Recorded on {self.provenance['device']}, {self.provenance['date']}"
+            summary = escape(f"{where}. {self.elsewhere}" if self.elsewhere else where)
             facts = "\n".join([
                 birth_list(self.name, self.provenance, context.link), *map(note_html, scattered)
             ])  # fmt: skip
@@ -186,7 +193,7 @@ class Measurement(Output):
         return ["every variant"] if far and far.keys() == variants else list(far)
 
     def _lines(self) -> list[str]:
-        lines = [self.stale] if self.stale else []
+        lines = [self.pending or self.stale] if self.stale else []
         if self.provenance is not None:
             lines.append(
                 "recorded on "
@@ -196,6 +203,7 @@ class Measurement(Output):
                     if name != "record"
                 )
             )
+            lines += [self.elsewhere] if self.elsewhere else []
         return [*lines, *self.notes]
 
     def _facts(self) -> list[tuple[str, str]]:

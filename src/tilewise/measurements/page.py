@@ -89,11 +89,10 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
     simulated = lessons.simulated()
     records = list(archive.records())
     stale = {
-        (made.name, row["variant"])
+        (made.name, *each)
         for several in lessons.measured.values()
         for made in several
-        for row in made.rows
-        if made.stale and row.get("stale", True)
+        for each in made.outdated
     }
     place = {made.name: lesson for lesson, several in lessons.measured.items() for made in several}
     wanted = {made.name: made.counts for several in lessons.measured.values() for made in several}
@@ -113,7 +112,7 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
                 record.lesson, record.experiment, row.variant, row.role, row.case,
                 least.time_us if least and row.median else None, both,
                 _shown(both, wanted[record.experiment]), row, record,
-                (record.experiment, row.variant) in stale,
+                (record.experiment, record.provenance["device"], row.variant) in stale,
             )  # fmt: skip
     recorded = {(record.experiment) for record in known}
     for (experiment, variant), (case, found) in simulated.items():
@@ -194,8 +193,8 @@ def _devices() -> str:
 
 def record_files(root: Path) -> Iterator[tuple[str, Path]]:
     """Records and predictions that the site publishes: path relative to its root, and file."""
-    for folder in ("measurements", "predictions"):
-        for path in sorted((root / folder).rglob("*.json")):
+    for folder, records in (("measurements", "*/*.json"), ("predictions", "*.json")):
+        for path in sorted((root / folder).glob(records)):
             inside = path.relative_to(root / folder).as_posix()
             yield (
                 f"measurements/{inside}"

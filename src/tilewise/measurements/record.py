@@ -216,7 +216,7 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
 def _body(path: Path, shown: str) -> dict[str, Any]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(
             shown, getattr(error, "lineno", 0), "the record is no JSON; it may be truncated.", repair("")
         ) from None

@@ -18,7 +18,7 @@ from tilewise.gpu.timing import FLUSH_BYTES, Plan
 from tilewise.lesson.model import Cell
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.counting import Simulated
-from tilewise.measurements.current import labelled
+from tilewise.measurements.current import labelled, text_holds
 from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.fresh import Caller, take_rounds
 from tilewise.measurements.key import METHOD_VERSION, text_key
@@ -29,6 +29,7 @@ from tilewise.measurements.record import (
     Row,
     TextRecord,
     read_record,
+    read_text_record,
     write_record,
 )
 from tilewise.measurements.report import assemble, staleness
@@ -202,6 +203,24 @@ class Recorder:
                 return labelled(experiment, record)
         return None
 
+    def current_text(self, lesson: LessonFile, cell: Cell) -> TextRecord | None:
+        """The record of what a cell prints on this device, if it holds.
+
+        Where this device has none, one of another device stands for it: most cells print the same on all.
+        """
+        own = self.archive.text_path(lesson.id, cell.record, self.laboratory.name)
+        before = lesson.code_before(cell)
+        for path in (self._placed(own), own):
+            try:
+                kept = read_text_record(path, self.archive.shown(path)) if path.is_file() else None
+            except RecordError as error:
+                self.progress(f"{error} It is recorded anew.")
+                return None
+            if kept is not None:
+                return kept if text_holds(kept, cell.source, before) else None
+        kept = self.archive.text_record(lesson.id, cell.record, cell.source, before=before)
+        return kept if kept is not None and not kept.stale else None
+
     def _record(self, experiment: Experiment, early: Path | None) -> Record:
         """Time an experiment, and compare its standalone scripts once the first times are safe.
 
@@ -317,16 +336,13 @@ class Recorder:
         from tilewise.measurements.bench import busy_state
 
         path = self._placed(self.archive.text_path(lesson.id, cell.record, self.laboratory.name))
-        before = lesson.code_before(cell)
-        kept = self.archive.text_record(
-            lesson.id, cell.record, cell.source, self.laboratory.name, before=before
-        )
-        if kept is not None and not kept.stale and not self.force and kept.text == text:
+        kept = self.current_text(lesson, cell)
+        if kept is not None and not self.force and kept.text == text:
             self.texts.append(cell.record)
             self.progress(f"{lesson.id}: the text record {cell.record} is current")
             return
         provenance = self.laboratory.provenance(busy_state(), [])
-        uses = uses_key(cell.source, before)
+        uses = uses_key(cell.source, lesson.code_before(cell))
         made = TextRecord(lesson.id, cell.record, text_key(cell.source), provenance, text, uses)
         write_record(made, path)
         self.texts.append(cell.record)

@@ -1,8 +1,9 @@
 """The report: an experiment's rows put together from models, simulator, record and this machine's GPU.
 
 In: an experiment. Out: a ``Measurement``. In a build (``TILEWISE_BUILD=1``) or with
-``TILEWISE_BACKEND=simulator`` no GPU is touched. ``TILEWISE_STALE=error`` makes a missing or stale record an
-error; otherwise it is marked.
+``TILEWISE_BACKEND=simulator`` no GPU is touched. Of the records on several machines the first current one is
+shown. Where none is, ``TILEWISE_STALE=error`` makes that an error unless ``pending.json`` lists it; otherwise
+the first one is shown and marked.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.device import device_name, gpu_here
 from tilewise.gpu.sampling import percentiles
-from tilewise.measurements.archive import Archive, ceilings_of, rates_of
+from tilewise.measurements.archive import MACHINES, Archive, ceilings_of, rates_of
 from tilewise.measurements.births import birth_id
 from tilewise.measurements.counting import Simulated, simulate
 from tilewise.measurements.current import current, labelled
 from tilewise.measurements.here import Machine, agreement, difference
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.pending import Entry, read_pending
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
+from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
@@ -45,19 +48,24 @@ def report(experiment: Experiment) -> Measurement:
     simulated = simulate(experiment)
     archive = Archive(experiment.root)
     timed, notes, here = _here(experiment)
-    record = archive.record(experiment.name, here.name if here else None)
-    stale = staleness(experiment, record)
-    if record is not None:
-        record = labelled(experiment, record)
+    shown = choose(experiment, archive, here.name if here else None)
+    record = labelled(experiment, shown.record) if shown.record else None
     if here is not None:
         notes.insert(0, difference(here, Machine.of(record.provenance) if record else None))
         if record is not None and (agreed := agreement(timed, record.rows)):
             notes.insert(1, agreed)
-    if stale and os.environ.get("TILEWISE_STALE") == "error":
-        raise experiment.error(stale.why, stale.repair)
+    pending = read_pending(archive).get(experiment.name) if shown.stale else None
+    if shown.stale and pending is None and os.environ.get("TILEWISE_STALE") == "error":
+        raise experiment.error(shown.stale.why, shown.stale.repair)
     if simulated.missing:
         notes.append(f"Nothing was simulated here: {simulated.missing}")
-    return assemble(experiment, simulated, record, stale, timed, notes)
+    made = assemble(experiment, simulated, record, shown.stale, timed, notes)
+    return replace(
+        made,
+        pending=shown.sentence(pending),
+        elsewhere="" if here else elsewhere(archive.wanted, record),
+        outdated=shown.outdated,
+    )
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,66 @@ class Stale:
     rows: frozenset[Place] = frozenset()
     """The rows that are not current, of those that there are."""
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Their variants and libraries, by name."""
+        return tuple(dict.fromkeys(label for label, _ in sorted(self.rows)))
+
     def __str__(self) -> str:
         return f"{self.why} {self.repair}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The record that an experiment's table shows, of those on all machines."""
+
+    record: Record | None
+    """The first that is current, else the first."""
+    stale: Stale | None
+    """Why it is not current; None where it is."""
+    outdated: tuple[tuple[str, str], ...]
+    """The device and the variant of what is stale in any record."""
+
+    def sentence(self, pending: Entry | None) -> str:
+        """What a page says of figures that the list of what is pending has; empty where it has none."""
+        if self.stale is None or pending is None:
+            return ""
+        timed = {row.variant for row in self.record.rows if row.median} if self.record else set()
+        old = [label for label in self.stale.labels if label in timed]
+        new = [label for label in self.stale.labels if label not in timed]
+        return pending.of_times(old, new, timed <= set(old))
+
+
+def choose(experiment: Experiment, archive: Archive, device: str | None = None) -> Shown:
+    """Find the record to show: the wanted machine's where it is current, else the first current one.
+
+    Args:
+        experiment: what was measured.
+        archive: the records.
+        device: the machine that is wanted, as in ``Archive.find``.
+
+    Raises:
+        RecordError: a record cannot be believed.
+    """
+    judged = [(one, staleness(experiment, one)) for one in archive.on_each(experiment.name, device)]
+    first = judged[0] if judged else (None, staleness(experiment, None))
+    record, stale = next((pair for pair in judged if pair[1] is None), first)
+    outdated = tuple((one.provenance["device"], label) for one, why in judged if why for label in why.labels)
+    return Shown(record, stale, outdated)
+
+
+def elsewhere(wanted: str, record: Record | None) -> str:
+    """A sentence where the record is of another machine than the one that is wanted; else empty."""
+    if record is None or device_slug(record.provenance["device"]) == wanted:
+        return ""
+    name = next((one for one in MACHINES if device_slug(one) == wanted), wanted)
+    own = _short(record.provenance["device"])
+    return f"No current record on the {_short(name)}: these times are the {own}'s."
+
+
+def _short(name: str) -> str:
+    known = device(name)
+    return known.name if known else name
 
 
 def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
@@ -83,11 +149,11 @@ def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
     found = current(experiment, record)
     if not found.stale:
         return None
-    which = dict.fromkeys(label for label, _ in sorted(found.stale))
-    part = f" for {', '.join(which)}" if found.stale != found.rows.keys() else ""
+    stale = Stale("", repair, found.stale)
+    part = f" for {', '.join(stale.labels)}" if found.stale != found.rows.keys() else ""
     day = record.provenance["date"]
     why = f"The record of {experiment.name} from {day} is stale{part}: what it measured has changed since."
-    return Stale(why, repair, found.stale)
+    return replace(stale, why=why)
 
 
 def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], Machine | None]:
@@ -142,8 +208,8 @@ def assemble(
         sentences.append(STATED)
     sentences += [*notes, *(record.provenance.get("notes", []) if record else [])]
     archive = Archive(experiment.root)
-    path = archive.find(experiment.name) if record else None
-    shown = archive.shown(archive.path(experiment.name, record.provenance["device"])) if record else None
+    path = archive.path(experiment.name, record.provenance["device"]) if record else None
+    shown = archive.shown(path) if path else None
     return Measurement(
         experiment.name,
         experiment.lesson,

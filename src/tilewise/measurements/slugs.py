@@ -12,9 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-WANTED = "TILEWISE_RECORDED_ON"
-"""The environment variable that names the machine whose records are read first."""
-
 
 def device_slug(name: str) -> str:
     """The folder of a device's records."""

@@ -7,7 +7,7 @@ and its like into pages of docs/; and for a build, ``Lessons``, which runs and r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +21,14 @@ from tilewise.measurements import every_kernel
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.pending import list_faults, read_pending, text_name
 from tilewise.measurements.reasons import faults as reason_faults
+from tilewise.measurements.slugs import name_slug
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
 from tilewise.mkdocs_plugin.progress import Progress, lessons_text
 from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
-from tilewise.outputs.kinds import NOT_CURRENT, Text
+from tilewise.outputs.kinds import NOT_CURRENT, PENDING, Text
 from tilewise.page import Page, render
 from tilewise.page.gathered import Part
 from tilewise.page.prose import FENCED
@@ -140,20 +142,29 @@ class PageRenderer:
         self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
         self.package: Package | None = None
 
-    def page(self, lesson: Lesson, run: LessonRun, course: Course) -> Page:
+    def page(
+        self, lesson: Lesson, run: LessonRun, course: Course, stale: frozenset[str] = frozenset()
+    ) -> Page:
         """The page of a lesson.
+
+        Args:
+            lesson: the lesson.
+            run: what its cells showed.
+            course: the course.
+            stale: what it quotes of other lessons and is no longer current; ``quoted_stale`` knows.
 
         Raises:
             LessonError: its prose quotes a number that is not known, or an exercise uses a term that it
                 does not reach.
         """
-        mark = (lesson, run.digest, course.signature, repr(self.package))
+        mark = (lesson, run.digest, course.signature, repr(self.package), stale)
         known = self._latest.get(lesson.id)
         if known is None or known[0] != mark:
-            key = key_of(self._code, course.signature, lesson.path, lesson.text, run.digest, self.package)
+            decided = (course.signature, lesson.path, lesson.text, run.digest, self.package, sorted(stale))
+            key = key_of(self._code, *decided)
             page = None if run.pending else self._kept.load(key, Page)
             if page is None:
-                page = render(lesson, run, course, layout=LAYOUT, package=self.package)
+                page = render(lesson, run, course, stale=stale, layout=LAYOUT, package=self.package)
                 if not run.pending:
                     self._kept.store(key, page)
             known = self._latest[lesson.id] = (mark, page)
@@ -214,17 +225,20 @@ class Lessons:
         runs = self._run(course, progress)
         pages: dict[str, Page] = {}
         for lesson in course.lessons:
+            run = runs[lesson.id]
             try:
-                pages[LAYOUT.source_path(lesson.id)] = self._renderer.page(lesson, runs[lesson.id], course)
+                page = self._renderer.page(lesson, run, course, quoted_stale(run, runs.values()))
+                pages[LAYOUT.source_path(lesson.id)] = page
             except LessonError as error:
                 errors += error.errors
         raise_all(errors)
         self._renderer.tidy()
         published = [lesson for lesson in course.lessons if not lesson.header.draft]
-        measured = {lesson.id: measurements(runs[lesson.id]) for lesson in published}
+        measured = {lesson.id: runs[lesson.id].measurements for lesson in published}
         view = CourseView(course, pages, measured, self._root / LAYOUT.folder, nav.parts)
         executed = tuple(name for name, run in runs.items() if run.executed)
         warnings = [fault for lesson in published for fault in measured_faults(lesson, runs[lesson.id])]
+        warnings += pending_faults(view.root, course.lessons, runs)
         warnings += kernel_faults(view.root, {lesson.id: runs[lesson.id].launches for lesson in published})
         return BuiltCourse(view, executed, tuple(warnings))
 
@@ -260,25 +274,46 @@ class Lessons:
         return runs
 
 
-def measurements(run: LessonRun) -> tuple[Measurement, ...]:
-    """What a lesson measures."""
-    return tuple(output for outputs in run.outputs for output in outputs if isinstance(output, Measurement))
+def quoted_stale(run: LessonRun, runs: Iterable[LessonRun]) -> frozenset[str]:
+    """What a lesson's prose quotes and is no longer current: ``experiment.variant``, by the runs of all."""
+    return frozenset(
+        f"{made.name}.{name_slug(variant)}"
+        for made in (made for one in runs for made in one.measurements if made.name in run.records)
+        for device, variant in made.outdated
+        if device == run.records[made.name].get("device")
+    )
 
 
 def measured_faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
-    """Stale records of a lesson, and rows that missed their bound without a reason, each with its line."""
+    """Stale records that are not pending, and rows that missed their bound without a reason, by line."""
     headings = [mention.text for mention in lesson.prose.headings]
     for cell, outputs in zip(lesson.cells, run.outputs, strict=True):
         for output in outputs:
             if isinstance(output, Measurement):
-                if output.stale:
+                if output.stale and not output.pending:
                     yield LessonError(lesson.path, cell.first_line, output.stale)
-                else:
+                elif not output.stale:
                     yield from reason_faults(output, headings, lesson.path, cell.first_line)
             elif isinstance(output, Text) and output.source == NOT_CURRENT:
                 message = f'the recorded output "{cell.record}" is missing or stale.'
                 repair = f"Record it on a GPU: tilewise record {lesson.id}"
                 yield LessonError(lesson.path, cell.first_line, message, repair)
+
+
+def pending_faults(
+    root: Path, lessons: Sequence[Lesson], runs: Mapping[str, LessonRun]
+) -> Iterator[LessonError]:
+    """What the list of what is pending has that it should not have, as the runs of all lessons show."""
+    archive, found = Archive(root), dict[str, bool]()
+    for lesson in lessons:
+        run = runs[lesson.id]
+        found |= {made.name: not made.stale for made in run.measurements}
+        for index, (cell, outputs) in enumerate(zip(lesson.cells, run.outputs, strict=True)):
+            if cell.record:
+                sources = [output.source for output in outputs if isinstance(output, Text)]
+                old = any(source == NOT_CURRENT or source.endswith(PENDING) for source in sources)
+                found[text_name(lesson.id, cell.record)] = index in run.skipped and not old
+    return list_faults(archive, read_pending(archive), found, unseen=())
 
 
 def _hardware(name: str, path: str, line: int) -> str:

@@ -18,7 +18,7 @@ from tilewise.hardware.resources import kernel_faults
 from tilewise.lesson import Cell, Header, Lesson
 from tilewise.lesson.header import parse_header
 from tilewise.measurements.output import Measurement
-from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, PageRenderer, measured_faults, measurements
+from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, PageRenderer, measured_faults, quoted_stale
 from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
 from tilewise.page import Page
 from tilewise.run.background import BackgroundRuns
@@ -110,7 +110,8 @@ class LiveCourse:
         lesson = self.course.lesson(lesson_id)
         try:
             state = self._runs.state(lesson_id)
-            page = self._renderer.page(lesson, state.run, self.course)
+            stale = quoted_stale(state.run, self._runs.runs().values())
+            page = self._renderer.page(lesson, state.run, self.course, stale)
         except LessonError as error:
             self._page_faults[lesson_id] = error.errors
             return self._pages.get(lesson_id) or _unreadable(lesson)
@@ -124,7 +125,8 @@ class LiveCourse:
             run = self._runs.state(lesson_id).run
         except LessonError as error:
             return str(error)
-        return (self.course.lesson(lesson_id).text, run.digest, self.course.signature)
+        stale = quoted_stale(run, self._runs.runs().values())
+        return (self.course.lesson(lesson_id).text, run.digest, self.course.signature, stale)
 
     def course_mark(self) -> object:
         """A value that is another one once a page that quotes the course may be another one."""
@@ -208,7 +210,7 @@ class LiveCourse:
 
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
         run = self._runs.runs().get(lesson_id)
-        return measurements(run) if run is not None else ()
+        return run.measurements if run is not None else ()
 
 
 class _Lazy(Mapping[str, T]):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NOT_CURRENT = "not current"
 """The source of a recorded text that is missing or was printed by other code."""
+PENDING = "a new recording is pending"
+"""How the source of such a text ends where the list of what is pending has it."""
 LONGEST_TEXT = 30
 """Lines of a printed text that stand open on a page."""
 _SMALL = re.compile(r"\d[\d.]*e-\d+")

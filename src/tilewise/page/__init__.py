@@ -87,8 +87,8 @@ def render(
         lesson: the lesson.
         run: what its cells showed.
         course: the course it belongs to.
-        stale: experiments whose records are no longer current, besides those that the run's own tables name;
-            numbers from them are marked.
+        stale: experiments, or variants as ``experiment.variant``, that are no longer current, besides those
+            that the run's own tables name; numbers from them are marked.
         layout: where lessons are on the site.
         package: what the lesson's notebook installs first.
 

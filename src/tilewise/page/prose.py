@@ -25,6 +25,8 @@ from tilewise.terms import Term, Use
 from tilewise.typed_numbers import sourced
 
 Edit = tuple[int, int, str]
+COMPARED = ("times_first", "share_of_library")
+"""Values of a variant that rest on another one's time, too."""
 _ESCAPED = re.compile(r"\\(?=[^\W\d_])")
 _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
 FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.M | re.S)
@@ -215,8 +217,15 @@ def _beside_a_gpu(mention: Mention, lesson: Lesson) -> bool:
     return _GPU.search(source, begin, end if end >= 0 else len(source)) is not None
 
 
+def _is_stale(names: Sequence[str], stale: Collection[str]) -> bool:
+    """Whether a number is of a variant that is stale, or compared with one, or a stale experiment's."""
+    if names[0] in stale or ".".join(names[:2]) in stale:
+        return True
+    return names[-1] in COMPARED and any(one.split(".")[0] == names[0] for one in stale)
+
+
 def _number(quoted: Quoted, stale: Collection[str], by_machine: Mapping[str, Quoted]) -> str:
-    is_stale = quoted.path.split(".")[0] in stale
+    is_stale = _is_stale(quoted.path.split("."), stale)
     mark = " tw-stale" if is_stale else ""
     shown = {
         machine: {"text": other.text} | ({"born": other.born, "spread": other.spread} if other.born else {})

@@ -13,9 +13,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from tilewise.errors import LessonError, raise_all
 from tilewise.gpu.front_ends import FRONT_ENDS, PSEUDOCODE
@@ -26,6 +27,9 @@ from tilewise.run.job import CellResult, CodeCell, Job, Result
 from tilewise.run.process import Listener, Server, Stopped, run_fresh
 from tilewise.run.snapshots import SnapshotChain
 from tilewise.run.store import Store
+
+if TYPE_CHECKING:
+    from tilewise.measurements.output import Measurement
 
 __all__ = ["LessonRun", "Runner", "Stopped"]
 
@@ -68,6 +72,12 @@ class LessonRun:
     stopped: bool = False
     """Whether they never will: the lesson failed before their end."""
 
+    @cached_property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """The tables of what it measures."""
+        every = (output for outputs in self.outputs for output in outputs)
+        return tuple(cast("Measurement", output) for output in every if output.kind == "measurement")
+
     @property
     def machines(self) -> tuple[str, ...]:
         """The further machines of which anything differs."""
@@ -101,21 +111,18 @@ class LessonRun:
         return next((run for run in runs if run._is_whole()), self)
 
     def _is_whole(self) -> bool:
-        return all(
-            not getattr(output, "stale", "") and getattr(output, "machine", "") == self.machine
-            for outputs in self.outputs
-            for output in outputs
-            if output.kind == "measurement"
-        )
+        return all(not one.stale and one.machine == self.machine for one in self.measurements)
 
     @property
     def stale(self) -> frozenset[str]:
-        """The experiments whose records are no longer current, as the lesson's own tables say."""
+        """What is no longer current in the lesson's own tables: ``experiment.variant``, as prose quotes."""
+        from tilewise.measurements.slugs import name_slug  # as in Records: few runs need it
+
         return frozenset(
-            str(getattr(output, "name", ""))
-            for outputs in self.outputs
-            for output in outputs
-            if output.kind == "measurement" and bool(getattr(output, "stale", False))
+            f"{made.name}.{name_slug(row['variant'])}"
+            for made in self.measurements
+            for row in made.rows
+            if made.stale and row["stale"]
         )
 
 
@@ -306,7 +313,8 @@ class Runner:
 
     def _with_records(self, lesson: Lesson, made: LessonRun) -> LessonRun:
         """The run with the records that the prose names, which an edit of prose may have changed."""
-        records = self._records.named_by(lesson, made.published)
+        shown = {one.name: one.provenance["device"] for one in made.measurements if one.provenance}
+        records = self._records.named_by(lesson, made.published, shown)
         if not records and not made.pending and not made.others:
             return made
         by_machine = self._records.by_machine(lesson, made.published)

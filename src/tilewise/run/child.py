@@ -29,7 +29,7 @@ from tilewise.frameworks import is_numba_kernel, stand_ins
 from tilewise.gpu.launches import encode as encode_launches
 from tilewise.gpu.launches import noting
 from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
-from tilewise.outputs.kinds import NOT_CURRENT
+from tilewise.outputs.kinds import NOT_CURRENT, PENDING
 from tilewise.run.faults import out_of_time, told
 from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
@@ -373,19 +373,26 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
     """The recorded text that stands in for a skipped cell."""
     if not cell.record:
         return None
-    from tilewise.measurements import RecordError, text_record
+    from tilewise.measurements import Archive, RecordError
+    from tilewise.measurements.archive import lesson_root
+    from tilewise.measurements.pending import read_pending, text_name
 
+    archive = Archive(lesson_root())
     try:
         before = [one.source for one in job.cells if one.index < cell.index]
-        record = text_record(job.lesson_id, cell.record, cell.source, before=before)
+        record = archive.text_record(job.lesson_id, cell.record, cell.source, before=before)
+        current = record is not None and not record.stale
+        pending = None if current else read_pending(archive).get(text_name(job.lesson_id, cell.record))
     except RecordError as error:
         raise LessonError(job.path, cell.line, f'the text record "{cell.record}": {error}') from None
     repair = f"tilewise record {job.lesson_id}"
+    where = ", ".join(str(record.provenance[key]) for key in ("device", "date")) if record else ""
     if record is not None and not record.stale:
-        where = ", ".join(
-            str(record.provenance[key]) for key in ("device", "date") if key in record.provenance
-        )
         return Text(record.text.rstrip("\n"), source=f"recorded on {where}")
+    if pending is not None:
+        if record is None:
+            return Text("This output is not recorded yet.", source=PENDING)
+        return Text(record.text.rstrip("\n"), source=f"recorded on {where}, on {pending.version}; {PENDING}")
     what = "is not recorded yet" if record is None else "was recorded for other code"
     if os.environ.get("TILEWISE_STALE") == "error":
         message = f'the output "{cell.record}" {what}.'
