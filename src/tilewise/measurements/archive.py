@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from tilewise.measurements.current import text_holds
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
 from tilewise.measurements.rounds import apart
 from tilewise.measurements.slugs import case_slug, device_slug, name_slug
-from tilewise.models.roofline import Bound, Ceilings, bound
+from tilewise.models.devices import device
+from tilewise.models.roofline import Bound, Ceilings, bound, stated
 
 FOLDER = "measurements"
 """Where records live, under the lessons' folder."""
@@ -66,15 +67,20 @@ def lesson_id(file: str | Path, root: Path) -> str:
 
 
 def ceilings_of(provenance: Mapping[str, Any]) -> Ceilings | None:
-    """A device's measured ceilings as a record holds them; None for a record without."""
+    """The ceilings of a record's device; None for a record without probes.
+
+    The memory and the launch are what probes reached beside the recorded times. The arithmetic has the peaks
+    of the data sheet, whatever the record holds; only a device that the table does not know has what its
+    probes reached.
+    """
     kept = provenance.get("ceilings") or {}
     if "memory_gb_per_s" not in kept:
         return None
+    known = device(provenance.get("device", ""))
     return Ceilings(
         kept["memory_gb_per_s"],
-        dict(kept.get("tflop_per_s", {})),
+        stated(known).tflop_per_s if known is not None else dict(kept.get("tflop_per_s", {})),
         kept.get("launch_us", 0.0),
-        "measured",
         dict(kept.get("probes", {})),
     )
 
@@ -226,6 +232,8 @@ def values_of(record: Record) -> dict[str, Any]:
     """A record as nested dicts of plain values, spelt as the module's docstring says."""
     kept = record.provenance
     values: dict[str, Any] = {name: kept[name] for name in kept if name not in ("notes", "rounds")}
+    if (ceilings := ceilings_of(kept)) is not None:
+        values["ceilings"] = asdict(ceilings)
     values["rounds"] = len(kept.get("rounds") or (1,))
     values["event_pair_us"] = record.method.get("event_pair_us")
     timed = [row for row in record.rows if row.median is not None]

@@ -67,7 +67,7 @@ def provenance(
         name: the device's name as its driver gives it.
         properties: what CUDA says of the device.
         now: clocks, power and heat, read right after the GPU was busy.
-        ceilings: what probes reached on the device.
+        ceilings: what probes reached on the device, and its peaks (data sheet).
         notes: sentences about what was odd, e.g. a clock that fell.
         day: the UTC day as ``2026-11-21``; today where not given.
     """
