@@ -1265,8 +1265,8 @@ publish(
 # in a cycle: {{ direct.numbers | , }} numbers are {{ direct.cycles | .0f }} cycles of loads and of
 # stores to shared memory, and eight warps that read their fragments from there
 # {{ direct.fragments | .0f }} more. The multiplications take {{ direct.matrix_cycles | .0f }} at full
-# rate. So such a kernel cannot pass {{ direct.share | .0%}} of the peak, {{ direct.rate | .0f }}
-# TFLOP/s at the stated clock. Words and shifts, as in the copy, would need fewer loads and pay for the
+# rate. So such a kernel cannot pass {{ direct.share | .0%}} of the peak (data sheet), {{ direct.rate | .0f }}
+# TFLOP/s. Words and shifts, as in the copy, would need fewer loads and pay for the
 # shifts in every tile. Padding costs one pass over the data.
 
 # %% fold="Code of the numbers"
@@ -1282,7 +1282,7 @@ publish(
         "fragments": FRAGMENT_CYCLES,
         "matrix_cycles": MATRIX_CYCLES,
         "share": SHARE,
-        "rate": SHARE * H100.peak_tflop_per_s("bf16_matrix"),
+        "rate": SHARE * H100.peak_tflop_per_s["bf16_matrix"],
     }
 )
 

@@ -57,7 +57,7 @@ publish(ladder={"rungs": 14, "peak": PEAK})
 # \text{cycles} = \max(\text{instructions},\; 4 \cdot \text{passes})
 # $$
 #
-# One would be the peak, {{ ladder.peak | .1f }} TFLOP/s by the stated clock. The simulator counts both,
+# One would be the peak, {{ ladder.peak | .1f }} TFLOP/s (data sheet). The simulator counts both,
 # before the GPU's assembler merges some instructions: an estimate from above.
 
 # %% [markdown]

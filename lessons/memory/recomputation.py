@@ -430,7 +430,7 @@ publish(
         "free": 3 * TRIP_PS / SIGMOID_PS,
         "pair": 2 * TRIP_PS / SIGMOID_PS,
         "limit": 2 * TRIP_PS / (2 * SIGMOID_PS),
-        "flop": 2 * TRIP_PS * H100.peak_tflop_per_s("fp32"),
+        "flop": 2 * TRIP_PS * H100.peak_tflop_per_s["fp32"],
     }
 )
 
@@ -986,10 +986,10 @@ if np.isfinite(list(DEPTH_US.values())).all():
 #
 # A rule of thumb for kernels that wait for memory: a value is worth making again if that takes less
 # time than its two trips. On an H100 the two are worth {{ model.flop | .0f }} operations in \FP32, at
-# both stated rates. A sigmoid, a bias, a ReLU, a dropout mask drawn again from its seed are well below.
+# both peaks (data sheet). A sigmoid, a bias, a ReLU, a dropout mask drawn again from its seed are well below.
 # A product of matrices is far above: with
 # {{ product.columns | , }} columns each value of its result costs {{ product.flop | , }} operations,
-# and in 16 bits that is {{ product.made_ps | .1f }} ps at the stated peak of the matrix units, against
+# and in 16 bits that is {{ product.made_ps | .1f }} ps at the peak (data sheet) of the tensor cores, against
 # {{ product.trips_ps | .1f }} ps for two trips of 2 bytes.
 
 # %% [markdown]
@@ -1005,7 +1005,7 @@ if np.isfinite(list(DEPTH_US.values())).all():
 
 # %% fold="Code of the figure"
 COLUMNS = 4096
-PEAK_16 = H100.peak_tflop_per_s("bf16_matrix", 1830)
+PEAK_16 = H100.peak_tflop_per_s["bf16_matrix"]
 publish(
     product={
         "columns": COLUMNS,

@@ -188,7 +188,7 @@ publish(
     ridges={
         "numbers": H100.memory_gb_per_s / 2 / 1000,
         "half_number": 2 * ROOF.ridge_flop_per_byte("fp16"),
-        "matrix_number": 2 * 989_400 / H100.memory_gb_per_s,  # GFLOP/s of NVIDIA's data sheet
+        "matrix_number": 2 * ROOF.ridge_flop_per_byte("bf16_matrix"),
     },
 )
 UNITS = {"32-bit": "fp32", "16-bit": "fp16", "16-bit, matrix units": "fp16_matrix"}
@@ -221,7 +221,7 @@ show(
         meters=[Meter("at most", 1000, "TFLOP/s"), Meter("share of the ceiling", 1.0, "", "block", ".1%")],
         plot=Plot("intensity [FLOP/B]", "rate [TFLOP/s]", (0.03, 4096), (0.05, 2000), log=True),
         title="Left of the ridge a program climbs with its intensity; right of it nothing is to be gained",
-        caption="Rooflines from the device table: stated bandwidth, and units times the highest clock. Matrix units multiply small matrices only; a later part of the course is about them.",
+        caption="Rooflines with the peaks of the data sheets. Matrix units multiply small matrices only; a later part of the course is about them.",
     )
 )
 
@@ -234,7 +234,7 @@ show(
 # denser to keep up. Did it?
 #
 # [^growth]: P100 and V100 as SXM2 modules: NVIDIA's data sheets. Arithmetic and memory of the
-#     others: this course's device table, units times clock. NVLink and slot: data sheets, both
+#     others: their data sheets, as in this course's device table. NVLink and slot: data sheets, both
 #     directions together, without sparsity where there is arithmetic.
 
 # %% fold="Code of the figure"
@@ -242,15 +242,15 @@ GENERATIONS = {
     "P100": (2016, {"16-bit": 21.2, "32-bit": 10.6, "memory": 732, "NVLink": 160, "slot": 32}),
     "V100": (2017, {"16-bit": 125, "32-bit": 15.7, "memory": 900, "NVLink": 300, "slot": 32}),
 }
-for name, (year, entry, matrix_mhz, links) in {
-    "A100": (2020, "A100 SXM 80 GB", 1410, {"NVLink": 600, "slot": 64}),
-    "H100": (2022, "H100 SXM", 1830, {"NVLink": 900, "slot": 128}),
-    "B200": (2024, "B200", 1965, {"NVLink": 1800}),
+for name, (year, entry, links) in {
+    "A100": (2020, "A100 SXM 80 GB", {"NVLink": 600, "slot": 64}),
+    "H100": (2022, "H100 SXM", {"NVLink": 900, "slot": 128}),
+    "B200": (2024, "B200", {"NVLink": 1800}),
 }.items():
     gpu = device(entry)
     rates = {
-        "16-bit": gpu.peak_tflop_per_s("fp16_matrix", matrix_mhz),
-        "32-bit": gpu.peak_tflop_per_s("fp32"),
+        "16-bit": gpu.peak_tflop_per_s["fp16_matrix"],
+        "32-bit": gpu.peak_tflop_per_s["fp32"],
         "memory": gpu.memory_gb_per_s,
     }
     GENERATIONS[name] = (year, rates | links)
@@ -959,8 +959,8 @@ high = measure(
 )
 
 # %% [markdown]
-# All of them under one roof, this time with the ceilings that probes reached on the recorded device:
-# {{ roofs.gb_per_s | ,.0f }} GB/s and {{ roofs.tflop_per_s | .1f }} TFLOP/s.[^probes] The sum reaches
+# All of them under one roof. Its slope is the fastest memory probe on the recorded device,
+# {{ roofs.gb_per_s | ,.0f }} GB/s,[^probes] and its ceiling the peak (data sheet), {{ roofs.tflop_per_s | .1f }} TFLOP/s. The sum reaches
 # {{ ends.sum_share | .0% }} of what its intensity allows. The chains have one and the same intensity,
 # and their rates lie a factor of {{ ends.apart | ,.0f }} apart: a single chain keeps one unit of
 # thousands busy, and even that one mostly waits for its own last result. A million chains reach
@@ -1029,7 +1029,7 @@ if all(FOUND.values()) and HAVE:
             log_y=True,
             height=460,
             title="Intensity sets the roof; whether a kernel reaches it is another question",
-            caption="Recorded kernels under the roof of the same H100, whose slope and ceiling were probed before. Three points have one intensity: one chain, 1,024 chains and a million.",
+            caption="Recorded kernels under the roof of the same H100: its slope is the fastest memory probe, its ceiling the peak (data sheet). Three points have one intensity: one chain, 1,024 chains and a million.",
         )
     )
 

@@ -551,7 +551,7 @@ if HERE:
 # %% fold="Code of the numbers"
 LADDER = lookup("fp32_ladder") or {}
 product_us = LADDER.get("three_stages", {}).get("m_4096_n_4096_k_4096", {}).get("median", np.nan)
-peak = H100.peak_tflop_per_s("fp32", LADDER.get("sm_clock_mhz"))
+peak = H100.peak_tflop_per_s["fp32"]
 inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
 fma = [one for one in inner if one.name.startswith("FFMA")]
 publish(
