@@ -97,7 +97,7 @@ publish(
         "mb": cache_bytes(1, 32768) / 1e6,
         "mflop": 4 * HEADS * D * 32768 / 1e6,
         "intensity": 4 * HEADS * D / cache_bytes(1, 1),
-        "ridge": CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan) / GB_PER_S * 1e3,
+        "ridge": H100.peak_tflop_per_s["bf16_matrix"] / GB_PER_S * 1e3,
     }
 )
 

@@ -531,11 +531,10 @@ expect_hazard(with_fault(faulty, "    __syncthreads();\n}", "}"), "race", line_w
 # %% fold="Code of the figure"
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
 PROBE = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
+PEAK = CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan)  # at the recorded clock, to count cycles
 H100 = device("H100 SXM")
-PEAK = H100.peak_tflop_per_s["bf16_matrix"]
-UNITS = H100.units_tflop_per_s("bf16_matrix")  # an instruction of theirs in every cycle: for counts of cycles
 A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
-REACHED = PROBE / UNITS if np.isfinite(PROBE) else 1.0  # of those cycles, by mma.sync alone
+REACHED = PROBE / PEAK if np.isfinite(PROBE) else 1.0  # of those cycles, by mma.sync alone
 
 
 def budget(row_tiles, d, keys=64):
@@ -601,7 +600,7 @@ publish(
         "mean": 2 * 16 * 128 // 32,
         "logits": 2 * 16 * 64 // 32,
     },
-    units={"probe": PROBE, "ideal_us": 4 * 2 * 16384**2 * 128 / PROBE / 1e6, "share": PROBE / PEAK},
+    units={"probe": PROBE, "ideal_us": 4 * 2 * 16384**2 * 128 / PROBE / 1e6},
     model={
         "narrow_least": share_left(1, 128)[0],
         "narrow_most": share_left(1, 128)[1],

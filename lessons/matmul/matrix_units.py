@@ -676,7 +676,7 @@ expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix(a[m]")
 # Three things must be done for a slab, and each has its pace. The tensor cores of an SM do
 # {{ units.a_clock | , }} operations per cycle, and with this instruction {{ units.probe_clock | ,.0f }} of them by
 # the probe. The banks do one wavefront per cycle. The four schedulers issue one instruction per cycle each.
-# The simulator counted wavefronts and instructions of the PTX; the slowest of the three gives an estimate.
+# The simulator counted wavefronts and instructions of the \PTX; the slowest of the three gives an estimate.
 
 # %% fold="Code of the prediction"
 DEPTH = 512

@@ -989,7 +989,7 @@ if np.isfinite(list(DEPTH_US.values())).all():
 # both peaks (data sheet). A sigmoid, a bias, a ReLU, a dropout mask drawn again from its seed are well below.
 # A product of matrices is far above: with
 # {{ product.columns | , }} columns each value of its result costs {{ product.flop | , }} operations,
-# and in 16 bits that is {{ product.made_ps | .1f }} ps at the peak (data sheet) of the tensor cores, against
+# and in 16 bits that is {{ product.made_ps | .1f }} ps at the peak (data sheet) of the \tensor cores, against
 # {{ product.trips_ps | .1f }} ps for two trips of 2 bytes.
 
 # %% [markdown]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -232,8 +232,6 @@ def values_of(record: Record) -> dict[str, Any]:
     """A record as nested dicts of plain values, spelt as the module's docstring says."""
     kept = record.provenance
     values: dict[str, Any] = {name: kept[name] for name in kept if name not in ("notes", "rounds")}
-    if (ceilings := ceilings_of(kept)) is not None:
-        values["ceilings"] = asdict(ceilings)
     values["rounds"] = len(kept.get("rounds") or (1,))
     values["event_pair_us"] = record.method.get("event_pair_us")
     timed = [row for row in record.rows if row.median is not None]
