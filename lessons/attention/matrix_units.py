@@ -867,8 +867,8 @@ publish(
 # {{ turn.narrow | .0% }} and {{ turn.small | .0% }}.
 
 # %% [markdown]
-# That is within {{ turn.points | .1f }} percentage points of the record for both widths of a warp and both $d$. It was
-# found afterwards and proves no cause: waits that the model does not know would look the same. It agrees with
+# That is within {{ turn.points | .1f }} percentage points of the record for both widths of a warp and both $d$. This model was
+# fitted afterwards and proves no cause: waits that the model does not know would look the same. It agrees with
 # what twice as many queries a warp are worth, {{ turn.recorded_times | .2f }} times the rate and not the
 # {{ turn.bytes_times | .1f }} of their bytes: every part in its turn gives {{ turn.times | .2f }}.
 

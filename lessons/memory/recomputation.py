@@ -931,7 +931,7 @@ def where_equal(depths, one, other):
 
 
 def each_layer_ps(label):
-    """What a further layer costs each number, from eight layers on."""
+    """What a further layer costs each number, from eight layers on: the slope of a line fitted to the record."""
     return np.polyfit(MEASURED_DEPTHS[-3:], DEPTH_US[label][-3:], 1)[0] * 1e6 / DEEP
 
 
@@ -973,8 +973,9 @@ if np.isfinite(list(DEPTH_US.values())).all():
 # Recorded, making again is overtaken by keeping the slopes between four layers and six; a straight line
 # puts it at {{ deep.crossing | .1f }}. From eight layers on making again grows by
 # {{ deep.sigmoid_ps | .2f }} ps for each sigmoid, {{ deep.times | .2f }} times the least, and keeping all by
-# {{ deep.trip_ps | .2f }} ps for each trip. With these two in place of the stated rates the model says
-# {{ deep.free | .1f }} layers, close to what was seen.
+# {{ deep.trip_ps | .2f }} ps for each trip. Both are fitted: slopes of straight lines through the recorded times.
+# With the two fitted slopes instead of the peaks the model says {{ deep.free | .1f }} layers, close to what was
+# seen in the same runs; that is a fit and no prediction.
 
 # %% [markdown]
 # Yet hiding is not quite free: already from two layers to four making again takes
