@@ -86,7 +86,7 @@ show(
             Meter("read in [ms]", 25, "", "predicted", ",.2f"),
         ],
         title="The cache grows with every token, and each token reads all of it",
-        caption="A model of 32 heads of 128 in BF16: the size of its KV cache and the time that one step needs to read it at the stated bandwidth of an H100. A model; the weights, which a step reads too, are left out.",
+        caption="A model of 32 heads of 128 in BF16: the size of its KV cache and the time that one step needs to read it at the peak bandwidth of an H100 (data sheet). A model; the weights, which a step reads too, are left out.",
     )
 )
 publish(

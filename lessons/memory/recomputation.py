@@ -402,7 +402,7 @@ show(
 # is three more sigmoids. A sigmoid needs an exponential and a reciprocal, and both come from a unit
 # with few lanes: an \SM gets 16 such results in a cycle.[^special] So a sigmoid takes at least
 # {{ model.sigmoid_ps | .2f }} ps, counted for the whole GPU, and a trip of one value to or from memory
-# {{ model.trip_ps | .2f }} ps at the stated bandwidth of an H100.
+# {{ model.trip_ps | .2f }} ps at the peak bandwidth of an H100 (data sheet).
 #
 # [^special]: The CUDA C++ Programming Guide lists it under the \throughput of arithmetic instructions,
 #     beside 128 additions. A cycle is reckoned at the highest clock of the device table.
@@ -878,7 +878,7 @@ show(
         y="time for each number [ps]",
         marks=[Mark(f"{crossing:.1f} layers", x=crossing)],
         title="Keeping all falls behind at once; keeping the slopes overtakes where sigmoids stop hiding",
-        caption="A model of an H100: the stated bandwidth, and two special-function results for each sigmoid, of which an SM gets 16 a cycle; in each kernel the longer of the two.",
+        caption="A model of an H100: its peak bandwidth (data sheet), and two special-function results for each sigmoid, of which an SM gets 16 a cycle; in each kernel the longer of the two.",
     )
 )
 

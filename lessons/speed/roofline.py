@@ -701,7 +701,7 @@ if HAVE:
             log_y=True,
             marks=[Mark(f"{KNEE[16]:.0f}", x=KNEE[16]), Mark(f"{KNEE[32]:.0f}", x=KNEE[32])],
             title="Up to the knee the multiply-adds are free; beyond it, time is proportional to them",
-            caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an H100 (solid) and the roofline at its stated rates (dashed), whose knees are dotted.",
+            caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an H100 (solid) and the roofline at its peaks (data sheet, dashed), whose knees are dotted.",
         )
     )
     show(
@@ -745,9 +745,9 @@ if HAVE:
             x="multiply-adds on each number",
             y="bytes moved [GB/s]",
             log_x=True,
-            marks=[Mark("stated bandwidth", y=H100.memory_gb_per_s, role="predicted")],
+            marks=[Mark("peak bandwidth", y=H100.memory_gb_per_s, role="predicted")],
             title="Past its knee a kernel leaves bandwidth unused, and with small loads it never used it all",
-            caption="Bytes a second in the runs of the first figure, with the stated bandwidth of the H100.",
+            caption="Bytes a second in the runs of the first figure, with the peak bandwidth of the H100 (data sheet).",
         )
     )
 

@@ -119,7 +119,7 @@ if HERE:
 # A scheduler issues one instruction in a cycle, so instructions are time. For {{ first.n | , }} elements
 # there are {{ first.warps | , }} warps with {{ first.instructions }} instructions each. Shared out over
 # the {{ first.schedulers }} schedulers of an H100, at its recorded clock, that is
-# {{ first.issue_us | .0f }} µs. The bytes need {{ first.bytes_us | .0f }} µs at the stated bandwidth, and
+# {{ first.issue_us | .0f }} µs. The bytes need {{ first.bytes_us | .0f }} µs at the peak bandwidth (data sheet), and
 # {{ first.recorded_us | .0f }} µs were recorded. {{ first.share | .0%}} of the time would do to issue
 # everything: the {{ first.others }} instructions around one addition are free here.
 

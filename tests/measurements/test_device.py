@@ -84,17 +84,17 @@ def test_a_clock_that_falls_is_noted() -> None:
 TIMES = {"copy": 700.0, "memcpy": 710.0, "write": 330.0, "read": 340.0, "fp32": 1000.0, "launch": 2.9}
 
 
-def ceilings(name: str, **more: float) -> Ceilings:
+def ceilings(**more: float) -> Ceilings:
     """Ceilings from made-up times of probes."""
     timings = {label: summary(label, [time]) for label, time in (TIMES | more).items()}
     flop = {"fp32": 60e9, "bf16_matrix": matrix_flop(132 * 16, generation=9), "wgmma_bf16": wgmma_flop(528)}
-    return ceilings_from(timings, flop, name)
+    return ceilings_from(timings, flop)
 
 
-def test_ceilings_are_the_fastest_memory_probe_and_the_peaks_of_the_data_sheet() -> None:
-    found = ceilings("NVIDIA H100 80GB HBM3", bf16_matrix=2000.0, wgmma_bf16=1500.0)
+def test_ceilings_are_what_the_probes_reach() -> None:
+    found = ceilings(bf16_matrix=2000.0, wgmma_bf16=1500.0)
     assert found.memory_gb_per_s == round(PROBE_BYTES / 330.0 / 1e3, 2)
-    assert (found.tflop_per_s["fp32"], found.tflop_per_s["bf16_matrix"]) == (66.9, 989.4)
+    assert found.tflop_per_s["bf16_matrix"] == found.probes["bf16_matrix_tflop_per_s"]
     assert found.launch_us == 2.9
     assert found.probes == {
         "copy_gb_per_s": round(2 * PROBE_BYTES / 700.0 / 1e3, 2),
@@ -106,11 +106,8 @@ def test_ceilings_are_the_fastest_memory_probe_and_the_peaks_of_the_data_sheet()
     }
 
 
-def test_a_device_that_the_table_does_not_know_has_what_was_probed() -> None:
-    unknown = ceilings("NVIDIA GeForce RTX 3060", bf16_matrix=2000.0)
-    assert unknown.tflop_per_s == {
-        "fp32": 60.0, "bf16_matrix": unknown.probes["bf16_matrix_tflop_per_s"],
-    }, "what was not probed is not there"  # fmt: skip
+def test_what_a_device_cannot_do_is_not_probed() -> None:
+    assert ceilings().tflop_per_s == {"fp32": 60.0}
     assert (matrix_kinds(9), matrix_kinds(7), matrix_kinds(6)) == (("fp16", "bf16"), ("fp16",), ())
 
 

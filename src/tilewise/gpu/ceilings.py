@@ -2,8 +2,7 @@
 
 In: nothing but the GPU. Out: ``models.Ceilings`` with the probes behind them. Tensor cores are probed by
 ``mma.sync``, which every device since Turing has, and on Hopper by ``wgmma`` as well, which alone reaches
-their full rate there. The arithmetic ceilings are the data sheet's peaks where the device table knows the
-device; what probes reached stands beside them under its own name.
+their full rate there. No peak is in them: those are the data sheet's, in ``models.devices``.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.gpu.device import device_name, properties
+from tilewise.gpu.device import properties
 from tilewise.gpu.timing import Contender, Plan, Timing, time_contenders
 from tilewise.gpu.wgmma_probe import OPTIONS, STEPS, WARPGROUPS, WAVES, wgmma_flop, wgmma_source
-from tilewise.models.devices import device
-from tilewise.models.roofline import Ceilings, stated
+from tilewise.models.roofline import Ceilings
 
 PROBE_BYTES = 1 << 30
 """Bytes of each buffer that is read or written; far more than any L2."""
@@ -138,7 +136,7 @@ def measure_ceilings() -> tuple[Ceilings, float]:
         **dict.fromkeys(("fp16_matrix", "bf16_matrix"), matrix_flop(grid[0] // 4, generation)),
         "wgmma_bf16": wgmma_flop(sms * WAVES),
     }
-    made = ceilings_from(timings, flop, device_name())
+    made = ceilings_from(timings, flop)
     return made, timings["events"].median
 
 
@@ -168,15 +166,13 @@ def _wgmma_probe(blocks: int, sums: Any) -> Contender:
     return Contender("wgmma_bf16", lambda: kernel((blocks,), (WARPGROUPS * 128,), arguments))
 
 
-def ceilings_from(timings: Mapping[str, Timing], flop: Mapping[str, float], name: str) -> Ceilings:
+def ceilings_from(timings: Mapping[str, Timing], flop: Mapping[str, float]) -> Ceilings:
     """Rates from the probes' times.
 
     Args:
         timings: of the probes ``copy``, ``memcpy``, ``write``, ``read`` and ``launch``, and of those of
             arithmetic that the device has.
         flop: operations of each probe of arithmetic.
-        name: the device's; one that the device table knows has the peaks of its data sheet as ceilings,
-            another one what the probes reached.
     """
     reached = {kind: flop[kind] / timings[kind].median / 1e6 for kind in flop if kind in timings}
     probes: dict[str, float] = {
@@ -187,6 +183,5 @@ def ceilings_from(timings: Mapping[str, Timing], flop: Mapping[str, float], name
     }
     probes = {probe: round(float(value), 2) for probe, value in probes.items()}
     memory = max(probes[f"{probe}_gb_per_s"] for probe in ("copy", "read", "write"))
-    known = device(name)
-    rates = stated(known).tflop_per_s if known else {kind: probes[f"{kind}_tflop_per_s"] for kind in reached}
+    rates = {kind: probes[f"{kind}_tflop_per_s"] for kind in reached}
     return Ceilings(memory, rates, timings["launch"].median, probes)

@@ -69,20 +69,15 @@ def lesson_id(file: str | Path, root: Path) -> str:
 def ceilings_of(provenance: Mapping[str, Any]) -> Ceilings | None:
     """The ceilings of a record's device; None for a record without probes.
 
-    The memory and the launch are what probes reached beside the recorded times. The arithmetic has the peaks
-    of the data sheet, whatever the record holds; only a device that the table does not know has what its
-    probes reached.
+    Memory and arithmetic have the peaks of the data sheet, which no row can beat; probes only reach what they
+    reach. A device that the table does not know has what its probes reached. The launch is always probed.
     """
     kept = provenance.get("ceilings") or {}
     if "memory_gb_per_s" not in kept:
         return None
     known = device(provenance.get("device", ""))
-    return Ceilings(
-        kept["memory_gb_per_s"],
-        stated(known).tflop_per_s if known is not None else dict(kept.get("tflop_per_s", {})),
-        kept.get("launch_us", 0.0),
-        dict(kept.get("probes", {})),
-    )
+    peaks = stated(known) if known else Ceilings(kept["memory_gb_per_s"], dict(kept.get("tflop_per_s", {})))
+    return replace(peaks, launch_us=kept.get("launch_us", 0.0), probes=dict(kept.get("probes", {})))
 
 
 def bound_of(row: Row, record: Record) -> Bound | None:

@@ -129,8 +129,7 @@ def figure(archive: Archive, titles: Mapping[str, str]) -> Figure:
         height=520,
         title="Every kernel of the course under the roof of the device that it was recorded on",
         caption=f"{len(every):,} rows of the course's records on an {where}: operations per byte by the "
-        "lesson's own formulas, and the rate reached. The slope is the fastest memory probe of that run; the "
-        "flat roofs are the peaks of the data sheet.",
+        "lesson's own formulas, and the rate reached. The roofs are the peaks of its data sheet.",
     )
 
 

@@ -1,7 +1,7 @@
 """The roofline: the least time that a kernel's bytes and operations allow on a device.
 
 In: bytes moved, operations, and a device's ceilings: the peaks of its data sheet, and where there is a record
-the memory rate and the launch that probes found. Out: a ``Bound``. ``tilewise.gpu.ceilings`` probes.
+the time of a launch. Out: a ``Bound``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class Ceilings:
     """What a device can reach at best."""
 
     memory_gb_per_s: float
-    """The fastest memory probe, or the data sheet's peak, in GB/s (1e9 bytes)."""
+    """The data sheet's peak bandwidth in GB/s (1e9 bytes); of a device that the table does not know, the
+    fastest memory probe."""
     tflop_per_s: Mapping[str, float]
     """The data sheet's peak by kind of arithmetic (``fp32``, ``bf16_matrix``), in TFLOP/s; of a device that
     the table does not know, what probes reached."""
