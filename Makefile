@@ -25,8 +25,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # What make test-quick leaves out besides sweeps, by benchmarks/durations.txt: what opens a browser, builds a
 # site, runs lessons, starts processes or needs NVIDIA's compiler.
 SLOW := browser site hardware commands test_background.py test_contributing.py test_errors.py test_frameworks.py \
-  test_frontend.py test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py test_setup.py \
-  test_snapshots.py test_sweeps.py gpu/test_compile_gate.py gpu/test_machine_code.py measurements/test_device.py
+  test_frontend.py test_lesson_bounds.py test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py \
+  test_setup.py test_snapshots.py test_sweeps.py gpu/test_compile_gate.py gpu/test_machine_code.py \
+  measurements/test_device.py
 
 .PHONY: help serve site publish test test-quick test-all check format records frameworks test-frameworks \
   other-clang constraints clean

@@ -86,7 +86,7 @@ show(
             Meter("read in [ms]", 25, "", "predicted", ",.2f"),
         ],
         title="The cache grows with every token, and each token reads all of it",
-        caption="A model of 32 heads of 128 in BF16: the size of its KV cache and the time that one step needs to read it at the stated bandwidth of an H100. A model; the weights, which a step reads too, are left out.",
+        caption="A model of 32 heads of 128 in BF16: the size of its KV cache and the time that one step needs to read it at the peak bandwidth of an H100 (data sheet). A model; the weights, which a step reads too, are left out.",
     )
 )
 publish(
@@ -97,7 +97,7 @@ publish(
         "mb": cache_bytes(1, 32768) / 1e6,
         "mflop": 4 * HEADS * D * 32768 / 1e6,
         "intensity": 4 * HEADS * D / cache_bytes(1, 1),
-        "ridge": CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan) / GB_PER_S * 1e3,
+        "ridge": H100.peak_tflop_per_s["bf16_matrix"] / GB_PER_S * 1e3,
     }
 )
 

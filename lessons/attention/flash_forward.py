@@ -1205,7 +1205,7 @@ show(
     Table(
         ["queries by keys", "products", "all instructions", "passes", "shared, KB", "threads"],
         rows,
-        caption="Cycles that 64 queries times 128 keys take on one SM by each of three limits, from the simulator's counts: four multiply-adds a cycle, four instructions a cycle, one pass over shared memory a cycle.",
+        caption="Cycles that 64 queries times 128 keys take on one SM by each of three estimates, from the simulator's counts of the PTX: four multiply-adds a cycle, four instructions a cycle, one pass over shared memory a cycle.",
     )
 )
 issued, products, passes, _, _ = one_block(FLASH_TILES)
@@ -1227,14 +1227,14 @@ publish(
 )
 
 # %% [markdown]
-# The largest of the three limits is the instructions, {{ predicted.block_us | us }} at the stated
-# clock. Before it the first tiles must come from memory, which a latency or two cover, and after it
+# The largest of the three is the instructions, {{ predicted.block_us | us }} at the boost clock: an estimate,
+# since the simulator counts \PTX. Before it the first tiles must come from memory, which a latency or two cover, and after it
 # {{ predicted.parts_mb | .1f }} MB of parts go to the L2 and back in a second launch. The bound for
-# the whole, from its operations, is {{ predicted.arithmetic_us | us }}. Fewer shares use fewer SMs:
+# the whole, from its operations at the peak (data sheet), is {{ predicted.arithmetic_us | us }}. Fewer shares use fewer SMs:
 # with one, {{ chip.tiles }} blocks work, each through all keys, which takes
 # {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs watch. The variant to compare with is the first kernel of this page,
 # eight queries to a block: as many blocks, of one warp each. An SM issues one instruction of a warp
-# in a cycle at most, so it takes {{ predicted.eight_rows_us | us }} or more.
+# in a cycle at most, so by the same count it takes {{ predicted.eight_rows_us | us }} before any waiting.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, gpu_here, measure
@@ -1360,7 +1360,7 @@ if np.isfinite(split_us).all():
             log_x=True,
             log_y=True,
             title="Shares of the keys give SMs to a head that has too few queries",
-            caption="One head, N = 1,024, d = 128, 32-bit floats on an H100: both launches of Kernel 6 by the number of shares, and the instructions of a block at the stated clock.",
+            caption="One head, N = 1,024, d = 128, 32-bit floats on an H100: both launches of Kernel 6 by the number of shares, and the PTX instructions of a block at the boost clock.",
         )
     )
 three_us = us.get(("torch, three operations", 1024), np.nan)

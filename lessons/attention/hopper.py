@@ -60,7 +60,7 @@ from tilewise.models import device
 H100 = device("H100 SXM")
 A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
 EXPONENTIALS = 16  # a clock and SM
-PEAK = (lookup("reads") or {}).get("ceilings", {}).get("tflop_per_s", {}).get("bf16_matrix", np.nan)
+PEAK = H100.peak_tflop_per_s["bf16_matrix"]
 
 
 def clocks_of(d):
@@ -1187,7 +1187,7 @@ show(
 # %% [markdown]
 # So the model expects most from the second consumer and from the order in which products and softmax
 # meet, more so with $d$ = 64. Where it says {{ busy.turns_128 | .0% }}, something else will be the limit: a
-# product alone does not reach the stated rate either, and dealing out matters under a mask only.
+# product alone does not reach the peak either, and dealing out matters under a mask only.
 
 # %% fold="Code of the measurement"
 
@@ -1752,13 +1752,12 @@ WAY = (  # version, what is new, record, variant, N, heads; 1 head stands for 32
 
 
 def on_the_way(record, variant, N, heads):
-    """Microseconds, TFLOP/s and share of the stated rate of the units in use, as recorded; NaN if not."""
+    """Microseconds, TFLOP/s and fraction of the peak of the units in use, as recorded; NaN if not."""
     said = lookup(record) or {}
     size = f"n_{N}_d_128" + ("" if heads == 1 else "_causal_false")
     us = said.get(variant, {}).get(size, {}).get("median", np.nan)
     tflop = 4 * heads * N * N * 128 / us / 1e6
-    rates = said.get("ceilings", {}).get("tflop_per_s", {})
-    return us, tflop, tflop / rates.get("fp32" if heads == 1 else "bf16_matrix", np.nan)
+    return us, tflop, tflop / H100.peak_tflop_per_s["fp32" if heads == 1 else "bf16_matrix"]
 
 
 def two_digits(value):
@@ -1770,7 +1769,7 @@ FOUND = {(name, N): on_the_way(*of, N, heads) for name, _, *of, N, heads in WAY}
 if np.isfinite(list(FOUND.values())).all():
     show(
         Table(
-            ["version", "what is new", "numbers", "heads", "N", "µs", "TFLOP/s", "of the stated rate"],
+            ["version", "what is new", "numbers", "heads", "N", "µs", "TFLOP/s", "of the peak"],
             [
                 [
                     name,
@@ -1783,7 +1782,7 @@ if np.isfinite(list(FOUND.values())).all():
                 ]
                 for name, what, *_, N, heads in WAY
             ],
-            caption="Attention from one thread to Kernel 8: d = 128, no mask, each row as its lesson recorded it on an H100. The stated rate is that of ordinary multiply-adds for 32-bit floats and that of the matrix units for BF16.",
+            caption="Attention from one thread to Kernel 8: d = 128, no mask, each row as its lesson recorded it on an H100. The peak is that of the data sheet, in FP32 for 32-bit floats and of the tensor cores for BF16.",
         )
     )
     show(
@@ -1836,7 +1835,7 @@ if COMPLETE:
 # %% [markdown]
 # ## The answer
 #
-# At $N$ = 4,096 and $d$ = 128 one consumer reaches {{ seen.one | .0%  }} of the matrix units' stated rate, two
+# At $N$ = 4,096 and $d$ = 128 one consumer reaches {{ seen.one | .0%  }} of the tensor cores' peak (data sheet), two
 # reach {{ seen.two | .0%  }}, two in turns {{ seen.turns | .0%  }}, and with softmax beside the mean of the tile
 # before it is {{ seen.beside | .0%  }} untold and {{ seen.both | .0%  }} in turns. Dealt out, Kernel 8
 # does {{ seen.eight | .0f }} TFLOP/s, which is {{ seen.of_peak | .0% }}, and {{ seen.eight_long | .0f }} with

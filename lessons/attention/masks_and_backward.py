@@ -1174,7 +1174,7 @@ from tilewise.models import device
 
 H100 = device("H100 SXM")
 A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
-PEAK = H100.peak_tflop_per_s("bf16_matrix", 1830)
+PEAK = H100.peak_tflop_per_s["bf16_matrix"]
 PAIR = 64 * 128  # queries and keys of a tile
 PRODUCTS = 5 * 2 * PAIR * 128 / A_CLOCK
 EXPONENTIALS = PAIR / 16
@@ -1204,7 +1204,7 @@ publish(
 # A tile of 64 queries and 128 keys takes the matrix units {{ tile.products | ,.0f }} clocks for five products
 # and the unit for exponentials {{ tile.exponentials | .0f }}; it moves {{ tile.bytes_clock | .0f }} bytes a
 # clock between an SM and the L2. Four batches of 16 heads and 4,096 tokens are
-# {{ tile.ideal_us | us }} at the stated {{ tile.peak | .0f }} TFLOP/s. But within a warpgroup one thing waits for
+# {{ tile.ideal_us | us }} at the peak (data sheet) of {{ tile.peak | .0f }} TFLOP/s. But within a warpgroup one thing waits for
 # the other: logits, weights, $dS$, the barrier, $dQ$. Only the other warpgroup fills these gaps, and both
 # meet at two barriers for every tile. So this time is a bound and not a forecast. What is stored between
 # the passes is {{ tile.kept_mb | .0f }} MB; $P$ alone would be {{ tile.stored_gb | .1f }} GB.
@@ -1390,7 +1390,7 @@ publish(
 
 # %% [markdown]
 # At 4,096 tokens without a mask the way back takes {{ seen.ours_full_4096 | us }}, which is
-# {{ rate.full | .0f }} TFLOP/s, {{ rate.of_peak | .0% }} of the stated rate: {{ rate.of_flash | .2f }} times as
+# {{ rate.full | .0f }} TFLOP/s, {{ rate.of_peak | .0% }} of the peak (data sheet): {{ rate.of_flash | .2f }} times as
 # fast as torch's FLASH backend, {{ rate.of_cudnn | .0% }} of cuDNN's rate and {{ rate.of_math | .1f }} times
 # that of the chain that stores its matrices. Causal it is {{ rate.causal_of_flash | .2f }} times as fast as
 # FLASH and at {{ rate.causal_of_cudnn | .0% }} of cuDNN's rate; on 1,024 tokens without a mask it is at
@@ -1403,7 +1403,7 @@ publish(
 # at the same time, and their queries and gradients are {{ order.all_mb | .0f }} MB, more than the L2 holds; along
 # the keys of a head the {{ order.sms }} blocks belong to about {{ order.few | .0f }} heads, whose
 # {{ order.few_mb | .0f }} MB stay there. That fits, but the misses were not counted. The rest of the distance
-# to the stated rate is not taken apart here.
+# to the peak is not taken apart here.
 
 # %% [markdown]
 # ## The answer

@@ -531,10 +531,10 @@ expect_hazard(with_fault(faulty, "    __syncthreads();\n}", "}"), "race", line_w
 # %% fold="Code of the figure"
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
 PROBE = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
-PEAK = CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan)
+PEAK = CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan)  # at the recorded clock, to count cycles
 H100 = device("H100 SXM")
 A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
-REACHED = PROBE / PEAK if np.isfinite(PROBE) else 1.0  # of the stated rate, by mma.sync alone
+REACHED = PROBE / PEAK if np.isfinite(PROBE) else 1.0  # of those cycles, by mma.sync alone
 
 
 def budget(row_tiles, d, keys=64):
@@ -600,7 +600,7 @@ publish(
         "mean": 2 * 16 * 128 // 32,
         "logits": 2 * 16 * 64 // 32,
     },
-    units={"probe": PROBE, "ideal_us": 4 * 2 * 16384**2 * 128 / PROBE / 1e6, "share": REACHED},
+    units={"probe": PROBE, "ideal_us": 4 * 2 * 16384**2 * 128 / PROBE / 1e6},
     model={
         "narrow_least": share_left(1, 128)[0],
         "narrow_most": share_left(1, 128)[1],
@@ -867,8 +867,8 @@ publish(
 # {{ turn.narrow | .0% }} and {{ turn.small | .0% }}.
 
 # %% [markdown]
-# That is within {{ turn.points | .1f }} percentage points of the record for both widths of a warp and both $d$. It was
-# found afterwards and proves no cause: waits that the model does not know would look the same. It agrees with
+# That is within {{ turn.points | .1f }} percentage points of the record for both widths of a warp and both $d$. This model was
+# fitted afterwards and proves no cause: waits that the model does not know would look the same. It agrees with
 # what twice as many queries a warp are worth, {{ turn.recorded_times | .2f }} times the rate and not the
 # {{ turn.bytes_times | .1f }} of their bytes: every part in its turn gives {{ turn.times | .2f }}.
 
@@ -2227,5 +2227,5 @@ exercise(
 )
 
 # %% [markdown]
-# `mma.sync` itself does not reach the stated rate, and here its warps also wait for fragments and exponentials. Hopper has an
+# `mma.sync` itself does not reach the peak (data sheet), and here its warps also wait for fragments and exponentials. Hopper has an
 # instruction that goes on while its warps do something else.

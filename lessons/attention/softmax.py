@@ -1001,7 +1001,7 @@ show(
     Table(
         ["version", "sectors for 8 numbers", "their time, µs", "instructions a number", "their time, µs "],
         rows,
-        caption="From the simulator, in rows of 1,024 floats, and what 16,777,216 numbers take at an H100's stated rates if every sector comes from memory, and if every SM issues four instructions a cycle.",
+        caption="From the simulator, in rows of 1,024 floats, and what 16,777,216 numbers take at an H100's peaks (data sheet) if every sector comes from memory, and if every SM issues four instructions a cycle.",
     )
 )
 LONG_COUNTS = in_clusters(planned_long("float", 32768, 256)[0], 1, 2, 32768).simulate().counts
@@ -1564,7 +1564,7 @@ if np.isfinite([row[4] for row in rows]).all():
 # same instructions have half the bytes to hide behind.
 #
 # A cluster for each row falls to {{ rows_alone.least | .0% }} of the copy's rate in floats and
-# {{ rows_alone.least_bf16 | .0% }} in BF16. Of the stated rate, of which the copy has
+# {{ rows_alone.least_bf16 | .0% }} in BF16. Of the peak bandwidth (data sheet), of which the copy has
 # {{ stated.copy | .0% }}, that is {{ stated.rows | .0% }} and {{ stated.rows_bf16 | .0% }}; predicted
 # were {{ alone.share | .0% }} and {{ alone.share_bf16 | .0% }}, less waits.
 #

@@ -76,7 +76,7 @@ def parameters(layers, width, words, context):
 LAYERS, HEADS, WIDTH, WORDS, CONTEXT, BATCH = 12, 12, 768, 50304, 1024, 16
 TOKENS, D = BATCH * CONTEXT, WIDTH // HEADS
 H100 = device("H100 SXM")
-PEAK = H100.peak_tflop_per_s("bf16_matrix", 1830)  # at the clock of the data sheet
+PEAK = H100.peak_tflop_per_s["bf16_matrix"]
 EARLIER = text_record("speed/launches", "training_step")
 RECORDED = dict(line.split(": ") for line in EARLIER.text.splitlines()) if EARLIER else {}
 check(
@@ -138,7 +138,7 @@ publish(
 )
 
 # %% [markdown]
-# Together {{ model.tflop | .1f }} TFLOP, which an H100 at its stated {{ model.peak | .0f }} TFLOP/s would have done in
+# Together {{ model.tflop | .1f }} TFLOP, which an H100 at its peak (data sheet), {{ model.peak | .0f }} TFLOP/s, would have done in
 # {{ model.least_ms | .1f }} ms.[^rule] That is a step at an \MFU of 100 %, and nobody reaches it. The share that
 # a step does reach is the subject of this page, and most of what is missing are bytes.
 #
@@ -341,7 +341,7 @@ show(
 
 
 def mfu(step_ms):
-    """The share of the stated peak, from the time of a step."""
+    """The share of the peak (data sheet), from the time of a step."""
     return WHOLE / step_ms / 1e9 / PEAK
 
 

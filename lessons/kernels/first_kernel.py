@@ -363,7 +363,7 @@ check(trampled["with the guard"], 0, rtol=0.0, name="elements changed behind the
 # {{ memory.tb_per_s | .2f }} TB/s for the device memory of an H100, and the inputs come from
 # there. The host's link, a PCIe 5.0 x16 slot, moves {{ link.gb_per_s | .0f }} GB/s in each
 # direction, {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. Bytes divided
-# by the rate is a bound: no kernel can be done sooner.
+# by the rate is a bound: no kernel can be faster.
 
 # %%
 from tilewise.models import bound, device, stated
@@ -392,12 +392,12 @@ show(
     Table(
         ["elements", "bytes moved", "kernel at least, µs", "copies at least, µs"],
         [[size, 12 * size, *least_us(size)] for size in (20_000, 2**22, 2**26)],
-        caption="Least times of an addition on an H100 at its stated rates, with every byte moved once; much can make it slower.",
+        caption="Least times of an addition on an H100 at its peaks (data sheet), with every byte moved once; much can make it slower.",
     )
 )
 
 # %% [markdown]
-# The figure lays one long addition out in time, at the stated rates. The copies are nearly
+# The figure lays one long addition out in time, at the peaks. The copies are nearly
 # everything, whatever happens in the kernel. That is the practical reason to leave arrays on the
 # device for as long as there is work to do there, and the reason why times in later
 # lessons start when the inputs are already on the device.
@@ -424,21 +424,20 @@ show(
             ("link", into + kernel_us, into + kernel_us + out, "copy c out", "write"),
         ],
         title="The copies take nearly all of the time",
-        caption="One addition of 16,777,216 elements at the stated rates of an H100 and its link: a prediction, with nothing overlapped.",
+        caption="One addition of 16,777,216 elements at the peak bandwidth of an H100 (data sheet) and the rate of its link: a prediction, with nothing overlapped.",
         unit="µs",
     )
 )
 publish(copied=copied, there_and_back_us=kernel_us + copies_us)
 
 # %% [markdown]
-# Now the kernel alone, inputs on the device, against a bound that is one step closer to the
-# machine: the fastest rate that was measured on it in place of the stated one, plus the time of a
-# launch that does nothing.[^bound] At 20,000 elements that launch is nearly all of it, so a share
+# Now the kernel alone, inputs on the device, against the bound of the tables in this course: the bytes at
+# the peak bandwidth (data sheet), or the time of a launch that does nothing if that is longer.[^bound] At 20,000 elements that launch is nearly all of it, so a share
 # of the bound near 1 says little there. The library rows are what you would call instead of
 # writing a kernel. Before you look: blocks of 32 threads move the same bytes; do they take as long?
 #
-# [^bound]: Here {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s and
-#     {{ vec_add.ceilings.launch_us | us }}. The measured tables of the course all use this bound.
+# [^bound]: Here {{ memory.tb_per_s | .2f }} TB/s and {{ vec_add.ceilings.launch_us | us }}. The fastest
+#     memory probe on this H100 reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -579,7 +578,7 @@ measure(
 # For {{ copied | , }} elements the kernel alone takes
 # {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With the copies it is
 # {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }} from pinned memory,
-# where the stated rates allow {{ there_and_back_us | us }}, and
+# where the peaks allow {{ there_and_back_us | us }}, and
 # {{ vec_add_with_copies.with_copies_ordinary_memory.n_16777216.median | us }} from ordinary
 # memory. Link and kernel are the same in both; the detour takes more time than they do together.
 

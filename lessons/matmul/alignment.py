@@ -474,7 +474,7 @@ expect_hazard(CARELESS.on(moved(9, 17, 17, 9, 24)), "out of bounds", line_with="
 # ## What a copy costs
 #
 # The bound is the traffic: all numbers once in and once out. For n = {{ ask.odd | , }} that is
-# {{ copy.megabytes | .1f }} MB, {{ copy.bound_us | .1f }} µs at the stated bandwidth. Predict before
+# {{ copy.megabytes | .1f }} MB, {{ copy.bound_us | .1f }} µs at the peak bandwidth. Predict before
 # you look: a lane for each element keeps {{ copy.narrow_bytes }} bytes a warp under way, the pieces keep
 # {{ copy.wide_bytes }}.
 
@@ -913,7 +913,7 @@ publish(
 # by two words, by one, by half of one. What a lane does not need its neighbour has just loaded, and L1
 # has it. A block takes some rows, so that nothing is divided, and all loads of a lane come before its first
 # store. At {{ rounder.n | , }} and rows of a multiple of 64 the traffic of both pads is {{ rounder.pads_us | .1f }} µs
-# at the stated bandwidth, and that of the way back {{ rounder.back_us | .1f }}: so much of a copy's time stays
+# at the peak bandwidth, and that of the way back {{ rounder.back_us | .1f }}: so much of a copy's time stays
 # whatever its loads are.
 
 
@@ -1252,7 +1252,7 @@ publish(
 #
 # The new copies do not keep their promise. Both pads take {{ parts.pads_new | .1f }} µs where the old kernel takes
 # {{ parts.pads | .1f }}. At 4,095 it is {{ parts.pads_new_large | .1f }} and {{ parts.pads_large | .1f }}, which is
-# {{ parts.pads_share_large | .0% }} of the stated bandwidth: there loads have nothing left to give. At 1,793 it is
+# {{ parts.pads_share_large | .0% }} of the peak bandwidth: there loads have nothing left to give. At 1,793 it is
 # {{ parts.pads_share | .0% }}, and what the rest is, is not shown here. The way back, whose old kernel has the
 # split stores, takes {{ parts.back_new | .1f }} in place of {{ parts.back | .1f }}. With both the product is
 # {{ strided.n1793.wide_new | .2f }} and {{ strided.n1793.back_new | .2f }} times as fast as untouched, at 4,095
@@ -1265,8 +1265,8 @@ publish(
 # in a cycle: {{ direct.numbers | , }} numbers are {{ direct.cycles | .0f }} cycles of loads and of
 # stores to shared memory, and eight warps that read their fragments from there
 # {{ direct.fragments | .0f }} more. The multiplications take {{ direct.matrix_cycles | .0f }} at full
-# rate. So such a kernel cannot pass {{ direct.share | .0%}} of the peak, {{ direct.rate | .0f }}
-# TFLOP/s at the stated clock. Words and shifts, as in the copy, would need fewer loads and pay for the
+# rate. So such a kernel cannot pass {{ direct.share | .0%}} of the peak (data sheet), {{ direct.rate | .0f }}
+# TFLOP/s. Words and shifts, as in the copy, would need fewer loads and pay for the
 # shifts in every tile. Padding costs one pass over the data.
 
 # %% fold="Code of the numbers"
@@ -1282,7 +1282,7 @@ publish(
         "fragments": FRAGMENT_CYCLES,
         "matrix_cycles": MATRIX_CYCLES,
         "share": SHARE,
-        "rate": SHARE * H100.peak_tflop_per_s("bf16_matrix"),
+        "rate": SHARE * H100.peak_tflop_per_s["bf16_matrix"],
     }
 )
 

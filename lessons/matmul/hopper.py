@@ -8,9 +8,9 @@
 # ---
 
 # %% [markdown]
-# At the stated rate of its matrix units, reckoned with the clock of the recorded H100, a product of
-# 4,096 takes {{ task.us | us }}. With `mma.sync` it cannot take less than {{ task.mma_us | us }}, for
-# that instruction alone was recorded at {{ task.mma_share | .0%  }} of the rate. Hopper has an
+# At the peak of an H100 (data sheet), {{ task.peak | .1f }} TFLOP/s, a GEMM of
+# 4,096 takes {{ task.us | us }}. With `mma.sync` it takes {{ task.mma_us | us }} at best, for
+# that instruction alone was recorded at {{ task.mma_share | .0%  }} of the peak. Hopper has an
 # instruction of its own, a unit that feeds it, and barriers between the two. What does each of them
 # add, and how near to the {{ task.us | us }} does a kernel of {{ fast.lines }} lines come?
 
@@ -278,7 +278,7 @@ ONE_BUFFER.region("step")
 H100 = device("H100 SXM")
 SMS = H100.sms
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
-PEAK = CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan)
+PEAK = H100.peak_tflop_per_s["bf16_matrix"]
 MMA = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
 A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
 
@@ -697,6 +697,7 @@ publish(
     pair=a_slab(128, 256, 2),
     registers={"all": 65_536, "equal": 65_536 // 384 // 8 * 8},
     task={
+        "peak": PEAK,
         "us": 2 * 4096**3 / PEAK / 1e6,
         "mma_us": 2 * 4096**3 / MMA / 1e6,
         "mma_share": MMA / PEAK,
@@ -1647,13 +1648,13 @@ if all(np.isfinite(list(of.values())).all() for of in RATES.values()):
         line_chart(
             [
                 Series("each rung", *zip(*reached, strict=True), line=False),
-                Series("stated rate of the matrix units", asked, [PEAK, PEAK], role="predicted"),
+                Series("peak (data sheet)", asked, [PEAK, PEAK], role="predicted"),
             ],
             x="FLOP for a byte asked for",
             y="TFLOP/s",
             log_x=True,
             log_y=True,
-            title="The rungs under the rate of the matrix units",
+            title="The rungs under the peak of the tensor cores",
             caption="Each rung at n = 4,096 on an H100: its rate by what it does for each byte that its copies ask for. Rungs with the same tile lie above each other.",
         )
     )
@@ -1748,9 +1749,9 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# {{ task.us | us }} is what the matrix units need if they never wait and keep their clock. The kernel of
+# {{ task.us | us }} is what the tensor cores need at their peak. The kernel of
 # {{ fast.lines }} lines takes {{ beside.us | us }}, {{ beside.tflop | .0f }} TFLOP/s or
-# {{ beside.of_units | .0% }} of the stated rate. Beside cuBLAS that is {{ beside.at_2048 | .1% }} of its rate at
+# {{ beside.of_units | .0% }} of the peak (data sheet). Beside cuBLAS that is {{ beside.at_2048 | .1% }} of its rate at
 # 2,048, {{ beside.at_4096 | .1% }} at 4,096 and {{ beside.at_8192 | .1% }} at 8,192. How sure is so small a
 # lead? Kernel and library took turns in {{ in_rounds.number }} rounds, each in a process of its own. From one round
 # to another cuBLAS's median at 4,096 moved by {{ in_rounds.moved | .1% }}, and the kernel's with it: its share is

@@ -160,9 +160,10 @@ agree(one_tile, ONE_TILE, [one_warp(35, 21, 40, whole=True), one_warp(18, 9, 50,
 
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
 PROBE = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
-PEAK = CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan)
-FP32 = CEILINGS.get("tflop_per_s", {}).get("fp32", np.nan)
+FP32 = CEILINGS.get("probes", {}).get("fp32_tflop_per_s", np.nan)
 H100 = device("H100 SXM")
+PEAK = H100.peak_tflop_per_s["bf16_matrix"]
+UNITS = H100.units_tflop_per_s("bf16_matrix")  # an instruction of theirs in every cycle: for counts of cycles
 A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]  # operations of an SM's matrix units in a clock
 publish(
     units={
@@ -174,6 +175,7 @@ publish(
         "times_fp32": PROBE / FP32,
         "ideal_us": 2 * 4096**3 / PROBE / 1e6,
         "a_clock": A_CLOCK,
+        "probe_clock": A_CLOCK * PROBE / UNITS,
         "bytes": 2 * (16 * 16 + 16 * 8),
         "intensity": 2 * 16 * 8 * 16 / (2 * (16 * 16 + 16 * 8)),
         "banks_intensity": A_CLOCK / 128,
@@ -239,7 +241,7 @@ show(
 # ## What the matrix units ask for
 #
 # For each instruction this warp fetches {{ units.bytes }} bytes, so its intensity is
-# {{ units.intensity | .1f }} FLOP a byte. The probed rates of this H100 meet at
+# {{ units.intensity | .1f }} FLOP a byte. The fastest memory probe of this H100 and its peak (data sheet) meet at
 # {{ units.ridge | .0f }} FLOP a byte of device memory. A tile of 128 × 128 in shared memory, as in the
 # lesson on register tiles, brings a block's traffic near enough to that, and the L2 does the rest. But
 # now shared memory itself has a ridge. It delivers 128 bytes a clock, and the matrix units of an SM do
@@ -284,7 +286,7 @@ show(
             Meter("share that banks allow", 1.0, "", "predicted", ".0%"),
         ],
         title="Four warps of 64 × 64 keep the banks busy longer than the matrix units",
-        caption="FLOP for each byte that a block brings into shared memory and that its warps read from there, and the share of the matrix units' stated rate that one pass of the banks a clock allows. A model.",
+        caption="FLOP for each byte that a block brings into shared memory and that its warps read from there, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows. A model.",
     )
 )
 
@@ -671,11 +673,10 @@ expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix(a[m]")
 # %% [markdown]
 # ## What it should take
 #
-# Three things must be done for a slab, and each has its pace. The matrix units do
-# {{ units.a_clock | , }} operations a clock at their stated rate, and by the probe
-# {{ units.probe_share | .0%  }} of that with this instruction. The banks do a wavefront a clock. The
-# four schedulers issue an instruction a clock each. The simulator counted wavefronts and instructions;
-# the slowest of the three sets a bound.
+# Three things must be done for a slab, and each has its pace. The tensor cores of an SM do
+# {{ units.a_clock | , }} operations per cycle, and with this instruction {{ units.probe_clock | ,.0f }} of them by
+# the probe. The banks do one wavefront per cycle. The four schedulers issue one instruction per cycle each.
+# The simulator counted wavefronts and instructions of the \PTX; the slowest of the three gives an estimate.
 
 # %% fold="Code of the prediction"
 DEPTH = 512
@@ -695,7 +696,7 @@ def a_slab_costs(kernel, of):
         getattr(deep, kind).wavefronts - getattr(flat, kind).wavefronts
         for kind in ("shared_load", "shared_store")
     ]
-    matrix = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / PEAK)
+    matrix = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / UNITS)
     return {
         "matrix units": matrix,
         "banks": sum(wavefronts) / slabs,
@@ -706,8 +707,9 @@ def a_slab_costs(kernel, of):
 
 COSTS = {label: a_slab_costs(kernel, of) for label, (kernel, of) in VARIANTS.items()}
 PACES = ("matrix units", "banks", "issue")
-SHARES = {
-    label: 2 * 128 * 128 * 64 / A_CLOCK / max(cost[name] for name in PACES) for label, cost in COSTS.items()
+ESTIMATES = {  # TFLOP/s
+    label: UNITS * 2 * 128 * 128 * 64 / A_CLOCK / max(cost[name] for name in PACES)
+    for label, cost in COSTS.items()
 }
 show(
     bars(
@@ -726,24 +728,23 @@ publish(
         "swizzled": int(COSTS["swizzled"]["loads"]),
         "times": COSTS["through shared memory"]["loads"] / COSTS["swizzled"]["loads"],
     },
-    bound={
-        "global": SHARES["from global memory"],
+    estimate={
+        "global": ESTIMATES["from global memory"] / PEAK,
         "for_a_mma": 4 * COSTS["from global memory"]["issue"] / (8 * 16 * 4),
-        "plain": SHARES["through shared memory"],
-        "plain_tflop": SHARES["through shared memory"] * PEAK,
-        "swizzled": SHARES["swizzled"],
-        "swizzled_tflop": SHARES["swizzled"] * PEAK,
-        "gain": SHARES["swizzled"] / SHARES["through shared memory"],
-        "us": 2 * 4096**3 / (SHARES["three stages"] * PEAK) / 1e6,
+        "plain": ESTIMATES["through shared memory"] / PEAK,
+        "swizzled": ESTIMATES["swizzled"] / PEAK,
+        "swizzled_tflop": ESTIMATES["swizzled"],
+        "gain": ESTIMATES["swizzled"] / ESTIMATES["through shared memory"],
+        "us": 2 * 4096**3 / ESTIMATES["three stages"] / 1e6,
     },
 )
 
 # %% [markdown]
-# Straight from global memory it is the instructions that decide: {{ bound.for_a_mma | .0f }} of them for
-# every `mma`, so at most {{ bound.global | .1%  }} of the stated rate. With conflicts the banks allow
-# {{ bound.plain | .0%  }}. Swizzled, they are quicker than the matrix units, and the bound becomes what
-# `mma.sync` does by itself, {{ bound.swizzled | .0%  }} or {{ bound.swizzled_tflop | .0f }} TFLOP/s: by
-# this model {{ bound.gain | .1f }} times as much. None of this counts waiting, which the ring is to
+# Straight from global memory it is the instructions that decide: {{ estimate.for_a_mma | .0f }} of them for
+# every `mma`, so at most {{ estimate.global | .1%  }} of the peak (data sheet). With conflicts the banks allow
+# {{ estimate.plain | .0%  }}. Swizzled, they are quicker than the matrix units, and the estimate becomes what
+# `mma.sync` does by itself, {{ estimate.swizzled | .0%  }} or {{ estimate.swizzled_tflop | .0f }} TFLOP/s: by
+# this model {{ estimate.gain | .1f }} times as much. None of this counts waiting, which the ring is to
 # hide.
 
 # %% fold="Code of the measurement"
@@ -774,7 +775,7 @@ def exactly(A, B):
 
 
 PLAIN_PASSES = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix a warp, 8 times their 4 passes; stores of 32 KB
-UNITS_CLOCKS = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / PEAK)
+UNITS_CLOCKS = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / UNITS)
 products = measure(
     "matrix_products",
     variants={label: launched(label) for label in VARIANTS},
@@ -811,20 +812,19 @@ def rate(row):
 check(PLAIN_PASSES, COSTS["through shared memory"]["banks"], rtol=0.0, name="passes by formula and by count")
 RATES = {row["variant"]: rate(row) for row in products.rows if row["parameters"]["n"] == 4096}
 if np.isfinite([RATES.get(label, np.nan) for label in VARIANTS]).all():
-    BOUNDS = {label: share * PEAK for label, share in SHARES.items()}
     show(
         Table(
-            ["version", "slowest unit allows, TFLOP/s", "recorded, TFLOP/s", "share of that"],
+            ["version", "estimate by counts, TFLOP/s", "recorded, TFLOP/s", "share of that"],
             [
                 [
                     label,
-                    round(BOUNDS[label]) if label in BOUNDS else None,
+                    round(ESTIMATES[label]) if label in ESTIMATES else None,
                     round(reached),
-                    f"{reached / BOUNDS[label]:.0%}" if label in BOUNDS else None,
+                    f"{reached / ESTIMATES[label]:.0%}" if label in ESTIMATES else None,
                 ]
                 for label, reached in RATES.items()
             ],
-            caption="BF16 products with FP32 sums at n = 4,096, random numbers, on an H100: what the slowest of matrix units, banks and issue allows, and what was recorded.",
+            caption="BF16 products with FP32 sums at n = 4,096, random numbers, on an H100: what the slowest of tensor cores, banks and issue allows by the counts above, and what was recorded.",
         )
     )
 GLOBAL, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
@@ -832,7 +832,7 @@ publish(
     reached={
         "shared": SHARED / GLOBAL,
         "gain": SWIZZLED_RATE / SHARED,
-        "swizzled": SWIZZLED_RATE / (SHARES["swizzled"] * PEAK),
+        "swizzled": SWIZZLED_RATE / ESTIMATES["swizzled"],
         "ahead": AHEAD / SWIZZLED_RATE,
         "tflop": AHEAD,
         "us": 2 * 4096**3 / AHEAD / 1e6,
@@ -842,10 +842,10 @@ publish(
 )
 
 # %% [markdown]
-# The order is as predicted, the sizes are not. The swizzle was to make the kernel {{ bound.gain | .1f }}
+# The order is as predicted, the sizes are not. The swizzle was to make the kernel {{ estimate.gain | .1f }}
 # times as fast and made it {{ reached.gain | .1f }} times, for the banks were not what it waited for. Both
 # versions fetch a slab, wait for it, store it, wait for each other and multiply, and swizzled the kernel
-# comes to {{ reached.swizzled | .0% }} of what its slowest unit allows. Only when copies run ahead is that
+# comes to {{ reached.swizzled | .0% }} of the estimate. Only when copies run ahead is that
 # waiting gone: {{ reached.ahead | .1f }} times as fast again, {{ reached.of_probe | .0% }} of what the
 # instruction does alone. Within a slab nothing runs ahead, a warp fetches fragments and then multiplies,
 # and the model has no place for that either. cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, is faster than
@@ -948,7 +948,7 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# A kernel on `mma.sync` that brings its numbers can hope for {{ bound.us | us }} for the product of 4,096,
+# A kernel on `mma.sync` that brings its numbers can hope for {{ estimate.us | us }} for the product of 4,096,
 # as much as one that brings none, because swizzled banks keep pace with the instruction. Ours took
 # {{ reached.us | us }}: {{ reached.of_probe | .0% }} of that rate, once its copies ran ahead. The banks would
 # not keep pace with the matrix units themselves: a warp that reads its own fragments of 64 × 64 asks them for
@@ -965,8 +965,8 @@ show(
 #   waited for: little before copies ran ahead.
 # - The shared memory of an H100 has a ridge of {{ units.banks_intensity | .0f }} FLOP a byte; a warp's
 #   tile of 64 × 64 just reaches it.
-# - Alone, `mma.sync` was recorded at {{ units.probe_share | .0%  }} of the stated rate of the H100's
-#   matrix units.
+# - Alone, `mma.sync` was recorded at {{ units.probe_share | .0%  }} of the peak of the H100's tensor cores
+#   (data sheet).
 
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"

@@ -102,7 +102,7 @@ def multiply_numba(A, B, C):
 
 # %% [markdown]
 # Two loads stand beside every multiply-add. If each of them had to come from device memory, the
-# {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at the H100's stated rate, and the
+# {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at the H100's peak bandwidth, and the
 # arithmetic takes {{ far.arithmetic_us | us }}. Caches will catch a part. But what a kernel asks for
 # can be brought down before any cache has to be lucky.
 
@@ -530,7 +530,8 @@ publish(
 )
 
 # %% [markdown]
-# Three bounds, then, for {{ ask.n | , }} rows and columns. Arithmetic: {{ far.arithmetic_us | us }}.
+# One bound and two estimates, then, for {{ ask.n | , }} rows and columns. The bound is the arithmetic at its peak
+# (data sheet): {{ far.arithmetic_us | us }}.
 # Loads from device memory, if no cache helped: {{ predicted.memory_8_us | us }} at $T$ = 8 and
 # {{ predicted.memory_32_us | us }} at $T$ = 32. Shared memory: {{ predicted.two_us | us }} with two
 # requests for a multiply-add, {{ predicted.merged_us | us }} with merged ones,
@@ -609,7 +610,7 @@ publish(
         "gain_8": NAIVE_US / US.get(("T = 8", BIG), np.nan),
         "naive_us": NAIVE_US,
         "tiled_us": TILED_US,
-        "times_bound": TILED_US / shared_us["merged"],
+        "times_predicted": TILED_US / shared_us["merged"],
         "cublas_share": CUBLAS_US / TILED_US,
         "naive_share": CUBLAS_US / NAIVE_US,
     }
@@ -630,7 +631,7 @@ publish(
 
 # %% [markdown]
 # The prediction of {{ predicted.merged_us | us }} was too short by a factor of
-# {{ seen.times_bound | .2f }}. A part of it is counted, in Kernel 5 below, which has the same loop:
+# {{ seen.times_predicted | .2f }}. A part of it is counted, in Kernel 5 below, which has the same loop:
 # {{ fifth_seen.passes | .2f }} passes for a multiply-add in place of {{ predicted.merged | .2f }}. So a
 # request of 16 bytes takes two passes, though all lanes ask for the same place. That makes
 # {{ passes.us | us }}. The rest, a factor of {{ passes.times | .2f }}, is in none of these counts.
@@ -919,7 +920,7 @@ until_3 = [
 third_us = dict(zip(("turn", "scores", "softmax", "sum"), np.diff([0.0, *until_3]), strict=True))
 show(
     Table(
-        ["step", "Kernel 3, µs", "Kernel 5, µs", "shared memory's bound, µs"],
+        ["step", "Kernel 3, µs", "Kernel 5, µs", "estimate by passes, µs"],
         [
             ["scores", third_us["scores"], step_us["scores"], products_us / 2],
             ["softmax", third_us["softmax"], step_us["softmax"], None],

@@ -11,7 +11,7 @@
 # To transpose a matrix is to read it along one axis and to write it along the other, so one side of it
 # is a column, and a column is not coalesced. The way out is a detour: read rows into shared memory,
 # wait, and take columns from there. A copy of {{ turn_model.side | , }} by
-# {{ turn_model.side | , }} numbers takes {{ turn_model.memory_us | us }} at an H100's stated rate. How
+# {{ turn_model.side | , }} numbers takes {{ turn_model.memory_us | us }} at an H100's peak (data sheet). How
 # close to that does a transpose come, and what is in its way in shared memory?
 
 # %% fold="Imports"
@@ -373,7 +373,7 @@ show(
 # %% [markdown]
 # How much that matters depends on what else takes time. For {{ turn_model.side | , }} by
 # {{ turn_model.side | , }} numbers, each read and written once, the bytes take
-# {{ turn_model.memory_us | us }} at the stated rate. Without padding each request of the tile makes
+# {{ turn_model.memory_us | us }} at the peak. Without padding each request of the tile makes
 # one pass on its way in and 32 on its way out; at a pass a cycle for each SM, that is
 # {{ turn_model.plain_us | us }}. With padding it is {{ turn_model.padded_us | us }}.
 # Passes and bytes can be under way at the same time, so the plain tile should take as long as its
@@ -635,7 +635,7 @@ publish(
 # ## The answer
 #
 # The bytes of {{ turn_model.side | , }} by {{ turn_model.side | , }} numbers take
-# {{ turn_model.memory_us | us }} at the stated rate, and the best transpose takes
+# {{ turn_model.memory_us | us }} at the peak, and the best transpose takes
 # {{ turn_seen.best_us | us }}, {{ turn_seen.best_of_copy | .0% }} of the copy's rate. What is in the
 # way is the column of the tile: without padding or a swizzle it lies in one bank, and each request for
 # it takes {{ bank_model.of_32 }} passes.

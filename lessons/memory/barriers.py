@@ -664,7 +664,7 @@ if np.isfinite(list(price_ns.values())).all():
 # a block's life.
 
 # %% [markdown]
-# Then the sums, of 2²⁶ numbers in blocks of 256. Three bounds. Every number is read once, which
+# Then the sums, of 2²⁶ numbers in blocks of 256. One bound and two estimates. Every number is read once, which
 # takes at least {{ sums_model.memory_us | us }}. Shared memory serves one request of a warp in a
 # pass where its lanes stand side by side, and an SM makes one pass a cycle: the tree takes
 # {{ sums_model.tree_passes | .0f }} passes a block, one thread alone
@@ -690,7 +690,7 @@ show(
     Table(
         ["variant", "instructions of a block", "bytes, µs", "passes, µs", "instructions, µs"],
         [[label, issued[name], memory_us, passes_us[name], issue_us[name]] for name, label in labels.items()],
-        caption="Least times for 67,108,864 numbers in blocks of 256 on an H100 at its stated rates, from the simulator's counts of passes over shared memory and of instructions.",
+        caption="67,108,864 numbers in blocks of 256 on an H100: the bytes at its peak bandwidth (data sheet), a bound; and two estimates from the simulator's counts of the PTX, passes over shared memory at one per cycle and instructions at four. The GPU's own compiler may need fewer or more.",
     )
 )
 publish(
@@ -711,7 +711,7 @@ show(SUM_BY_TREE.on(summing(256)).simulate())
 
 # %% [markdown]
 # The largest time in a row of the small table is the prediction, if the GPU's compiler makes about
-# as many instructions as the simulator counts. The tree should take {{ sums_model.tree_us | us }},
+# as many passes and instructions as the simulator counts. The tree should take {{ sums_model.tree_us | us }},
 # less than half of what one thread takes, and neither is close to its bytes. Waiting is in none of
 # the columns.
 

@@ -301,7 +301,7 @@ fixed_us = reads_us["stride 1"] - 4 * COUNT / READ_GB_PER_S / 1e3
 
 
 def model_us(stride, burst):
-    """The fixed part, and pieces of so many bytes at the probed rate."""
+    """The fixed part, fitted to the stride of 1, and pieces of so many bytes at the probed rate."""
     return fixed_us + COUNT * min(4 * stride, burst) / READ_GB_PER_S / 1e3
 
 
@@ -318,7 +318,7 @@ if np.isfinite(stride_us).all():
             y="time [µs]",
             log_x=True,
             title="Up to a stride of 8 the time follows the sectors; at 16 it doubles once more",
-            caption="8,388,608 numbers read at a stride on an H100, and two models: a fixed part, and pieces of 32 or 64 bytes at the rate of the fastest probed read.",
+            caption="8,388,608 numbers read at a stride on an H100, and two models: a fixed part, fitted to the stride of 1, and pieces of 32 or 64 bytes at the rate of the fastest probed read.",
         )
     )
 offset_us = [reads_us[f"offset {offset}"] for offset in OFFSETS]
@@ -341,7 +341,7 @@ publish(
 # The two columns of sectors agree in all {{ seen.variants }} rows. A stride of 8 takes
 # {{ seen.times_8 | .1f }} times as long as a stride of 1, not {{ predicted.stride_8 | .0f }} times:
 # some {{ seen.fixed_us | .1f }} µs of each launch pass whatever it reads, and they weigh most where
-# there is least to do. Sectors at the probed rate plus that fixed part give
+# there is least to do. Sectors at the probed rate plus that fixed part, which is fitted to the stride of 1, give
 # {{ seen.model_8_us | us }} for a stride of 8, and {{ reads.stride_8.n_8388608.median | us }} were
 # recorded.
 

@@ -408,7 +408,7 @@ show(
             Meter("time, all five in one launch = 1", 6, "", "predicted", ".2f"),
         ],
         title="Every value that stays on the chip saves one write and each of its reads",
-        caption=f"A model: the stated bandwidth of an H100, and {A_LAUNCH_US:.0f} µs for a launch at least, a round number. Arithmetic is left out.",
+        caption=f"A model: the peak bandwidth of an H100 (data sheet), and {A_LAUNCH_US:.0f} µs for a launch at least, a round number. Arithmetic is left out.",
     )
 )
 

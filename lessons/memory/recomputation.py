@@ -402,7 +402,7 @@ show(
 # is three more sigmoids. A sigmoid needs an exponential and a reciprocal, and both come from a unit
 # with few lanes: an \SM gets 16 such results in a cycle.[^special] So a sigmoid takes at least
 # {{ model.sigmoid_ps | .2f }} ps, counted for the whole GPU, and a trip of one value to or from memory
-# {{ model.trip_ps | .2f }} ps at the stated bandwidth of an H100.
+# {{ model.trip_ps | .2f }} ps at the peak bandwidth of an H100 (data sheet).
 #
 # [^special]: The CUDA C++ Programming Guide lists it under the \throughput of arithmetic instructions,
 #     beside 128 additions. A cycle is reckoned at the highest clock of the device table.
@@ -430,7 +430,7 @@ publish(
         "free": 3 * TRIP_PS / SIGMOID_PS,
         "pair": 2 * TRIP_PS / SIGMOID_PS,
         "limit": 2 * TRIP_PS / (2 * SIGMOID_PS),
-        "flop": 2 * TRIP_PS * H100.peak_tflop_per_s("fp32"),
+        "flop": 2 * TRIP_PS * H100.peak_tflop_per_s["fp32"],
     }
 )
 
@@ -878,7 +878,7 @@ show(
         y="time for each number [ps]",
         marks=[Mark(f"{crossing:.1f} layers", x=crossing)],
         title="Keeping all falls behind at once; keeping the slopes overtakes where sigmoids stop hiding",
-        caption="A model of an H100: the stated bandwidth, and two special-function results for each sigmoid, of which an SM gets 16 a cycle; in each kernel the longer of the two.",
+        caption="A model of an H100: its peak bandwidth (data sheet), and two special-function results for each sigmoid, of which an SM gets 16 a cycle; in each kernel the longer of the two.",
     )
 )
 
@@ -931,7 +931,7 @@ def where_equal(depths, one, other):
 
 
 def each_layer_ps(label):
-    """What a further layer costs each number, from eight layers on."""
+    """What a further layer costs each number, from eight layers on: the slope of a line fitted to the record."""
     return np.polyfit(MEASURED_DEPTHS[-3:], DEPTH_US[label][-3:], 1)[0] * 1e6 / DEEP
 
 
@@ -973,8 +973,9 @@ if np.isfinite(list(DEPTH_US.values())).all():
 # Recorded, making again is overtaken by keeping the slopes between four layers and six; a straight line
 # puts it at {{ deep.crossing | .1f }}. From eight layers on making again grows by
 # {{ deep.sigmoid_ps | .2f }} ps for each sigmoid, {{ deep.times | .2f }} times the least, and keeping all by
-# {{ deep.trip_ps | .2f }} ps for each trip. With these two in place of the stated rates the model says
-# {{ deep.free | .1f }} layers, close to what was seen.
+# {{ deep.trip_ps | .2f }} ps for each trip. Both are fitted: slopes of straight lines through the recorded times.
+# With the two fitted slopes instead of the peaks the model says {{ deep.free | .1f }} layers, close to what was
+# seen in the same runs; that is a fit and no prediction.
 
 # %% [markdown]
 # Yet hiding is not quite free: already from two layers to four making again takes
@@ -986,10 +987,10 @@ if np.isfinite(list(DEPTH_US.values())).all():
 #
 # A rule of thumb for kernels that wait for memory: a value is worth making again if that takes less
 # time than its two trips. On an H100 the two are worth {{ model.flop | .0f }} operations in \FP32, at
-# both stated rates. A sigmoid, a bias, a ReLU, a dropout mask drawn again from its seed are well below.
+# both peaks (data sheet). A sigmoid, a bias, a ReLU, a dropout mask drawn again from its seed are well below.
 # A product of matrices is far above: with
 # {{ product.columns | , }} columns each value of its result costs {{ product.flop | , }} operations,
-# and in 16 bits that is {{ product.made_ps | .1f }} ps at the stated peak of the matrix units, against
+# and in 16 bits that is {{ product.made_ps | .1f }} ps at the peak (data sheet) of the \tensor cores, against
 # {{ product.trips_ps | .1f }} ps for two trips of 2 bytes.
 
 # %% [markdown]
@@ -1005,7 +1006,7 @@ if np.isfinite(list(DEPTH_US.values())).all():
 
 # %% fold="Code of the figure"
 COLUMNS = 4096
-PEAK_16 = H100.peak_tflop_per_s("bf16_matrix", 1830)
+PEAK_16 = H100.peak_tflop_per_s["bf16_matrix"]
 publish(
     product={
         "columns": COLUMNS,

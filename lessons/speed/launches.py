@@ -430,7 +430,7 @@ void train(const float* x, float* y, int n, int steps,
 # In one stream a batch is loaded, then worked on, then the next is loaded. With two streams the next
 # batch is loaded while this one is worked on, into a second buffer; each stream waits for an event of
 # the other where it must. Loading takes the batch's bytes over the link, {{ loader.load_us | .0f }}
-# µs at its stated rate. If that is shorter than the work, it should vanish.
+# µs at its peak. If that is shorter than the work, it should vanish.
 
 # %% fold="Code of the contenders"
 BATCHES = 8
@@ -732,7 +732,7 @@ show(
         utilisation,
         meters=[Meter("MFU", 1.0, "", "measured", ".0%"), Meter("needed", 989, "TFLOP/s")],
         title=f"124 million parameters at 180,000 tokens a second use {6 * 124e6 * 180e3 / 312e12:.0%} of an A100",
-        caption="Six operations for each parameter and token, over the stated peak of the matrix units in 16 bits. Attention's products are left out.",
+        caption="Six operations for each parameter and token, over the peak (data sheet) of the tensor cores in 16 bits. Attention's products are left out.",
     )
 )
 

@@ -164,7 +164,7 @@ show(
             Meter("bandwidth reached", 1.0, "", "measured", ".0%"),
         ],
         title="Sixty-four warps with one small load each fall short once the memory is busy",
-        caption="Bytes under way on one SM, and what Little's law asks for at the stated bandwidth of an H100. A model.",
+        caption="Bytes under way on one SM, and what Little's law asks for at the peak bandwidth of an H100 (data sheet). A model.",
     )
 )
 

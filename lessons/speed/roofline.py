@@ -188,7 +188,7 @@ publish(
     ridges={
         "numbers": H100.memory_gb_per_s / 2 / 1000,
         "half_number": 2 * ROOF.ridge_flop_per_byte("fp16"),
-        "matrix_number": 2 * 989_400 / H100.memory_gb_per_s,  # GFLOP/s of NVIDIA's data sheet
+        "matrix_number": 2 * ROOF.ridge_flop_per_byte("bf16_matrix"),
     },
 )
 UNITS = {"32-bit": "fp32", "16-bit": "fp16", "16-bit, matrix units": "fp16_matrix"}
@@ -221,7 +221,7 @@ show(
         meters=[Meter("at most", 1000, "TFLOP/s"), Meter("share of the ceiling", 1.0, "", "block", ".1%")],
         plot=Plot("intensity [FLOP/B]", "rate [TFLOP/s]", (0.03, 4096), (0.05, 2000), log=True),
         title="Left of the ridge a program climbs with its intensity; right of it nothing is to be gained",
-        caption="Rooflines from the device table: stated bandwidth, and units times the highest clock. Matrix units multiply small matrices only; a later part of the course is about them.",
+        caption="Rooflines with the peaks of the data sheets. Matrix units multiply small matrices only; a later part of the course is about them.",
     )
 )
 
@@ -234,7 +234,7 @@ show(
 # denser to keep up. Did it?
 #
 # [^growth]: P100 and V100 as SXM2 modules: NVIDIA's data sheets. Arithmetic and memory of the
-#     others: this course's device table, units times clock. NVLink and slot: data sheets, both
+#     others: their data sheets, as in this course's device table. NVLink and slot: data sheets, both
 #     directions together, without sparsity where there is arithmetic.
 
 # %% fold="Code of the figure"
@@ -242,15 +242,15 @@ GENERATIONS = {
     "P100": (2016, {"16-bit": 21.2, "32-bit": 10.6, "memory": 732, "NVLink": 160, "slot": 32}),
     "V100": (2017, {"16-bit": 125, "32-bit": 15.7, "memory": 900, "NVLink": 300, "slot": 32}),
 }
-for name, (year, entry, matrix_mhz, links) in {
-    "A100": (2020, "A100 SXM 80 GB", 1410, {"NVLink": 600, "slot": 64}),
-    "H100": (2022, "H100 SXM", 1830, {"NVLink": 900, "slot": 128}),
-    "B200": (2024, "B200", 1965, {"NVLink": 1800}),
+for name, (year, entry, links) in {
+    "A100": (2020, "A100 SXM 80 GB", {"NVLink": 600, "slot": 64}),
+    "H100": (2022, "H100 SXM", {"NVLink": 900, "slot": 128}),
+    "B200": (2024, "B200", {"NVLink": 1800}),
 }.items():
     gpu = device(entry)
     rates = {
-        "16-bit": gpu.peak_tflop_per_s("fp16_matrix", matrix_mhz),
-        "32-bit": gpu.peak_tflop_per_s("fp32"),
+        "16-bit": gpu.peak_tflop_per_s["fp16_matrix"],
+        "32-bit": gpu.peak_tflop_per_s["fp32"],
         "memory": gpu.memory_gb_per_s,
     }
     GENERATIONS[name] = (year, rates | links)
@@ -701,7 +701,7 @@ if HAVE:
             log_y=True,
             marks=[Mark(f"{KNEE[16]:.0f}", x=KNEE[16]), Mark(f"{KNEE[32]:.0f}", x=KNEE[32])],
             title="Up to the knee the multiply-adds are free; beyond it, time is proportional to them",
-            caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an H100 (solid) and the roofline at its stated rates (dashed), whose knees are dotted.",
+            caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an H100 (solid) and the roofline at its peaks (data sheet, dashed), whose knees are dotted.",
         )
     )
     show(
@@ -745,9 +745,9 @@ if HAVE:
             x="multiply-adds on each number",
             y="bytes moved [GB/s]",
             log_x=True,
-            marks=[Mark("stated bandwidth", y=H100.memory_gb_per_s, role="predicted")],
+            marks=[Mark("peak bandwidth", y=H100.memory_gb_per_s, role="predicted")],
             title="Past its knee a kernel leaves bandwidth unused, and with small loads it never used it all",
-            caption="Bytes a second in the runs of the first figure, with the stated bandwidth of the H100.",
+            caption="Bytes a second in the runs of the first figure, with the peak bandwidth of the H100 (data sheet).",
         )
     )
 
@@ -959,8 +959,8 @@ high = measure(
 )
 
 # %% [markdown]
-# All of them under one roof, this time with the ceilings that probes reached on the recorded device:
-# {{ roofs.gb_per_s | ,.0f }} GB/s and {{ roofs.tflop_per_s | .1f }} TFLOP/s.[^probes] The sum reaches
+# All of them under one roof. Its slope is the fastest memory probe on the recorded device,
+# {{ roofs.gb_per_s | ,.0f }} GB/s,[^probes] and its ceiling the peak (data sheet), {{ roofs.tflop_per_s | .1f }} TFLOP/s. The sum reaches
 # {{ ends.sum_share | .0% }} of what its intensity allows. The chains have one and the same intensity,
 # and their rates lie a factor of {{ ends.apart | ,.0f }} apart: a single chain keeps one unit of
 # thousands busy, and even that one mostly waits for its own last result. A million chains reach
@@ -974,10 +974,8 @@ high = measure(
 from tilewise.measurements import lookup
 
 FOUND = {name: lookup(name) for name in ("repeat_32bit", "sum_strided", "chains", "vec_add")}
-MEASURED = (FOUND["repeat_32bit"] or {}).get(
-    "ceilings", {"memory_gb_per_s": np.nan, "tflop_per_s": {"fp32": np.nan}}
-)
-GB_PER_S, TFLOP_PER_S = MEASURED["memory_gb_per_s"], MEASURED["tflop_per_s"]["fp32"]
+MEASURED = (FOUND["repeat_32bit"] or {}).get("ceilings", {"memory_gb_per_s": np.nan})
+GB_PER_S, TFLOP_PER_S = MEASURED["memory_gb_per_s"], H100.peak_tflop_per_s["fp32"]
 RIDGE = TFLOP_PER_S * 1000 / GB_PER_S
 PROBES = MEASURED.get("probes", {})
 _, chain_us = recorded(high, "chains")
@@ -1029,7 +1027,7 @@ if all(FOUND.values()) and HAVE:
             log_y=True,
             height=460,
             title="Intensity sets the roof; whether a kernel reaches it is another question",
-            caption="Recorded kernels under the roof of the same H100, whose slope and ceiling were probed before. Three points have one intensity: one chain, 1,024 chains and a million.",
+            caption="Recorded kernels under the roof of the same H100: its slope is the fastest memory probe, its ceiling the peak (data sheet). Three points have one intensity: one chain, 1,024 chains and a million.",
         )
     )
 

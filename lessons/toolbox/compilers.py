@@ -763,8 +763,8 @@ if TOOK:
     )
 
 # %% [markdown]
-# The matrix of scores has {{ scores.mb | ,.0f }} MB here, so a pass over it is at least
-# {{ scores.pass_ms | .2f }} ms. Bent attention takes {{ took.bent | us }} line by line and
+# The matrix of scores has {{ scores.mb | ,.0f }} MB here, so a pass over it takes about
+# {{ scores.pass_ms | .2f }} ms at the rate of a copy. Bent attention takes {{ took.bent | us }} line by line and
 # {{ took.bent_compiled | us }} compiled, {{ took.bent_ratio | .1f }} times as fast, and still needs
 # {{ took.mb_bent | ,.0f }} MB beside its inputs, a matrix of scores and the result. The call of a flash kernel
 # takes {{ took.one | us }} and {{ took.mb_one | ,.0f }} MB. The straight program takes {{ took.eager | us }} line
@@ -776,7 +776,7 @@ if TOOK:
 # {{ attention.passes.eager }} of the straight program should be {{ scores.eager | us }}, and the
 # {{ attention.passes.merged }} that the compiler leaves of the bent one {{ scores.merged | us }}. The products are the
 # same kernels in both, by their names above, and the generated kernel needs its two passes. So torch's softmax
-# takes at least {{ took.softmax | us }} more than its own two; the rest lies with the products, or with the
+# takes some {{ took.softmax | us }} more than its own two; the rest lies with the products, or with the
 # generated kernel.
 
 # %% [markdown]

@@ -119,7 +119,7 @@ if HERE:
 # A scheduler issues one instruction in a cycle, so instructions are time. For {{ first.n | , }} elements
 # there are {{ first.warps | , }} warps with {{ first.instructions }} instructions each. Shared out over
 # the {{ first.schedulers }} schedulers of an H100, at its recorded clock, that is
-# {{ first.issue_us | .0f }} µs. The bytes need {{ first.bytes_us | .0f }} µs at the stated bandwidth, and
+# {{ first.issue_us | .0f }} µs. The bytes need {{ first.bytes_us | .0f }} µs at the peak bandwidth (data sheet), and
 # {{ first.recorded_us | .0f }} µs were recorded. {{ first.share | .0%}} of the time would do to issue
 # everything: the {{ first.others }} instructions around one addition are free here.
 
@@ -551,7 +551,7 @@ if HERE:
 # %% fold="Code of the numbers"
 LADDER = lookup("fp32_ladder") or {}
 product_us = LADDER.get("three_stages", {}).get("m_4096_n_4096_k_4096", {}).get("median", np.nan)
-peak = H100.peak_tflop_per_s("fp32", LADDER.get("sm_clock_mhz"))
+peak = H100.peak_tflop_per_s["fp32"]
 inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
 fma = [one for one in inner if one.name.startswith("FFMA")]
 publish(

@@ -242,6 +242,5 @@ def _device_table() -> Mapping[str, Any]:
     for entry in TABLE:
         stated = {field.name: getattr(entry, field.name) for field in fields(entry)}
         plain = {name: value for name, value in stated.items() if isinstance(value, int | float | str)}
-        peaks = {name: entry.peak_tflop_per_s(name) for name in entry.fma_per_sm_clock}
-        table[name_slug(entry.name)] = {**plain, "peak_tflop_per_s": peaks}
+        table[name_slug(entry.name)] = {**plain, "peak_tflop_per_s": dict(entry.peak_tflop_per_s)}
     return table

@@ -65,7 +65,7 @@ def test_probing_prints_what_the_gpu_reaches(
     assert found["device"] == "NVIDIA H100 80GB HBM3"
     assert set(found["probes"]) == {
         "copy_gb_per_s", "read_gb_per_s", "write_gb_per_s", "fp32_tflop_per_s", "fp16_matrix_tflop_per_s",
-        "bf16_matrix_tflop_per_s",
+        "bf16_matrix_tflop_per_s", "wgmma_bf16_tflop_per_s",
     }  # fmt: skip
     assert found["memory_gb_per_s"] == max(
         value for name, value in found["probes"].items() if "gb_per" in name

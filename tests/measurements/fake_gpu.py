@@ -142,6 +142,13 @@ def fake_cupy(gpu: FakeGpu) -> ModuleType:
         def __call__(self, grid: Any, block: Any, values: Any) -> None:
             gpu.run(self._name, 400.0 if self._name != "nothing" else 2.5)
 
+    class RawModule:
+        def __init__(self, code: str, options: tuple[str, ...] = ()) -> None:
+            self._code = code
+
+        def get_function(self, name: str) -> RawKernel:
+            return RawKernel(self._code, name)
+
     class Event:
         def record(self) -> None:
             self.at_us = gpu.now_us
@@ -172,7 +179,7 @@ def fake_cupy(gpu: FakeGpu) -> ModuleType:
         ),
     )  # fmt: skip
     module.__version__ = "14.2.0"
-    module.RawKernel = RawKernel
+    module.RawKernel, module.RawModule = RawKernel, RawModule
     module.asarray, module.asnumpy = array, np.asarray
     module.zeros = lambda shape, dtype: np.zeros(min(shape, 4096), dtype).view(FakeArray)
     module.ones = lambda shape, dtype: np.ones(16, dtype).view(FakeArray)

@@ -23,6 +23,7 @@ from tilewise.gpu.ceilings import (
 )
 from tilewise.gpu.device import State, gpu_fault, gpu_here, others_computing, state
 from tilewise.gpu.timing import summary
+from tilewise.gpu.wgmma_probe import OPTIONS, wgmma_flop, wgmma_source
 from tilewise.measurements.bench import _oddities
 from tilewise.measurements.provenance import provenance
 from tilewise.models import Ceilings
@@ -80,31 +81,54 @@ def test_a_clock_that_falls_is_noted() -> None:
     assert _oddities("n = 8", State(sm_clock_mhz=1980.0), State(1965.0)) == []
 
 
-def test_ceilings_are_the_best_of_the_probes_and_units_times_clock() -> None:
-    times = {"copy": 700.0, "memcpy": 710.0, "write": 330.0, "read": 340.0, "fma": 1000.0, "launch": 2.9}
-    timings = {name: summary(name, [time]) for name, time in times.items()}
-    found = ceilings_from(timings, 132 * 64 * 256, "NVIDIA H100 80GB HBM3", 1830.0)
+TIMES = {"copy": 700.0, "memcpy": 710.0, "write": 330.0, "read": 340.0, "fp32": 1000.0, "launch": 2.9}
+
+
+def ceilings(**more: float) -> Ceilings:
+    """Ceilings from made-up times of probes."""
+    timings = {label: summary(label, [time]) for label, time in (TIMES | more).items()}
+    flop = {"fp32": 60e9, "bf16_matrix": matrix_flop(132 * 16, generation=9), "wgmma_bf16": wgmma_flop(528)}
+    return ceilings_from(timings, flop)
+
+
+def test_ceilings_are_what_the_probes_reach() -> None:
+    found = ceilings(bf16_matrix=2000.0, wgmma_bf16=1500.0)
     assert found.memory_gb_per_s == round(PROBE_BYTES / 330.0 / 1e3, 2)
-    assert found.probes["copy_gb_per_s"] == round(2 * PROBE_BYTES / 700.0 / 1e3, 2)
-    assert found.tflop_per_s["bf16_matrix"] == pytest.approx(989.4, abs=0.1)
-    assert found.tflop_per_s["fp32"] == found.probes["fp32_tflop_per_s"]
+    assert found.tflop_per_s["bf16_matrix"] == found.probes["bf16_matrix_tflop_per_s"]
     assert found.launch_us == 2.9
-    unknown = ceilings_from(timings, 1, "NVIDIA GeForce RTX 3060", 1800.0)
-    assert list(unknown.tflop_per_s) == ["fp32"], "an unknown device is measured, not guessed"
+    assert found.probes == {
+        "copy_gb_per_s": round(2 * PROBE_BYTES / 700.0 / 1e3, 2),
+        "read_gb_per_s": round(PROBE_BYTES / 340.0 / 1e3, 2),
+        "write_gb_per_s": round(PROBE_BYTES / 330.0 / 1e3, 2),
+        "fp32_tflop_per_s": 60.0,
+        "bf16_matrix_tflop_per_s": round(132 * 16 * 64 * 2048 * 4096 / 2000.0 / 1e6, 2),
+        "wgmma_bf16_tflop_per_s": round(528 * 2 * 512 * 2 * 64 * 256 * 64 / 1500.0 / 1e6, 2),
+    }
 
 
-def test_matrix_units_are_probed_and_count_where_the_table_knows_none() -> None:
-    times = {"copy": 700.0, "memcpy": 710.0, "write": 330.0, "read": 340.0, "fma": 1000.0, "launch": 2.9}
-    flop = matrix_flop(132 * 16, generation=9)
-    assert flop == 132 * 16 * 64 * 2048 * 4096
-    timings = {name: summary(name, [time]) for name, time in (times | {"fp16_matrix": 2000.0}).items()}
-    unknown = ceilings_from(timings, 1, "NVIDIA GeForce RTX 3060", 1800.0, flop)
-    assert unknown.tflop_per_s["fp16_matrix"] == pytest.approx(flop / 2000e-6 / 1e12, rel=1e-3)
-    assert "bf16_matrix" not in unknown.tflop_per_s, "what was not probed is not there"
-    known = ceilings_from(timings, 1, "NVIDIA H100 80GB HBM3", 1830.0, flop)
-    assert known.tflop_per_s["fp16_matrix"] == pytest.approx(989.4, abs=0.1), "units times clock"
-    assert known.probes["fp16_matrix_tflop_per_s"] == unknown.tflop_per_s["fp16_matrix"]
+def test_what_a_device_cannot_do_is_not_probed() -> None:
+    assert ceilings().tflop_per_s == {"fp32": 60.0}
     assert (matrix_kinds(9), matrix_kinds(7), matrix_kinds(6)) == (("fp16", "bf16"), ("fp16",), ())
+
+
+def probe_operand(rows: int, seed: int) -> np.ndarray:
+    """The values with which the probe of wgmma fills an operand of so many rows."""
+    x = (np.uint32(seed) + np.arange(rows * 32, dtype=np.uint32)) * np.uint32(2654435761)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(2246822519)
+    words = np.uint32(0x3F003F00) | (x & np.uint32(0x807F807F))
+    halves = words.view(np.uint16).astype(np.uint32) << np.uint32(16)
+    return np.float64(halves.view(np.float32)).reshape(rows, 64)
+
+
+@pytest.mark.parametrize(("columns", "chains"), [(256, 1), (64, 2)])
+def test_the_probe_of_wgmma_multiplies_its_operands_in_every_step(columns: int, chains: int) -> None:
+    probe = Kernel(wgmma_source(columns, chains), options=OPTIONS)
+    out = np.zeros(256, np.float32)
+    probe.simulate(out, 3, grid=1, block=256)
+    right = 3 * chains * (probe_operand(64, 1) @ probe_operand(columns, 4096).T).sum(axis=1)
+    pairs = right.reshape(4, 2, 8).sum(axis=1)  # four lanes hold the rows r and r + 8 of their warp
+    for warpgroup in out.reshape(2, 4, 8, 4).sum(axis=3):
+        np.testing.assert_allclose(warpgroup, pairs, rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])
@@ -126,6 +150,8 @@ def test_the_probes_compile_without_spills_wherever_they_run() -> None:
         targets = compile_gate.ARCHITECTURES[kind == "bf16" :]
         found = compile_gate.compile_kernel(Kernel(MATRIX_SOURCE, defines=defines), targets)
         assert not any(one.spills for one in found)
+    [found] = compile_gate.compile_kernel(Kernel(wgmma_source(), options=OPTIONS), ["sm_90a"])
+    assert not found.spills
 
 
 def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_without_a_gpu_the_count_case_is_simulated_and_the_bound_predicted(
     assert counted is not None
     assert [column.name for column in counted.columns] == ["variant", "sectors simulated"]
     assert made.stale == "twice has no record yet. Record it on a GPU: tilewise record kernels/twice"
-    assert made.notes == ("The bound is that of an H100 SXM at its stated rates.",)
+    assert made.notes == ("The bound is that of an H100 SXM at its peaks (data sheet).",)
 
 
 def test_a_record_of_the_same_key_is_shown_and_another_is_stale(

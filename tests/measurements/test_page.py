@@ -16,10 +16,10 @@ from tilewise.measurements.page import FRAGMENTS, Lessons, fragment, lines, reco
 from tilewise.measurements.prediction import known_device, predict, prediction_path, write_prediction
 from tilewise.measurements.record import Record, Row, write_record
 
-CEILINGS = {"memory_gb_per_s": 3260.0, "tflop_per_s": {"fp32": 64.0}, "launch_us": 3.2, "probes": {}}
+CEILINGS = {"memory_gb_per_s": 3352.0, "tflop_per_s": {"fp32": 64.0}, "launch_us": 3.2, "probes": {}}
 BORN = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "versions": {}, "ceilings": CEILINGS,
         "sm_clock_mhz": 1980.0, "driver": "580.1"}  # fmt: skip
-BYTES = 3260e9 * 240e-6
+BYTES = 3352e9 * 240e-6
 
 
 def cells_of(line: str) -> list[str]:

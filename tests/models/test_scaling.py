@@ -7,7 +7,7 @@ import pytest
 from tilewise.models import Ceilings, device
 from tilewise.models.scaling import scaled
 
-MEASURED = Ceilings(3260.0, {"fp32": 64.0}, 3.2, "measured")
+MEASURED = Ceilings(3260.0, {"fp32": 64.0}, 3.2)
 
 
 def entry(name: str):

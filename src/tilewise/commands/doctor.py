@@ -58,7 +58,7 @@ def doctor(probe: bool = False) -> int:
     from tilewise.measurements.bench import busy_state
 
     now = busy_state()
-    ceilings, event_pair_us = measure_ceilings(now.sm_clock_mhz)
+    ceilings, event_pair_us = measure_ceilings()
     found = {"device": device_name(), **asdict(now), **asdict(ceilings), "event_pair_us": event_pair_us}
     print(json.dumps(found, indent=1))
     return 0

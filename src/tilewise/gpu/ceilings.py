@@ -1,19 +1,20 @@
 """Ceilings: what this GPU reaches at best, found by probes that do nothing else.
 
-In: nothing but the GPU. Out: ``models.Ceilings`` with the probes behind them. Matrix units are probed by
-``mma.sync``, which every device since Turing has; where the device table knows a device, its units times the
-clock under load count instead, since Hopper and later reach their full rate by other instructions only.
+In: nothing but the GPU. Out: ``models.Ceilings`` with the probes behind them. Tensor cores are probed by
+``mma.sync``, which every device since Turing has, and on Hopper by ``wgmma`` as well, which alone reaches
+their full rate there. No peak is in them: those are the data sheet's, in ``models.devices``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tilewise.gpu.device import device_name, properties
+from tilewise.gpu.device import properties
 from tilewise.gpu.timing import Contender, Plan, Timing, time_contenders
-from tilewise.models.devices import device
+from tilewise.gpu.wgmma_probe import OPTIONS, STEPS, WARPGROUPS, WAVES, wgmma_flop, wgmma_source
 from tilewise.models.roofline import Ceilings
 
 PROBE_BYTES = 1 << 30
@@ -95,13 +96,12 @@ MATRIX_DEFINES = {
 """By element type: operands are pairs of values from 0.5 to 1 of either sign, since zeros are faster."""
 MATRIX_STEPS = 2048
 """Products in a chain."""
+WGMMA_GENERATION = 9
+"""The major compute capability that has ``wgmma``."""
 
 
-def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float]:
+def measure_ceilings() -> tuple[Ceilings, float]:
     """Probe the current GPU; takes about a second.
-
-    Args:
-        sm_clock_mhz: the SM clock under load, for the rates of units that the device table knows.
 
     Returns:
         The ceilings, and the microseconds between two events around nothing.
@@ -112,7 +112,8 @@ def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float
     kernels = {name: cupy.RawKernel(_SOURCE, name) for name in names}
     one, two = cupy.zeros(PROBE_BYTES, dtype=np.uint8), cupy.zeros(PROBE_BYTES, dtype=np.uint8)
     sink, wide = cupy.zeros(1, dtype=np.uint32), (PROBE_BYTES // (16 * _WORDS * 256),)
-    grid = (int(cupy.cuda.Device().attributes["MultiProcessorCount"]) * 64,)
+    sms = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+    grid = (sms * 64,)
     sums = cupy.empty(grid[0] * 256, dtype=np.float32)
     chains = (sums, np.float32(0.001), np.int32(_STEPS))
     generation = int(properties().get("major") or 0)
@@ -121,17 +122,21 @@ def measure_ceilings(sm_clock_mhz: float | None = None) -> tuple[Ceilings, float
         Contender("memcpy", lambda: two.data.copy_from_device_async(one.data, PROBE_BYTES)),
         Contender("write", lambda: two.data.memset_async(0, PROBE_BYTES)),
         Contender("read", lambda: kernels["read_words"](wide, (256,), (one, sink))),
-        Contender("fma", lambda: kernels["fma_chains"](grid, (256,), chains)),
+        Contender("fp32", lambda: kernels["fma_chains"](grid, (256,), chains)),
         Contender("launch", lambda: kernels["nothing"]((1,), (32,), ())),
         Contender("events", lambda: None),
         *(_matrix_probe(kind, grid[0] // 4, sums) for kind in matrix_kinds(generation)),
+        *([_wgmma_probe(sms * WAVES, sums)] if generation == WGMMA_GENERATION else []),
     ]
     for probe in probes:
         probe.call()
     timings = {timing.label: timing for timing in time_contenders(probes, Plan(repetitions=40))}
-    made = ceilings_from(
-        timings, grid[0] * 256, device_name(), sm_clock_mhz, matrix_flop(grid[0] // 4, generation)
-    )
+    flop = {
+        "fp32": 2.0 * grid[0] * 256 * _CHAINS * _STEPS,
+        **dict.fromkeys(("fp16_matrix", "bf16_matrix"), matrix_flop(grid[0] // 4, generation)),
+        "wgmma_bf16": wgmma_flop(sms * WAVES),
+    }
+    made = ceilings_from(timings, flop)
     return made, timings["events"].median
 
 
@@ -153,39 +158,30 @@ def _matrix_probe(kind: str, blocks: int, sums: Any) -> Contender:
     return Contender(f"{kind}_matrix", lambda: kernel((blocks,), (256,), (sums, np.int32(MATRIX_STEPS))))
 
 
-def ceilings_from(
-    timings: dict[str, Timing],
-    fma_threads: int,
-    name: str,
-    sm_clock_mhz: float | None,
-    matrix_probe_flop: float = 0.0,
-) -> Ceilings:
+def _wgmma_probe(blocks: int, sums: Any) -> Contender:
+    import cupy
+
+    kernel = cupy.RawModule(code=wgmma_source(), options=OPTIONS).get_function("wgmma_chains")
+    arguments = (sums, np.int32(STEPS))
+    return Contender("wgmma_bf16", lambda: kernel((blocks,), (WARPGROUPS * 128,), arguments))
+
+
+def ceilings_from(timings: Mapping[str, Timing], flop: Mapping[str, float]) -> Ceilings:
     """Rates from the probes' times.
 
     Args:
-        timings: of the probes ``copy``, ``memcpy``, ``write``, ``read``, ``fma`` and ``launch``, and of
-            ``fp16_matrix`` and ``bf16_matrix`` where the device has such units.
-        fma_threads: threads of the fused multiply-add probe.
-        name: the device's, for the units that the device table knows.
-        sm_clock_mhz: their clock; without it what was probed counts.
-        matrix_probe_flop: operations of one matrix probe.
+        timings: of the probes ``copy``, ``memcpy``, ``write``, ``read`` and ``launch``, and of those of
+            arithmetic that the device has.
+        flop: operations of each probe of arithmetic.
     """
-    probes: dict[str, Any] = {
+    reached = {kind: flop[kind] / timings[kind].median / 1e6 for kind in flop if kind in timings}
+    probes: dict[str, float] = {
         "copy_gb_per_s": 2 * PROBE_BYTES / min(timings["copy"].median, timings["memcpy"].median) / 1e3,
         "read_gb_per_s": PROBE_BYTES / timings["read"].median / 1e3,
         "write_gb_per_s": PROBE_BYTES / timings["write"].median / 1e3,
-        "fp32_tflop_per_s": 2.0 * fma_threads * _CHAINS * _STEPS / timings["fma"].median / 1e6,
+        **{f"{kind}_tflop_per_s": rate for kind, rate in reached.items()},
     }
-    matrix: list[str] = [kind for kind in ("fp16_matrix", "bf16_matrix") if kind in timings]
-    for probed in matrix:
-        probes[f"{probed}_tflop_per_s"] = matrix_probe_flop / timings[probed].median / 1e6
-    probes = {probe: round(value, 2) for probe, value in probes.items()}
-    rates = {"fp32": probes["fp32_tflop_per_s"]}
-    known = device(name)
-    if known is not None and sm_clock_mhz:
-        for kind in known.fma_per_sm_clock:
-            rates.setdefault(kind, round(known.peak_tflop_per_s(kind, sm_clock_mhz), 2))
-    for probed in matrix:
-        rates.setdefault(probed, probes[f"{probed}_tflop_per_s"])
+    probes = {probe: round(float(value), 2) for probe, value in probes.items()}
     memory = max(probes[f"{probe}_gb_per_s"] for probe in ("copy", "read", "write"))
-    return Ceilings(memory, rates, timings["launch"].median, "measured", probes)
+    rates = {kind: probes[f"{kind}_tflop_per_s"] for kind in reached}
+    return Ceilings(memory, rates, timings["launch"].median, probes)

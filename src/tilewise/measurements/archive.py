@@ -27,7 +27,8 @@ from tilewise.measurements.current import text_holds
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
 from tilewise.measurements.rounds import apart
 from tilewise.measurements.slugs import case_slug, device_slug, name_slug
-from tilewise.models.roofline import Bound, Ceilings, bound
+from tilewise.models.devices import device
+from tilewise.models.roofline import Bound, Ceilings, bound, stated
 
 FOLDER = "measurements"
 """Where records live, under the lessons' folder."""
@@ -71,17 +72,17 @@ def lesson_id(file: str | Path, root: Path) -> str:
 
 
 def ceilings_of(provenance: Mapping[str, Any]) -> Ceilings | None:
-    """A device's measured ceilings as a record holds them; None for a record without."""
+    """The ceilings of a record's device; None for a record without probes.
+
+    Memory and arithmetic have the peaks of the data sheet, which no row can beat; probes only reach what they
+    reach. A device that the table does not know has what its probes reached. The launch is always probed.
+    """
     kept = provenance.get("ceilings") or {}
     if "memory_gb_per_s" not in kept:
         return None
-    return Ceilings(
-        kept["memory_gb_per_s"],
-        dict(kept.get("tflop_per_s", {})),
-        kept.get("launch_us", 0.0),
-        "measured",
-        dict(kept.get("probes", {})),
-    )
+    known = device(provenance.get("device", ""))
+    peaks = stated(known) if known else Ceilings(kept["memory_gb_per_s"], dict(kept.get("tflop_per_s", {})))
+    return replace(peaks, launch_us=kept.get("launch_us", 0.0), probes=dict(kept.get("probes", {})))
 
 
 def bound_of(row: Row, record: Record) -> Bound | None:

@@ -113,7 +113,7 @@ def figure(archive: Archive, titles: Mapping[str, str]) -> Figure:
         ridge = ceilings.ridge_flop_per_byte(kind)
         heights = [attainable_tflop_per_s(ceilings, x, kind) for x in (low, ridge, max(high, ridge * 2))]
         ends = [low, ridge, max(high, ridge * 2)]
-        series.append(Series(f"roof, {kind}", ends, heights, role="predicted", marks=False))
+        series.append(Series(f"peak (data sheet), {kind}", ends, heights, role="predicted", marks=False))
     for role, colour, label in (("variant", "block", "kernels"), ("library", "warp", "libraries")):
         mine = [one for one in every if one.role == role]
         if mine:
@@ -129,7 +129,7 @@ def figure(archive: Archive, titles: Mapping[str, str]) -> Figure:
         height=520,
         title="Every kernel of the course under the roof of the device that it was recorded on",
         caption=f"{len(every):,} rows of the course's records on an {where}: operations per byte by the "
-        "lesson's own formulas, and the rate reached. The roof has the rates that were probed there.",
+        "lesson's own formulas, and the rate reached. The roofs are the peaks of its data sheet.",
     )
 
 

@@ -179,8 +179,7 @@ def _devices() -> str:
             entry.sms, entry.boost_mhz, entry.memory_gb, entry.memory_gb_per_s, entry.l2_mb,
         ]  # fmt: skip
         for _, kind in kinds:
-            known = kind in entry.fma_per_sm_clock
-            values.append(float(f"{entry.peak_tflop_per_s(kind):.4g}") if known else None)
+            values.append(entry.peak_tflop_per_s.get(kind))
         cells = "".join(cell(value) for value in values)
         body.append(f"<tr><td>{escape(entry.name)}</td>{cells}<td>{escape(entry.source)}</td></tr>")
     return "\n".join([

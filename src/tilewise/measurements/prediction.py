@@ -163,6 +163,8 @@ def _rows(record: Record, own: Device, wanted: Device) -> Iterator[PredictedRow]
     ceilings = ceilings_of(record.provenance)
     if ceilings is None:
         return
+    fastest_probe = record.provenance["ceilings"]["memory_gb_per_s"]
+    ceilings = replace(ceilings, memory_gb_per_s=fastest_probe)
     for row in record.rows:
         if not row.median:
             continue

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tilewise.gpu.device import State
+from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings
 
 _PACKAGES = {"cupy": "cupy", "numpy": "numpy", "torch": "torch", "triton": "triton", "numba": "numba"}
@@ -84,13 +85,21 @@ def provenance(
         "temperature_c": now.temperature_c,
         "ceilings": {
             "memory_gb_per_s": ceilings.memory_gb_per_s,
-            "tflop_per_s": dict(ceilings.tflop_per_s),
+            "tflop_per_s": _units_at(name, now.sm_clock_mhz) or dict(ceilings.tflop_per_s),
             "launch_us": ceilings.launch_us,
             "probes": dict(ceilings.probes),
         },
         "versions": versions(),
         "notes": list(notes),
     }
+
+
+def _units_at(name: str, sm_clock_mhz: float | None) -> dict[str, float]:
+    """What the units of a device in the device table do at a clock; empty where either is not known."""
+    known = device(name)
+    if known is None or not sm_clock_mhz:
+        return {}
+    return {kind: round(known.units_tflop_per_s(kind, sm_clock_mhz), 2) for kind in known.fma_per_sm_clock}
 
 
 def _whole(value: Any) -> int | None:

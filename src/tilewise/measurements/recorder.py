@@ -85,9 +85,8 @@ class Laboratory:
     @cached_property
     def _probed(self) -> tuple[Ceilings, float]:
         from tilewise.gpu.ceilings import measure_ceilings
-        from tilewise.measurements.bench import busy_state
 
-        return measure_ceilings(busy_state().sm_clock_mhz)
+        return measure_ceilings()
 
     @property
     def ceilings(self) -> Ceilings:

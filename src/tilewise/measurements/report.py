@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 STAND_IN = "H100 SXM"
-"""The device whose stated rates give the bound where nothing was recorded."""
-STATED = f"The bound is that of an {STAND_IN} at its stated rates."
+"""The device whose peaks give the bound where nothing was recorded."""
+STATED = f"The bound is that of an {STAND_IN} at its peaks (data sheet)."
 
 
 def report(experiment: Experiment) -> Measurement:
@@ -274,7 +274,7 @@ def _measured(record: Record | None) -> Ceilings | None:
 
 
 def _ceilings(record: Record | None) -> Ceilings:
-    """The record's measured ceilings, else the stated ones of ``STAND_IN``."""
+    """The ceilings of the record's device, else the data sheet's of ``STAND_IN``."""
     measured = _measured(record)
     if measured is not None:
         return measured

@@ -1,7 +1,7 @@
 """The roofline: the least time that a kernel's bytes and operations allow on a device.
 
-In: bytes moved, operations, and a device's ceilings (measured ones from a record, or stated ones from the
-device table). Out: a ``Bound``. How the ceilings are measured is ``tilewise.gpu.ceilings``' affair.
+In: bytes moved, operations, and a device's ceilings: the peaks of its data sheet, and where there is a record
+the time of a launch. Out: a ``Bound``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ class Ceilings:
     """What a device can reach at best."""
 
     memory_gb_per_s: float
-    """The best rate to and from device memory, in GB/s (1e9 bytes)."""
+    """The data sheet's peak bandwidth in GB/s (1e9 bytes); of a device that the table does not know, the
+    fastest memory probe."""
     tflop_per_s: Mapping[str, float]
-    """The best arithmetic rate by kind of arithmetic (``fp32``, ``bf16_matrix``), in TFLOP/s."""
+    """The data sheet's peak by kind of arithmetic (``fp32``, ``bf16_matrix``), in TFLOP/s; of a device that
+    the table does not know, what probes reached."""
     launch_us: float = 0.0
     """The time between two events around an empty kernel, in microseconds; 0 where it is unknown."""
-    origin: str = "stated"
-    """``measured`` where the figures come from probes on the device, else ``stated``."""
     probes: Mapping[str, float] = field(default_factory=dict)
-    """The single probes behind them, each with its unit in its name."""
+    """What each probe reached, with its unit in its name; empty where nothing was probed."""
 
     def ridge_flop_per_byte(self, arithmetic: str = "fp32") -> float:
         """The arithmetic intensity at which both ceilings take the same time."""
@@ -48,15 +48,13 @@ class Bound:
     """What one empty launch takes."""
 
 
-def stated(device: Device, sm_clock_mhz: float | None = None) -> Ceilings:
-    """A device's ceilings from the device table.
+def stated(device: Device) -> Ceilings:
+    """A device's peaks by its data sheet.
 
-    Args:
-        device: the table's entry.
-        sm_clock_mhz: the SM clock to reckon with; the boost clock where none is given.
+    A kind of arithmetic that the sheet leaves out has its units times the boost clock.
     """
-    rates = {kind: device.peak_tflop_per_s(kind, sm_clock_mhz) for kind in device.fma_per_sm_clock}
-    return Ceilings(device.memory_gb_per_s, rates)
+    computed = {kind: device.units_tflop_per_s(kind) for kind in device.fma_per_sm_clock}
+    return Ceilings(device.memory_gb_per_s, computed | dict(device.peak_tflop_per_s))
 
 
 def bound(

@@ -1,0 +1,107 @@
+"""What Hopper's tensor cores reach by ``wgmma``: warpgroups that multiply operands resident in shared memory.
+
+In: the columns of the result and how many of them a warpgroup accumulates at a time. Out: the text of a
+kernel that loads nothing inside its loop, and how many operations a launch of it does. It runs from
+``tilewise.gpu.ceilings`` and, for a small launch, on the simulator.
+"""
+
+from __future__ import annotations
+
+OPTIONS = ("-std=c++17", "-arch=sm_90a")
+"""``wgmma`` is part of sm_90a alone."""
+WARPGROUPS = 2
+"""Warpgroups of a block; with 256 columns one block fits on an SM."""
+WAVES = 4
+"""Blocks for each SM, one after the other."""
+STEPS = 512
+"""Rounds of the loop, each of four ``wgmma`` for each result."""
+_ROWS, _DEPTH = 64, 64
+
+_SOURCE = r"""
+typedef unsigned long long u64;
+
+// rows of 64 bf16 values, 0.5 to 1 of either sign, since zeros are faster; 16-byte chunks are swizzled
+static __device__ void fill(unsigned* tile, int rows, unsigned seed) {
+    for (int i = threadIdx.x; i < rows * 32; i += blockDim.x) {
+        int row = i / 32, word = i % 32;
+        unsigned x = (seed + i) * 2654435761u;
+        x = (x ^ (x >> 16)) * 2246822519u;
+        tile[row * 32 + ((word / 4) ^ (row & 7)) * 4 + word % 4] = 0x3f003f00u | (x & 0x807f807fu);
+    }
+}
+
+// shared-memory descriptor: address, 1,024 bytes from eight rows to the next, swizzle of 128 bytes
+static __device__ u64 descriptor(const void* tile) {
+    u64 address = (unsigned)__cvta_generic_to_shared(tile);
+    return (address & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+
+// d += A B^T for a warpgroup: A is 64 x 16, B is COLUMNS x 16
+static __device__ void wgmma(float (&d)[COLUMNS / 2], u64 a, u64 b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64nCOLUMNSk16.f32.bf16.bf16 {REGISTERS}, "
+                 "%A_DESCRIPTOR, %B_DESCRIPTOR, 1, 1, 1, 0, 0;"
+                 : ACCUMULATORS : "l"(a), "l"(b));
+}
+
+// One warpgroup or more to a block, on the same operands. out: one sum for each thread of the grid.
+extern "C" __global__ void wgmma_chains(float* out, int steps) {
+    __shared__ __align__(1024) unsigned a[64 * 32], b[COLUMNS * 32];
+    fill(a, 64, 1);
+    fill(b, COLUMNS, 4096);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the tensor cores read what was written
+    __syncthreads();
+    float d[CHAINS][COLUMNS / 2] = {};
+    u64 first = descriptor(a), second = descriptor(b);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    #pragma unroll 1
+    for (int i = 0; i < steps; ++i) {
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            #pragma unroll
+            for (int c = 0; c < CHAINS; ++c) wgmma(d[c], first + 2 * k, second + 2 * k);
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+    }
+    #pragma unroll
+    for (int c = 0; c < CHAINS; ++c)
+        asm volatile("wgmma.wait_group.sync.aligned 0;" : WAITED :: "memory");
+    float sum = 0.f;
+    #pragma unroll
+    for (int c = 0; c < CHAINS; ++c) {
+        #pragma unroll
+        for (int j = 0; j < COLUMNS / 2; ++j) sum += d[c][j];
+    }
+    out[(long long)blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+def wgmma_source(columns: int = 256, chains: int = 1) -> str:
+    """The kernel ``wgmma_chains`` as CUDA C.
+
+    Args:
+        columns: of a result, a multiple of 8 up to 256; a result has 64 rows.
+        chains: results that a warpgroup accumulates beside each other.
+    """
+    count = columns // 2
+    values = {
+        "A_DESCRIPTOR": str(count),
+        "B_DESCRIPTOR": str(count + 1),
+        "REGISTERS": ",".join(f"%{i}" for i in range(count)),
+        "ACCUMULATORS": ", ".join(f'"+f"(d[{i}])' for i in range(count)),
+        "WAITED": ", ".join(f'"+f"(d[c][{i}])' for i in range(count)),
+        "COLUMNS": str(columns),
+        "CHAINS": str(chains),
+    }
+    text = _SOURCE
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text
+
+
+def wgmma_flop(
+    blocks: int, steps: int = STEPS, warpgroups: int = WARPGROUPS, columns: int = 256, chains: int = 1
+) -> float:
+    """Operations of one launch."""
+    return 2.0 * _ROWS * columns * _DEPTH * chains * steps * warpgroups * blocks
