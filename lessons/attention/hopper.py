@@ -1227,7 +1227,8 @@ def torch_backend(name):
     return made
 
 
-BACKENDS = {"torch MATH": "MATH", "torch FLASH": "FLASH_ATTENTION", "torch CUDNN": "CUDNN_ATTENTION"}
+FLASH_2, CUDNN = "FlashAttention-2 (torch SDPA)", "cuDNN (torch SDPA)"
+BACKENDS = {"math (torch SDPA)": "MATH", FLASH_2: "FLASH_ATTENTION", CUDNN: "CUDNN_ATTENTION"}
 SIZES = [
     {"N": N, "d": d, "causal": causal}
     for d in (128, 64)
@@ -1330,7 +1331,7 @@ if COMPLETE:
                         ),
                     ],
                 ],
-                caption=f"TFLOP/s of each rung and of torch's backends, d = {d}, recorded on an H100 with random numbers. Under the causal mask only pairs that count are counted.",
+                caption=f"TFLOP/s of each rung and of three implementations behind torch's scaled_dot_product_attention (SDPA), d = {d}, recorded on an H100 with random numbers. Under the causal mask only pairs that count are counted.",
             )
         )
     show(
@@ -1343,8 +1344,8 @@ if COMPLETE:
                             ("one consumer", "one consumer"),
                             ("taking turns", "taking turns"),
                             ("Kernel 8", eighth(d, causal)),
-                            ("torch FLASH", "torch FLASH"),
-                            ("torch CUDNN", "torch CUDNN"),
+                            ("FlashAttention-2", FLASH_2),
+                            ("cuDNN", CUDNN),
                         )
                     ],
                     x="N",
@@ -1357,7 +1358,7 @@ if COMPLETE:
             ],
             list(KINDS),
             step_name="width and mask",
-            title="From one consumer to Kernel 8, beside torch",
+            title="From one consumer to Kernel 8, beside FlashAttention-2 and cuDNN",
             caption="Rates by the number of queries, for both widths and with and without a causal mask, recorded on an H100. Heads shrink as N grows, so that the arrays have the same size.",
         )
     )
@@ -1377,7 +1378,7 @@ def gained(label, over, d, causal, N=4096):
     return share_of(label, over, d, causal, [N])["most"]
 
 
-CUDNN, LONG = "torch CUDNN", (2048, 4096, 16384)
+LONG = (2048, 4096, 16384)
 AT = (4096, 128, False)
 EIGHT = eighth(*AT[1:])
 IN_TURNS, UNTOLD = "dealt out, in turns", "dealt out"
@@ -1658,8 +1659,8 @@ publish(
 # whether later ones fall into step when nobody tells them, this record does not show.
 
 # %% [markdown]
-# How exact is it? The next cell ran on an H100 and compares Kernel 8 and torch's CUDNN and MATH backends with
-# 64-bit floats: the largest error of each, in 16 heads of 1,000 queries and keys. Kernel 8 is left untold here;
+# How exact is it? The next cell ran on an H100 and compares Kernel 8, cuDNN and torch's unfused math
+# backend with 64-bit floats: the largest error of each, in 16 heads of 1,000 queries and keys. Kernel 8 is left untold here;
 # turns decide when a sum is made, not which. Where a mask leaves queries without a key, torch has no answer to
 # compare with.
 
@@ -1720,7 +1721,7 @@ publish(
 )
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}, and the worst ratio of ours to CUDNN's is
+# The largest error is {{ errors.most | .1e }}, and the worst ratio of ours to cuDNN's is
 # {{ errors.worst_times | .2f }}. With queries that see no key, and with first tiles that some rows see
 # nothing of, it is {{ errors.no_key | .1e }}.
 
@@ -1746,8 +1747,8 @@ WAY = (  # version, what is new, record, variant, N, heads; 1 head stands for 32
     ("taking turns", "a second consumer", "attention_forward", "taking_turns", 4096, 8),
     ("Kernel 8", "softmax beside a product, dealt out", "attention_forward", "dealt_out", 4096, 8),
     ("Kernel 8", "the same", "attention_forward", "dealt_out", 16384, 2),
-    ("torch FLASH", "library", "attention_forward", "torch_flash", 16384, 2),
-    ("torch CUDNN", "library", "attention_forward", "torch_cudnn", 16384, 2),
+    (FLASH_2, "library", "attention_forward", "flashattention_2_torch_sdpa", 16384, 2),
+    (CUDNN, "library", "attention_forward", "cudnn_torch_sdpa", 16384, 2),
 )
 
 
@@ -1828,7 +1829,7 @@ if COMPLETE:
                 for name, kind in KINDS.items()
                 for rung in dict.fromkeys((eighth(*kind), IN_TURNS))
             ],
-            caption="Kernel 8's rate as a share of that of torch's CUDNN backend, timed repetition by repetition in the same run on an H100: above 100 % Kernel 8 is faster. Rows \"in turns\" are for where its rule leaves the consumers untold.",
+            caption='Kernel 8\'s rate as a share of that of cuDNN, called through torch SDPA, timed repetition by repetition in the same run on an H100: above 100 % Kernel 8 is faster. Rows "in turns" are for where its rule leaves the consumers untold.',
         )
     )
 
@@ -1842,7 +1843,7 @@ if COMPLETE:
 # 16,384 queries; it has {{ fast.lines }} lines.
 
 # %% [markdown]
-# With $d$ = 128 and 2,048 queries or more it passes torch's CUDNN backend:
+# With $d$ = 128 and 2,048 queries or more it passes cuDNN, called through torch SDPA:
 # {{ cudnn.d128.least | .0% }} to {{ cudnn.d128.most | .0% }} of its rate. With 512 queries it stays behind,
 # {{ cudnn_short.d128 | .0% }}, and so it does with $d$ = 64: {{ cudnn_short.d64 | .0% }} with 512 queries, then
 # {{ cudnn.d64.least | .0% }} to {{ cudnn.d64.most | .0% }}. Under a causal mask it is ahead
@@ -1851,7 +1852,7 @@ if COMPLETE:
 
 # %% [markdown]
 # What passes the library there is the deal. With a block for each tile, in order, the same kernel reaches
-# {{ cudnn_in_order.d128_causal.least | .0% }} to {{ cudnn_in_order.d128_causal.most | .0% }} of CUDNN's rate with
+# {{ cudnn_in_order.d128_causal.least | .0% }} to {{ cudnn_in_order.d128_causal.most | .0% }} of cuDNN's rate with
 # $d$ = 128. And the arrays of this page are small: few heads make few query tiles for an SM, so that an unequal
 # end weighs much. With many heads it weighs less, and the lead should shrink; this page has not timed that.
 

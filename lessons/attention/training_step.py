@@ -537,7 +537,7 @@ def stored_attention(q, k, v, unseen):
 
 
 # %% [markdown]
-# The fused one is torch's `scaled_dot_product_attention`, with its FLASH backend and with cuDNN's. This course's own
+# The fused one is torch's `scaled_dot_product_attention` (SDPA), once with FlashAttention-2 (its FLASH backend) and once with cuDNN. This course's own
 # backward kernel on the matrix units is made for heads of 128 numbers, and this model has heads of
 # {{ model.d }}, so it does not take part.
 
@@ -682,6 +682,11 @@ def said_of(name):
     return sum(found.values())
 
 
+def in_full(name):
+    """What a step is called in tables: FLASH is the name of FlashAttention-2 among torch's backends."""
+    return name.replace("FLASH", "FlashAttention-2")
+
+
 def seen_ms(name):
     return SEEN.get(name, (np.nan,) * 6)[0]
 
@@ -705,7 +710,7 @@ if SEEN:
             ],
             [
                 [
-                    name.replace(" ", "\u00a0"),
+                    in_full(name).replace(" ", "\u00a0"),
                     f"{said_of(name):.1f}",
                     f"{SEEN[name][0]:.1f}",
                     f"{SEEN[name][1]:.1f}\u00a0to\u00a0{SEEN[name][2]:.1f}",
@@ -722,7 +727,7 @@ if SEEN:
     show(
         bars(
             {
-                name: {"model": 100 * mfu(said_of(name)), "measured": 100 * mfu(seen_ms(name))}
+                in_full(name): {"model": 100 * mfu(said_of(name)), "measured": 100 * mfu(seen_ms(name))}
                 for name in NAMES
                 if name in SEEN
             },
@@ -737,7 +742,7 @@ else:
     show(
         Table(
             ["step", Column("predicted [ms]", align="right")],
-            [[name, f"{said_of(name):.1f}"] for name in NAMES],
+            [[in_full(name), f"{said_of(name):.1f}"] for name in NAMES],
             caption="Training steps on one H100, predicted.",
         )
     )
@@ -958,7 +963,7 @@ publish(
 
 # %% [markdown]
 # The products take {{ alone.products | .1f }} ms, {{ alone.products_rate | .0f }} TFLOP/s, where the model says
-# {{ alone.products_said | .1f }}, and the loss is no worse. FLASH takes {{ alone.flash | .1f }} ms and cuDNN
+# {{ alone.products_said | .1f }}, and the loss is no worse. FlashAttention-2 takes {{ alone.flash | .1f }} ms and cuDNN
 # {{ alone.cudnn | .1f }}: {{ alone.flash_rate | .0f }} and {{ alone.cudnn_rate | .0f }} TFLOP/s with short rows
 # and heads of {{ model.d }}. The optimizer of torch takes {{ alone.optimizer | .2f }} ms, and the one of this page, on one
 # array of as many numbers as the matrices have, {{ alone.adamw | .2f }}. What is far off is stored attention:
@@ -1091,7 +1096,7 @@ if PARTS_US and SEEN:
                 Column("the rest, model [ms]", align="right"),
             ],
             [
-                [name.replace(" ", "\u00a0"), *(f"{ms:.1f}" for ms in (seen_ms(name), *parts))]
+                [in_full(name).replace(" ", "\u00a0"), *(f"{ms:.1f}" for ms in (seen_ms(name), *parts))]
                 for name, parts in REST.items()
             ],
             caption="Recorded steps less attention as it was timed alone: what products, norms, the loss and the optimizer leave.",
@@ -1123,7 +1128,7 @@ publish(
 
 # %% [markdown]
 # Compiled it grows from {{ rest.compiled_stored | .1f }} to {{ rest.compiled_cudnn | .1f }} ms as attention gets shorter. cuDNN's
-# kernels would save {{ rest.faster | .1f }} ms on FLASH's, but the step is no shorter, and three fifths of its
+# kernels would save {{ rest.faster | .1f }} ms on FlashAttention-2, but the step is no shorter, and three fifths of its
 # times spread over {{ rest.spread_cudnn | .1f }} ms in place of {{ rest.spread_stored | .1f }}. So something else has
 # a part in it. It may be the [host](../speed/launches.py), which launches; nothing recorded here tells.[^before]
 #

@@ -765,6 +765,13 @@ def torch_matmul(arrays):
     return lambda: torch.matmul(A, B, out=C) is None
 
 
+def cublas_lt(arrays):
+    """cuBLASLt by the fastest of the ten algorithms that its heuristics put first, timed here."""
+    from tilewise.gpu.cublas_lt import fastest
+
+    return fastest(*(arrays[name] for name in "ABC"))
+
+
 def exactly(A, B):
     """C in 64-bit floats, on the GPU where there is one."""
     if not gpu_here():
@@ -785,7 +792,7 @@ products = measure(
     flop=lambda n: 2 * n**3,
     arithmetic="bf16_matrix",
     counts=("wavefronts", "instructions"),
-    library={"cuBLAS": torch_matmul},
+    library={"cuBLAS": torch_matmul, "cuBLASLt, best of 10 algorithms": cublas_lt},
     reference=exactly,
     tolerance=2**-8,
     reasons={"*": "What it should take"},

@@ -510,12 +510,22 @@ VARIANTS = {
 
 
 # %% fold="Code of the measurement"
+LT = "cuBLASLt, best of 10 algorithms"
+
+
 def cublas(arrays):
     """What a reader would call instead: CuPy hands the product to cuBLAS, in 32-bit arithmetic."""
     import cupy
 
     A, B, C = (arrays[name] for name in "ABC")
     return lambda: cupy.matmul(A, B, out=C)
+
+
+def cublas_lt(arrays):
+    """cuBLASLt by the fastest of the ten algorithms that its heuristics put first, timed here."""
+    from tilewise.gpu.cublas_lt import fastest
+
+    return fastest(*(arrays[name] for name in "ABC"))
 
 
 def right_product(A, B):
@@ -534,7 +544,7 @@ last_round = measure(
     count_case={"M": 250, "N": 508, "K": 165},
     bytes=lambda M, N, K: 4 * (M * K + K * N + M * N),
     flop=lambda M, N, K: 2 * M * N * K,
-    library={"cuBLAS": cublas},
+    library={"cuBLAS": cublas, LT: cublas_lt},
     reference=right_product,
     tolerance=1e-4,
     reasons={"*": "Parts of k for the last round"},
@@ -558,7 +568,7 @@ def recorded_us(row):
 
 
 US = {(row["variant"], row["parameters"]["M"]): recorded_us(row) for row in last_round.rows}
-NAMES = (*VARIANTS, "cuBLAS")
+NAMES = [name for name in (*VARIANTS, "cuBLAS", LT) if name != LT or (name, 4096) in US]
 
 
 def rounds_gain(n):
@@ -1030,7 +1040,7 @@ small = measure(
     flop=lambda M, N, K: 2 * M * N * K,
     arithmetic="bf16_matrix",
     counts=("sectors", "instructions"),
-    library={"cuBLAS": torch_matmul},
+    library={"cuBLAS": torch_matmul, LT: cublas_lt},
     reference=right_product,
     tolerance=2**-8,
     reasons={"*": "Too few tiles from the start"},
@@ -1046,7 +1056,8 @@ show(
         ["tile", *(f"{M:,}" if M == N == K else f"{M:,} × {N:,} × {K:,}" for M, N, K in SMALL_SIZES)],
         [
             [name, *(SMALL_US.get((name, size), np.nan) for size in SMALL_SIZES)]
-            for name in (*SMALL, "cuBLAS")
+            for name in (*SMALL, "cuBLAS", LT)
+            if name != LT or (name, SMALL_SIZES[0]) in SMALL_US
         ],
         caption="Microseconds of small BF16 products by their size, M × N × K where it is no cube, recorded on an H100 with random numbers, inputs not in L2.",
     )

@@ -240,7 +240,7 @@ def test_a_row_opens_its_facts_by_keyboard_and_leads_to_its_record(page: Page, s
     row = page.locator(SHOWN).first
     row.locator("summary").focus()
     page.keyboard.press("Enter")
-    for label in ("p20 to p80", "rounds", "device", "date"):
+    for label in ("experiment", "record"):
         expect(row.locator("dt", has_text=label)).to_be_visible()
     assert page.request.get(row.locator("a[data-birth-file]").evaluate("it => it.href")).ok
 

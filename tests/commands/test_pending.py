@@ -262,7 +262,8 @@ def test_another_machines_current_record_stands_in_and_its_stale_one_stops_nothi
     made = run.on("nvidia-h100-80gb-hbm3").measurements[0]
     assert (made.stale, made.outdated, run.stale) == ("", ((H100, "product"),), frozenset())
     note = "No current record on the H100 SXM: these times are the H200's."
-    assert f"<summary>Recorded on NVIDIA H200, 2026-11-21. {escape(note)}</summary>" in page(run.on("nvidia-h100-80gb-hbm3"))
+    summary = f"<summary>Recorded on NVIDIA H200, 2026-11-21. {escape(note)}</summary>"
+    assert summary in page(run.on("nvidia-h100-80gb-hbm3"))
     assert note in made.text()
     assert run.records["twice"]["device"] == H200, "the prose quotes what the table shows"
     capsys.readouterr()

@@ -74,3 +74,29 @@ def test_whatever_binds_a_name_counts(binding: str) -> None:
 
 def test_names_that_a_comprehension_binds_stay_within_it() -> None:
     assert uses_key("print(n)", ["squares = [n * n for n in (1, 2)]"]) == uses_key("print(n)", [])
+
+
+@pytest.mark.parametrize(
+    ("cell", "counts"),
+    [
+        ("for n in (1, 2): print(n)", False),
+        ("n = 3\nprint(n)", False),
+        ("n = n + 1", True),
+        ("if here():\n    n = 3\nprint(n)", True),
+        ("def double(n): return 2 * n", False),
+        ("def double():\n    n = 3\n    return 2 * n", False),
+        ("def double(m=n): return 2 * m", True),
+        ("def double():\n    global n\n    n = 2 * n", True),
+        ("print([n for n in (1, 2)])", False),
+        ("print([m for m in n])", True),
+    ],
+)
+def test_a_name_counts_where_it_is_loaded_before_it_is_bound(cell: str, counts: bool) -> None:
+    assert (uses_key(cell, ["n = 2"]) != uses_key(cell, [])) is counts
+
+
+def test_what_a_definition_has_for_itself_leads_nowhere() -> None:
+    before = ["def double(d):\n    return 2 * d", "if shown:\n    for d in (64, 128):\n        show(d)"]
+    changed = [before[0], before[1].replace("show(d)", "show(d, 'a caption')")]
+    assert uses_key("print(double(3))", before) == uses_key("print(double(3))", changed)
+    assert uses_key("print(double(d))", before) != uses_key("print(double(d))", changed)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import fake_gpu
 import numpy as np
 import pytest
 
 from tilewise import Kernel
-from tilewise.gpu import compile_gate
+from tilewise.gpu import compile_gate, cublas_lt
 from tilewise.gpu.ceilings import _SOURCE as PROBES
 from tilewise.gpu.ceilings import (
     MATRIX_DEFINES,
@@ -25,6 +27,7 @@ from tilewise.gpu.device import State, gpu_fault, gpu_here, others_computing, st
 from tilewise.gpu.timing import summary
 from tilewise.gpu.wgmma_probe import OPTIONS, wgmma_flop, wgmma_source
 from tilewise.measurements.bench import _oddities
+from tilewise.measurements.births import birth_facts
 from tilewise.measurements.provenance import provenance
 from tilewise.models import Ceilings
 
@@ -156,6 +159,9 @@ def test_the_probes_compile_without_spills_wherever_they_run() -> None:
 
 def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_gpu.install(monkeypatch, fake_gpu.FakeGpu())
+    monkeypatch.setattr(cublas_lt, "version", lambda: "13.2.1")
+    cub = SimpleNamespace(get_build_version=lambda: 300102)
+    monkeypatch.setitem(sys.modules, "cupy.cuda.cub", cub)
     properties = {"name": b"NVIDIA H200", "uuid": b"secret", "multiProcessorCount": 132}
     made = provenance(
         "NVIDIA H200", properties, State(driver="580.1"), Ceilings(1.0, {}), ["odd"], "2026-11-21"
@@ -165,4 +171,7 @@ def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch: pytest.Mo
         assert private not in text
     assert made["versions"]["cupy"] == "14.2.0"
     assert made["versions"]["cuda_runtime"] == "13.0"
+    assert (made["versions"]["cublas"], made["versions"]["cub"]) == ("13.2.1", "3.1.2")
+    shown = dict(birth_facts(made))["versions"]
+    assert shown.startswith("CUDA 13.0, NVRTC 13.0, CuPy 14.2.0, CUB 3.1.2, cuBLAS 13.2.1")
     assert (made["date"], made["sm_count"], made["l2_bytes"]) == ("2026-11-21", 132, None)

@@ -20,10 +20,14 @@ _CLOCKS = (
 )
 _VERSIONS = {
     "cuda_runtime": "CUDA",
+    "nvrtc": "NVRTC",
     "cupy": "CuPy",
+    "cub": "CUB",
+    "cublas": "cuBLAS",
     "torch": "torch",
     "cudnn": "cuDNN",
     "triton": "Triton",
+    "numba": "Numba",
 }
 
 

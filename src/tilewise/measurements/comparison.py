@@ -1,21 +1,23 @@
 """Two devices: what was predicted of one from the records of the other, and what came of it.
 
-In: predictions and the archive. Out: fragments of HTML for the page of all measurements. The prediction is
-read from its file, which was written before the second device was recorded, and is never made anew here.
+In: predictions and the archive. Out: fragments of HTML for the page of all measurements, the worst
+predictions first. A prediction is read from its file, which was written before the second device was
+recorded, and is never made anew here.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from statistics import median
 
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.births import birth_id, born, microseconds
-from tilewise.measurements.every_row import cell, row_head, side, unit_of
+from tilewise.measurements.births import microseconds
+from tilewise.measurements.every_row import cell, side, unit_of
 from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
 from tilewise.measurements.record import Record, Row
-from tilewise.measurements.rounds import spread_of
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
 from tilewise.models.scaling import CHANGES
@@ -52,6 +54,31 @@ class Compared:
         return None if self.ratio is None else (abs(self.ratio - 1) > CHANGES) == self.predicted.changes
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """An experiment on both devices: its rows that were predicted and recorded."""
+
+    experiment: str
+    """Its name."""
+    rows: tuple[Compared, ...]
+    """At least one."""
+
+    @property
+    def error(self) -> float:
+        """How far off the prediction was: the median of the rows' errors, signs left out."""
+        return median(abs(one.residual or 0) for one in self.rows)
+
+    @property
+    def largest(self) -> Compared:
+        """The row that was furthest off."""
+        return max(self.rows, key=lambda one: abs(one.residual or 0))
+
+    @property
+    def waits_for(self) -> str:
+        """What most rows were said to wait for."""
+        return Counter(one.predicted.waits_for for one in self.rows).most_common(1)[0][0]
+
+
 def predictions(archive: Archive) -> list[Prediction]:
     """Every prediction of the project, by device.
 
@@ -79,102 +106,152 @@ def compare(made: Prediction, archive: Archive) -> list[Compared]:
     return found
 
 
+def outcomes(rows: Sequence[Compared]) -> list[Outcome]:
+    """The experiments that were predicted and recorded, the worst prediction first."""
+    recorded = [one for one in rows if one.row is not None]
+    names = dict.fromkeys(one.predicted.experiment for one in recorded)
+    found = [
+        Outcome(name, tuple(one for one in recorded if one.predicted.experiment == name)) for name in names
+    ]
+    return sorted(found, key=lambda one: -one.error)
+
+
 def fragment(archive: Archive) -> str:
-    """A heading, a summary and a table for each prediction, as HTML without blank lines."""
+    """For each prediction a summary, a table of its experiments and, folded, of its rows, as HTML."""
     parts = []
     for made in predictions(archive):
         rows = compare(made, archive)
         parts += [f"<p>{escape(sentence)}</p>" for sentence in summary(made, rows)]
-        parts.append(_table(made, rows))
-    return "\n".join(parts) or "<p>Nothing is predicted of another device.</p>"
+        if any(one.row is not None for one in rows):
+            parts.append(_experiments(made, rows))
+        parts.append(_rows(made, rows))
+    return "\n".join(parts) or "<p>No other device has been predicted.</p>"
 
 
 def summary(made: Prediction, rows: Sequence[Compared]) -> Iterator[str]:
     """What came of a prediction, in sentences whose numbers are counted here."""
     changing = [one for one in rows if one.predicted.changes]
     yield (
-        f"Predicted on {made.date} from the records on {made.recorded_on}: of {len(rows)} rows, "
-        f"{len(changing)} change by more than {CHANGES:.0%} on an {made.device}, whose maker states "
-        f"{made.memory_ratio:.2f} times the memory bandwidth and {made.chip_ratio:.2f} times the product of "
-        "SMs and clock."
+        f"Predicted on {made.date} from the records of the {made.recorded_on}: {len(changing):,} of "
+        f"{len(rows):,} rows change by more than {CHANGES:.0%} on an {made.device}, which has "
+        f"{made.memory_ratio:.2f} times the memory bandwidth and {made.chip_ratio:.2f} times the SMs times "
+        "clock, by the data sheets."
     )
     for day in sorted({one.predicted.date for one in rows if one.predicted.date}):
         added = [one for one in rows if one.predicted.date == day]
         experiments = {one.predicted.experiment for one in added}
-        yield f"Added on {day}: {len(added)} of these rows, in {len(experiments)} experiments."
+        yield f"Added on {day}: {len(added):,} of these rows, in {len(experiments)} experiments."
     recorded = [one for one in rows if one.row is not None]
     if not recorded:
-        yield f"No {made.device} has been recorded since; the prediction waits for it."
+        yield f"No {made.device} has been recorded since."
         return
     held = [one for one in recorded if one.within(made.tolerance)]
     said = [one for one in recorded if one.as_said]
     yield (
-        f"Recorded since: {len(recorded)} of them. {len(held)} lie within {made.tolerance:.0%} of the "
-        f"predicted time, and of {len(said)} it was said rightly whether they change."
+        f"Recorded since: {len(recorded):,} rows. {len(held):,} of them are within {made.tolerance:.0%} of "
+        f"the predicted time, and for {len(said):,} the prediction was right about whether they change."
     )
-    missed = [one for one in recorded if not one.within(made.tolerance)]
-    if missed:
-        worst = max(missed, key=lambda one: abs(one.residual or 0))
-        yield (
-            f"The largest miss: {worst.predicted.experiment}, {worst.predicted.variant} at "
-            f"{case_text(worst.predicted.case)}, {worst.residual:+.0%}."
-        )
     if len(recorded) < len(rows):
-        yield f"{len(rows) - len(recorded)} rows have no record of the same key on an {made.device}."
+        yield f"{len(rows) - len(recorded)} rows have not been recorded on an {made.device}."
 
 
-_WAITS = {"launch": "the launch", "memory": "the memory", "chip": "the chip"}
+def facts(archive: Archive, experiment: str) -> str:
+    """What was predicted of an experiment and what came of it, in a sentence.
+
+    Raises:
+        KeyError: it was not predicted, or not recorded since.
+    """
+    for made in predictions(archive):
+        for one in outcomes(compare(made, archive)):
+            if one.experiment == experiment:
+                said = _span([row.predicted.ratio for row in one.rows])
+                seen = _span([row.ratio or 0 for row in one.rows])
+                return (
+                    f"Predicted at {said} times the {_short_name(made.recorded_on)}'s speed, recorded at "
+                    f"{seen} times; the median error of {len(one.rows)} rows is {one.error:.0%}."
+                )
+    raise KeyError(experiment)
 
 
-def _table(made: Prediction, rows: Sequence[Compared]) -> str:
-    own = device(made.recorded_on)
-    first, second = own.name if own else made.recorded_on, made.device
+def _span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _short_name(name: str) -> str:
+    """A device as the device table calls it, without its form."""
+    known = device(name)
+    return known.name.split()[0] if known else name
+
+
+_WAITS = {"launch": "the launch", "memory": "memory", "chip": "the chip"}
+
+
+def _experiments(made: Prediction, rows: Sequence[Compared]) -> str:
+    """A table of experiments, the worst prediction first."""
+    first = _short_name(made.recorded_on)
     heads = [
-        ("variant", "", False), ("most of it", "", False), (first, "µs", True),
-        (f"{second} predicted", "µs", True), (f"{second} recorded", "µs", True),
-        ("ratio predicted", "", True), ("ratio recorded", "", True),
-        ("recorded / predicted - 1", "%", True), ("within the tolerance", "", False),
+        ("experiment", "", False), ("mostly waits for", "", False),
+        (f"{made.device} predicted", f"{first} = 1", True), (f"{made.device} recorded", f"{first} = 1", True),
+        ("median error", "%", True), ("largest error", "%", True),
+        (f"rows within {made.tolerance:.0%}", "", True),
     ]  # fmt: skip
+    body = []
+    for one in outcomes(rows):
+        held = sum(bool(row.within(made.tolerance)) for row in one.rows)
+        said, seen = (
+            median(ratios)
+            for ratios in ([row.predicted.ratio for row in one.rows], [row.ratio or 0 for row in one.rows])
+        )
+        largest = 100 * (one.largest.residual or 0)
+        body.append(
+            f'<tr><td><a href="#{escape(one.experiment)}">{escape(one.experiment)}</a></td>'
+            f"<td>{_WAITS[one.waits_for]}</td>"
+            f"{cell(said, 'predicted', f'{said:.2f}')}{cell(seen, 'measured', f'{seen:.2f}')}"
+            f"{cell(100 * one.error, '', f'{100 * one.error:.1f}')}{_signed(largest)}"
+            f"{cell(held / len(one.rows), '', f'{held} of {len(one.rows)}')}</tr>"
+        )
+    return _table(f"{first} and {made.device} by experiment", heads, body)
+
+
+def _rows(made: Prediction, rows: Sequence[Compared]) -> str:
+    """A folded table of all rows, the worst prediction first."""
+    heads = [
+        ("variant", "", False), (_short_name(made.recorded_on), "µs", True),
+        (f"{made.device} predicted", "µs", True), (f"{made.device} recorded", "µs", True),
+        ("error", "%", True),
+    ]  # fmt: skip
+    body = []
+    for one in sorted(rows, key=lambda one: -abs(one.residual or 0)):
+        told, size = one.predicted, escape(case_text(one.predicted.case))
+        of = f"{escape(told.experiment)}{', ' if size else ''}{size}"
+        seen = one.row.median if one.row else None
+        body.append(
+            f'<tr data-experiment="{escape(told.experiment)}"><th scope="row" class="tw-row-head">'
+            f"<b>{escape(told.variant)}</b><small>{of}</small></th>"
+            f"{_time(told.recorded_us)}{_time(told.predicted_us)}{_time(seen)}"
+            f"{_signed(None if one.residual is None else 100 * one.residual)}</tr>"
+        )
+    table = _table(f"{_short_name(made.recorded_on)} and {made.device} by row", heads, body, "experiment")
+    return f'<details class="tw-rows"><summary>All {len(rows):,} rows</summary>{table}</details>'
+
+
+def _time(time_us: float | None) -> str:
+    return cell(time_us, "", microseconds(time_us) if time_us is not None else "")
+
+
+def _signed(percent: float | None) -> str:
+    """An error with its sign, to be sorted by its size."""
+    return cell(None) if percent is None else cell(abs(percent), "", f"{percent:+.1f}")
+
+
+def _table(label: str, heads: Sequence[tuple[str, str, bool]], body: Sequence[str], filters: str = "") -> str:
     top = "".join(
         f'<th scope="col"{side(right)}>{escape(head)}{unit_of(unit)}</th>' for head, unit, right in heads
     )
-    body = [
-        f'<tr data-experiment="{escape(one.predicted.experiment)}" data-within="{_within(made, one)}">'
-        f"{''.join(_cells(made, one))}</tr>"
-        for one in rows
-    ]
+    chosen = f' data-filters="{filters}"' if filters else ""
     return "\n".join([
-        '<div class="tw-table tw-all-rows" tabindex="0" role="group" '
-        f'aria-label="{escape(first)} and {escape(second)}">',
-        f'<table class="tw-sortable" data-filters="experiment within"><thead><tr>{top}</tr></thead>',
+        f'<div class="tw-table tw-all-rows" tabindex="0" role="group" aria-label="{escape(label)}">',
+        f'<table class="tw-sortable"{chosen}><thead><tr>{top}</tr></thead>',
         "<tbody>", *body, "</tbody></table></div>",
     ])  # fmt: skip
-
-
-def _cells(made: Prediction, one: Compared) -> Iterator[str]:
-    told = one.predicted
-    yield row_head(told.variant, told.experiment, told.case, link=f"#{told.experiment}")
-    yield f"<td>{_WAITS[told.waits_for]}</td>"
-    first = born(microseconds(told.recorded_us), birth_id(told.experiment, made.recorded_on))
-    yield cell(told.recorded_us, "measured", first)
-    yield cell(told.predicted_us, "predicted", microseconds(told.predicted_us))
-    if one.row is None or one.record is None or one.row.median is None:
-        yield cell(None) + cell(told.ratio, "predicted", f"{told.ratio:.2f}") + cell(None) * 2
-        yield f"<td>{_within(made, one)}</td>"
-        return
-    birth = birth_id(told.experiment, one.record.provenance["device"])
-    spread = spread_of(one.row)
-    yield cell(one.row.median, "measured", born(microseconds(one.row.median), birth, spread))
-    yield cell(told.ratio, "predicted", f"{told.ratio:.2f}")
-    assert one.ratio is not None
-    assert one.residual is not None
-    yield cell(one.ratio, "measured", f"{one.ratio:.2f}")
-    yield cell(100 * one.residual, "", f"{100 * one.residual:+.1f}")
-    within = _within(made, one)
-    yield f'<td class="tw-off">{within}</td>' if within == "no" else f"<td>{within}</td>"
-
-
-def _within(made: Prediction, one: Compared) -> str:
-    if one.row is None or one.record is None or one.row.median is None:
-        return "not recorded"
-    return "yes" if one.within(made.tolerance) else "no"

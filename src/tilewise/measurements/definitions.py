@@ -17,6 +17,9 @@ from tilewise.measurements.key import cell_tree, digest, python_tree
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_BLOCKS = (ast.If, ast.For, ast.While, ast.With)
 
 
 def uses_key(cell: str, before: Iterable[str]) -> str:
@@ -91,17 +94,17 @@ def functions_reached(cell: str, before: Iterable[str]) -> set[str]:
     return {one.name for one in reached if isinstance(one, ast.FunctionDef)}
 
 
-def _reached(own: ast.AST, statements: list[ast.stmt]) -> set[int]:
-    """Which of the statements a tree rests on."""
+def _reached(own: ast.Module, statements: list[ast.stmt]) -> set[int]:
+    """Which of the statements a cell rests on."""
     binding: dict[str, list[int]] = {}
     for at, statement in enumerate(statements):
         for name in bound(statement):
             binding.setdefault(name, []).append(at)
-    wanted, found = list(_loaded(own)), set[int]()
+    wanted, found = list(_needed(own.body)), set[int]()
     while wanted:
         new = set(binding.get(wanted.pop(), ())) - found
         found |= new
-        wanted += [name for at in new for name in _loaded(statements[at])]
+        wanted += [name for at in new for name in _needed([statements[at]])]
     return found
 
 
@@ -109,28 +112,68 @@ def bound(statement: ast.stmt) -> set[str]:
     """The names that a statement of a module binds there, or whose value it changes by an assignment."""
     if isinstance(statement, _IMPORTS):
         return set()
-    return set(_bound(statement))
+    changed = _stored([statement])
+    for one in _of_scope(statement):
+        if isinstance(one, (ast.Subscript, ast.Attribute)) and isinstance(one.ctx, ast.Store):
+            base = one.value
+            while isinstance(base, (ast.Subscript, ast.Attribute)):
+                base = base.value
+            if isinstance(base, ast.Name):
+                changed.add(base.id)
+    return changed
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, _SCOPES):
-        yield node.name
-        return
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+def _needed(body: Iterable[ast.stmt], own: Collection[str] = ()) -> Iterator[str]:
+    """The names that statements of a module load, less those that they themselves have bound by then.
+
+    What a branch or a loop binds counts as bound within it only.
+    """
+    own = set(own)
+    for statement in body:
+        if not isinstance(statement, _BLOCKS):
+            yield from (name for name in _loaded(statement) if name not in own)
+            own |= set() if isinstance(statement, ast.AugAssign) else _stored([statement])
+            continue
+        heads = [one for one in ast.iter_child_nodes(statement) if not isinstance(one, ast.stmt)]
+        yield from (name for head in heads for name in _loaded(head) if name not in own)
+        inside = own | {name for head in heads for name in _stored([head])}
+        for block in (statement.body, getattr(statement, "orelse", [])):
+            yield from _needed(block, inside)
+
+
+def _loaded(node: ast.AST) -> Iterator[str]:
+    """The names that a tree loads, less those that its functions and comprehensions have for themselves."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield node.id
-    if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-        base: ast.expr = node
-        while isinstance(base, (ast.Subscript, ast.Attribute)):
-            base = base.value
-        if isinstance(base, ast.Name):
-            yield base.id
-    if not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+    own: set[str] = set()
+    if isinstance(node, _FUNCTIONS):
+        given = node.args
+        yield from (name for one in (*given.defaults, *given.kw_defaults) if one for name in _loaded(one))
+        own = {one.arg for one in ast.walk(given) if isinstance(one, ast.arg)}
+        if not isinstance(node, ast.Lambda):
+            yield from (name for one in node.decorator_list for name in _loaded(one))
+            own |= _stored(node.body)
+            own -= {name for one in ast.walk(node) if isinstance(one, ast.Global) for name in one.names}
+    elif isinstance(node, _COMPREHENSIONS):
+        yield from _loaded(node.generators[0].iter)
+        own = {name for one in node.generators for name in _stored([one.target])}
+    for child in ast.iter_child_nodes(node):
+        yield from (name for name in _loaded(child) if name not in own)
+
+
+def _stored(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that trees bind in the scope that they stand in."""
+    inside = [one for node in nodes for one in _of_scope(node)]
+    named = {one.name for one in inside if isinstance(one, _SCOPES)}
+    return named | {one.id for one in inside if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def _of_scope(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a tree, without those within its functions, classes and comprehensions."""
+    yield node
+    if not isinstance(node, (*_SCOPES, ast.Lambda, *_COMPREHENSIONS)):
         for child in ast.iter_child_nodes(node):
-            yield from _bound(child)
-
-
-def _loaded(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+            yield from _of_scope(child)
 
 
 def _is_cuda(node: ast.AST) -> TypeGuard[ast.Constant]:

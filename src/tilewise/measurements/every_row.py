@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.measurements.births import birth_id, born, record_url
 from tilewise.measurements.counting import COUNTS
-from tilewise.measurements.rounds import parts, spread_of
+from tilewise.measurements.rounds import spread_of
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
 from tilewise.outputs.table import number
@@ -74,7 +74,6 @@ def row_head(
     case: Mapping[str, Any],
     fold: str = "",
     tag: str = "",
-    link: str = "",
     after: str = "",
 ) -> str:
     """The first cell of a row: its variant over its experiment and size.
@@ -85,12 +84,11 @@ def row_head(
         case: the size.
         fold: HTML of what opens behind the name; nothing opens without it.
         tag: a word beside the name, as HTML.
-        link: where the experiment's name leads, where nothing opens.
         after: HTML below the name.
     """
     size = escape(case_text(case))
-    of = f'<a href="{escape(link)}">{escape(experiment)}</a>' if link else escape(experiment)
-    shown = f"<b>{escape(variant)}</b>{tag}<small>{of}{', ' if size else ''}{size}</small>"
+    of = f"{escape(experiment)}{', ' if size else ''}{size}"
+    shown = f"<b>{escape(variant)}</b>{tag}<small>{of}</small>"
     key = escape(f"{variant} {experiment} {case_text(case)}")
     inner = f"<details><summary>{shown}</summary>{fold}</details>" if fold else shown
     return f'<th scope="row" class="tw-row-head" data-key="{key}">{inner}{after}</th>'
@@ -113,21 +111,15 @@ def _tag(line: Line, own: str) -> str:
 
 
 def _fold(line: Line, url: str) -> str:
-    """Where a row comes from, its spread and its other counts, as a list of facts."""
+    """The row's experiment, its other counts and its record, as a list of facts."""
     facts = [("experiment", f'<a href="{url}#{escape(line.experiment)}">{escape(line.experiment)}</a>')]
-    if line.row is not None and line.row.p20 is not None and line.row.p80 is not None:
-        facts.append(("p20 to p80", f"{short(line.row.p20)} to {short(line.row.p80)} µs"))
-        facts.append(("rounds", str(len(parts(line.row)))))
     for name, (simulated, counted) in line.counts.items():
         if name != line.count and (simulated or counted):
             told = [f"{short(value)} {how}" for how, value in (("simulated", simulated), ("counted", counted))
                     if value is not None]  # fmt: skip
             facts.append((COUNTS[name].title, ", ".join(told)))
     if line.record is not None:
-        kept = line.record.provenance
-        file = record_url(line.experiment, str(kept["device"])).removeprefix("measurements/")
-        facts.append(("device", escape(str(kept["device"]))))
-        facts.append(("date", escape(str(kept["date"]))))
+        file = record_url(line.experiment, device_of(line)).removeprefix("measurements/")
         facts.append(
             ("record", f'<a href="{escape(file)}" data-birth-file>{escape(line.experiment)}.json</a>')
         )

@@ -23,7 +23,9 @@ from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import DEVICES
 
 FRAGMENTS = ("all", "births", "comparison", "devices")
-"""What ``fragment`` makes."""
+"""What ``fragment`` makes, besides ``MISS`` with an experiment's name behind it."""
+MISS = "miss_"
+"""Begins the name of a sentence on an experiment's prediction and what came of it."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,13 @@ def _shown(counts: Mapping[str, tuple[float | None, float | None]], wanted: Sequ
 
 
 def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
-    """One of ``FRAGMENTS``, as HTML without blank lines."""
+    """One of ``FRAGMENTS``, or one with ``MISS``, as HTML without blank lines.
+
+    Raises:
+        KeyError: an experiment with ``MISS`` was not predicted, or not recorded since.
+    """
+    if name.startswith(MISS):
+        return escape(comparison.facts(archive, name.removeprefix(MISS)))
     if name == "devices":
         return _devices()
     if name == "births":

@@ -6,12 +6,14 @@ host name, user name, path or serial number gets in.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from tilewise.gpu import cublas_lt
 from tilewise.gpu.device import State
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings
@@ -20,7 +22,7 @@ _PACKAGES = {"cupy": "cupy", "numpy": "numpy", "torch": "torch", "triton": "trit
 
 
 def versions() -> dict[str, str]:
-    """Versions of CUDA's parts and of those packages that have been imported."""
+    """Versions of CUDA's parts and of those packages and libraries that have been loaded."""
     found = {"python": ".".join(str(part) for part in sys.version_info[:3])}
     for name, module in _PACKAGES.items():
         if module in sys.modules and (version := getattr(sys.modules[module], "__version__", None)):
@@ -36,6 +38,11 @@ def _cuda_versions(cupy: Any) -> dict[str, str]:
     found = {"cuda_runtime": _dotted(cupy.cuda.runtime.runtimeGetVersion())}
     with suppress(AttributeError, RuntimeError):
         found["nvrtc"] = ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion())
+    with suppress(ImportError, AttributeError):
+        cub = importlib.import_module("cupy.cuda.cub").get_build_version()
+        found["cub"] = f"{cub // 100000}.{cub // 100 % 1000}.{cub % 100}"
+    if cublas := cublas_lt.version():
+        found["cublas"] = cublas
     return found
 
 

@@ -111,11 +111,15 @@ class CourseView:
         """A part of the pages of all measurements and of all kernels."""
         if name == "roofline":
             return every_kernel.fragment(Archive(self.root), *self._named())
-        if name not in measured_page.FRAGMENTS:
+        if name not in measured_page.FRAGMENTS and not name.startswith(measured_page.MISS):
             have = ", ".join((*measured_page.FRAGMENTS, "roofline"))
             raise LessonError(path, line, f'there is no "measurements.{name}".', f"There is {have}.")
         known = measured_page.Lessons(self.measured, *self._named())
-        return measured_page.fragment(name, known, Archive(self.root))
+        try:
+            return measured_page.fragment(name, known, Archive(self.root))
+        except KeyError as error:
+            message = f"the experiment {error.args[0]} was not predicted, or not recorded since."
+            raise LessonError(path, line, message, "Name one of the table of predictions.") from None
 
     def _named(self) -> tuple[dict[str, str], dict[str, str]]:
         """The titles of all lessons and the URLs of their pages, by id."""
