@@ -228,7 +228,10 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if env is not self._env:
             self._env = env
             env.bytecode_cache = KeptTemplates(FileCache(self._cache / "templates", at_most=400))
-            publication.prepare(env, published=not self._serving)
+            try:
+                publication.prepare(env, not self._serving, self._project())
+            except LessonError as error:
+                self._fail(error)
         return env
 
     @event_priority(-100)

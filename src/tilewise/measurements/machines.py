@@ -1,0 +1,36 @@
+"""The machines that readers can choose between: every device with records, under a short name.
+
+In: the archive and the device table. Out: folders and names, the course's own device first. What a page does
+with them is left to ``web/site/machines.js``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewise.measurements.archive import Archive
+from tilewise.models.devices import device
+
+
+def machines(archive: Archive) -> list[dict[str, str]]:
+    """Each device with records as ``{"id": folder, "name": short name}``.
+
+    Raises:
+        RecordError: a record cannot be believed.
+    """
+    drivers = {
+        folder: record.provenance["device"]
+        for folder in archive.devices
+        if (record := next(archive.records(folder), None))
+    }
+    names = {folder: _short(driver) for folder, driver in drivers.items()}
+    several = {name for name in names.values() if list(names.values()).count(name) > 1}
+    return [
+        {"id": folder, "name": drivers[folder] if name in several else name} for folder, name in names.items()
+    ]
+
+
+def _short(driver: str) -> str:
+    """``H100`` for ``NVIDIA H100 80GB HBM3``: the device table's name without socket and memory."""
+    entry = device(driver)
+    return re.sub(r" (SXM|PCIe|NVL)\b.*", "", entry.name if entry else driver.removeprefix("NVIDIA "))
