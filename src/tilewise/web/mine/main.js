@@ -3,13 +3,13 @@
 // fetched by site/machines.js when it is first wanted.
 
 import { keep, recall } from "../site/stored.js";
-import { formatted, number } from "./format.js";
+import { formatted } from "./format.js";
 import { dialog } from "./panel.js";
-import { checksum, read } from "./record.js";
+import { read } from "./record.js";
 import { showRecords } from "./show.js";
 import { valueAt, valuesOf } from "./values.js";
 
-export { checksum, formatted, number, valueAt, valuesOf };
+export { formatted, read, valueAt, valuesOf };
 
 const KEPT = "mine";
 /** What is kept is of this form; what an earlier version of the site kept is left out. */

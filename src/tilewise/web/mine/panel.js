@@ -9,7 +9,7 @@ export function dialog({ take, forget, back }) {
   const input = element("input", { type: "file", multiple: true, accept: ".json", hidden: true, tabindex: -1 });
   const pick = element("button", { type: "button", class: "tw-act tw-act-main" }, "Choose files…");
   const status = element("p", { class: "tw-feedback-note", role: "status" });
-  const refused = element("ul", { class: "tw-mine-refused", role: "alert" });
+  const refused = element("ul", { class: "tw-mine-refused" });
   const heading = element("p", { class: "tw-dialog-label" });
   const loaded = element("ul", { class: "tw-mine-loaded" });
   const clear = element("button", { type: "button", class: "tw-quiet" }, "Forget my files");
@@ -25,7 +25,7 @@ export function dialog({ take, forget, back }) {
     element("div", { class: "tw-mine-drop" }, element("p", {}, "Drop files anywhere on the page, or"), pick, input),
     element("p", { class: "tw-feedback-note" }, "This browser reads and keeps them. They are not sent anywhere."),
     status,
-    refused,
+    element("div", { role: "alert" }, refused),
     heading,
     loaded,
     clear,

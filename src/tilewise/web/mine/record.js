@@ -181,7 +181,7 @@ function partsOf(row) {
 }
 
 /** SHA-256 of a record's canonical JSON without its checksum; empty where this browser offers none. */
-export async function checksum(text) {
+async function checksum(text) {
   if (!globalThis.crypto?.subtle) return "";
   const bytes = new TextEncoder().encode(canonical(text));
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
