@@ -69,7 +69,7 @@ def describe(page: Page, html: str) -> None:
 
 
 def prepare(environment: Environment, published: bool, root: Path) -> None:
-    """Tell templates where pictures of pages lie, whether there will be any, and which machines were recorded.
+    """Tell templates where pictures of pages lie, whether there are any, and which machines have records.
 
     Raises:
         RecordError: a record cannot be believed.
