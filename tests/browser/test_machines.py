@@ -93,7 +93,8 @@ def sentence(path: str, form: Callable[[float], str], spec: str) -> str:
 
 def figure(folder: Path, device: str) -> str:
     """A figure of the device's numbers; its data goes into the folder."""
-    made = bars({"256": value(device, PATH)}, title=f"On {device}", caption="One bar.", x="Time in µs")
+    time = Recorded(value(device, PATH), birth_id("vec_add", device), "", "measured", PATH)
+    made = bars({"256 threads": time}, title=f"On {device}", caption="One bar.", x="Time in µs")
     (folder / f"{device}.json").write_bytes(made.json_bytes())
     return made.html(f"../{device}.json", "bar")
 
@@ -298,6 +299,26 @@ def test_a_record_of_ones_own_fills_tables_and_sentences(page: Page, site: str) 
     page.keyboard.press("Escape")
     expect(number(page)).to_have_text(_time(value(H100, PATH)))
     assert page.evaluate("JSON.stringify(localStorage)").count("vec_add") == 0
+
+
+def test_a_chart_of_recorded_numbers_is_drawn_again(page: Page) -> None:
+    bar = page.locator("#bar[data-state=drawn]")
+    bar.scroll_into_view_if_needed()
+    expect(bar.locator(".bartext")).to_have_text(f"\xa0{value(H100, PATH):.4g}")
+    body = json.loads((RECORDS / H200 / "vec_add.json").read_text())
+    row = next(one for one in body["rows"] if one["variant"] == "blocks of 256")
+    row.update(median=77.5, p80=99.0)
+    body["checksum"] = checksum(body)
+    load(page, {"name": "vec_add.json", "mimeType": "application/json", "buffer": json.dumps(body).encode()})
+    page.keyboard.press("Escape")
+    bar.scroll_into_view_if_needed()
+    expect(bar.locator(".bartext")).to_have_text("\xa077.5")
+    expect(bar.locator("li")).to_have_text("256 threads: 77.5")
+    expect(bar.locator(".tw-machine-note")).to_contain_text("Your files")
+    choose(page, "H100")
+    bar.scroll_into_view_if_needed()
+    expect(bar.locator(".bartext")).to_have_text(f"\xa0{value(H100, PATH):.4g}")
+    expect(bar.locator("li")).to_have_text(f"256 threads: {value(H100, PATH):.4g}")
 
 
 def test_what_the_file_lacks_stays_and_is_marked(page: Page) -> None:

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tilewise.figures import Series, bars, line_chart
 from tilewise.measurements.origin import Recorded
 from tilewise.outputs import Table
 
@@ -48,3 +49,19 @@ def test_it_is_a_float_everywhere_else() -> None:
     assert (again, again.born) == (1500.0, "born-x-adding")
     with pytest.raises(TypeError):
         TIME * "a"
+
+
+def test_a_chart_keeps_the_paths_of_what_is_recorded_in_it() -> None:
+    times = [Recorded(1500.0, "born", "", "measured", f"adding.plain.n_{n}.median") for n in (8, 64)]
+    drawn = line_chart(
+        [Series("recorded", [8, 64], [time / 1e3 for time in times]), Series("model", [8, 64], [1, 2])],
+        title="Time", caption="Two sizes.", x="n", y="ms",
+    )  # fmt: skip
+    paths = [time.path for time in times]
+    assert drawn.spec["layout"]["meta"]["paths"] == [{"trace": 0, "axis": "y", "scale": 1e-3, "paths": paths}]
+    assert " data-recorded" in drawn.html("a.json")
+    columns = bars(dict(zip("ab", times, strict=True)), title="Time", caption="Two sizes.", x="µs")
+    assert columns.spec["layout"]["meta"]["paths"][0]["paths"] == paths
+    mixed = bars({"a": times[0], "b": 2.0}, title="Time", caption="Two sizes.", x="µs")
+    assert "paths" not in mixed.spec["layout"]["meta"]
+    assert " data-recorded" not in mixed.html("a.json")

@@ -24,6 +24,7 @@ from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
+from tilewise.measurements.slugs import case_slug, name_slug
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
@@ -238,7 +239,11 @@ def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, An
     if row is None or record is None or times is None:
         return times
     birth, spread = birth_id(record.experiment, record.provenance["device"]), spread_of(row)
-    return times | {name: Recorded(times[name], birth, spread, mark) for name in ("median", "p20", "p80")}
+    place = f"{record.experiment}.{name_slug(row.variant)}.{case_slug(row.case)}"
+    return times | {
+        name: Recorded(times[name], birth, spread, mark, f"{place}.{name}")
+        for name in ("median", "p20", "p80")
+    }
 
 
 def _case(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -37,6 +37,13 @@ export function number(value) {
   return isWhole && Math.abs(value) < 1e15 ? grouped(fixed(value, 0)) : general(value, 4);
 }
 
+/** A number for a chart, as tilewise/figures/values.py writes it. */
+export function short(value) {
+  if (Number.isInteger(value)) return grouped(String(value));
+  const power = Math.floor(Math.log10(Math.abs(value)));
+  return power < -4 || power >= 9 ? exponential(value, 3) : grouped(String(Number(value.toPrecision(4))));
+}
+
 function microseconds(time) {
   const [unit, scale] = TIMES.find(([, size]) => Math.abs(time) >= size) ?? TIMES.at(-1);
   return `${general(time / scale, 3)} ${unit}`;

@@ -2,6 +2,7 @@
 // mark on what still is another machine's. Whatever comes from a record becomes text, never markup.
 
 import { element } from "../site/dom.js";
+import { redrawn } from "./charts.js";
 import { formatted, number } from "./format.js";
 import { valueAt, valuesOf } from "./values.js";
 
@@ -31,11 +32,29 @@ export function showRecords(records, { article, change, note, nameOf, undo, firs
   for (const block of article.querySelectorAll(".tw-measurement[data-experiment]")) {
     const { experiment, machine } = block.dataset;
     const values = valuesFor(experiment);
-    if (values) showTable(block, records.get(experiment), values, change);
-    else if (machine) absent(block, machine);
+    if (values) {
+      showTable(block, records.get(experiment), values, change);
+      const question = block.querySelector(".tw-guess");
+      if (question && machine) note(question, `The question is about the ${nameOf(machine)}`);
+    } else if (machine) absent(block, machine);
   }
+  const at = (path) => {
+    const [experiment, ...rest] = path.split(".");
+    return records.has(experiment) ? valueAt(valuesFor(experiment), rest.join(".")) : undefined;
+  };
+  const own = ".tw-measurement[data-experiment], .tw-figure[data-recorded]";
   for (const block of article.querySelectorAll(".tw-machines")) {
-    if (!block.querySelector(".tw-measurement[data-experiment]")) absent(block, block.dataset.shown);
+    if (!block.querySelector(own)) absent(block, block.dataset.shown);
+  }
+  for (const figure of article.querySelectorAll(".tw-figure[data-recorded]")) {
+    const shown = figure.closest(".tw-machines")?.dataset.shown ?? first;
+    redraw(figure, at, undo).then(
+      (isDrawn) => {
+        if (isDrawn) note(figure, `Your files (title and caption are about the ${nameOf(shown)})`);
+        else if (isDrawn === false) absent(figure, shown);
+      },
+      () => absent(figure, shown),
+    );
   }
 
   const births = element("div", { hidden: true });
@@ -55,6 +74,43 @@ export function showRecords(records, { article, change, note, nameOf, undo, firs
     change(place, [text], { href: `#${idOf(experiment)}`, "data-born": idOf(experiment), "data-spread": spread });
     if (!document.getElementById(idOf(experiment))) births.append(birth(records.get(experiment)));
   }
+}
+
+/** Draw a chart with other numbers; false where they lack some of it, nothing where another choice came first. */
+async function redraw(figure, at, undo) {
+  let isOver = false;
+  undo.push(() => (isOver = true));
+  const answer = await fetch(new URL(figure.dataset.figure, document.baseURI).href);
+  const made = redrawn(await answer.json(), at);
+  if (isOver) return null;
+  if (!made) return false;
+  const id = `tw-mine-${figure.dataset.figure.replace(/\W+/g, "-")}`;
+  const data = element("script", { type: "application/json", id }, JSON.stringify(made));
+  const source = figure.dataset.figure;
+  const list = figure.querySelector(".tw-figure-alt ol");
+  const rows = [...(list?.children ?? [])];
+  figure.append(data);
+  draw(figure, `#${id}`);
+  list?.replaceChildren(...made.steps.map((step) => element("li", {}, step)));
+  undo.push(() => {
+    data.remove();
+    list?.replaceChildren(...rows);
+    draw(figure, source);
+  });
+  return true;
+}
+
+/** Let the figures' script take a figure for a new one, which has other data. */
+function draw(figure, source) {
+  const place = document.createComment("");
+  const tell = () => document.dispatchEvent(new Event("tw:content"));
+  figure.replaceWith(place);
+  tell();
+  figure.dataset.figure = source;
+  figure.removeAttribute("data-state");
+  figure.querySelector(".tw-figure-body").replaceChildren();
+  place.replaceWith(figure);
+  tell();
 }
 
 function showTable(block, record, values, change) {

@@ -94,6 +94,10 @@ export function showMachine(article) {
       const other = JSON.parse(number.dataset.on)[shown];
       if (other) renumber(number, other);
     }
+    for (const number of shown === machines[0].id ? [] : article.querySelectorAll(":not(td) > a.tw-number[data-born]")) {
+      const of = machines.find(({ id }) => number.dataset.born.startsWith(`born-${id}-`));
+      if (of && of.id !== shown) change(number, null, { "data-elsewhere": of.name });
+    }
     const lacking = [...article.querySelectorAll(".tw-machines, .tw-measurement[data-machine]")].filter(
       (block) => machineOf(block) !== shown && !block.querySelector(".tw-measurement[data-machine]"),
     );
