@@ -121,7 +121,8 @@ def small_site(folder: Path) -> Path:
     pages = {"measured": "# Measured\n\nCONTENT\n", "further": "# Further\n\nCONTENT\n"}
     for name, text in pages.items():
         (docs / f"{name}.md").write_text(text, encoding="utf-8")
-    content = [sentence(PATH, _time, "us"), block(table(first), table(second)), table(alone)]
+    only = f"<p>Only the first has {born('1 ms', birth_id('transposes', H100), '', 'only')}.</p>"
+    content = [sentence(PATH, _time, "us"), only, block(table(first), table(second)), table(alone)]
     content += [
         block(figure(docs, H100), figure(docs, H200)),
         block('<pre class="tw-said">Said by H100</pre>'),
@@ -170,6 +171,7 @@ def load(page: Page, *files: Path | dict[str, Any]) -> Locator:
 
 def cell(page: Page, column: str) -> Locator:
     """A cell of the first row of the table that both machines have."""
+    expect(page.locator("#vec_add")).to_be_visible()
     at = page.locator("#vec_add th").evaluate_all(
         "(all, name) => all.findIndex((it) => it.dataset.column === name)", column
     )
@@ -204,8 +206,10 @@ def test_a_block_without_a_record_keeps_the_default_and_says_so(page: Page) -> N
     choose(page, "H200")
     expect(notes).to_have_text(["H100 (no record on the H200)"] * 2)
     expect(page.locator("#transposes .tw-machine-note")).to_be_visible()
+    expect(page.locator("[data-elsewhere=H100]")).to_have_text("1 ms")
     choose(page, "H100")
     expect(notes).to_have_count(0)
+    expect(page.locator("[data-elsewhere]")).to_have_count(0)
 
 
 def test_the_choice_lasts_over_pages_and_visits(page: Page, site: str) -> None:
@@ -314,7 +318,7 @@ def test_a_chart_of_recorded_numbers_is_drawn_again(page: Page) -> None:
     bar.scroll_into_view_if_needed()
     expect(bar.locator(".bartext")).to_have_text("\xa077.5")
     expect(bar.locator("li")).to_have_text("256 threads: 77.5")
-    expect(bar.locator(".tw-machine-note")).to_contain_text("Your files")
+    expect(bar.locator(".tw-machine-note")).to_contain_text("Recorded values of your files")
     choose(page, "H100")
     bar.scroll_into_view_if_needed()
     expect(bar.locator(".bartext")).to_have_text(f"\xa0{value(H100, PATH):.4g}")

@@ -10,8 +10,8 @@ export function dialog({ take, forget, back }) {
   const pick = element("button", { type: "button", class: "tw-act tw-act-main" }, "Choose files…");
   const status = element("p", { class: "tw-feedback-note", role: "status" });
   const refused = element("ul", { class: "tw-mine-refused" });
-  const heading = element("p", { class: "tw-dialog-label" });
-  const loaded = element("ul", { class: "tw-mine-loaded" });
+  const heading = element("p", { class: "tw-dialog-label", id: "tw-mine-loaded" });
+  const loaded = element("ul", { class: "tw-mine-loaded", tabindex: 0, "aria-labelledby": "tw-mine-loaded" });
   const clear = element("button", { type: "button", class: "tw-quiet" }, "Forget my files");
   const close = element("button", { type: "button", class: "tw-dialog-close", "aria-label": "Close" }, "×");
   const command = element("code", {}, `tilewise record ${lessonOf(location.href) || "LESSON"}`);

@@ -18,10 +18,10 @@ const VERSIONS = { cuda_runtime: "CUDA", cupy: "CuPy", torch: "torch", cudnn: "c
 
 /**
  * @param {Map<string, any>} records
- * @param {{article: Element, change: Function, note: Function, nameOf: (id: string) => string,
- *   undo: (() => void)[], first: string}} given
+ * @param {{article: Element, numbers: string, change: Function, note: Function, nameOf: (id: string) => string,
+ *   bornOn: (number: Element) => {id: string, name: string}, undo: (() => void)[]}} given
  */
-export function showRecords(records, { article, change, note, nameOf, undo, first }) {
+export function showRecords(records, { article, numbers, change, note, nameOf, bornOn, undo }) {
   const known = new Map();
   const valuesFor = (experiment) => {
     if (!known.has(experiment) && records.has(experiment)) known.set(experiment, valuesOf(records.get(experiment)));
@@ -47,10 +47,10 @@ export function showRecords(records, { article, change, note, nameOf, undo, firs
     if (!block.querySelector(own)) absent(block, block.dataset.shown);
   }
   for (const figure of article.querySelectorAll(".tw-figure[data-recorded]")) {
-    const shown = figure.closest(".tw-machines")?.dataset.shown ?? first;
+    const shown = figure.closest(".tw-machines")?.dataset.shown ?? bornOn(figure).id;
     redraw(figure, at, undo).then(
       (isDrawn) => {
-        if (isDrawn) note(figure, `Your files (title and caption are about the ${nameOf(shown)})`);
+        if (isDrawn) note(figure, `Recorded values of your files; all else is about the ${nameOf(shown)}`);
         else if (isDrawn === false) absent(figure, shown);
       },
       () => absent(figure, shown),
@@ -60,14 +60,13 @@ export function showRecords(records, { article, change, note, nameOf, undo, firs
   const births = element("div", { hidden: true });
   article.append(births);
   undo.push(() => births.remove());
-  for (const place of article.querySelectorAll("a[data-born][data-path], [data-on]")) {
+  for (const place of article.querySelectorAll(numbers)) {
     const { path = "", format = "", born = "" } = place.dataset;
     const [experiment, ...rest] = path.split(".");
     const values = born && valuesFor(experiment);
     const text = values && formatted(valueAt(values, rest.join(".")), format);
     if (text === undefined || !values) {
-      const machine = born.slice("born-".length, -experiment.length - 1) || first;
-      change(place, null, { "data-elsewhere": nameOf(machine) });
+      change(place, null, { "data-elsewhere": bornOn(place).name });
       continue;
     }
     const spread = spreadOf((name) => valueAt(values, [...rest.slice(0, -1), name].join(".")));

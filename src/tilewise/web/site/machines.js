@@ -7,7 +7,9 @@ import { keep, recall } from "./stored.js";
 
 const home = document.currentScript?.src ?? document.baseURI;
 const KEPT = "machine";
-export const MINE = "mine";
+const MINE = "mine";
+/** Recorded numbers in sentences; a table says itself where its numbers come from. */
+const RECORDED = ":not(td) > a.tw-number[data-born]";
 
 const machines = JSON.parse(document.getElementById("tw-machines")?.textContent ?? "[]");
 const root = document.querySelector(".tw-machine");
@@ -19,6 +21,9 @@ let mine = null;
 let reopen = () => {};
 
 const nameOf = (id) => machines.find((machine) => machine.id === id)?.name ?? id;
+/** The machine of a number; the first where it does not say. */
+const bornOn = ({ dataset: { born = "" } }) =>
+  machines.find(({ id }) => born.startsWith(`born-${id}-`)) ?? machines[0];
 const machineOf = (block) => block.dataset.shown ?? block.dataset.machine;
 const isKnown = (id) => id === MINE || machines.some((machine) => machine.id === id);
 let wanted = machines[0]?.id;
@@ -88,15 +93,15 @@ export function showMachine(article) {
 
   let changed = false;
   for (const block of article.querySelectorAll(".tw-machines")) changed = showBlock(block, shown) || changed;
-  if (shown === MINE) mine.show({ article, change, note, nameOf, undo, first: machines[0].id });
+  if (shown === MINE) mine.show({ article, numbers: `${RECORDED}, [data-on]`, change, note, nameOf, bornOn, undo });
   else {
     for (const number of article.querySelectorAll("[data-on]")) {
       const other = JSON.parse(number.dataset.on)[shown];
       if (other) renumber(number, other);
     }
-    for (const number of shown === machines[0].id ? [] : article.querySelectorAll(":not(td) > a.tw-number[data-born]")) {
-      const of = machines.find(({ id }) => number.dataset.born.startsWith(`born-${id}-`));
-      if (of && of.id !== shown) change(number, null, { "data-elsewhere": of.name });
+    for (const number of shown === machines[0].id ? [] : article.querySelectorAll(RECORDED)) {
+      const of = bornOn(number);
+      if (of.id !== shown) change(number, null, { "data-elsewhere": of.name });
     }
     const lacking = [...article.querySelectorAll(".tw-machines, .tw-measurement[data-machine]")].filter(
       (block) => machineOf(block) !== shown && !block.querySelector(".tw-measurement[data-machine]"),
