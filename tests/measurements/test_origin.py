@@ -42,6 +42,19 @@ def test_what_is_reckoned_with_it_is_no_recorded_number(other: float) -> None:
     assert Table(["µs"], [[other]]).rows[0][0].born is None
 
 
+def test_the_work_of_its_row_over_a_time_is_the_recorded_rate() -> None:
+    work = {"gb_per_s": 6e6, "tflop_per_s": 3e6}
+    time = Recorded(1500.0, "born", "", "measured", "adding.plain.n_8.median", work=work)
+    rate = 6_000_000 / time / 1e3
+    assert (rate, rate.path, rate.scale) == (4.0, "adding.plain.n_8.gb_per_s", pytest.approx(1.0))
+    again = 3e6 / (time / 1e6) / 1e12
+    assert (again, again.path, again.scale) == (
+        pytest.approx(0.002), "adding.plain.n_8.tflop_per_s", pytest.approx(1.0),
+    )  # fmt: skip
+    assert type(5e6 / time) is float
+    assert type(6e6 / time * 3) is float
+
+
 def test_it_is_a_float_everywhere_else() -> None:
     assert json.dumps({"median": TIME}) == '{"median": 1500.0}'
     assert f"{TIME:,.0f} {TIME!r}" == "1,500 1500.0"

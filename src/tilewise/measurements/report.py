@@ -240,8 +240,11 @@ def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, An
         return times
     birth, spread = birth_id(record.experiment, record.provenance["device"]), spread_of(row)
     place = f"{record.experiment}.{name_slug(row.variant)}.{case_slug(row.case)}"
+    work = {rate: done for rate, done in (("gb_per_s", row.bytes), ("tflop_per_s", row.flop)) if done}
     return times | {
-        name: Recorded(times[name], birth, spread, mark, f"{place}.{name}")
+        name: Recorded(
+            times[name], birth, spread, mark, f"{place}.{name}", work=work if name == "median" else None
+        )
         for name in ("median", "p20", "p80")
     }
 

@@ -228,10 +228,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if env is not self._env:
             self._env = env
             env.bytecode_cache = KeptTemplates(FileCache(self._cache / "templates", at_most=400))
-            try:
-                publication.prepare(env, not self._serving, self._project())
-            except LessonError as error:
-                self._fail(error)
+            publication.prepare(env, not self._serving, self._project())
         return env
 
     @event_priority(-100)

@@ -69,11 +69,7 @@ def describe(page: Page, html: str) -> None:
 
 
 def prepare(environment: Environment, published: bool, root: Path) -> None:
-    """Tell templates where pictures of pages lie, whether there are any, and which machines have records.
-
-    Raises:
-        RecordError: a record cannot be believed.
-    """
+    """Tell templates where pictures of pages lie, whether there are any, and which machines have records."""
     environment.filters["card_path"] = card_path
     environment.globals["cards"] = published
     environment.globals["machines"] = machines(Archive(root / "lessons"))
