@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tilewise.figures import Series, bars, line_chart
+from tilewise.measurements import lookup
 from tilewise.measurements.origin import Recorded
 from tilewise.outputs import Table
 
+LESSONS = Path(__file__).parents[2] / "lessons"
 TIME = Recorded(1500.0, "born-x-adding", "p20 1,400 µs", "measured")
 
 
@@ -78,3 +81,13 @@ def test_a_chart_keeps_the_paths_of_what_is_recorded_in_it() -> None:
     mixed = bars({"a": times[0], "b": 2.0}, title="Time", caption="Two sizes.", x="µs")
     assert "paths" not in mixed.spec["layout"]["meta"]
     assert " data-recorded" not in mixed.html("a.json")
+
+
+def test_what_lessons_look_up_of_a_record_knows_its_path_and_shows_no_birth() -> None:
+    found = lookup("vec_add", LESSONS)
+    assert found is not None
+    time = found["blocks_of_256"]["n_20000"]["median"]
+    assert time.path == "vec_add.blocks_of_256.n_20000.median"
+    assert (found["blocks_of_256"]["n_20000"]["bytes"] / time).path.endswith(".gb_per_s")
+    assert found["ceilings"]["memory_gb_per_s"].path == "vec_add.ceilings.memory_gb_per_s"
+    assert "data-born" not in Table(["µs"], [[time]]).html()

@@ -44,7 +44,8 @@ def recorded_paths(data: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {"trace": at, "axis": axis, "scale": values[0].scale, "paths": [value.path for value in values]}
         for at, trace in enumerate(data)
         for axis in ("x", "y")
-        if isinstance(values := trace.get(axis), list)
+        if isinstance(trace, Mapping)
+        and isinstance(values := trace.get(axis), list)
         and all(getattr(value, "path", "") for value in values)
         and len({value.scale for value in values}) == 1
     ]

@@ -20,7 +20,7 @@ class Recorded(float):
 
     Args:
         value: the number.
-        born: the id of the list of its record's facts.
+        born: the id of the list of its record's facts; None where the page has no such list.
         spread: its spread in words.
         mark: the role for the styles, ``measured`` or ``stale``.
         path: where look-ups find it, ``experiment.variant.case.value``.
@@ -28,7 +28,7 @@ class Recorded(float):
         work: of a median, by the rate that a record gives, the bytes or operations of its row.
     """
 
-    born: str
+    born: str | None
     spread: str
     mark: str
     path: str
@@ -38,7 +38,7 @@ class Recorded(float):
     def __new__(
         cls,
         value: float,
-        born: str,
+        born: str | None,
         spread: str,
         mark: str = "measured",
         path: str = "",

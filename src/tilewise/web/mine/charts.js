@@ -58,8 +58,10 @@ function moveTo(note, { data, layout }) {
 }
 
 function rowsOf(trace) {
-  const row = (value, at) => `${[].concat(trace.y)[at]}: ${trace.text[at].trim()}`;
-  if (trace.type === "bar") return trace.x.map((value, at) => row(value, at).replaceAll("<br>", " "));
+  if (trace.type === "bar") {
+    const name = trace.name ? `${trace.name} ` : "";
+    return trace.y.map((label, at) => `${label.replaceAll("<br>", " ")}: ${name}${trace.text[at].trim()}`);
+  }
   const points = trace.x.map((x, at) => `${short(x)}: ${short(trace.y[at])}`);
   return [`${trace.name}: ${points.join("; ")}`];
 }
