@@ -22,7 +22,7 @@ from pathlib import Path
 
 WEB = Path(__file__).parent / "web"
 NODE_AT_LEAST = 20
-OUTPUTS = ("tilewise.css", "tilewise.js", "feedback.js", "figures.js", "stepped.js", "plotly.js")
+OUTPUTS = ("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "figures.js", "stepped.js", "plotly.js")
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
 

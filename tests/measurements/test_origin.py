@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tilewise.figures import Series, bars, line_chart
+from tilewise.measurements import lookup
 from tilewise.measurements.origin import Recorded
 from tilewise.outputs import Table
 
+LESSONS = Path(__file__).parents[2] / "lessons"
 TIME = Recorded(1500.0, "born-x-adding", "p20 1,400 µs", "measured")
 
 
@@ -41,6 +45,19 @@ def test_what_is_reckoned_with_it_is_no_recorded_number(other: float) -> None:
     assert Table(["µs"], [[other]]).rows[0][0].born is None
 
 
+def test_the_work_of_its_row_over_a_time_is_the_recorded_rate() -> None:
+    work = {"gb_per_s": 6e6, "tflop_per_s": 3e6}
+    time = Recorded(1500.0, "born", "", "measured", "adding.plain.n_8.median", work=work)
+    rate = 6_000_000 / time / 1e3
+    assert (rate, rate.path, rate.scale) == (4.0, "adding.plain.n_8.gb_per_s", pytest.approx(1.0))
+    again = 3e6 / (time / 1e6) / 1e12
+    assert (again, again.path, again.scale) == (
+        pytest.approx(0.002), "adding.plain.n_8.tflop_per_s", pytest.approx(1.0),
+    )  # fmt: skip
+    assert type(5e6 / time) is float
+    assert type(6e6 / time * 3) is float
+
+
 def test_it_is_a_float_everywhere_else() -> None:
     assert json.dumps({"median": TIME}) == '{"median": 1500.0}'
     assert f"{TIME:,.0f} {TIME!r}" == "1,500 1500.0"
@@ -48,3 +65,29 @@ def test_it_is_a_float_everywhere_else() -> None:
     assert (again, again.born) == (1500.0, "born-x-adding")
     with pytest.raises(TypeError):
         TIME * "a"
+
+
+def test_a_chart_keeps_the_paths_of_what_is_recorded_in_it() -> None:
+    times = [Recorded(1500.0, "born", "", "measured", f"adding.plain.n_{n}.median") for n in (8, 64)]
+    drawn = line_chart(
+        [Series("recorded", [8, 64], [time / 1e3 for time in times]), Series("model", [8, 64], [1, 2])],
+        title="Time", caption="Two sizes.", x="n", y="ms",
+    )  # fmt: skip
+    paths = [time.path for time in times]
+    assert drawn.spec["layout"]["meta"]["paths"] == [{"trace": 0, "axis": "y", "scale": 1e-3, "paths": paths}]
+    assert " data-recorded" in drawn.html("a.json")
+    columns = bars(dict(zip("ab", times, strict=True)), title="Time", caption="Two sizes.", x="µs")
+    assert columns.spec["layout"]["meta"]["paths"][0]["paths"] == paths
+    mixed = bars({"a": times[0], "b": 2.0}, title="Time", caption="Two sizes.", x="µs")
+    assert "paths" not in mixed.spec["layout"]["meta"]
+    assert " data-recorded" not in mixed.html("a.json")
+
+
+def test_what_lessons_look_up_of_a_record_knows_its_path_and_shows_no_birth() -> None:
+    found = lookup("vec_add", LESSONS)
+    assert found is not None
+    time = found["blocks_of_256"]["n_20000"]["median"]
+    assert time.path == "vec_add.blocks_of_256.n_20000.median"
+    assert (found["blocks_of_256"]["n_20000"]["bytes"] / time).path.endswith(".gb_per_s")
+    assert found["ceilings"]["memory_gb_per_s"].path == "vec_add.ceilings.memory_gb_per_s"
+    assert "data-born" not in Table(["µs"], [[time]]).html()

@@ -53,7 +53,7 @@ def bars(
     """
     if not values:
         raise ValueError("bars need at least one value")
-    table = {label: dict(v) if isinstance(v, Mapping) else {"": float(v)} for label, v in values.items()}
+    table = {label: dict(v) if isinstance(v, Mapping) else {"": v} for label, v in values.items()}
     names = list(next(iter(table.values())))
     if any(list(row) != names for row in table.values()):
         raise ValueError(f"each group needs the same series in the same order: {names}")
@@ -63,8 +63,8 @@ def bars(
     ends = value_range or _bar_range(every, log)
     labels = ["<br>".join(textwrap.wrap(label, 22)) for label in table]
     data = [
-        _bars_of(labels, every[:, at], name, (roles or {}).get, role, form)
-        for at, name in reversed([*enumerate(names)])
+        _bars_of(labels, [row[name] for row in table.values()], name, (roles or {}).get, role, form)
+        for name in reversed(names)
     ]
     rows = len(labels) * len(names)
     tall = height or 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
@@ -80,7 +80,7 @@ def bars(
         "showgrid": False,
         "fixedrange": True,
     }
-    layout |= {"bargap": 0.32, "barmode": "group", "meta": {"key": len(names) > 1}}
+    layout |= {"bargap": 0.32, "barmode": "group", "meta": {"key": len(names) > 1, "form": form or ""}}
     return Figure(
         title=title,
         caption=caption,
@@ -102,7 +102,7 @@ def _bar_range(every: npt.NDArray[np.float64], log: bool) -> Range:
 
 
 def _bars_of(
-    labels: list[str], values: npt.NDArray[np.float64], name: str, role_of: Any, role: str, form: str | None
+    labels: list[str], values: list[float], name: str, role_of: Any, role: str, form: str | None
 ) -> dict[str, Any]:
     chosen = (
         [role_of(name) or role] * len(labels)
@@ -115,7 +115,7 @@ def _bars_of(
         "name": name,
         "y": labels,
         "x": values,
-        "text": ["\u00a0" + _written(value, form) for value in values.tolist()],
+        "text": ["\u00a0" + _written(float(value), form) for value in values],
         "textposition": "outside",
         "textfont": {"size": 13, "color": theme.token("ink")},
         "cliponaxis": False,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from tilewise.figures.values import plain
+from tilewise.figures.values import plain, recorded_paths
 
 if TYPE_CHECKING:
     from tilewise.figures.theme import Scheme
@@ -50,7 +50,10 @@ class Figure:
                 raise ValueError(f"a figure needs a {name}: give {name}=... as one or two sentences")
         if not 120 <= self.height <= 2000:
             raise ValueError(f"a figure's height is in px, from 120 to 2000, not {self.height}")
-        object.__setattr__(self, "spec", plain(self.spec))
+        spec = plain(self.spec)
+        if self.kind == "chart" and (paths := recorded_paths(self.spec["data"])):
+            spec["layout"]["meta"] = {**spec["layout"].get("meta", {}), "paths": paths}
+        object.__setattr__(self, "spec", spec)
         object.__setattr__(self, "narrow_height", self.narrow_height or self.height)
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,11 +100,12 @@ class Figure:
         """
         name = f' id="{escape(element_id)}"' if element_id else ""
         style = f"--tw-figure-height:{self.height}px;--tw-figure-height-narrow:{self.narrow_height}px"
+        recorded = " data-recorded" if self.spec.get("layout", {}).get("meta", {}).get("paths") else ""
         rows = "".join(f"<li>{escape(step)}</li>" for step in self.steps)
         listed = f'<ol tabindex="0">{rows}</ol>' if rows else ""
         return (
             f'<figure class="tw-figure"{name} data-figure="{escape(url)}" data-kind="{escape(self.kind)}" '
-            f'style="{style}">\n'
+            f'style="{style}"{recorded}>\n'
             f'<p class="tw-figure-title">{escape(self.title)}</p>\n'
             '<div class="tw-figure-body">'
             f'<noscript><p class="tw-figure-note">{_NO_SCRIPT}</p></noscript></div>\n'

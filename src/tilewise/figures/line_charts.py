@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tilewise.figures import theme
 from tilewise.figures.chart import Range, axis, base_layout
 from tilewise.figures.figure import Figure
-from tilewise.figures.values import number
+from tilewise.figures.values import number, with_paths
 
 Numbers = npt.ArrayLike
 Floats = npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ def line_chart(
         nth = seen.get(one.role, 0)
         seen[one.role] = nth + 1
         data += _band(one, px)
-        data.append(_trace(one, px, py, nth, x, y))
+        data.append(_trace(one, px, with_paths(one.y), nth, x, y))
         notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
     lines = [
         (note, (_share(px, horizontal, log_x), _share(py, vertical, log_y)))
@@ -175,7 +175,9 @@ def _span(values: Floats, log: bool, floor: float | None) -> Range:
     return (low if low == floor else low - margin), high + margin
 
 
-def _trace(one: Series, x: Floats, y: Floats, nth: int, x_name: str, y_name: str) -> dict[str, Any]:
+def _trace(
+    one: Series, x: Floats, y: Floats | list[float], nth: int, x_name: str, y_name: str
+) -> dict[str, Any]:
     open_marks = one.role == "predicted"
     symbol = _SYMBOLS[nth % len(_SYMBOLS)] + ("-open" if open_marks else "")
     mode = "+".join(["lines"] * one.line + ["markers"] * (one.marks or not one.line))
@@ -208,7 +210,7 @@ def _band(one: Series, x: Floats) -> list[dict[str, Any]]:
         {
             "type": "scatter",
             "x": [*x, *x[::-1]],
-            "y": [*np.asarray(one.high, float), *np.asarray(one.low, float)[::-1]],
+            "y": [*with_paths(one.high), *with_paths(one.low)[::-1]],
             "mode": "lines",
             "line": {"width": 0, "color": theme.token(one.role, 0.2)},
             "fill": "toself",

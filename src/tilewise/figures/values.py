@@ -7,7 +7,7 @@ there are is left to the figures.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,29 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | range):
         return [plain(entry) for entry in value]
     raise TypeError(f"a figure cannot hold a {type(value).__name__}: give numbers, text, lists or arrays")
+
+
+def recorded_paths(data: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Which arrays of a chart's data are recorded numbers, by trace and axis, with their paths.
+
+    In: traces whose ``x`` or ``y`` may be lists of numbers that have a ``path`` and a ``scale``. The site's
+    script puts other records' numbers in their place.
+    """
+    return [
+        {"trace": at, "axis": axis, "scale": values[0].scale, "paths": [value.path for value in values]}
+        for at, trace in enumerate(data)
+        for axis in ("x", "y")
+        if isinstance(trace, Mapping)
+        and isinstance(values := trace.get(axis), list)
+        and all(getattr(value, "path", "") for value in values)
+        and len({value.scale for value in values}) == 1
+    ]
+
+
+def with_paths(values: Any) -> Any:
+    """Values as a list where they are recorded numbers, which an array would make plain; else as an array."""
+    listed = isinstance(values, list | tuple) and any(getattr(value, "path", "") for value in values)
+    return list(values) if listed else np.atleast_1d(np.asarray(values, float))
 
 
 def number(value: float) -> str:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.measurements.current import text_holds
+from tilewise.measurements.origin import Recorded
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
 from tilewise.measurements.rounds import apart
 from tilewise.measurements.slugs import case_slug, device_slug, name_slug
@@ -314,5 +315,29 @@ def text_record(
 
 
 def lookup(experiment: str, root: Path | None = None) -> dict[str, Any] | None:
-    """``Archive.lookup`` for the project in the current folder or under ``root``."""
-    return Archive(root or lesson_root()).lookup(experiment)
+    """``Archive.lookup`` for the project in the current folder or under ``root``, for charts of lessons.
+
+    Its numbers know their paths. They show no birth in a table: the list of it stands on another page.
+    """
+    values = Archive(root or lesson_root()).lookup(experiment)
+    return None if values is None else _located(values, experiment)
+
+
+def _located(values: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Values whose fractional numbers know their paths."""
+    work = {
+        rate: values[name]
+        for rate, name in (("gb_per_s", "bytes"), ("tflop_per_s", "flop"))
+        if name in values
+    }
+    found: dict[str, Any] = {}
+    for name, entry in values.items():
+        here = f"{path}.{name}"
+        if isinstance(entry, Mapping):
+            found[name] = _located(entry, here)
+        elif isinstance(entry, float):
+            own = {rate: done for rate, done in work.items() if done and name == "median"}
+            found[name] = Recorded(entry, None, "", "measured", here, work=own)
+        else:
+            found[name] = entry
+    return found

@@ -1,13 +1,18 @@
-"""Recorded numbers that know where they were born, for tables that lessons build themselves.
+"""Recorded numbers that know where they were born, for tables and charts that lessons build themselves.
 
-In: a recorded time with the id of its record's facts. Out: a float that a table shows with its birth. In
-another unit it is still that number; whatever else is reckoned with it is a plain number, and no record's.
+In: a recorded time with the id of its record's facts and its path. Out: a float that a table shows with its
+birth and a chart with its path. In another unit it is still that number, and the work of its row divided by
+it is the recorded rate; whatever else is reckoned with it is a plain number, and no record's.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
+
+_RATES = {"gb_per_s": 1e3, "tflop_per_s": 1e6}
+"""Recorded rates, and what a microsecond's worth of each comes to in bytes or operations."""
 
 
 class Recorded(float):
@@ -15,19 +20,35 @@ class Recorded(float):
 
     Args:
         value: the number.
-        born: the id of the list of its record's facts.
+        born: the id of the list of its record's facts; None where the page has no such list.
         spread: its spread in words.
         mark: the role for the styles, ``measured`` or ``stale``.
+        path: where look-ups find it, ``experiment.variant.case.value``.
+        scale: what the value there was multiplied with, for another unit.
+        work: of a median, by the rate that a record gives, the bytes or operations of its row.
     """
 
-    born: str
+    born: str | None
     spread: str
     mark: str
+    path: str
+    scale: float
+    work: Mapping[str, float]
 
-    def __new__(cls, value: float, born: str, spread: str, mark: str = "measured") -> Recorded:
+    def __new__(
+        cls,
+        value: float,
+        born: str | None,
+        spread: str,
+        mark: str = "measured",
+        path: str = "",
+        scale: float = 1.0,
+        work: Mapping[str, float] | None = None,
+    ) -> Recorded:
         """The number with its birth."""
         made = super().__new__(cls, value)
         made.born, made.spread, made.mark = born, spread, mark
+        made.path, made.scale, made.work = path, scale, work or {}
         return made
 
     def __mul__(self, other: Any) -> Any:
@@ -37,16 +58,36 @@ class Recorded(float):
         return self._in_unit(super().__rmul__(other), other)
 
     def __truediv__(self, other: Any) -> Any:
-        return self._in_unit(super().__truediv__(other), other)
+        return self._in_unit(super().__truediv__(other), other, -1)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        value = super().__rtruediv__(other)
+        if value is NotImplemented or isinstance(other, Recorded) or not isinstance(other, int | float):
+            return value
+        for rate, amount in self.work.items():
+            if (power := _power_of_ten(other / amount)) is not None:
+                path = f"{self.path.rpartition('.')[0]}.{rate}"
+                scale = 10.0**power * _RATES[rate] / self.scale
+                return Recorded(value, self.born, self.spread, self.mark, path, scale)
+        return value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Recorded, (float(self), self.born, self.spread, self.mark)
+        given = (self.born, self.spread, self.mark, self.path, self.scale, self.work)
+        return Recorded, (float(self), *given)
 
-    def _in_unit(self, value: Any, factor: Any) -> Any:
+    def _in_unit(self, value: Any, factor: Any, sign: int = 1) -> Any:
         """The value with this birth where the factor is a power of ten, as between units."""
-        plain = isinstance(factor, int | float) and not isinstance(factor, Recorded) and factor > 0
-        if value is NotImplemented or not plain or not math.isfinite(factor):
+        if value is NotImplemented or isinstance(factor, Recorded) or not isinstance(factor, int | float):
             return value
-        power = math.log10(factor)
-        same = abs(power - round(power)) < 1e-12
-        return Recorded(value, self.born, self.spread, self.mark) if same else value
+        if (power := _power_of_ten(factor)) is None:
+            return value
+        scale = self.scale * 10.0 ** (sign * power)
+        return Recorded(value, self.born, self.spread, self.mark, self.path, scale, self.work)
+
+
+def _power_of_ten(factor: float) -> int | None:
+    """Which power of ten a number is; None for every other number."""
+    if not math.isfinite(factor) or factor <= 0:
+        return None
+    power = math.log10(factor)
+    return round(power) if abs(power - round(power)) < 1e-12 else None

@@ -16,12 +16,20 @@ from tilewise.measurements.births import birth_facts, birth_id, birth_list, spre
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.guess import Asked
 from tilewise.measurements.reasons import EVERY, missed
-from tilewise.measurements.slugs import case_text, device_slug, heading_slug
+from tilewise.measurements.slugs import case_slug, case_text, device_slug, heading_slug, name_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
 _SCATTER = re.compile(r"p20 and p80 lie (\d+)\s?% of the median apart\.")
 """How records say that times scatter, in the words of a statistician."""
 _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
+_VALUES = {
+    "bound": "bound",
+    "recorded": "median",
+    "share of the bound": "share_of_bound",
+    "GB/s": "gb_per_s",
+    "TFLOP/s": "tflop_per_s",
+}
+"""Which value of a record a column shows, by its name; of the rate by its unit."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +148,12 @@ class Measurement(Output):
     def markdown(self, context: Context) -> str:
         """The table, its notes and, folded, where the recorded figures come from."""
         counted = self.counted()
-        table = self.table().html() + (f"\n{counted.html()}" if counted else "")
+        table = self._table_html() + (f"\n{counted.html()}" if counted else "")
         if self.fold:
             table = f'<details class="tw-rows"><summary>{escape(self.fold)}</summary>\n{table}\n</details>'
         name = context.unique(self.name)
         panel = [self.asked.html(name)] if self.asked and not self.stale else []
-        parts = [f'<div class="tw-measurement" id="{escape(name)}">', *panel, table]
+        parts = [f'<div class="tw-measurement" id="{escape(name)}"{self._origin()}>', *panel, table]
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.pending or self.stale)}</p>')
         scattered = [_SCATTER.sub(_in_words, note) for note in self.notes if _SCATTER.search(note)]
@@ -163,6 +171,18 @@ class Measurement(Output):
             ])  # fmt: skip
             parts.append(f'<details class="tw-provenance"><summary>{summary}</summary>{facts}</details>')
         return context.html_block("\n".join([*parts, "</div>"]))
+
+    def _table_html(self) -> str:
+        """The table as HTML, its rows and columns named for the site's script, which shows other records."""
+        table = self.table()
+        columns = [_VALUES.get(column.name) or _VALUES.get(column.unit, "") for column in table.columns]
+        rows = [f"{name_slug(row['variant'])}.{case_slug(row['parameters'])}" for row in self.rows]
+        return table.html(columns, rows)
+
+    def _origin(self) -> str:
+        """Attributes that name the experiment and the folder of the device that it was recorded on."""
+        device = f' data-machine="{device_slug(self.provenance["device"])}"' if self.provenance else ""
+        return f' data-experiment="{escape(self.name)}"{device}'
 
     def _legend(self, context: Context) -> str:
         """What the columns mean, as HTML."""

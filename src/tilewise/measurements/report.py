@@ -26,7 +26,7 @@ from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import Entry, read_pending
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
-from tilewise.measurements.slugs import device_slug
+from tilewise.measurements.slugs import case_slug, device_slug, name_slug
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
@@ -304,7 +304,14 @@ def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, An
     if row is None or record is None or times is None:
         return times
     birth, spread = birth_id(record.experiment, record.provenance["device"]), spread_of(row)
-    return times | {name: Recorded(times[name], birth, spread, mark) for name in ("median", "p20", "p80")}
+    place = f"{record.experiment}.{name_slug(row.variant)}.{case_slug(row.case)}"
+    work = {rate: done for rate, done in (("gb_per_s", row.bytes), ("tflop_per_s", row.flop)) if done}
+    return times | {
+        name: Recorded(
+            times[name], birth, spread, mark, f"{place}.{name}", work=work if name == "median" else None
+        )
+        for name in ("median", "p20", "p80")
+    }
 
 
 def _case(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -228,7 +228,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if env is not self._env:
             self._env = env
             env.bytecode_cache = KeptTemplates(FileCache(self._cache / "templates", at_most=400))
-            publication.prepare(env, published=not self._serving)
+            publication.prepare(env, not self._serving, self._project())
         return env
 
     @event_priority(-100)

@@ -21,6 +21,8 @@ from mkdocs.structure.pages import Page
 from tilewise.figures.theme import colour
 from tilewise.frontend import purge
 from tilewise.installation import Package
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.machines import machines
 from tilewise.mkdocs_plugin import policy, publishing
 from tilewise.mkdocs_plugin.cards import card, card_path
 from tilewise.mkdocs_plugin.descriptions import first_words
@@ -66,10 +68,11 @@ def describe(page: Page, html: str) -> None:
         page.meta["description"] = words
 
 
-def prepare(environment: Environment, published: bool) -> None:
-    """Tell templates where pictures of pages lie, and whether there will be any."""
+def prepare(environment: Environment, published: bool, root: Path) -> None:
+    """Tell templates where pictures of pages lie, whether there are any, and which machines have records."""
     environment.filters["card_path"] = card_path
     environment.globals["cards"] = published
+    environment.globals["machines"] = machines(Archive(root / "lessons"))
 
 
 def publish(

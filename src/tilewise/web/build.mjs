@@ -1,6 +1,6 @@
 // Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
 // In: --modules (the folder that holds node_modules), --theme (the generated colour variables), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
+// Out: tilewise.css, tilewise.js, feedback.js, mine.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
 // Which folders to use, and when to build at all, is left to tilewise/frontend.py.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -45,6 +45,12 @@ const scripts = {
   "stepped.js": "figures/stepped_part.js",
 };
 
+/** Modules: site/suggest.js imports one once somebody has something to say, site/machines.js one for files. */
+const onDemand = {
+  "feedback.js": "feedback/dialog.js",
+  "mine.js": "mine/main.js",
+};
+
 mkdirSync(join(given.out, "fonts"), { recursive: true });
 const cut = async ([name, source]) => {
   const font = await subsetFont(readFileSync(join(modules, source)), LETTERS, { targetFormat: "woff2" });
@@ -70,13 +76,14 @@ await Promise.all([
       loader: { ".css": "empty" }, // plotly.js brings styles of maps, which no page draws
     }),
   ),
-  // A module, which site/suggest.js imports once somebody has something to say.
-  esbuild.build({
-    ...shared,
-    entryPoints: [join(here, "feedback", "dialog.js")],
-    outfile: join(given.out, "feedback.js"),
-    format: "esm",
-  }),
+  ...Object.entries(onDemand).map(([name, source]) =>
+    esbuild.build({
+      ...shared,
+      entryPoints: [join(here, source)],
+      outfile: join(given.out, name),
+      format: "esm",
+    }),
+  ),
 ]).catch((error) => {
   if (!error.errors) console.error(error); // esbuild has said what it found
   process.exit(1);

@@ -8,6 +8,7 @@ import { loadFigures } from "./figures.js";
 import { labelTabsForPrint } from "./tabs.js";
 import { copyFormulas } from "./formulas.js";
 import { askFirst } from "./guess.js";
+import { chooseMachine, showMachine } from "./machines.js";
 import { pairLines } from "./pairs.js";
 import "./palette.js";
 import { markProgress } from "./progress.js";
@@ -42,9 +43,11 @@ function open() {
   stop = new AbortController();
   const article = document.querySelector(".md-content__inner");
   if (!article) return;
+  showMachine(article);
   for (const part of parts) part(article, stop.signal);
 }
 
+chooseMachine(open);
 if (window.document$) window.document$.subscribe(open);
 else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", open);
 else open();

@@ -8,6 +8,7 @@ const order = new Intl.Collator(undefined, { numeric: true });
 
 export function sortableTables(article, signal) {
   for (const table of article.querySelectorAll("table.tw-sortable")) {
+    if (table.querySelector(".tw-sort")) continue; // another machine was chosen, which leaves it as it is
     const bodies = [...table.tBodies];
     const rows = bodies.flatMap((body) => [...body.rows].filter((row) => !row.matches(".tw-group")));
     const groups = bodies.filter((body) => body.dataset.group).map((body) => groupOf(body, rows));

@@ -1,0 +1,208 @@
+// In: the machines of `#tw-machines` and the header's button; blocks `.tw-machines`, which hold the outputs of other
+// machines in templates; numbers `[data-on]`. Out: one choice for the whole site, kept in this browser, by which all
+// of them change together. "Mine" shows files of the reader's own: mine/main.js, fetched when it is first wanted.
+
+import { element } from "./dom.js";
+import { keep, recall } from "./stored.js";
+
+const home = document.currentScript?.src ?? document.baseURI;
+const KEPT = "machine";
+const MINE = "mine";
+/** Recorded numbers in sentences; a table says itself where its numbers come from. */
+const RECORDED = ":not(td) > a.tw-number[data-born]";
+
+const machines = JSON.parse(document.getElementById("tw-machines")?.textContent ?? "[]");
+const root = document.querySelector(".tw-machine");
+/** Of each block, the outputs of the machines that are not shown. */
+const outputs = new WeakMap();
+/** What brings the page back to how it was sent, the last change last. */
+const undo = [];
+let mine = null;
+let reopen = () => {};
+
+const nameOf = (id) => machines.find((machine) => machine.id === id)?.name ?? id;
+/** The machine of a number; the first where it does not say. */
+const bornOn = ({ dataset: { born = "" } }) =>
+  machines.find(({ id }) => born.startsWith(`born-${id}-`)) ?? machines[0];
+const machineOf = (block) => block.dataset.shown ?? block.dataset.machine;
+const isKnown = (id) => id === MINE || machines.some((machine) => machine.id === id);
+let wanted = machines[0]?.id;
+
+/** Let the reader choose; `again` starts the page's parts anew around what changes. */
+export function chooseMachine(again) {
+  if (!machines.length || !root) return;
+  reopen = again;
+  follow();
+  addMenu();
+  window.addEventListener("storage", ({ key }) => {
+    if (key && !/:(machine|mine)$/.test(key)) return;
+    mine?.reload();
+    follow();
+    again();
+  });
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+  const lit = (on) => document.body.classList.toggle("tw-dropping", on);
+  document.addEventListener("dragover", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    lit(true);
+  });
+  document.addEventListener("dragleave", (event) => event.relatedTarget || lit(false));
+  document.addEventListener("drop", (event) => {
+    lit(false);
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    const { items, files } = event.dataTransfer;
+    const entries = [...items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    openMine((panel) => panel.take(entries.length ? entries : [...files])).catch(() => {});
+  });
+}
+
+/** What this browser keeps: the default where that is nothing, or a machine that the site no longer has. */
+function follow() {
+  const kept = recall(KEPT);
+  wanted = isKnown(kept) && (kept !== MINE || recall(MINE)) ? kept : machines[0].id;
+}
+
+function choose(id) {
+  wanted = id;
+  keep(KEPT, id === machines[0].id ? null : id);
+  reopen();
+}
+
+async function fetchMine() {
+  mine ??= await import(new URL("mine.js", home).href);
+  return mine;
+}
+
+/** The panel for files of one's own; `then` is called with it. */
+async function openMine(then = () => {}) {
+  const { openPanel } = await fetchMine();
+  then(openPanel({ change: (has) => choose(has ? MINE : machines[0].id), back: () => root.lastElementChild.focus() }));
+}
+
+/** Show the chosen machine's outputs and numbers in an article. Called before any part looks at it. */
+export function showMachine(article) {
+  if (!machines.length || !root) return;
+  while (undo.length) undo.pop()();
+  if (wanted === MINE && !mine) fetchMine().then(reopen, () => {});
+  const shown = wanted === MINE && !mine ? machines[0].id : wanted;
+  const button = root.querySelector(".tw-machine-button");
+  button.textContent = shown === MINE ? "Mine" : nameOf(shown);
+  button.setAttribute("aria-label", `Measured on: ${shown === MINE ? "my GPU" : nameOf(shown)}`);
+
+  let changed = false;
+  for (const block of article.querySelectorAll(".tw-machines")) changed = showBlock(block, shown) || changed;
+  if (shown === MINE) mine.show({ article, numbers: `${RECORDED}, [data-on]`, change, note, nameOf, bornOn, undo });
+  else {
+    for (const number of article.querySelectorAll("[data-on]")) {
+      const other = JSON.parse(number.dataset.on)[shown];
+      if (other) renumber(number, other);
+    }
+    for (const number of shown === machines[0].id ? [] : article.querySelectorAll(RECORDED)) {
+      const of = bornOn(number);
+      if (of.id !== shown) change(number, null, { "data-elsewhere": of.name });
+    }
+    const lacking = [...article.querySelectorAll(".tw-machines, .tw-measurement[data-machine]")].filter(
+      (block) => machineOf(block) !== shown && !block.querySelector(".tw-measurement[data-machine]"),
+    );
+    for (const block of lacking) {
+      note(block, `${nameOf(machineOf(block))} (no record on the ${nameOf(shown)})`);
+    }
+  }
+  if (changed) document.dispatchEvent(new Event("tw:content"));
+}
+
+/** Put a machine's output in place of the one shown, or the default's where it has none. */
+function showBlock(block, machine) {
+  if (!outputs.has(block)) {
+    const templates = [...block.querySelectorAll(":scope > template[data-machine]")];
+    outputs.set(block, new Map(templates.map((each) => [each.dataset.machine, each.content])));
+    block.dataset.first = block.dataset.shown;
+  }
+  const others = outputs.get(block);
+  const { shown, first } = block.dataset;
+  const next = machine === shown || others.has(machine) ? machine : first;
+  if (next === shown) return false;
+  const away = document.createDocumentFragment();
+  away.append(...[...block.childNodes].filter((node) => node.nodeName !== "TEMPLATE"));
+  block.prepend(others.get(next));
+  others.delete(next);
+  others.set(shown, away);
+  block.dataset.shown = next;
+  return true;
+}
+
+/** Another machine's number in place of the one that the page was sent with. */
+function renumber(number, { text, born, spread }) {
+  change(number, [text], born ? { href: `#${born}`, "data-born": born, "data-spread": spread || null } : {});
+}
+
+/** Change what an element holds and some of its attributes, until the next choice. */
+function change(node, children, attributes = {}) {
+  const before = Object.keys(attributes).map((name) => [name, node.getAttribute(name)]);
+  const held = [...node.childNodes];
+  const set = (name, value) => (value === null ? node.removeAttribute(name) : node.setAttribute(name, value));
+  if (children) node.replaceChildren(...children);
+  for (const [name, value] of Object.entries(attributes)) set(name, value);
+  undo.push(() => {
+    if (children) node.replaceChildren(...held);
+    for (const [name, value] of before) set(name, value);
+  });
+}
+
+/** A line above a block that shows another machine than the chosen one. */
+function note(block, text) {
+  const line = element("p", { class: "tw-machine-note" }, text);
+  block.prepend(line);
+  undo.push(() => line.remove());
+}
+
+function addMenu() {
+  const button = root.querySelector(".tw-machine-button");
+  const items = [...machines, { id: MINE, name: "Mine…" }].map(({ id, name }) =>
+    element("button", { type: "button", role: "menuitemradio", tabindex: -1, "data-id": id }, name),
+  );
+  const status = element("p", { role: "status" });
+  const heading = element("p", { "aria-hidden": "true" }, "Measured on");
+  const menu = element("div", { role: "menu", class: "tw-machine-menu", hidden: true }, heading, ...items, status);
+  menu.setAttribute("aria-label", "Measured on");
+  root.prepend(menu);
+
+  const open = (isOpen, focus = isOpen ? items.find((item) => item.ariaChecked === "true") : button) => {
+    menu.hidden = !isOpen;
+    button.setAttribute("aria-expanded", String(isOpen));
+    status.textContent = "";
+    focus?.focus();
+  };
+  const mark = () => items.forEach((item) => item.setAttribute("aria-checked", String(item.dataset.id === wanted)));
+  button.addEventListener("click", () => {
+    mark();
+    open(menu.hidden);
+  });
+  menu.addEventListener("click", async ({ target }) => {
+    const { id } = target.dataset;
+    if (!id) return;
+    if (id !== MINE) {
+      open(false);
+      return choose(id);
+    }
+    try {
+      await openMine();
+      open(false, null);
+    } catch {
+      status.textContent = "This part of the page could not be fetched. Check the connection and try again.";
+    }
+  });
+  root.addEventListener("keydown", (event) => {
+    const at = items.indexOf(document.activeElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+    if (event.key === "Escape" && !menu.hidden) open(false);
+    else if (event.key === "Tab") open(false, null);
+    else if (to === undefined) return;
+    else if (menu.hidden) button.click();
+    else items.at(to % items.length).focus();
+    if (event.key !== "Tab") event.preventDefault();
+  });
+  document.addEventListener("pointerdown", ({ target }) => menu.hidden || root.contains(target) || open(false, null));
+}
