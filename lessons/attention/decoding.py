@@ -47,10 +47,9 @@ import numpy as np
 
 from tilewise import publish, show
 from tilewise.figures import Answer, Meter, Slider, State, bars, calculator, stepped
-from tilewise.measurements import lookup
-from tilewise.models import device
+from tilewise.measurements import lookup, recorded_device
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
 GB_PER_S = CEILINGS.get("memory_gb_per_s", np.nan)
 HEADS, KV_HEADS, D = 32, 8, 128
@@ -64,9 +63,9 @@ def cache_bytes(batch, N, kv_heads=KV_HEADS):
 def reading(key_heads, tokens, batch, layers):
     """Size of a whole model's cache, and how long one step has to read it."""
     size = layers * cache_bytes(batch, tokens, key_heads)
-    fits = size < H100.memory_gb * 1e9
+    fits = size < GPU.memory_gb * 1e9
     return Answer(
-        [size / 1e9, size / H100.memory_gb_per_s / 1e6],
+        [size / 1e9, size / GPU.memory_gb_per_s / 1e6],
         f"{HEADS / key_heads:.0f} FLOP a byte. "
         + ("It fits into the memory of one H100." if fits else "More than one H100 has."),
     )
@@ -86,7 +85,7 @@ show(
             Meter("read in [ms]", 25, "", "predicted", ",.2f"),
         ],
         title="The cache grows with every token, and each token reads all of it",
-        caption="A model of 32 heads of 128 in BF16: the size of its KV cache and the time that one step needs to read it at the peak bandwidth of an H100 (data sheet). A model; the weights, which a step reads too, are left out.",
+        caption="A model of 32 heads of 128 in BF16: the size of its KV cache and the time that one step needs to read it at the peak bandwidth of an {machine} (data sheet). A model; the weights, which a step reads too, are left out.",
     )
 )
 publish(
@@ -97,7 +96,7 @@ publish(
         "mb": cache_bytes(1, 32768) / 1e6,
         "mflop": 4 * HEADS * D * 32768 / 1e6,
         "intensity": 4 * HEADS * D / cache_bytes(1, 1),
-        "ridge": H100.peak_tflop_per_s["bf16_matrix"] / GB_PER_S * 1e3,
+        "ridge": GPU.peak_tflop_per_s["bf16_matrix"] / GB_PER_S * 1e3,
     }
 )
 
@@ -734,8 +733,8 @@ TILES.region("together")
 # ## Predict
 
 # %% fold="Code of the prediction"
-CLOCK_MHZ = H100.boost_mhz
-BYTES_A_CLOCK = GB_PER_S * 1e3 / H100.sms / CLOCK_MHZ
+CLOCK_MHZ = GPU.boost_mhz
+BYTES_A_CLOCK = GB_PER_S * 1e3 / GPU.sms / CLOCK_MHZ
 
 
 KEY_BYTES = cache_bytes(1, 1, 1)
@@ -743,7 +742,7 @@ KEY_BYTES = cache_bytes(1, 1, 1)
 
 def at_batch_1(clocks):
     """Microseconds for 32,768 keys of 8 heads, spread over all SMs."""
-    return clocks * KV_HEADS * 32768 / H100.sms / CLOCK_MHZ
+    return clocks * KV_HEADS * 32768 / GPU.sms / CLOCK_MHZ
 
 
 def per_key(kernel, launches):
@@ -805,11 +804,11 @@ publish(
         "wasted": 1 - (16 * 4 / 16 + 8 * 4 / 8) / (16 + 8),  # for 16 keys: 16 and 8 instructions
     },
     chip={
-        "sms": H100.sms,
+        "sms": GPU.sms,
         "bytes_clock": BYTES_A_CLOCK,
         "key_clocks": KEY_BYTES / BYTES_A_CLOCK,
         "bytes_us": at_batch_1(KEY_BYTES / BYTES_A_CLOCK),
-        "eight_us": at_batch_1(WAYS["a warp a key, four queries"][0] / 4) * H100.sms / KV_HEADS,
+        "eight_us": at_batch_1(WAYS["a warp a key, four queries"][0] / 4) * GPU.sms / KV_HEADS,
     },
 )
 
@@ -846,7 +845,7 @@ def sized(kernel, batch, N, shares):
 def filling(kernel, blocks_per_sm, batch):
     """Shares with which a launch fills the SMs once: a block at least, 64 at most."""
     units = batch * HEADS // kernel.defines["GROUP"]
-    return max(1, min(64, H100.sms * blocks_per_sm // units))
+    return max(1, min(64, GPU.sms * blocks_per_sm // units))
 
 
 def copied_keys(batch, N):
@@ -1058,7 +1057,7 @@ if np.isfinite([rate for group in REACHED.values() for rate in group.values()]).
                 "a copy": "global",
             },
             title="Fragments straight from memory run at the copy's rate in large batches",
-            caption="Bytes of keys and values over the time of one step on an H100; 32 heads, 8 heads of keys, BF16. The copy moves as many bytes, half of them written.",
+            caption="Bytes of keys and values over the time of one step on an {machine}; 32 heads, 8 heads of keys, BF16. The copy moves as many bytes, half of them written.",
         )
     )
 NAMES = {

@@ -672,9 +672,10 @@ publish(
 #     they share the keys and values, and those are only read. So a head is cut by its queries, too.
 
 # %% fold="Code of the figure"
-from tilewise.models import bound, device, stated, waves
+from tilewise.measurements import recorded_device
+from tilewise.models import bound, stated, waves
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 show(
     block_grid(
         (4, 3, 2),
@@ -695,26 +696,26 @@ show(
         ],
         lambda heads, queries, tile, shares: Answer(
             [
-                min(1.0, heads * ceil_div(queries, tile) * shares / H100.sms),
-                waves(heads * ceil_div(queries, tile) * shares, H100.sms).busy_share,
+                min(1.0, heads * ceil_div(queries, tile) * shares / GPU.sms),
+                waves(heads * ceil_div(queries, tile) * shares, GPU.sms).busy_share,
             ],
-            f"{heads * ceil_div(queries, tile) * shares:,} blocks for {H100.sms} SMs.",
+            f"{heads * ceil_div(queries, tile) * shares:,} blocks for {GPU.sms} SMs.",
         ),
         meters=[
             Meter("SMs with a block", 1.0, "", "block", ".0%"),
             Meter("of their time used", 1.0, "", "predicted", ".0%"),
         ],
         title="One head of 1,024 queries fills the chip only with shares of the keys",
-        caption="Blocks of a launch on an H100 with one block to an SM: how many SMs have one, and how much of the time of all SMs is used, if blocks last equally long. A model.",
+        caption="Blocks of a launch on an {machine} with one block to an SM: how many SMs have one, and how much of the time of all SMs is used, if blocks last equally long. A model.",
     )
 )
 publish(
     chip={
-        "sms": H100.sms,
-        "by_head": 12 / H100.sms,
+        "sms": GPU.sms,
+        "by_head": 12 / GPU.sms,
         "blocks": 1024 // 64 * 8,
         "tiles": 1024 // 64,
-        "idle": H100.sms - 1024 // 64,
+        "idle": GPU.sms - 1024 // 64,
     }
 )
 
@@ -1213,15 +1214,15 @@ EIGHT_ROWS = flash_rows_kernel(128, 4, 8, 8)
 few_keys = rows_case(8, 64, 128, constant(64, value=0.0), rows=8, parts=4)
 rows_issued = EIGHT_ROWS.on(few_keys).simulate().counts.issued / 8  # for 8 keys, of a block
 slowest = max(cycles["64 by 128, 4 by 8 to a thread"].values())
-least = bound(stated(H100), bytes_moved=4 * 4 * 1024 * 128, flop=4 * 1024 * 1024 * 128)
+least = bound(stated(GPU), bytes_moved=4 * 4 * 1024 * 128, flop=4 * 1024 * 1024 * 128)
 publish(
     block={"ffma": products, "others": issued - products, "passes": passes},
     predicted={
-        "block_us": slowest / H100.boost_mhz,
+        "block_us": slowest / GPU.boost_mhz,
         "bytes_us": least.memory_us,
         "arithmetic_us": least.arithmetic_us,
-        "one_share_us": 8 * slowest / H100.boost_mhz,
-        "eight_rows_us": 1024 / 8 * rows_issued / H100.boost_mhz,
+        "one_share_us": 8 * slowest / GPU.boost_mhz,
+        "eight_rows_us": 1024 / 8 * rows_issued / GPU.boost_mhz,
         "parts_mb": 8 * 4 * 1024 * 128 / 1e6,
     },
 )
@@ -1351,7 +1352,7 @@ if np.isfinite(split_us).all():
                 Series(
                     "one eighth of the keys, times 8 / shares",
                     list(SPLITS),
-                    [8 / shares * slowest / H100.boost_mhz for shares in SPLITS],
+                    [8 / shares * slowest / GPU.boost_mhz for shares in SPLITS],
                     role="predicted",
                 ),
             ],
@@ -1360,7 +1361,7 @@ if np.isfinite(split_us).all():
             log_x=True,
             log_y=True,
             title="Shares of the keys give SMs to a head that has too few queries",
-            caption="One head, N = 1,024, d = 128, 32-bit floats on an H100: both launches of Kernel 6 by the number of shares, and the PTX instructions of a block at the boost clock.",
+            caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}: both launches of Kernel 6 by the number of shares, and the PTX instructions of a block at the boost clock.",
         )
     )
 three_us = us.get(("torch, three operations", 1024), np.nan)
@@ -1371,7 +1372,7 @@ publish(
         "of_torch": us["Kernel 6: flash", 1024] / three_us,
         "of_torch_4096": us["Kernel 6: flash", 4096] / us.get(("torch, three operations", 4096), np.nan),
         "share_gain": us["one share", 1024] / us["Kernel 6: flash", 1024],
-        "over_us": us["Kernel 6: flash", 1024] - slowest / H100.boost_mhz,
+        "over_us": us["Kernel 6: flash", 1024] - slowest / GPU.boost_mhz,
         "tflops": 4 * 1024 * 1024 * 128 / us["Kernel 6: flash", 1024] / 1e6,
         "times_torch": three_us / us["Kernel 6: flash", 1024],
         "rows_us": us["eight queries a block, four threads each", 1024],
@@ -1503,7 +1504,7 @@ if said:
             ],
             unit="clocks",
             title="Most of a block's time goes into two products, and before them nothing is multiplied",
-            caption="Median clocks that a block of Kernel 6 spends in each part, N = 1,024 with one tile of keys to a share, recorded on an H100 from a cold L2; the parts one after another.",
+            caption="Median clocks that a block of Kernel 6 spends in each part, N = 1,024 with one tile of keys to a share, recorded on an {machine} from a cold L2; the parts one after another.",
         )
     )
 publish(
@@ -1712,7 +1713,7 @@ show(
     Table(
         ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
         table,
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an H100. One thread is not timed at N = 1024.",
+        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
 )
 

@@ -39,10 +39,10 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import bars
-from tilewise.measurements import lookup, text_record
-from tilewise.models import device, stated
+from tilewise.measurements import lookup, recorded_device, text_record
+from tilewise.models import stated
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 OLD = lookup("attention_flash") or {}
 
 
@@ -54,7 +54,7 @@ def old_us(variant, N=1024):
 PRODUCTS = 2 * 64 * 128 * 128 // 32  # multiply-adds of warps in a block's two products
 FLOOR = PRODUCTS / 4
 publish(
-    floor={"us": FLOOR / H100.boost_mhz, "clocks": FLOOR},
+    floor={"us": FLOOR / GPU.boost_mhz, "clocks": FLOOR},
     old={
         "us": old_us("kernel_6_flash"),
         "of_torch": old_us("kernel_6_flash") / old_us("torch_three_operations"),
@@ -689,7 +689,7 @@ if gpu_here():
 # %% fold="Code of the numbers"
 said = text_record("attention/flash_steps", "clusters")
 FIT = {int(n): float(at_once) for n, at_once in re.findall(r"of (\d): (\d+) at", said.text if said else "")}
-publish(clusters={"fit": FIT.get(8, np.nan), "needed": 16, "sms": H100.sms, "pairs": FIT.get(2, np.nan)})
+publish(clusters={"fit": FIT.get(8, np.nan), "needed": 16, "sms": GPU.sms, "pairs": FIT.get(2, np.nan)})
 
 # %% [markdown]
 # This H100 holds {{ clusters.fit | .0f }} clusters of eight such blocks at once, and {{ clusters.needed }} are needed, though its
@@ -871,7 +871,7 @@ expect_hazard(NO_LAST.on(in_two_blocks.case, grid=(1, 2, 1), block=256, shared_b
 COUNTS = launches_of(0, 0, of_heads(1, 64, 128, 1))[0].simulate().counts
 PASSES = COUNTS.shared_load.wavefronts + COUNTS.shared_store.wavefronts
 LOOP = (lookup("fp32_ladder") or {}).get("_64_sums_again", {}).get("m_4096_n_4096_k_4096", {})
-PEAK = stated(H100).tflop_per_s["fp32"]
+PEAK = stated(GPU).tflop_per_s["fp32"]
 RATE = LOOP.get("tflop_per_s", np.nan)
 SWAPS = 2 * 2 * 8 * 8 * 4  # passes: two swaps, there and back, 8 warps, 8 pieces of 4 passes
 block_clocks = {
@@ -890,7 +890,7 @@ show(
 publish(
     loop={"tflops": RATE, "clocks": PEAK / RATE},
     counted={"passes": PASSES},
-    expected={"block_us": sum(block_clocks.values()) / H100.boost_mhz},
+    expected={"block_us": sum(block_clocks.values()) / GPU.boost_mhz},
 )
 
 # %% [markdown]
@@ -916,7 +916,7 @@ def rung(turned, join):
     """A variant: as many shares, 1, 2, 4 or 8, as fill the SMs."""
 
     def launches(N, d):
-        most = min(ceil_div(N, 128), H100.sms // ceil_div(N, 64))
+        most = min(ceil_div(N, 128), GPU.sms // ceil_div(N, 64))
         shares = max(one for one in (1, 2, 4, 8) if one <= max(1, most))
         return launches_of(turned, join, timed_case(N, shares))
 
@@ -1010,7 +1010,7 @@ if np.isfinite(list(at_1024.values())).all():
             form=".1f",
             roles={name: "waste" if "torch" in name else "measured" for name in at_1024},
             title="Most rungs save a little; a cluster that does not fit costs a second round",
-            caption="One head, N = 1,024, d = 128, 32-bit floats on an H100, recorded: Kernel 6 of the lesson before, the rungs of this one, and torch's three operations.",
+            caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}, recorded: Kernel 6 of the lesson before, the rungs of this one, and torch's three operations.",
         )
     )
 three_us = at_1024["torch, three operations"]
@@ -1157,7 +1157,7 @@ show(
     Table(
         ["part of a block", "before", "now", "predicted"],
         [[part, *(None if one is None or np.isnan(one) else one for one in row)] for part, *row in PAIRS],
-        caption="Median clocks of a block, N = 1,024, recorded on an H100 from a cold L2: Kernel 6 of the lesson before, and the last rung of this one; the second launch is not in them.",
+        caption="Median clocks of a block, N = 1,024, recorded on an {machine} from a cold L2: Kernel 6 of the lesson before, and the last rung of this one; the second launch is not in them.",
     )
 )
 publish(
@@ -1167,8 +1167,8 @@ publish(
         "all_us": of_new["all blocks"] / 1000,
         "rest_us": us[BEST, 1024] - of_new["all blocks"] / 1000,
         "left_us": (left_us := three_us / 2 - us[BEST, 1024] + of_new["all blocks"] / 1000),
-        "left_clocks": left_us * H100.boost_mhz / FLOOR,
-        "block_us": sum(of_new[part] for part in PARTS) / H100.boost_mhz,
+        "left_clocks": left_us * GPU.boost_mhz / FLOOR,
+        "block_us": sum(of_new[part] for part in PARTS) / GPU.boost_mhz,
         "parts_out": of_new["parts out"],
     }
 )

@@ -54,13 +54,12 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Series, Span, State, line_chart, stepped, timeline
-from tilewise.measurements import lookup, text_record
-from tilewise.models import device
+from tilewise.measurements import lookup, recorded_device, text_record
 
-H100 = device("H100 SXM")
-A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
+GPU = recorded_device()
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 EXPONENTIALS = 16  # a clock and SM
-PEAK = H100.peak_tflop_per_s["bf16_matrix"]
+PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 
 
 def clocks_of(d):
@@ -967,7 +966,7 @@ def dealt_out(costs, blocks):
 
 
 # %% fold="Code of the checks"
-SMS = H100.sms
+SMS = GPU.sms
 ARRAY = 2**22  # numbers of each timed array
 
 
@@ -1110,7 +1109,7 @@ publish(
         "full": longest(dealt_out, 2, 16384, False),
         "sms": SMS,
     },
-    deal={"mb": 2 * 2 * ARRAY / 1e6, "l2": H100.l2_mb},  # keys and values, two bytes each
+    deal={"mb": 2 * 2 * ARRAY / 1e6, "l2": GPU.l2_mb},  # keys and values, two bytes each
     alive={"registers": 64 + 32 + 64},
     fast={"lines": FLASH_HOPPER.source.strip().count("\n") + 1},
 )
@@ -1331,7 +1330,7 @@ if COMPLETE:
                         ),
                     ],
                 ],
-                caption=f"TFLOP/s of each rung and of three implementations behind torch's scaled_dot_product_attention (SDPA), d = {d}, recorded on an H100 with random numbers. Under the causal mask only pairs that count are counted.",
+                caption=f"TFLOP/s of each rung and of three implementations behind torch's scaled_dot_product_attention (SDPA), d = {d}, recorded on an {{machine}} with random numbers. Under the causal mask only pairs that count are counted.",
             )
         )
     show(
@@ -1359,7 +1358,7 @@ if COMPLETE:
             list(KINDS),
             step_name="width and mask",
             title="From one consumer to Kernel 8, beside FlashAttention-2 and cuDNN",
-            caption="Rates by the number of queries, for both widths and with and without a causal mask, recorded on an H100. Heads shrink as N grows, so that the arrays have the same size.",
+            caption="Rates by the number of queries, for both widths and with and without a causal mask, recorded on an {machine}. Heads shrink as N grows, so that the arrays have the same size.",
         )
     )
 
@@ -1587,7 +1586,7 @@ if CLOCKS:
             ],
             unit="clocks",
             title="Even untold, softmax of one consumer overlaps products of the other",
-            caption="Two consumers by the clock of their SM: four tiles in the middle of one block, d = 128, recorded on an H100. Softmax from the moment when a consumer has its logits to its weights, then the wait for its turn and the logits of the next tile. From above: untold, in turns, and in turns with softmax beside a product.",
+            caption="Two consumers by the clock of their SM: four tiles in the middle of one block, d = 128, recorded on an {machine}. Softmax from the moment when a consumer has its logits to its weights, then the wait for its turn and the logits of the next tile. From above: untold, in turns, and in turns with softmax beside a product.",
         )
     )
 
@@ -1616,7 +1615,7 @@ if CLOCKS:
                 for d, labels in ((128, CLOCKED), (64, NARROW))
                 for label in labels
             ],
-            caption="Clocks of an SM for a tile of 128 keys and all consumers of a block, means over twelve tiles of one block as recorded on an H100; and how far apart both consumers are, as a share of the time for a tile. At 50 % they alternate, at 0 % they run in step.",
+            caption="Clocks of an SM for a tile of 128 keys and all consumers of a block, means over twelve tiles of one block as recorded on an {machine}; and how far apart both consumers are, as a share of the time for a tile. At 50 % they alternate, at 0 % they run in step.",
         )
     )
 publish(
@@ -1758,7 +1757,7 @@ def on_the_way(record, variant, N, heads):
     size = f"n_{N}_d_128" + ("" if heads == 1 else "_causal_false")
     us = said.get(variant, {}).get(size, {}).get("median", np.nan)
     tflop = 4 * heads * N * N * 128 / us / 1e6
-    return us, tflop, tflop / H100.peak_tflop_per_s["fp32" if heads == 1 else "bf16_matrix"]
+    return us, tflop, tflop / GPU.peak_tflop_per_s["fp32" if heads == 1 else "bf16_matrix"]
 
 
 def two_digits(value):
@@ -1783,7 +1782,7 @@ if np.isfinite(list(FOUND.values())).all():
                 ]
                 for name, what, *_, N, heads in WAY
             ],
-            caption="Attention from one thread to Kernel 8: d = 128, no mask, each row as its lesson recorded it on an H100. The peak is that of the data sheet, in FP32 for 32-bit floats and of the tensor cores for BF16.",
+            caption="Attention from one thread to Kernel 8: d = 128, no mask, each row as its lesson recorded it on an {machine}. The peak is that of the data sheet, in FP32 for 32-bit floats and of the tensor cores for BF16.",
         )
     )
     show(
@@ -1799,7 +1798,7 @@ if np.isfinite(list(FOUND.values())).all():
             y="TFLOP/s",
             log_y=True,
             title="From one thread to the matrix units, kernel by kernel",
-            caption="Rates of Kernel 1 to Kernel 8 on an H100 from the table above, at N = 256 for the first, 1,024 for the next five and 4,096 for the last two.",
+            caption="Rates of Kernel 1 to Kernel 8 on an {machine} from the table above, at N = 256 for the first, 1,024 for the next five and 4,096 for the last two.",
         )
     )
 publish(
@@ -1829,7 +1828,7 @@ if COMPLETE:
                 for name, kind in KINDS.items()
                 for rung in dict.fromkeys((eighth(*kind), IN_TURNS))
             ],
-            caption='Kernel 8\'s rate as a share of that of cuDNN, called through torch SDPA, timed repetition by repetition in the same run on an H100: above 100 % Kernel 8 is faster. Rows "in turns" are for where its rule leaves the consumers untold.',
+            caption='Kernel 8\'s rate as a share of that of cuDNN, called through torch SDPA, timed repetition by repetition in the same run on an {{machine}}: above 100 % Kernel 8 is faster. Rows "in turns" are for where its rule leaves the consumers untold.',
         )
     )
 

@@ -1170,11 +1170,11 @@ expect_hazard(without("meet(3, 256);").on(faulty), "race", line_with="turned(dq,
 # ## Predict
 
 # %% fold="Code of the prediction"
-from tilewise.models import device
+from tilewise.measurements import recorded_device
 
-H100 = device("H100 SXM")
-A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
-PEAK = H100.peak_tflop_per_s["bf16_matrix"]
+GPU = recorded_device()
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
+PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 PAIR = 64 * 128  # queries and keys of a tile
 PRODUCTS = 5 * 2 * PAIR * 128 / A_CLOCK
 EXPONENTIALS = PAIR / 16
@@ -1361,7 +1361,7 @@ if TIMES:
                 ]
                 for label, name in LABELS.items()
             ],
-            caption="TFLOP/s of the backward pass on an H100, recorded: 16,384 tokens in all, 16 heads of 128, BF16. Five products are counted for everybody, half of them under the causal mask.",
+            caption="TFLOP/s of the backward pass on an {machine}, recorded: 16,384 tokens in all, 16 heads of 128, BF16. Five products are counted for everybody, half of them under the causal mask.",
         )
     )
 publish(
@@ -1384,10 +1384,10 @@ publish(
     },
     order={
         "heads": BATCH * HEADS,
-        "sms": H100.sms,
+        "sms": GPU.sms,
         "all_mb": BATCH * HEADS * 2 * TOKENS * 128 * 2 / 1e6,
-        "few": H100.sms / (TOKENS / 128),
-        "few_mb": H100.sms * 128 * 2 * 128 * 2 / 1e6,
+        "few": GPU.sms / (TOKENS / 128),
+        "few_mb": GPU.sms * 128 * 2 * 128 * 2 / 1e6,
     },
     errors={
         "most": max((own / theirs for own, theirs in OFF), default=np.nan),

@@ -47,8 +47,7 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Answer, Meter, Series, Slider, State, calculator, line_chart, stepped
-from tilewise.measurements import lookup
-from tilewise.models import device
+from tilewise.measurements import lookup, recorded_device
 
 TWICE = Kernel(r"""
 #include <cuda_bf16.h>
@@ -532,8 +531,8 @@ expect_hazard(with_fault(faulty, "    __syncthreads();\n}", "}"), "race", line_w
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
 PROBE = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
 PEAK = CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan)  # at the recorded clock, to count cycles
-H100 = device("H100 SXM")
-A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
+GPU = recorded_device()
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 REACHED = PROBE / PEAK if np.isfinite(PROBE) else 1.0  # of those cycles, by mma.sync alone
 
 
@@ -755,7 +754,7 @@ if COMPLETE:
                 ),
             ],
             [[label, *(round(of[tuple(size.values())]) for size in SIZES)] for label, of in RATES.items()],
-            caption="TFLOP/s of both rungs and of two implementations behind torch's scaled_dot_product_attention (SDPA), recorded on an H100 with random numbers. Under the causal mask only pairs that count are counted.",
+            caption="TFLOP/s of both rungs and of two implementations behind torch's scaled_dot_product_attention (SDPA), recorded on an {machine} with random numbers. Under the causal mask only pairs that count are counted.",
         )
     )
     show(
@@ -771,7 +770,7 @@ if COMPLETE:
             y="TFLOP/s",
             log_x=True,
             title="Kernel 7 comes near FlashAttention-2, and neither reaches what the model leaves at the least",
-            caption="Rates by the number of queries, d = 128 without a mask, recorded on an H100, and the model for 32 queries a warp if nothing overlaps but the reads of fragments.",
+            caption="Rates by the number of queries, d = 128 without a mask, recorded on an {machine}, and the model for 32 queries a warp if nothing overlaps but the reads of fragments.",
         )
     )
 SEVEN = "Kernel 7: 32 queries a warp"
@@ -795,10 +794,10 @@ def micros(label, N=4096, causal=False):
 def busiest(N):
     """The most key tiles of an SM under the mask, of those without, if blocks of 128 queries go to SMs in turn."""
     count, per_head = heads_of(N, 128) * N // 128, N // 128
-    seen, every = np.zeros(H100.sms), np.zeros(H100.sms)
+    seen, every = np.zeros(GPU.sms), np.zeros(GPU.sms)
     for block in range(count):
-        seen[block % H100.sms] += 2 * (block % per_head + 1)
-        every[block % H100.sms] += 2 * per_head
+        seen[block % GPU.sms] += 2 * (block % per_head + 1)
+        every[block % GPU.sms] += 2 * per_head
     return seen.max() / every.max()
 
 
@@ -810,7 +809,7 @@ OFF = [
     for d in (64, 128)
 ]
 PLACES = {
-    row_tiles: H100.sms
+    row_tiles: GPU.sms
     * occupancy(128, resources[label, 128].registers, 256 * (64 * row_tiles + 128)).blocks_per_sm
     if available() is None
     else np.nan
@@ -1074,7 +1073,7 @@ show(
             shape_row(label)
             for label in sorted(SHAPES, key=lambda one: -SHAPE_RATES.get(one, 0) if TIMED else 0)
         ],
-        caption=f"Queries of a warp and keys of a tile with d = 128: registers and spilled bytes of a thread by the compiler's report for an H100, KB of shared memory of a block, blocks that fit on an SM, and TFLOP/s: the model's if each part waits for the others, those that were predicted{', and those recorded on an H100 for N = 4,096 without a mask, best first' if TIMED else ''}.",
+        caption=f"Queries of a warp and keys of a tile with d = 128: registers and spilled bytes of a thread by the compiler's report for an H100, KB of shared memory of a block, blocks that fit on an SM, and TFLOP/s: the model's if each part waits for the others, those that were predicted{', and those recorded on an GPU for N = 4,096 without a mask, best first' if TIMED else ''}.",
     )
 )
 BY_RATE = sorted(SHAPE_RATES, key=SHAPE_RATES.get) if TIMED else []
@@ -1751,7 +1750,7 @@ ROWS_32 = 64 + 2 * 128  # of q, k and v
 SPLITTING = 2 * ROWS_32 * 4  # a row of 512 bytes is read and written, 128 bytes a pass
 IN_SCORES, IN_MEAN = 8 * 8 * (2 + 8) * 4, 8 * 16 * 4 * 4  # warps, steps, ldmatrix, passes
 MMA_32 = 3 * 2 * 64 * 128 * 128 // (16 * 8 * 16)
-MATRIX_32 = MMA_32 * 2 * 16 * 8 * 16 * H100.sms * H100.boost_mhz * 1e6 / (FP16_PROBE * 1e12)
+MATRIX_32 = MMA_32 * 2 * 16 * 8 * 16 * GPU.sms * GPU.boost_mhz * 1e6 / (FP16_PROBE * 1e12)
 TOLD = {  # clocks of each part and microseconds of both launches, written down before any of this ran
     "q and k there, split": 4000,
     "scores": 3000,
@@ -1776,7 +1775,7 @@ publish(
     },
     told={
         "us": TOLD_US,
-        "rest_us": TOLD_US - sum(TOLD.values()) / H100.boost_mhz,
+        "rest_us": TOLD_US - sum(TOLD.values()) / GPU.boost_mhz,
         "clocks": sum(TOLD.values()),
         "product": TOLD["scores"],
         "there": TOLD["q and k there, split"],
@@ -1813,7 +1812,7 @@ def zero_bias(N, shares):
 
 def shares_that_fill(N):
     """As many shares, 1, 2, 4 or 8, as fill the SMs."""
-    most = min(ceil_div(N, 128), H100.sms // ceil_div(N, 64))
+    most = min(ceil_div(N, 128), GPU.sms // ceil_div(N, 64))
     return max(one for one in (1, 2, 4, 8) if one <= max(1, most))
 
 
@@ -1926,7 +1925,7 @@ if np.isfinite(list(US_32["three products"].values())).all():
                 [label, *(round(of[size["N"]], 1) if size["N"] in of else "" for size in SIZES_32)]
                 for label, of in SHOWN.items()
             ],
-            caption="Microseconds for one head of N queries and keys in 32-bit floats, d = 128, recorded on an H100: multiply-adds in a record of their own, one product of high halves as a control, which is not exact.",
+            caption="Microseconds for one head of N queries and keys in 32-bit floats, d = 128, recorded on an {machine}: multiply-adds in a record of their own, one product of high halves as a control, which is not exact.",
         )
     )
 
@@ -2039,10 +2038,10 @@ show(
             [part, clocks, *([round(TOOK[part])] if TOOK else [])]
             for part, clocks in [*TOLD.items(), ("a block", sum(TOLD.values()))]
         ],
-        caption=f"Clocks of a block, N = 1,024, as predicted{' and as recorded on an H100 from a cold L2, medians' if TOOK else ''}; the second launch is not in them.",
+        caption=f"Clocks of a block, N = 1,024, as predicted{' and as recorded on an GPU from a cold L2, medians' if TOOK else ''}; the second launch is not in them.",
     )
 )
-BLOCK_US = TOOK.get("a block", np.nan) / H100.boost_mhz
+BLOCK_US = TOOK.get("a block", np.nan) / GPU.boost_mhz
 publish(
     took={
         "there": TOOK.get("q and k there, split", np.nan),
@@ -2051,9 +2050,9 @@ publish(
         "block": TOOK.get("a block", np.nan),
         "block_us": BLOCK_US,
         "rest_us": us_32("three products") - BLOCK_US,
-        "over_us": BLOCK_US - sum(TOLD.values()) / H100.boost_mhz,
+        "over_us": BLOCK_US - sum(TOLD.values()) / GPU.boost_mhz,
         "busy": MATRIX_32 / TOOK.get("a block", np.nan),
-        "busy_whole": MATRIX_32 / H100.boost_mhz / us_32("three products"),
+        "busy_whole": MATRIX_32 / GPU.boost_mhz / us_32("three products"),
     }
 )
 

@@ -34,8 +34,7 @@ from tilewise import (
     uniform,
 )
 from tilewise.figures import Answer, Meter, Series, Slider, bars, calculator, line_chart
-from tilewise.measurements import text_record
-from tilewise.models import device
+from tilewise.measurements import recorded_device, text_record
 from tilewise.outputs import Column
 
 # %% [markdown]
@@ -75,8 +74,8 @@ def parameters(layers, width, words, context):
 # %% fold="Code of the numbers"
 LAYERS, HEADS, WIDTH, WORDS, CONTEXT, BATCH = 12, 12, 768, 50304, 1024, 16
 TOKENS, D = BATCH * CONTEXT, WIDTH // HEADS
-H100 = device("H100 SXM")
-PEAK = H100.peak_tflop_per_s["bf16_matrix"]
+GPU = recorded_device()
+PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 EARLIER = text_record("speed/launches", "training_step")
 RECORDED = dict(line.split(": ") for line in EARLIER.text.splitlines()) if EARLIER else {}
 check(
@@ -200,7 +199,7 @@ SCORES = BATCH * HEADS * CONTEXT**2
 
 def copy_rate():
     """The recorded copy in bytes a millisecond."""
-    found = EARLIER.provenance["ceilings"]["probes"]["copy_gb_per_s"] if EARLIER else H100.memory_gb_per_s
+    found = EARLIER.provenance["ceilings"]["probes"]["copy_gb_per_s"] if EARLIER else GPU.memory_gb_per_s
     return found * 1e6
 
 
@@ -335,7 +334,7 @@ show(
         x="time [ms]",
         form=".1f",
         title="Stored, attention is the largest part of an eager step; fused, it is one of the smaller",
-        caption="A model: the parts of a training step, by bytes at the rate of a recorded copy and by operations at recorded rates of an H100.",
+        caption="A model: the parts of a training step, by bytes at the rate of a recorded copy and by operations at recorded rates of an {machine}.",
     )
 )
 
@@ -395,7 +394,7 @@ show(
             Column("recorded, predicted = 1", align="right"),
         ],
         [[name, f"{said:.1f}", f"{seen:.1f}", f"{seen / said:.2f}"] for name, (said, seen) in TRIED.items()],
-        caption="Steps of this model with fused attention that earlier lessons recorded on an H100, beside the model's sum of parts.",
+        caption="Steps of this model with fused attention that earlier lessons recorded on an {machine}, beside the model's sum of parts.",
     )
 )
 publish(
@@ -450,7 +449,7 @@ show(
             Meter("parameters", 1.0, "", "registers", ".0%"),
         ],
         title="A longer context costs stored attention bytes, and fused attention operations",
-        caption="A step of 16,384 tokens on an H100 by the same model: its MFU, and the share of each part in its time. Whether the matrices fit into its memory is not asked.",
+        caption="A step of 16,384 tokens on an {machine} by the same model: its MFU, and the share of each part in its time. Whether the matrices fit into its memory is not asked.",
     )
 )
 
@@ -721,7 +720,7 @@ if SEEN:
                 for name in NAMES
                 if name in SEEN
             ],
-            caption="Training steps on one H100: medians of 20 steps after four that are left out, in BF16 under autocast.",
+            caption="Training steps on one {machine}: medians of 20 steps after four that are left out, in BF16 under autocast.",
         )
     )
     show(
@@ -735,7 +734,7 @@ if SEEN:
             x="MFU [%]",
             form=".1f",
             title="Fusing attention and compiling the rest both give back time that bytes had taken",
-            caption="MFU of training steps on an H100: the model's and the recorded one.",
+            caption="MFU of training steps on an {machine}: the model's and the recorded one.",
         )
     )
 else:
@@ -743,7 +742,7 @@ else:
         Table(
             ["step", Column("predicted [ms]", align="right")],
             [[in_full(name), f"{said_of(name):.1f}"] for name in NAMES],
-            caption="Training steps on one H100, predicted.",
+            caption="Training steps on one {machine}, predicted.",
         )
     )
 publish(
@@ -941,7 +940,7 @@ if PARTS_US:
                 [name, f"{said:.2f}", f"{seen:.2f}", f"{seen / said:.2f}"]
                 for name, (said, seen) in ALONE.items()
             ],
-            caption="The model's parts and the same parts timed alone on an H100, for a whole step of 12 layers.",
+            caption="The model's parts and the same parts timed alone on an {machine}, for a whole step of 12 layers.",
         )
     )
 publish(
@@ -1023,7 +1022,7 @@ if PARTS_US:
                 ]
                 for (how, way), (said, found, copied, timed_us) in FOUND.items()
             ],
-            caption="One layer's stored attention on an H100: bytes for each element by the list above and with three more passes, their time at the rate of a recorded copy, and the time of the same part alone.",
+            caption="One layer's stored attention on an {machine}: bytes for each element by the list above and with three more passes, their time at the rate of a recorded copy, and the time of the same part alone.",
         )
     )
 publish(
@@ -1071,7 +1070,7 @@ show(
         log_x=True,
         log_y=True,
         title="With the context the stored step grows until attention is most of it",
-        caption="The model's time for a step of 16,384 tokens against the context, with the longer list of passes, on an H100; both axes are logarithmic.",
+        caption="The model's time for a step of 16,384 tokens against the context, with the longer list of passes, on an {machine}; both axes are logarithmic.",
     )
 )
 

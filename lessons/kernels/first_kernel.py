@@ -392,7 +392,7 @@ show(
     Table(
         ["elements", "bytes moved", "kernel at least, µs", "copies at least, µs"],
         [[size, 12 * size, *least_us(size)] for size in (20_000, 2**22, 2**26)],
-        caption="Least times of an addition on an H100 at its peaks (data sheet), with every byte moved once; much can make it slower.",
+        caption="Least times of an addition on an {machine} at its peaks (data sheet), with every byte moved once; much can make it slower.",
     )
 )
 
@@ -424,7 +424,7 @@ show(
             ("link", into + kernel_us, into + kernel_us + out, "copy c out", "write"),
         ],
         title="The copies take nearly all of the time",
-        caption="One addition of 16,777,216 elements at the peak bandwidth of an H100 (data sheet) and the rate of its link: a prediction, with nothing overlapped.",
+        caption="One addition of 16,777,216 elements at the peak bandwidth of an {machine} (data sheet) and the rate of its link: a prediction, with nothing overlapped.",
         unit="µs",
     )
 )
@@ -432,8 +432,8 @@ publish(copied=copied, there_and_back_us=kernel_us + copies_us)
 
 # %% [markdown]
 # Now the kernel alone, inputs on the device, against the bound of the tables in this course: the bytes at
-# the peak bandwidth (data sheet), or the time of a launch that does nothing if that is longer.[^bound] At 20,000 elements that launch is nearly all of it, so a share
-# of the bound near 1 says little there. The library rows are what you would call instead of
+# the memory's peak rate (data sheet), or the time of a launch that does nothing if that is longer.[^bound] At
+# 20,000 elements that launch is nearly all of it, so a share of the bound near 1 says little there. The library rows are what you would call instead of
 # writing a kernel. Before you look: blocks of 32 threads move the same bytes; do they take as long?
 #
 # [^bound]: Here {{ memory.tb_per_s | .2f }} TB/s and {{ vec_add.ceilings.launch_us | us }}. The fastest

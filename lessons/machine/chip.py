@@ -666,7 +666,7 @@ if shown:
             log_x=True,
             marks=edges,
             title="Waiting rises in steps, at the edges of L1 and L2",
-            caption="Cycles from one load to the next when each needs the one before, by the size of the ring, on an H100; the vertical lines are the sizes of its caches.",
+            caption="Cycles from one load to the next when each needs the one before, by the size of the ring, on an {machine}; the vertical lines are the sizes of its caches.",
         )
     )
 
@@ -810,7 +810,7 @@ if waits:
             y="cycles a load",
             marks=[Mark(f"{kb} KB fit up to here", x=STORE_KB - kb) for kb in (160, 96)],
             title="A ring that no longer fits beside shared memory is walked at L2's pace",
-            caption="Cycles a load for rings of 32, 96 and 160 KB against the share of the SM's 256 KB that the kernel asks to be kept as shared memory, on an H100.",
+            caption="Cycles a load for rings of 32, 96 and 160 KB against the share of the SM's 256 KB that the kernel asks to be kept as shared memory, on an {machine}.",
         )
     )
 
@@ -922,7 +922,7 @@ if speeds:
             x="shared memory asked for [KB]",
             y="rate [TB/s]",
             title="What L1 no longer holds comes at L2's rate",
-            caption="Bytes read per second by 132 blocks that read 32, 96 or 160 KB each, 256 times over, against the shared memory that the kernel asks for, on an H100.",
+            caption="Bytes read per second by 132 blocks that read 32, 96 or 160 KB each, 256 times over, against the shared memory that the kernel asks for, on an {machine}.",
         )
     )
 

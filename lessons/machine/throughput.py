@@ -116,14 +116,14 @@ def after(start, steps):
 # is ever idle, and the time grows as the tasks do.
 
 # %%
-from tilewise.models import device
+from tilewise.measurements import recorded_device
 
-H100 = device("H100 SXM")
-UNITS = H100.sms * H100.fma_per_sm_clock["fp32"]
+CHIP = recorded_device()
+UNITS = CHIP.sms * CHIP.fma_per_sm_clock["fp32"]
 LATENCY = 4  # cycles from a multiply-add to the next one that needs it
 
 
-def predicted_us(tasks, steps, clock_mhz=H100.boost_mhz):
+def predicted_us(tasks, steps, clock_mhz=CHIP.boost_mhz):
     """Microseconds for tasks of so many dependent steps, one thread a task."""
     cycles_a_step = np.maximum(LATENCY, np.asarray(tasks) / UNITS)
     return steps * cycles_a_step / clock_mhz
@@ -184,7 +184,7 @@ publish(
         "spare": LATENCY - 1,
         "units": UNITS,
         "full": UNITS * LATENCY,
-        "ghz": H100.boost_mhz / 1000,
+        "ghz": CHIP.boost_mhz / 1000,
         "one_us": float(predicted_us(1, STEPS)),
         "most_us": float(predicted_us(MOST, STEPS)),
         "gain": float(MOST * predicted_us(1, STEPS) / predicted_us(MOST, STEPS)),
@@ -238,7 +238,7 @@ def recorded_us(row):
 
 counts = np.array([row["parameters"]["tasks"] for row in wide.rows])
 times = np.array([recorded_us(row) for row in wide.rows])
-clock_mhz = (wide.provenance or {}).get("sm_clock_mhz") or H100.boost_mhz
+clock_mhz = (wide.provenance or {}).get("sm_clock_mhz") or CHIP.boost_mhz
 smooth = np.geomspace(1, counts[-1], 60)
 model = Series(
     "model, in turns", smooth, predicted_us(smooth, STEPS, clock_mhz), role="predicted", marks=False
@@ -263,7 +263,7 @@ show(
         log_y=True,
         marks=[Mark(f"{UNITS * LATENCY:,} tasks: every unit busy", x=UNITS * LATENCY)],
         title="The time stays the same until every unit is busy, then grows with the work",
-        caption="131,072 dependent multiply-adds a task on an H100, and two models at the recorded clock, without the time of a launch: the chains of a unit take turns, or the oldest go first.",
+        caption="131,072 dependent multiply-adds a task on an {machine}, and two models at the recorded clock, without the time of a launch: the chains of a unit take turns, or the oldest go first.",
     )
 )
 
@@ -465,7 +465,7 @@ show(
         log_x=True,
         log_y=True,
         title="The core finishes one task first, the GPU many",
-        caption="The same chains of 131,072 multiply-adds on one processor core, in two ways, and on an H100. Both axes are logarithmic.",
+        caption="The same chains of 131,072 multiply-adds on one processor core, in two ways, and on an {machine}. Both axes are logarithmic.",
     )
 )
 

@@ -572,7 +572,7 @@ show(
         x="ways",
         y="time, one way = 1",
         title="The time follows the number of different ways in a warp, not in the launch",
-        caption="The second kernel on an H100 for one to 32 ways, each order divided by its own time for one way, and the mean number of different ways in a warp.",
+        caption="The second kernel on an {machine} for one to 32 ways, each order divided by its own time for one way, and the mean number of different ways in a warp.",
     )
 )
 publish(

@@ -35,7 +35,7 @@ from tilewise import (
 )
 from tilewise.figures import Series, bars, heat_map, line_chart, stepped
 from tilewise.measurements import text_record
-from tilewise.models import device, waves
+from tilewise.models import waves
 
 # %% needs="gpu torch" record="sweep" fold="Code of the sweep"
 if gpu_here() and find_spec("torch"):
@@ -116,7 +116,7 @@ show(
         list(SMS),
         step_name="SMs of the model",
         title="What decides most is the power of two that divides n, not n",
-        caption="The rate of cuBLAS for n × n matrices of BF16 numbers on an H100, coloured by the largest power of two that divides n, and the model of tiles and waves with its best rate set to the best recorded one. The slider sets the SMs of the model.",
+        caption="The rate of cuBLAS for n × n matrices of BF16 numbers on an {machine}, coloured by the largest power of two that divides n, and the model of tiles and waves with its best rate set to the best recorded one. The slider sets the SMs of the model.",
         alt="Rates of square products against their size, in bands by the largest power of two that divides the size, with a model that has a step for each wave.",
     )
 )
@@ -320,7 +320,7 @@ if ODD_US:
             {NAMES[sizes]: us for sizes, us in ODD_US.items()},
             x="time [µs]",
             title="An odd M costs little; an odd K or N spoils the rows",
-            caption="Products of 4,096 × 4,096 matrices of BF16 numbers with cuBLAS on an H100, of which one size, or each, is 4,097.",
+            caption="Products of 4,096 × 4,096 matrices of BF16 numbers with cuBLAS on an {machine}, of which one size, or each, is 4,097.",
         )
     )
 even_us = ODD_US.get((4096, 4096, 4096), np.nan)
@@ -479,7 +479,7 @@ expect_hazard(CARELESS.on(moved(9, 17, 17, 9, 24)), "out of bounds", line_with="
 # {{ copy.wide_bytes }}.
 
 # %% fold="Code of the measurement"
-from tilewise.measurements import Guess
+from tilewise.measurements import Guess, recorded_device
 
 ODD = (1793, 4095, 4097)
 
@@ -575,10 +575,10 @@ if np.isfinite(list(PAD_US.values())).all():
             PAD_US,
             x="time [µs]",
             title="The copy is paid in bytes, and most ways of it pay more",
-            caption="A matrix of 4,097 × 4,097 numbers of 16 bits copied to rows of 4,104 on an H100, by our two kernels and by two libraries.",
+            caption="A matrix of 4,097 × 4,097 numbers of 16 bits copied to rows of 4,104 on an {machine}, by our two kernels and by two libraries.",
         )
     )
-H100 = device("H100 SXM")
+GPU = recorded_device()
 COUNTED = [padding(*pair)(257, 0).simulate().counts for pair in ((BY_ELEMENTS, 1), (BY_PIECES, 8))]
 REQUESTS = [one.global_load.requests + one.global_store.requests for one in COUNTED]
 SECTORS = [one.global_load.sectors + one.global_store.sectors for one in COUNTED]
@@ -586,7 +586,7 @@ publish(
     counted={"requests": REQUESTS[1] / REQUESTS[0], "sectors": SECTORS[1] / SECTORS[0]},
     copy={
         "megabytes": 2 * 4097 * (4097 + 4104) / 1e6,
-        "bound_us": 2 * 4097 * (4097 + 4104) / H100.memory_gb_per_s / 1e3,
+        "bound_us": 2 * 4097 * (4097 + 4104) / GPU.memory_gb_per_s / 1e3,
         "narrow_bytes": 2 * 32,
         "wide_bytes": 16 * 32,
         "narrow_us": PAD_US["an element a lane"],
@@ -841,7 +841,7 @@ if WAYS_US:
             },
             x="rate [TFLOP/s]",
             title="Padded, multiplied and copied back, the awkward sizes are several times as fast",
-            caption="Products of BF16 matrices of three awkward sizes with cuBLAS on an H100, copies counted in; kept padded is the product alone, for matrices that have round rows all their life.",
+            caption="Products of BF16 matrices of three awkward sizes with cuBLAS on an {machine}, copies counted in; kept padded is the product alone, for matrices that have round rows all their life.",
         )
     )
 
@@ -901,8 +901,8 @@ publish(
         "back64": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 64, BACK_WAY),
         "wide": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, WIDE_WAY),
         "back": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, BACK_WAY),
-        "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / H100.memory_gb_per_s / 1e3,
-        "back_us": 4 * 1793**2 / H100.memory_gb_per_s / 1e3,
+        "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / GPU.memory_gb_per_s / 1e3,
+        "back_us": 4 * 1793**2 / GPU.memory_gb_per_s / 1e3,
     }
 )
 
@@ -1197,7 +1197,7 @@ if STRIDED:
                     (64, "64, new copies, 4 rows a lane", ", by 4 rows"),
                 )
             ],
-            caption="How many times as fast as the plain product, pads and copies counted in, by the multiple to which rows are padded; BF16 with cuBLAS on an H100.",
+            caption="How many times as fast as the plain product, pads and copies counted in, by the multiple to which rows are padded; BF16 with cuBLAS on an {machine}.",
         )
     )
 
@@ -1209,7 +1209,7 @@ def alone(part, n=1793):
 
 def pads_bound(n):
     """Microseconds of both pads' traffic at the stated bandwidth."""
-    return 4 * (n**2 + rounded(n, 64) ** 2) / H100.memory_gb_per_s / 1e3
+    return 4 * (n**2 + rounded(n, 64) ** 2) / GPU.memory_gb_per_s / 1e3
 
 
 publish(
@@ -1273,7 +1273,7 @@ publish(
 TILE_NUMBERS = 2 * 128 * 32
 ACCESSES = 2 * TILE_NUMBERS // 32  # a load, and a store to shared memory, of 32 lanes each
 FRAGMENT_CYCLES = 8 * (64 + 32) * 32 * 2 / 128  # eight warps of 64 x 32, 128 bytes a cycle
-MATRIX_CYCLES = 128 * 128 * 32 / H100.fma_per_sm_clock["bf16_matrix"]
+MATRIX_CYCLES = 128 * 128 * 32 / GPU.fma_per_sm_clock["bf16_matrix"]
 SHARE = MATRIX_CYCLES / (ACCESSES + FRAGMENT_CYCLES)
 publish(
     direct={
@@ -1282,7 +1282,7 @@ publish(
         "fragments": FRAGMENT_CYCLES,
         "matrix_cycles": MATRIX_CYCLES,
         "share": SHARE,
-        "rate": SHARE * H100.peak_tflop_per_s["bf16_matrix"],
+        "rate": SHARE * GPU.peak_tflop_per_s["bf16_matrix"],
     }
 )
 
@@ -1346,7 +1346,7 @@ if PASSES:
             roles={"forward": "block", "gradient of x": "tile", "gradient of the weights": "read"},
             x="time [ms]",
             title="A multiple of 8 is enough",
-            caption="The projection of 16,384 tokens of width 768 to a vocabulary of six sizes, and the two products of its backward pass, BF16 with cuBLAS on an H100.",
+            caption="The projection of 16,384 tokens of width 768 to a vocabulary of six sizes, and the two products of its backward pass, BF16 with cuBLAS on an {machine}.",
         )
     )
 publish(

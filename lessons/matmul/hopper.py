@@ -80,8 +80,7 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Series, Span, State, heat_map, line_chart, stepped, timeline
-from tilewise.measurements import lookup
-from tilewise.models import device
+from tilewise.measurements import lookup, recorded_device
 
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
 BOX = Kernel(
@@ -275,12 +274,12 @@ one_buffer(const __grid_constant__ TensorMap a_map,
 ONE_BUFFER.region("step")
 
 # %% fold="Code of the check"
-H100 = device("H100 SXM")
-SMS = H100.sms
+GPU = recorded_device()
+SMS = GPU.sms
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
-PEAK = H100.peak_tflop_per_s["bf16_matrix"]
+PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 MMA = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
-A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 
 
 def operands(M, N, K, whole=False, a_rows=64):
@@ -662,7 +661,7 @@ if SAID is not None:
             spans_of(clocks_in(SAID.text)),
             unit="clocks",
             title="Producer and consumers of one block, by the clock of its SM",
-            caption=f"The first {SHOWN} slabs of one block of the kernel with two consumers, recorded on an H100. On a buffer's row a slab is asked for and comes. A consumer's bar begins when the slab is there and the one before is done.",
+            caption=f"The first {SHOWN} slabs of one block of the kernel with two consumers, recorded on an {{machine}}. On a buffer's row a slab is asked for and comes. A consumer's bar begins when the slab is there and the one before is done.",
         )
     )
 
@@ -1646,7 +1645,7 @@ if all(np.isfinite(list(of.values())).all() for of in RATES.values()):
         Table(
             ["rung", *(f"{M:,} × {N:,}, K = {K:,}" for M, N, K in SHAPES)],
             [[label, *(round(of[shape]) for shape in SHAPES)] for label, of in RATES.items()],
-            caption="TFLOP/s of each rung and of cuBLAS, recorded on an H100 with random numbers.",
+            caption="TFLOP/s of each rung and of cuBLAS, recorded on an {machine} with random numbers.",
         )
     )
     reached = [(COUNTED[label][0], RATES[label][4096, 4096, 4096]) for label in list(LADDER)[1:]]
@@ -1662,7 +1661,7 @@ if all(np.isfinite(list(of.values())).all() for of in RATES.values()):
             log_x=True,
             log_y=True,
             title="The rungs under the peak of the tensor cores",
-            caption="Each rung at n = 4,096 on an H100: its rate by what it does for each byte that its copies ask for. Rungs with the same tile lie above each other.",
+            caption="Each rung at n = 4,096 on an {machine}: its rate by what it does for each byte that its copies ask for. Rungs with the same tile lie above each other.",
         )
     )
 

@@ -137,8 +137,7 @@ from tilewise import (
     show,
 )
 from tilewise.figures import Answer, Meter, Slider, State, bars, calculator, stepped
-from tilewise.measurements import lookup
-from tilewise.models import device
+from tilewise.measurements import lookup, recorded_device
 
 
 def product(M, N, K, tile, block, shared_bytes=0, whole=False):
@@ -161,10 +160,10 @@ agree(one_tile, ONE_TILE, [one_warp(35, 21, 40, whole=True), one_warp(18, 9, 50,
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
 PROBE = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
 FP32 = CEILINGS.get("probes", {}).get("fp32_tflop_per_s", np.nan)
-H100 = device("H100 SXM")
-PEAK = H100.peak_tflop_per_s["bf16_matrix"]
-UNITS = H100.units_tflop_per_s("bf16_matrix")  # an instruction of theirs in every cycle: for counts of cycles
-A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]  # operations of an SM's matrix units in a clock
+GPU = recorded_device()
+PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
+UNITS = GPU.units_tflop_per_s("bf16_matrix")  # an instruction of theirs in every cycle: for counts of cycles
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]  # operations of an SM's matrix units in a clock
 publish(
     units={
         "flop": 2 * 16 * 8 * 16,
@@ -831,7 +830,7 @@ if np.isfinite([RATES.get(label, np.nan) for label in VARIANTS]).all():
                 ]
                 for label, reached in RATES.items()
             ],
-            caption="BF16 products with FP32 sums at n = 4,096, random numbers, on an H100: what the slowest of tensor cores, banks and issue allows by the counts above, and what was recorded.",
+            caption="BF16 products with FP32 sums at n = 4,096, random numbers, on an {machine}: what the slowest of tensor cores, banks and issue allows by the counts above, and what was recorded.",
         )
     )
 GLOBAL, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))

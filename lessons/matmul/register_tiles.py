@@ -40,11 +40,12 @@ from tilewise.figures import bars, heat_map
 from tilewise.gpu.compile_gate import available, compile_kernel
 from tilewise.gpu.machine_code import available as can_disassemble
 from tilewise.gpu.machine_code import machine_code
-from tilewise.models import device, stated
+from tilewise.measurements import recorded_device
+from tilewise.models import stated
 from tilewise.models.occupancy import occupancy
 
-H100 = device("H100 SXM")
-PEAK = stated(H100).tflop_per_s["fp32"]
+GPU = recorded_device()
+PEAK = stated(GPU).tflop_per_s["fp32"]
 publish(ladder={"rungs": 14, "peak": PEAK})
 
 # %% [markdown]
@@ -940,7 +941,7 @@ if np.isfinite(list(RATE.values())).all() and RATE:
             form=".1f",
             roles={"measured": "measured", "estimate by counts": "predicted"},
             title="Counts hold for the slow rungs; the fast ones wait as well",
-            caption="A product of 4,096-square matrices of 32-bit floats on an H100: the rate of each rung, and the estimate from the counts of the simulator, which three rungs pass because the compiler merges their loads.",
+            caption="A product of 4,096-square matrices of 32-bit floats on an {machine}: the rate of each rung, and the estimate from the counts of the simulator, which three rungs pass because the compiler merges their loads.",
         )
     )
 STEPS = list(RUNGS)
@@ -974,7 +975,7 @@ show(
             for before, name in pairwise(["", *STEPS])
         ]
         + [[name, RATE[name], None, 100 * RATE[name] / CUBLAS] for name in ("cuBLAS", LT) if name in RATE],
-        caption="The ladder at 4,096 rows and columns, recorded on an H100, every rung beside the library in the same run.",
+        caption="The ladder at 4,096 rows and columns, recorded on an {machine}, every rung beside the library in the same run.",
     )
 )
 
@@ -999,13 +1000,13 @@ show(
 
 # %% fold="Code of the numbers"
 LAST_TILES = ceil_div(4096, 128) * ceil_div(4096, 256)
-ROUNDS = ceil_div(LAST_TILES, H100.sms)
+ROUNDS = ceil_div(LAST_TILES, GPU.sms)
 publish(
     last={
         "tiles": LAST_TILES,
-        "sms": H100.sms,
+        "sms": GPU.sms,
         "rounds": ROUNDS,
-        "full": LAST_TILES / (ROUNDS * H100.sms),
+        "full": LAST_TILES / (ROUNDS * GPU.sms),
         "issue": 1 / COUNTED["128 sums"][0],
         "small_tiles": ceil_div(1024, 128) * ceil_div(1024, 256),
         "small_wide": ceil_div(1024, 128) ** 2,
@@ -1068,7 +1069,7 @@ show(
             ]
             for size in SIZES
         ],
-        caption="Rates recorded on an H100, random numbers, inputs not in L2.",
+        caption="Rates recorded on an {machine}, random numbers, inputs not in L2.",
     )
 )
 
@@ -1199,7 +1200,7 @@ parted = measure(
 )
 
 # %% fold="Code of the table"
-PLACES = 2 * H100.sms  # two blocks on each
+PLACES = 2 * GPU.sms  # two blocks on each
 
 
 def rounds(n, parts):
@@ -1217,7 +1218,7 @@ def predicted_us(n, parts):
         if n % 4 == 0
         else (AT.get(("128 by 128", (n,) * 3), np.nan), n)
     )
-    traffic = (2 * parts + 1) * 4 * n * n / (H100.memory_gb_per_s * 1e3)
+    traffic = (2 * parts + 1) * 4 * n * n / (GPU.memory_gb_per_s * 1e3)
     return whole * steps_in_rounds(n, parts) / steps_in_rounds(size, 1) + traffic
 
 
@@ -1241,7 +1242,7 @@ if np.isfinite(list(PARTED.values())).all() and PARTED:
                 ]
                 for n, parts in IN_PARTS
             ],
-            caption="Products of n-square matrices with tiles of 128 by 128, two blocks on an SM, each tile's k in so many parts; predicted, and recorded on an H100.",
+            caption="Products of n-square matrices with tiles of 128 by 128, two blocks on an SM, each tile's k in so many parts; predicted, and recorded on an {machine}.",
         )
     )
 

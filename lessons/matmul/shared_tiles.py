@@ -42,11 +42,10 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Span, timeline
-from tilewise.measurements import text_record
-from tilewise.models import device
+from tilewise.measurements import recorded_device, text_record
 
-H100 = device("H100 SXM")
-SMS = H100.sms
+GPU = recorded_device()
+SMS = GPU.sms
 TILES = ceil_div(4096, 128) * ceil_div(4096, 256)
 WHOLE = TILES // SMS * SMS
 publish(
@@ -592,7 +591,7 @@ show(
             ]
             for name in NAMES
         ],
-        caption="TFLOP/s of products of square matrices of 32-bit floats by their size, recorded on an H100, every row beside the library in the same run; the zeros are counted in.",
+        caption="TFLOP/s of products of square matrices of 32-bit floats by their size, recorded on an {machine}, every row beside the library in the same run; the zeros are counted in.",
     )
 )
 publish(
@@ -658,7 +657,7 @@ CLOCKS = [
 RATE = (
     3 * 49152 / (CLOCKS[3][1] - CLOCKS[0][1]) if CLOCKS else np.nan
 )  # after the first slab, before the fifth
-A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 SHAPES = {  # rows, columns, parts of K
     "128 × 256": (128, 256, 1),
     "64 × 128": (64, 128, 1),
@@ -1059,7 +1058,7 @@ show(
             for name in (*SMALL, "cuBLAS", LT)
             if name != LT or (name, SMALL_SIZES[0]) in SMALL_US
         ],
-        caption="Microseconds of small BF16 products by their size, M × N × K where it is no cube, recorded on an H100 with random numbers, inputs not in L2.",
+        caption="Microseconds of small BF16 products by their size, M × N × K where it is no cube, recorded on an {machine} with random numbers, inputs not in L2.",
     )
 )
 AT_1024 = {name: SMALL_US.get((name, (1024,) * 3), np.nan) for name in (*SMALL, "cuBLAS")}

@@ -470,7 +470,7 @@ if drawn and np.isfinite(TILE_US):
             x="tiles of 32 × 32",
             y="time [µs]",
             title="One more column of tiles costs most of a wave, and less where two tiles share an SM",
-            caption="A product with 352 rows and sums of 4,096 terms, 128 to 1,153 columns, on an H100. Dashed: tiles of the SM that has most, times the time of the first wave with room for one.",
+            caption="A product with 352 rows and sums of 4,096 terms, 128 to 1,153 columns, on an {machine}. Dashed: tiles of the SM that has most, times the time of the first wave with room for one.",
         )
     )
 publish(

@@ -35,11 +35,11 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Answer, Meter, Series, Slider, State, calculator, line_chart, stepped
-from tilewise.measurements import lookup
-from tilewise.models import device, stated
+from tilewise.measurements import lookup, recorded_device
+from tilewise.models import stated
 
 BIG = 4096
-H100 = device("H100 SXM")
+GPU = recorded_device()
 publish(
     ask={
         "n": BIG,
@@ -107,7 +107,7 @@ def multiply_numba(A, B, C):
 # can be brought down before any cache has to be lucky.
 
 # %% fold="Code of the numbers"
-PEAKS = stated(H100)
+PEAKS = stated(GPU)
 FLOP_PER_S = 1e12 * PEAKS.tflop_per_s["fp32"]
 far_bytes = 2 * BIG**3 * 4
 publish(
@@ -513,7 +513,7 @@ publish(
 
 # %% fold="Code of the prediction"
 WARP_FMAS = BIG**3 / 32
-ISSUE_PER_US = H100.sms * H100.boost_mhz
+ISSUE_PER_US = GPU.sms * GPU.boost_mhz
 shared_us = {"two": 2 * WARP_FMAS / ISSUE_PER_US, "merged": 1.25 * WARP_FMAS / ISSUE_PER_US}
 PEAK_US = 2 * BIG**3 / FLOP_PER_S * 1e6
 memory_us = {edge: far_bytes / edge / PEAKS.memory_gb_per_s / 1e3 for edge in (8, 16, 32)}
@@ -869,7 +869,7 @@ publish(
         "all_us": products_us + softmax_us,
         "sum_blocks": blocks_of(N_BIG)[1],
         "small_blocks": " and ".join(map(str, blocks_of(256))),
-        "sms": H100.sms,
+        "sms": GPU.sms,
     }
 )
 
@@ -926,7 +926,7 @@ show(
             ["softmax", third_us["softmax"], step_us["softmax"], None],
             ["sum", third_us["sum"], step_us["sum"], products_us / 2],
         ],
-        caption="The steps at N = 1024, d = 128, recorded on an H100 as the difference between two rows. Kernel 3 turned its arrays instead of tiling them.",
+        caption="The steps at N = 1024, d = 128, recorded on an {machine} as the difference between two rows. Kernel 3 turned its arrays instead of tiling them.",
     )
 )
 mine = {row["parameters"]["N"]: recorded_us(row) for row in tiled_attention.rows if row["role"] == "variant"}
@@ -962,7 +962,7 @@ show(
     Table(
         ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
         versions,
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an H100. One thread is not timed at N = 1024.",
+        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
 )
 counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]), None) or {}

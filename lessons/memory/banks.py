@@ -35,10 +35,10 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Series, bars, heat_map, line_chart
-from tilewise.measurements import lookup
-from tilewise.models import bound, device, stated
+from tilewise.measurements import lookup, recorded_device
+from tilewise.models import bound, stated
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 
 
 def recorded_us(row):
@@ -214,10 +214,10 @@ show(
         y="passes for a load",
         log_y=True,
         title="Conflicts follow the powers of two in the stride, and odd strides have none",
-        caption="A warp's load from shared memory at strides of 1 to 33 words: the passes over the banks that it takes, and the recorded time on an H100 where there is one.",
+        caption="A warp's load from shared memory at strides of 1 to 33 words: the passes over the banks that it takes, and the recorded time on an {machine} where there is one.",
     )
 )
-PASSES_US = 264 // H100.sms * 32 * 8 * 128 / H100.boost_mhz
+PASSES_US = 264 // GPU.sms * 32 * 8 * 128 / GPU.boost_mhz
 publish(
     bank_model={
         "of_2": conflicts(2),
@@ -516,15 +516,15 @@ REQUESTS = SIDE**2 // 32
 publish(
     turn_model={
         "side": SIDE,
-        "memory_us": bound(stated(H100), bytes_moved=8 * SIDE**2).time_us,
-        "plain_us": REQUESTS * (1 + conflicts(32)) / H100.sms / H100.boost_mhz,
-        "padded_us": REQUESTS * (1 + conflicts(33)) / H100.sms / H100.boost_mhz,
+        "memory_us": bound(stated(GPU), bytes_moved=8 * SIDE**2).time_us,
+        "plain_us": REQUESTS * (1 + conflicts(32)) / GPU.sms / GPU.boost_mhz,
+        "padded_us": REQUESTS * (1 + conflicts(33)) / GPU.sms / GPU.boost_mhz,
     },
     turn_seen={
         "reading_us": turn_us["lanes along the rows read"],
         "writing_us": turn_us["lanes along the rows written"],
         "plain_us": turn_us["tile"],
-        "plain_times": turn_us["tile"] / (REQUESTS * (1 + conflicts(32)) / H100.sms / H100.boost_mhz),
+        "plain_times": turn_us["tile"] / (REQUESTS * (1 + conflicts(32)) / GPU.sms / GPU.boost_mhz),
         "padded_us": turn_us["tile, padded"],
         "padded_of_copy": of_copy["tile, padded"],
         "wide_32_of_copy": of_copy["16 bytes, swizzled, tiles of 32"],
@@ -544,7 +544,7 @@ if np.isfinite(list(of_copy.values())).all():
             form=".1f",
             value_range=(0, 110),
             title="A tile alone moves the trouble into shared memory; without conflicts it comes close to a copy",
-            caption=f"Bytes a second of the transpose of {SIDE:,} by {SIDE:,} numbers on an H100, read and written, as a share of the rate of the driver's own copy on the same GPU.",
+            caption=f"Bytes a second of the transpose of {SIDE:,} by {SIDE:,} numbers on an {{machine}}, read and written, as a share of the rate of the driver's own copy on the same GPU.",
         )
     )
 
@@ -599,7 +599,7 @@ tile_conflicts = measure(
 
 # %% fold="Code of the figure"
 ways_us = dict(zip(WAYS, map(recorded_us, tile_conflicts.rows), strict=True))
-passes_us = {ways: REQUESTS * (1 + ways) / H100.sms / H100.boost_mhz for ways in WAYS}
+passes_us = {ways: REQUESTS * (1 + ways) / GPU.sms / GPU.boost_mhz for ways in WAYS}
 COPY_US = 8 * SIDE**2 / TURN_COPY / 1e3
 conflict_lines = [
     Series("passes alone", list(WAYS), list(passes_us.values()), role="predicted"),
@@ -613,7 +613,7 @@ show(
         x="lanes of a column that meet in a bank",
         y="time [µs]",
         title="Few conflicts hide behind the bytes, many do not",
-        caption=f"The transpose of {SIDE:,} by {SIDE:,} numbers through tiles of 32 by 32 on an H100: the time with rows of the box of 33, 34, 36, 40, 48 and 32 words, and what passes over the banks and bytes would take alone.",
+        caption=f"The transpose of {SIDE:,} by {SIDE:,} numbers through tiles of 32 by 32 on an {{machine}}: the time with rows of the box of 33, 34, 36, 40, 48 and 32 words, and what passes over the banks and bytes would take alone.",
     )
 )
 publish(

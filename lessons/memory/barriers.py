@@ -384,7 +384,7 @@ if gpu_here():
 # %% fold="Code of the numbers"
 import re
 
-from tilewise.measurements import text_record
+from tilewise.measurements import recorded_device, text_record
 
 said = text_record("memory/barriers", "lost_sums")
 COUNTED = re.findall(r"(\S.*): of ([\d,]+) sums ([\d,]+) to ([\d,]+) are wrong", said.text if said else "")
@@ -652,7 +652,7 @@ if np.isfinite(list(price_ns.values())).all():
             log_x=True,
             y_range=(0, 1.2 * max(price_ns.values())),
             title="The more warps have to come, the longer a barrier takes",
-            caption="Time of a step with a barrier less that of a step without, on an H100, one block on each SM.",
+            caption="Time of a step with a barrier less that of a step without, on an {machine}, one block on each SM.",
         )
     )
 
@@ -673,24 +673,24 @@ if np.isfinite(list(price_ns.values())).all():
 # if only to find that `t < h` is false.
 
 # %% fold="Code of the model"
-from tilewise.models import bound, device, stated
+from tilewise.models import bound, stated
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 MANY = 2**26
 passes, issued = {}, {}
 for name, kernel in {"one": SUM_BY_ONE, "tree": SUM_BY_TREE, "warp": WARP_AT_THE_END}.items():
     counts = kernel.on(summing(256)).simulate().counts
     passes[name] = counts.shared_load.wavefronts + counts.shared_store.wavefronts
     issued[name] = counts.issued
-passes_us = {name: MANY / 256 * each / H100.sms / H100.boost_mhz for name, each in passes.items()}
-issue_us = {name: MANY / 256 * each / 4 / H100.sms / H100.boost_mhz for name, each in issued.items()}
-memory_us = bound(stated(H100), bytes_moved=4 * MANY, flop=0).time_us
+passes_us = {name: MANY / 256 * each / GPU.sms / GPU.boost_mhz for name, each in passes.items()}
+issue_us = {name: MANY / 256 * each / 4 / GPU.sms / GPU.boost_mhz for name, each in issued.items()}
+memory_us = bound(stated(GPU), bytes_moved=4 * MANY, flop=0).time_us
 labels = {"one": "one thread adds", "tree": "tree", "warp": "tree, the last steps in a warp"}
 show(
     Table(
         ["variant", "instructions of a block", "bytes, µs", "passes, µs", "instructions, µs"],
         [[label, issued[name], memory_us, passes_us[name], issue_us[name]] for name, label in labels.items()],
-        caption="67,108,864 numbers in blocks of 256 on an H100: the bytes at its peak bandwidth (data sheet), a bound; and two estimates from the simulator's counts of the PTX, passes over shared memory at one per cycle and instructions at four. The GPU's own compiler may need fewer or more.",
+        caption="67,108,864 numbers in blocks of 256 on an {machine}: the bytes at its peak bandwidth (data sheet), a bound; and two estimates from the simulator's counts of the PTX, passes over shared memory at one per cycle and instructions at four. The GPU's own compiler may need fewer or more.",
     )
 )
 publish(

@@ -318,7 +318,7 @@ if np.isfinite(stride_us).all():
             y="time [µs]",
             log_x=True,
             title="Up to a stride of 8 the time follows the sectors; at 16 it doubles once more",
-            caption="8,388,608 numbers read at a stride on an H100, and two models: a fixed part, fitted to the stride of 1, and pieces of 32 or 64 bytes at the rate of the fastest probed read.",
+            caption="8,388,608 numbers read at a stride on an {machine}, and two models: a fixed part, fitted to the stride of 1, and pieces of 32 or 64 bytes at the rate of the fastest probed read.",
         )
     )
 offset_us = [reads_us[f"offset {offset}"] for offset in OFFSETS]
@@ -378,7 +378,7 @@ if np.isfinite([*shifted_us, *sectors_by("counted"), *sectors_by("simulated")]).
             y="offset 0 = 1",
             y_range=(0, 1.4),
             title="A request that is not aligned asks for a fifth sector and takes hardly longer",
-            caption="8,388,608 numbers side by side on an H100, read from an offset on: sectors of the loads by simulator and by the GPU's counters, and the time.",
+            caption="8,388,608 numbers side by side on an {machine}, read from an offset on: sectors of the loads by simulator and by the GPU's counters, and the time.",
         )
     )
 
@@ -414,7 +414,7 @@ show(
     Table(
         ["pattern", "sectors taken", "of two neighbours", "sectors a request", "recorded, µs"],
         rows,
-        caption="Patterns of whole sectors on an H100. Two neighbouring sectors that begin at a multiple of 64 bytes are taken both, or one of them.",
+        caption="Patterns of whole sectors on an {machine}. Two neighbouring sectors that begin at a multiple of 64 bytes are taken both, or one of them.",
     )
 )
 publish(
@@ -1043,7 +1043,7 @@ if np.isfinite(list(of_copy.values())).all():
             form=".1f",
             value_range=(0, 110),
             title="Wider loads bring both kernels to the copy's rate; nothing that was tried beyond helps",
-            caption="Bytes a second of vector addition and ReLU over 67,108,864 numbers on an H100, as a share of the rate of the driver's own copy on the same GPU, reads and writes added.",
+            caption="Bytes a second of vector addition and ReLU over 67,108,864 numbers on an {machine}, as a share of the rate of the driver's own copy on the same GPU, reads and writes added.",
         )
     )
 
@@ -1100,7 +1100,7 @@ if all(np.isfinite(list(shares.values())).all() for shares in SHARES.values()):
             value_range=(0, 110),
             height=1060,
             title="Simulator and counters agree on every pattern; bandwidth follows them, but not everywhere",
-            caption="Loads in patterns of this page on an H100. Bandwidth is that of the useful bytes; strides and the offset are divided by stride 1, walks by the own column, additions by the one with 8 bytes a load.",
+            caption="Loads in patterns of this page on an {machine}. Bandwidth is that of the useful bytes; strides and the offset are divided by stride 1, walks by the own column, additions by the one with 8 bytes a load.",
         )
     )
 
@@ -1401,7 +1401,7 @@ show(
     Table(
         ["step", "sectors, Kernel 2", "sectors, Kernel 3", "Kernel 2, µs", "Kernel 3, µs"],
         rows,
-        caption="The steps at N = 1024, d = 128: sectors by formula, times recorded on an H100 as the difference between two rows.",
+        caption="The steps at N = 1024, d = 128: sectors by formula, times recorded on an {machine} as the difference between two rows.",
     )
 )
 publish(
@@ -1453,7 +1453,7 @@ show(
     Table(
         ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
         table,
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an H100. One thread is not timed at N = 1024.",
+        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
 )
 

@@ -373,16 +373,16 @@ show(
 
 
 # %% fold="Code of the figure"
-from tilewise.models import device
+from tilewise.measurements import recorded_device
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 A_LAUNCH_US = 2.0
 GROUPS = {name: (crossing, len(SHARED[name])) for name, (_, crossing) in by_choice.items()}
 
 
 def chain_us(values, launches, n):
     """The longer of starting the launches and moving the values, in µs."""
-    return launches * max(A_LAUNCH_US, 4 * values / launches * n / (H100.memory_gb_per_s * 1e3))
+    return launches * max(A_LAUNCH_US, 4 * values / launches * n / (GPU.memory_gb_per_s * 1e3))
 
 
 def grouped(sharing_a_launch, numbers):
@@ -408,7 +408,7 @@ show(
             Meter("time, all five in one launch = 1", 6, "", "predicted", ".2f"),
         ],
         title="Every value that stays on the chip saves one write and each of its reads",
-        caption=f"A model: the peak bandwidth of an H100 (data sheet), and {A_LAUNCH_US:.0f} µs for a launch at least, a round number. Arithmetic is left out.",
+        caption=f"A model: the peak bandwidth of an {{machine}} (data sheet), and {A_LAUNCH_US:.0f} µs for a launch at least, a round number. Arithmetic is left out.",
     )
 )
 
@@ -623,7 +623,7 @@ if np.isfinite([took(label, n) for label in ROLES for n in SIZES]).all():
             log_x=True,
             log_y=True,
             title="Short arrays pay for launches, long ones for bytes; fusion saves both",
-            caption="The five operations on an H100, in five launches and in one, by hand and by torch. Dashed: the model of the calculator for five launches.",
+            caption="The five operations on an {machine}, in five launches and in one, by hand and by torch. Dashed: the model of the calculator for five launches.",
         )
     )
 

@@ -351,7 +351,7 @@ show(
             ["FP16", 4, RELU_US["m16"], 4 * N_RELU / RELU_US["m16"] / 1e3],
             ["FP16", 16, RELU_US["w16"], 4 * N_RELU / RELU_US["w16"] / 1e3],
         ],
-        caption=f"ReLU of {N_RELU:,} numbers on an H100.",
+        caption=f"ReLU of {N_RELU:,} numbers on an {{machine}}.",
     )
 )
 
@@ -864,7 +864,7 @@ show(
             ]
             for bits in (32, 16, 8)
         ],
-        caption=f"A matrix of {LARGE['rows']:,} by {LARGE['columns']:,} times a vector on an H100. Predicted: an empty launch, and the matrix at the fastest rate of reading that was probed. The error is that of the kernels on {ROWS} by {COLUMNS:,} normal numbers, as a share of the result.",
+        caption=f"A matrix of {LARGE['rows']:,} by {LARGE['columns']:,} times a vector on an {{machine}}. Predicted: an empty launch, and the matrix at the fastest rate of reading that was probed. The error is that of the kernels on {ROWS} by {COLUMNS:,} normal numbers, as a share of the result.",
     )
 )
 

@@ -408,12 +408,12 @@ show(
 #     beside 128 additions. A cycle is reckoned at the highest clock of the device table.
 
 # %% fold="Code of the numbers"
-from tilewise.models import device
+from tilewise.measurements import recorded_device
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 SPECIAL_A_CLOCK = 16  # CUDA C++ Programming Guide, compute capability 9.0
-TRIP_PS = 4 / H100.memory_gb_per_s * 1e3
-SIGMOID_PS = 2 / (SPECIAL_A_CLOCK * H100.sms * H100.boost_mhz) * 1e6
+TRIP_PS = 4 / GPU.memory_gb_per_s * 1e3
+SIGMOID_PS = 2 / (SPECIAL_A_CLOCK * GPU.sms * GPU.boost_mhz) * 1e6
 
 
 def predicted_ps(way, depth):
@@ -430,7 +430,7 @@ publish(
         "free": 3 * TRIP_PS / SIGMOID_PS,
         "pair": 2 * TRIP_PS / SIGMOID_PS,
         "limit": 2 * TRIP_PS / (2 * SIGMOID_PS),
-        "flop": 2 * TRIP_PS * H100.peak_tflop_per_s["fp32"],
+        "flop": 2 * TRIP_PS * GPU.peak_tflop_per_s["fp32"],
     }
 )
 
@@ -817,7 +817,7 @@ show(
             for label in TOOK
             if label in COUNTS
         ],
-        caption=f"Three sigmoids forwards and back. Values for each number are counted by the simulator with {COUNTED:,} numbers, times are those of {LARGE:,} on an H100; the prediction is the model above.",
+        caption=f"Three sigmoids forwards and back. Values for each number are counted by the simulator with {COUNTED:,} numbers, times are those of {LARGE:,} on an {{machine}}; the prediction is the model above.",
     )
 )
 
@@ -878,7 +878,7 @@ show(
         y="time for each number [ps]",
         marks=[Mark(f"{crossing:.1f} layers", x=crossing)],
         title="Keeping all falls behind at once; keeping the slopes overtakes where sigmoids stop hiding",
-        caption="A model of an H100: its peak bandwidth (data sheet), and two special-function results for each sigmoid, of which an SM gets 16 a cycle; in each kernel the longer of the two.",
+        caption="A model of an {machine}: its peak bandwidth (data sheet), and two special-function results for each sigmoid, of which an SM gets 16 a cycle; in each kernel the longer of the two.",
     )
 )
 
@@ -965,7 +965,7 @@ if np.isfinite(list(DEPTH_US.values())).all():
             x="layers",
             y="time [µs]",
             title="Making again is ahead of keeping all at every depth, and of keeping the slopes only at first",
-            caption=f"{DEEP:,} numbers forwards and back through chains of sigmoids on an H100. Dashed: the model for making again, which counts two special-function results a sigmoid and nothing else.",
+            caption=f"{DEEP:,} numbers forwards and back through chains of sigmoids on an {{machine}}. Dashed: the model for making again, which counts two special-function results a sigmoid and nothing else.",
         )
     )
 
@@ -1006,7 +1006,7 @@ if np.isfinite(list(DEPTH_US.values())).all():
 
 # %% fold="Code of the figure"
 COLUMNS = 4096
-PEAK_16 = H100.peak_tflop_per_s["bf16_matrix"]
+PEAK_16 = GPU.peak_tflop_per_s["bf16_matrix"]
 publish(
     product={
         "columns": COLUMNS,

@@ -39,10 +39,10 @@ from tilewise import (
     uniform,
 )
 from tilewise.figures import bars, stepped
-from tilewise.measurements import lookup
-from tilewise.models import bound, bytes_in_flight, device, stated
+from tilewise.measurements import lookup, recorded_device
+from tilewise.models import bound, bytes_in_flight, stated
 
-H100 = device("H100 SXM")
+GPU = recorded_device()
 MANY = 2**28
 
 
@@ -55,7 +55,7 @@ TREE = (lookup("block_sums") or {}).get("tree", {}).get("n_67108864", {})
 publish(
     task={
         "numbers": MANY,
-        "least_us": bound(stated(H100), bytes_moved=4 * MANY).time_us,
+        "least_us": bound(stated(GPU), bytes_moved=4 * MANY).time_us,
         "tree_times": 1 / TREE.get("share_of_bound", np.nan),
     }
 )
@@ -212,7 +212,7 @@ for name, kernel in {"tree": SUM_BY_TREE, "shuffles": SUM_BY_SHUFFLES}.items():
         "passes": counts.shared_load.wavefronts + counts.shared_store.wavefronts,
         "issued": counts.issued,
         "executed": executed(name),
-        "issue_us": 2**26 / 256 * executed(name) / 4 / H100.sms / H100.boost_mhz,
+        "issue_us": 2**26 / 256 * executed(name) / 4 / GPU.sms / GPU.boost_mhz,
     }
 show(
     Table(
@@ -271,7 +271,7 @@ by_shuffles = measure(
 rows = {row["variant"]: row for row in by_shuffles.rows}
 publish(
     block_model={
-        "memory_us": bound(stated(H100), bytes_moved=4 * 2**26 + 2**20).time_us,
+        "memory_us": bound(stated(GPU), bytes_moved=4 * 2**26 + 2**20).time_us,
         "tree_us": TREE.get("median", np.nan),
     },
     block_seen={
@@ -505,7 +505,7 @@ AT_ONCE.region("last")
 
 
 # %% fold="Code of the checks"
-BLOCKS = 8 * H100.sms
+BLOCKS = 8 * GPU.sms
 
 
 def adding_up(n, blocks=BLOCKS, block=256):
@@ -565,7 +565,7 @@ publish(
         "blocks": BLOCKS,
         "each": MANY // (BLOCKS * 256),
         "warps": WARPS,
-        "flight_kb": bytes_in_flight(H100.memory_gb_per_s, LATENCY_NS) / H100.sms / 1000,
+        "flight_kb": bytes_in_flight(GPU.memory_gb_per_s, LATENCY_NS) / GPU.sms / 1000,
         "one_kb": WARPS * 32 * 16 / 1000,
         "four_kb": 4 * WARPS * 32 * 16 / 1000,
         "narrow_kb": WARPS * 32 * 4 / 1000,
@@ -648,7 +648,7 @@ if np.isfinite(list(sum_rate.values())).all():
             x="numbers read [GB/s]",
             form=",.0f",
             title="Four wide loads at once, in a loop over tiles, bring a sum past both libraries",
-            caption=f"Sums of {MANY:,} numbers recorded on an H100, as the bytes read in a second.",
+            caption=f"Sums of {MANY:,} numbers recorded on an {{machine}}, as the bytes read in a second.",
         )
     )
 READ_GB_PER_S = (lookup("sums") or {}).get("ceilings", {}).get("probes", {}).get("read_gb_per_s", np.nan)
@@ -662,13 +662,13 @@ publish(
         "half": sum_rate["four at once, half the blocks"],
         "last": sum_rate["four at once, the last block finishes"],
         "best_us": own[best],
-        "times_least": own[best] / bound(stated(H100), bytes_moved=4 * MANY).time_us,
+        "times_least": own[best] / bound(stated(GPU), bytes_moved=4 * MANY).time_us,
         "torch": sum_rate.get("torch.sum", np.nan),
         "cub": sum_rate.get("CUB through cupy.sum", np.nan),
         "tiles_less": 1 - sum_rate["four at once, a block a tile"] / sum_rate["four loads at once"],
         "many_blocks": ceil_div(MANY, 4 * 16 * 256),
         "over_cub": sum_rate[best] / sum_rate.get("CUB through cupy.sum", np.nan) - 1,
-        "of_stated": sum_rate[best] / H100.memory_gb_per_s,
+        "of_stated": sum_rate[best] / GPU.memory_gb_per_s,
         "of_read": sum_rate[best] / READ_GB_PER_S,
     }
 )
@@ -1391,12 +1391,12 @@ until = [
 ]
 third_us = dict(zip(STEPS, np.diff([0.0, *until]), strict=True))
 ROWS = 1024
-softmax_us = bound(stated(H100), bytes_moved=2 * 4 * ROWS * ROWS).time_us
+softmax_us = bound(stated(GPU), bytes_moved=2 * 4 * ROWS * ROWS).time_us
 expected_us = third_us["turn"] + 2 * third_us["scores"] + softmax_us
 publish(
     fourth={
         "rows": ROWS,
-        "warps_per_sm": ROWS / 32 / H100.sms,
+        "warps_per_sm": ROWS / 32 / GPU.sms,
         "column_passes": 3 * ROWS,
         "block_passes": 3 * ROWS // 256,
         "scores_us": third_us["scores"],
@@ -1404,7 +1404,7 @@ publish(
         "columns_us": third_us["softmax"],
         "softmax_us": softmax_us,
         "expected_us": expected_us,
-        "requests_us": 2 * 2 * ROWS * ROWS * 128 / 32 / H100.sms / H100.boost_mhz,
+        "requests_us": 2 * 2 * ROWS * ROWS * 128 / 32 / GPU.sms / GPU.boost_mhz,
         "before_us": until[-1],
     }
 )
@@ -1482,7 +1482,7 @@ show(
             [name, touched_by(ROWS, 128)[name], third_us[name], predicted_us[name], fourth_us[name]]
             for name in STEPS
         ],
-        caption="The steps at N = 1024, d = 128: sectors of Kernel 4 by formula, times recorded on an H100 as the difference between two rows, and the prediction.",
+        caption="The steps at N = 1024, d = 128: sectors of Kernel 4 by formula, times recorded on an {machine} as the difference between two rows, and the prediction.",
     )
 )
 fourth_rows = {(row["variant"], row["parameters"]["N"]): recorded_us(row) for row in fourth.rows}
@@ -1583,7 +1583,7 @@ show(
     Table(
         ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
         table,
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an H100. One thread is not timed at N = 1024.",
+        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
 )
 

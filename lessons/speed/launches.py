@@ -308,7 +308,7 @@ if np.isfinite(ONE) and all(np.isfinite(cost) for cost in COST.values()):
             log_y=True,
             marks=[Mark("one launch for all", y=ONE, role="measured")],
             title="Below about a million additions a piece, launches are all that counts",
-            caption=f"{TOTAL:,} additions on an H100, cut into pieces of n; the time includes the host's work. Dashed: the model with the recorded price of a launch.",
+            caption=f"{TOTAL:,} additions on an {{machine}}, cut into pieces of n; the time includes the host's work. Dashed: the model with the recorded price of a launch.",
         )
     )
 
@@ -562,7 +562,7 @@ if np.isfinite([*WORK.values(), *LOAD.values()]).all():
             loading(2048, False) + loading(2048, True),
             unit="µs",
             title="Loaded ahead, a batch costs the longer of load and work, not their sum",
-            caption="Four batches with 2,048 multiply-adds on each number. The lengths of a load and of the work were recorded on an H100; when each of them starts follows from the streams' order.",
+            caption="Four batches with 2,048 multiply-adds on each number. The lengths of a load and of the work were recorded on an {machine}; when each of them starts follows from the streams' order.",
         )
     )
 
@@ -676,7 +676,7 @@ if seen:
             spans,
             unit="µs",
             title="In two streams, blocks of both kernels run on the same processor at the same time",
-            caption="When the blocks of kernels A and B ran on two processors of an H100, by their own notes: launched into one stream, and into two.",
+            caption="When the blocks of kernels A and B ran on two processors of an {machine}, by their own notes: launched into one stream, and into two.",
         )
     )
 

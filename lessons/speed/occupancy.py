@@ -164,7 +164,7 @@ show(
             Meter("bandwidth reached", 1.0, "", "measured", ".0%"),
         ],
         title="Sixty-four warps with one small load each fall short once the memory is busy",
-        caption="Bytes under way on one SM, and what Little's law asks for at the peak bandwidth of an H100 (data sheet). A model.",
+        caption="Bytes under way on one SM, and what Little's law asks for at the peak bandwidth of an {machine} (data sheet). A model.",
     )
 )
 
@@ -432,7 +432,7 @@ if all(warps for warps, _ in RATES.values()):
             x="resident warps on an SM",
             y="bandwidth [GB/s]",
             title="Each byte under way buys bandwidth until the memory is full; more warps buy nothing then",
-            caption="A sum of 134,217,728 numbers on an H100 with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory; open marks: the same if the grid's blocks run in whole rounds.",
+            caption="A sum of 134,217,728 numbers on an {machine} with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory; open marks: the same if the grid's blocks run in whole rounds.",
         )
     )
 
@@ -519,7 +519,7 @@ show(
             Meter("resident warps", 64, "of 64", "measured"),
         ],
         title="The scarcest supply decides how many blocks stand on an SM",
-        caption="How many blocks each supply of an H100's SM has room for. The arrow marks the one that decides. A block takes 1 KB of shared memory for the system besides its own.",
+        caption="How many blocks each supply of an {machine}'s SM has room for. The arrow marks the one that decides. A block takes 1 KB of shared memory for the system besides its own.",
     )
 )
 
@@ -580,7 +580,7 @@ if rows:
                 "limited by",
             ],
             [row for row in fewest.values() if row[6] != "100%" and not row[0].startswith("sum_")],
-            caption="Kernels of the lessons so far that do not fill an SM, of each the launch on an H100 with the fewest blocks: what it takes, and how many blocks fit by the model and by the driver. The sums of this lesson are left out.",
+            caption="Kernels of the lessons so far that do not fill an SM, of each the launch on an {machine} with the fewest blocks: what it takes, and how many blocks fit by the model and by the driver. The sums of this lesson are left out.",
         )
     )
 
@@ -778,7 +778,7 @@ show(
             ]
             for label in LABELS
         ],
-        caption="The largest score of each of 262,144 queries with 256 keys, recorded on an H100: the time by the registers allowed to a thread. The best of each column is marked.",
+        caption="The largest score of each of 262,144 queries with 256 keys, recorded on an {machine}: the time by the registers allowed to a thread. The best of each column is marked.",
     )
 )
 publish(

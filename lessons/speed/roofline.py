@@ -657,6 +657,11 @@ in_pairs = measure(
 
 
 # %% fold="Code of the figures"
+from tilewise.measurements import recorded_device
+
+GPU = recorded_device()
+
+
 def recorded(made, variant, **given):
     """REPEAT, or n, of the cases of a variant, and the times recorded for them in µs."""
     rows = [
@@ -681,7 +686,7 @@ PASSES = np.array([1, *(2**power for power in range(3, 10))])
 
 def least_us(passes, bits):
     """The roofline's time for all numbers: the longer of bytes and multiply-adds."""
-    memory = MANY * BYTES[bits] / (H100.memory_gb_per_s * 1e3)
+    memory = MANY * BYTES[bits] / (GPU.memory_gb_per_s * 1e3)
     return np.maximum(memory, MANY * 2 * passes / (ROOF.tflop_per_s["fp32"] * 1e6))
 
 
@@ -701,7 +706,7 @@ if HAVE:
             log_y=True,
             marks=[Mark(f"{KNEE[16]:.0f}", x=KNEE[16]), Mark(f"{KNEE[32]:.0f}", x=KNEE[32])],
             title="Up to the knee the multiply-adds are free; beyond it, time is proportional to them",
-            caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an H100 (solid) and the roofline at its peaks (data sheet, dashed), whose knees are dotted.",
+            caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an {{machine}} (solid) and the roofline at its peaks (data sheet, dashed), whose knees are dotted.",
         )
     )
     show(
@@ -728,7 +733,7 @@ if HAVE:
                 for factor in (0.5, 1, 2)
             ],
             title="A lone multiply has half the ceiling of a multiply-add; pairs of 16 bits miss theirs",
-            caption="Operations a second with 16 bytes a load, a multiply-add counted as two. Dotted: units times the H100's highest clock, and its half and double.",
+            caption="Operations a second with 16 bytes a load, a multiply-add counted as two. Dotted: units times the {machine}'s highest clock, and its half and double.",
         )
     )
     show(
@@ -745,9 +750,9 @@ if HAVE:
             x="multiply-adds on each number",
             y="bytes moved [GB/s]",
             log_x=True,
-            marks=[Mark("peak bandwidth", y=H100.memory_gb_per_s, role="predicted")],
+            marks=[Mark("peak bandwidth", y=GPU.memory_gb_per_s, role="predicted")],
             title="Past its knee a kernel leaves bandwidth unused, and with small loads it never used it all",
-            caption="Bytes a second in the runs of the first figure, with the peak bandwidth of the H100 (data sheet).",
+            caption="Bytes a second in the runs of the first figure, with the peak bandwidth of the {machine} (data sheet).",
         )
     )
 
@@ -1027,7 +1032,7 @@ if all(FOUND.values()) and HAVE:
             log_y=True,
             height=460,
             title="Intensity sets the roof; whether a kernel reaches it is another question",
-            caption="Recorded kernels under the roof of the same H100: its slope is the fastest memory probe, its ceiling the peak (data sheet). Three points have one intensity: one chain, 1,024 chains and a million.",
+            caption="Recorded kernels under the roof of the same {machine}: its slope is the fastest memory probe, its ceiling the peak (data sheet). Three points have one intensity: one chain, 1,024 chains and a million.",
         )
     )
 

@@ -654,7 +654,7 @@ if RATES:
             x="rate [TFLOP/s]",
             roles=dict.fromkeys(RATES, "measured") | {"cuBLAS": "block"},
             title="Of the settings that fit, the best and the worst are far apart",
-            caption="A product of BF16 matrices of 4,096 rows in Triton, tile of the result × depth of a step, on an H100, with cuBLAS beside it. One that did not fit stands in the text above.",
+            caption="A product of BF16 matrices of 4,096 rows in Triton, tile of the result × depth of a step, on an {machine}, with cuBLAS beside it. One that did not fit stands in the text above.",
         )
     )
 
@@ -758,7 +758,7 @@ if TOOK:
             {name: time_us / 1000 for name, (time_us, _) in TOOK.items()},
             x="time [ms]",
             title="A compiler merges the steps of the bent softmax; the matrix of scores stays",
-            caption="Attention for 2 × 16 heads of 4,096 queries and keys, 64 numbers each, BF16, on an H100. Bent: with tanh on the scores. One call: scaled_dot_product_attention.",
+            caption="Attention for 2 × 16 heads of 4,096 queries and keys, 64 numbers each, BF16, on an {machine}. Bent: with tanh on the scores. One call: scaled_dot_product_attention.",
         )
     )
 

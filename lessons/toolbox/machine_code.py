@@ -124,11 +124,10 @@ if HERE:
 # everything: the {{ first.others }} instructions around one addition are free here.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements import lookup
-from tilewise.models import device
+from tilewise.measurements import lookup, recorded_device
 
-H100 = device("H100 SXM")
-SCHEDULERS = 4 * H100.sms
+GPU = recorded_device()
+SCHEDULERS = 4 * GPU.sms
 ADDED = lookup("vec_add") or {}
 N_ADDED = 67_108_864
 
@@ -149,7 +148,7 @@ publish(
         "warps": N_ADDED // 32,
         "schedulers": SCHEDULERS,
         "issue_us": added_issue_us,
-        "bytes_us": 12 * N_ADDED / H100.memory_gb_per_s / 1e3,
+        "bytes_us": 12 * N_ADDED / GPU.memory_gb_per_s / 1e3,
         "recorded_us": added_us,
         "share": added_issue_us / added_us,
     }
@@ -375,7 +374,7 @@ for (d, cap), made in BUILDS.items():
     loop, registers = made.loop(), made.resources.registers
     warps = occupancy(128, registers).warps_per_sm
     memory = of(loop, "LDG", "LDL", "STL")
-    cycles = recorded_us(d, cap) * CAPPED.get("sm_clock_mhz", np.nan) * H100.sms / WARP_KEYS
+    cycles = recorded_us(d, cap) * CAPPED.get("sm_clock_mhz", np.nan) * GPU.sms / WARP_KEYS
     READ[d, cap] = {
         "registers": registers,
         "warps": warps,
@@ -408,7 +407,7 @@ if HERE and record:
             x="loads under way on an SM",
             y="cycles of an SM a memory instruction",
             title="With few loads under way each costs more; the builds that spill most stand apart",
-            caption=f"{len(READ)} builds of one kernel: recorded time on an H100 by memory instructions of the loop, over the loads under way on an SM, counted in the machine code. Dashed: the least that the units allow.",
+            caption=f"{len(READ)} builds of one kernel: recorded time on an {{machine}} by memory instructions of the loop, over the loads under way on an SM, counted in the machine code. Dashed: the least that the units allow.",
         )
     )
 
@@ -440,7 +439,7 @@ if HERE:
                 for d, caps in ((64, (None, 128)), (128, (128, 64)))
                 for cap in caps
             ],
-            caption="The four builds in question: what is counted in the machine code of the loop, for one key, and the time recorded on an H100.",
+            caption="The four builds in question: what is counted in the machine code of the loop, for one key, and the time recorded on an {machine}.",
         )
     )
 
@@ -468,7 +467,7 @@ publish(
         "at_128": read_of(64, 128, "instructions"),
         "ahead_free": before_the_first(BUILDS[64, None].loop()) if HERE else np.nan,
         "ahead_128": before_the_first(BUILDS[64, 128].loop()) if HERE else np.nan,
-        "least_64": WARP_KEYS * 64 / H100.sms / CAPPED.get("sm_clock_mhz", np.nan),
+        "least_64": WARP_KEYS * 64 / GPU.sms / CAPPED.get("sm_clock_mhz", np.nan),
         "recorded_64": recorded_us(64, 128),
         "builds": len(BUILDS),
         "same": sum((one["registers"], one["local_bytes"]) in known for one in READ.values()),
@@ -551,7 +550,7 @@ if HERE:
 # %% fold="Code of the numbers"
 LADDER = lookup("fp32_ladder") or {}
 product_us = LADDER.get("three_stages", {}).get("m_4096_n_4096_k_4096", {}).get("median", np.nan)
-peak = H100.peak_tflop_per_s["fp32"]
+peak = GPU.peak_tflop_per_s["fp32"]
 inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
 fma = [one for one in inner if one.name.startswith("FFMA")]
 publish(

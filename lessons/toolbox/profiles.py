@@ -38,8 +38,8 @@ from tilewise import (
 )
 from tilewise.figures import bars, timeline
 from tilewise.gpu.compile_gate import available, compile_kernel
-from tilewise.measurements import lookup, text_record
-from tilewise.models import device, occupancy
+from tilewise.measurements import lookup, recorded_device, text_record
+from tilewise.models import occupancy
 from tilewise.outputs import Column
 
 # %% [markdown]
@@ -268,9 +268,9 @@ agree(turn_divided, DIVIDED, of_shapes("dividing"), rtol=0.0)
 
 # %% fold="Code of the table"
 HERE = "toolbox/profiles"
-H100 = device("H100 SXM")
+GPU = recorded_device()
 KNOWN_TURNS = lookup("transposes") or {}  # recorded with the lesson on banks: three of the eight
-COPY = KNOWN_TURNS.get("ceilings", {}).get("probes", {}).get("copy_gb_per_s", H100.memory_gb_per_s)
+COPY = KNOWN_TURNS.get("ceilings", {}).get("probes", {}).get("copy_gb_per_s", GPU.memory_gb_per_s)
 COUNTED = {name: turning(name, 128, 128).simulate().counts for name in LAUNCHES}
 RESOURCES = {}
 if available() is None:
@@ -314,7 +314,7 @@ def three_clocks(name):
     """Microseconds that the bytes, the passes and the instructions take, each alone."""
     numbers, counts = side_of(name) ** 2, COUNTED[name]
     passes = (counts.shared_load.wavefronts + counts.shared_store.wavefronts) / 128**2
-    a_cycle = H100.sms * H100.boost_mhz
+    a_cycle = GPU.sms * GPU.boost_mhz
     return (
         8 * numbers / COPY / 1e3,
         passes * numbers / a_cycle,
@@ -377,7 +377,7 @@ publish(
         "conflict": OURS["no padding"]["passes"],
         "spilled": OURS["spilling"]["spilled"],
         "blocks": ceil_div(SMALL, 32) ** 2,
-        "sms": H100.sms,
+        "sms": GPU.sms,
     },
     earlier={
         "padded": seen_earlier("padded"),
@@ -621,7 +621,7 @@ def told(launch):
             "smsp__inst_executed_op_shared_ld_pred_on_any.sum",
             launch,
         ),
-        "box": passes / H100.sms / metric("sm__cycles_elapsed.max", launch),
+        "box": passes / GPU.sms / metric("sm__cycles_elapsed.max", launch),
         "local": local / own,
         "occupancy": metric("sm__warps_active.avg.pct_of_peak_sustained_active", launch) / 100,
         "waits": longest.replace("_", " "),
@@ -703,7 +703,7 @@ if METRICS:
             value_range=(0, 100),
             form=".0f",
             title="Where one bar is long, that unit sets the time; where none is, something is waited for",
-            caption="Busy shares of three units during eight transposes, by Nsight Compute on an H100.",
+            caption="Busy shares of three units during eight transposes, by Nsight Compute on an {machine}.",
         )
     )
 else:
@@ -716,7 +716,7 @@ else:
             roles={"bytes": "global", "instructions": "read", "passes": "shared"},
             x="time alone [µs]",
             title="Three clocks: bytes at the rate of a copy, passes over the banks, instructions of PTX",
-            caption="A model of eight transposes on an H100, from the simulator's counts and the rates of the device.",
+            caption="A model of eight transposes on an {machine}, from the simulator's counts and the rates of the device.",
         )
     )
 
@@ -1044,7 +1044,7 @@ if FEW:
             FEW,
             unit="µs",
             title="On few rows the device waits for the host to launch the next operation",
-            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an H100, numbered, as torch.profiler noted them. Time begins with the first kernel; its launch is left out.",
+            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an {machine}, numbered, as torch.profiler noted them. Time begins with the first kernel; its launch is left out.",
         )
     )
 publish(

@@ -7,6 +7,7 @@ In: experiments of lessons. Out: tables, records, and values for prose. How thin
 from tilewise.measurements.archive import Archive, lookup, text_record
 from tilewise.measurements.experiment import Experiment, measure
 from tilewise.measurements.guess import Guess
+from tilewise.measurements.machines import recorded_device
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, RecordError, Row, TextRecord
 
@@ -21,5 +22,6 @@ __all__ = [
     "TextRecord",
     "lookup",
     "measure",
+    "recorded_device",
     "text_record",
 ]

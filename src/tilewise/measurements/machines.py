@@ -10,9 +10,9 @@ import json
 import re
 from pathlib import Path
 
-from tilewise.measurements.archive import Archive
+from tilewise.measurements.archive import MACHINES, Archive, lesson_root
 from tilewise.measurements.slugs import device_slug
-from tilewise.models.devices import device
+from tilewise.models.devices import Device, device
 
 
 def machines(archive: Archive) -> list[dict[str, str]]:
@@ -23,6 +23,25 @@ def machines(archive: Archive) -> list[dict[str, str]]:
     return [
         {"id": folder, "name": drivers[folder] if name in several else name} for folder, name in names.items()
     ]
+
+
+def recorded_device(file: str | Path | None = None) -> Device:
+    """The GPU whose records a lesson shows, as the device table has it; an H100 where there are none.
+
+    A build runs what uses it once for each machine with records.
+
+    Args:
+        file: a file of the project, to find its records by; where it is unknown, the current folder decides.
+    """
+    archive = Archive(lesson_root(file))
+    found = device(_driver(archive.folder / archive.wanted)) or device(MACHINES[0])
+    assert found is not None, "the device table has lost the course's own machine"
+    return found
+
+
+def short_name(entry: Device) -> str:
+    """``H100`` for ``H100 SXM``."""
+    return re.sub(r" (SXM|PCIe|NVL)\b.*", "", entry.name)
 
 
 def _driver(folder: Path) -> str:
@@ -40,4 +59,4 @@ def _driver(folder: Path) -> str:
 def _short(driver: str) -> str:
     """``H100`` for ``NVIDIA H100 80GB HBM3``: the device table's name without socket and memory."""
     entry = device(driver)
-    return re.sub(r" (SXM|PCIe|NVL)\b.*", "", entry.name if entry else driver.removeprefix("NVIDIA "))
+    return short_name(entry) if entry else driver.removeprefix("NVIDIA ")

@@ -9,6 +9,7 @@ To make a value of another class showable, give it ``as_output() -> Output``; an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from tilewise.outputs.base import (
@@ -74,6 +75,8 @@ __all__ = [
 ]
 
 
+MACHINE = "{machine}"
+"""What stands in captions for the name of the GPU whose records are shown."""
 DEEPEST = 20
 """How deep published dicts may nest."""
 
@@ -81,8 +84,12 @@ DEEPEST = 20
 def as_output(value: object) -> Output | None:
     """The output that shows ``value``; None where it has none.
 
-    Outputs stand for themselves, figures and kernels have one, and so has whatever has ``as_output()``.
+    Outputs stand for themselves, figures and kernels have one, and so has whatever has ``as_output()``. In
+    the words of a table or a figure ``{machine}`` becomes the name of the GPU whose records are shown, e.g.
+    H100.
     """
+    if isinstance(value, Table) and MACHINE in (value.caption or ""):
+        return Table.from_dict(_with_machine(value.to_dict()))
     if isinstance(value, Output):
         return value
     if isinstance(value, type):
@@ -92,10 +99,24 @@ def as_output(value: object) -> Output | None:
         return made if isinstance(made, Output) else None
     names = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
     if any(name.startswith("tilewise.figures.") and name.endswith(".Figure") for name in names):
-        return FigureOutput(value.to_dict())  # type: ignore[attr-defined]
+        return FigureOutput(_with_machine(value.to_dict()))  # type: ignore[attr-defined]
     if any(name in ("tilewise.gpu.kernel.Kernel", "tilewise.gpu.kernel.KernelRegion") for name in names):
         return from_kernel(value)
     return None
+
+
+def _with_machine(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a table or a figure, its words with the name of the GPU."""
+    words = {
+        name: data[name]
+        for name in ("title", "caption", "alt")
+        if isinstance(data.get(name), str) and MACHINE in data[name]
+    }
+    if not words:
+        return data
+    machines = import_module("tilewise.measurements.machines")  # which imports this package
+    machine = machines.short_name(machines.recorded_device())
+    return {**data, **{name: text.replace(MACHINE, machine) for name, text in words.items()}}
 
 
 def show(*values: object) -> None:
