@@ -740,7 +740,7 @@ publish(
 
 # %% [markdown]
 # Straight from global memory it is the instructions that decide: {{ estimate.for_a_mma | .0f }} of them for
-# every `mma`, so at most {{ estimate.global | .1%  }} of the peak (data sheet). With conflicts the banks allow
+# every `mma`, so about {{ estimate.global | .1%  }} of the peak (data sheet). With conflicts the banks allow
 # {{ estimate.plain | .0%  }}. Swizzled, they are quicker than the matrix units, and the estimate becomes what
 # `mma.sync` does by itself, {{ estimate.swizzled | .0%  }} or {{ estimate.swizzled_tflop | .0f }} TFLOP/s: by
 # this model {{ estimate.gain | .1f }} times as much. None of this counts waiting, which the ring is to

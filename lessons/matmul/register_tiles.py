@@ -981,8 +981,8 @@ show(
 
 # %% [markdown]
 # Up to the square of sums the larger count is right within a factor of {{ early | .1f }}. Three of these rungs
-# are faster than it says, because the compiler merges their loads; none passes its issue bound. From the wide loads on it is not: {{ predicted.warp_tiles | .0f }} TFLOP/s
-# were predicted for warp tiles and {{ rate.warp_tiles | .0f }} are recorded, and padding, from which no
+# are faster than it says, because the compiler merges their loads; none passes its issue bound. From the
+# wide loads on the estimate is too high: {{ predicted.warp_tiles | .0f }} TFLOP/s were predicted for warp tiles and {{ rate.warp_tiles | .0f }} are recorded, and padding, from which no
 # gain was predicted, makes the product {{ gain.padded | .2f }} times as fast. The count knows no
 # waiting, at barriers, for memory or for the door; which of them costs what is not shown here.
 #
