@@ -356,6 +356,20 @@ def test_files_dropped_anywhere_are_read_and_nothing_is_sent(page: Page) -> None
     assert set(asked) - drawing <= {"GET mine.js", "GET favicon.png"}
 
 
+def test_the_menu_says_when_the_panel_cannot_be_fetched(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context().new_page()
+    page.goto(site + HERE)
+    page.route("**/mine.js", lambda route: route.abort())
+    choose(page, "Mine")
+    expect(page.get_by_role("menu").get_by_role("status")).to_contain_text("could not be fetched")
+    page.unroute("**/mine.js")
+    page.reload()
+    choose(page, "Mine")
+    expect(page.locator(".tw-mine")).to_be_visible()
+
+
 def changed(change: Callable[[dict[str, Any]], Any], seal: bool = True) -> bytes:
     """A record with a change, and with the checksum that then belongs to it."""
     body = json.loads((RECORDS / H200 / "vec_add.json").read_text())

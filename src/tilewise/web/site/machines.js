@@ -19,6 +19,8 @@ const outputs = new WeakMap();
 const undo = [];
 let mine = null;
 let reopen = () => {};
+/** Open the menu with a sentence for the reader; the menu sets it. */
+let say = () => {};
 
 const nameOf = (id) => machines.find((machine) => machine.id === id)?.name ?? id;
 /** The machine of a number; the first where it does not say. */
@@ -54,7 +56,7 @@ export function chooseMachine(again) {
     event.preventDefault();
     const { items, files } = event.dataTransfer;
     const entries = [...items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-    openMine((panel) => panel.take(entries.length ? entries : [...files])).catch(() => {});
+    openMine((panel) => panel.take(entries.length ? entries : [...files]));
   });
 }
 
@@ -75,10 +77,15 @@ async function fetchMine() {
   return mine;
 }
 
-/** The panel for files of one's own; `then` is called with it. */
+/** Open the panel for files of one's own and hand it to `then`; where it cannot be fetched, the menu says so. */
 async function openMine(then = () => {}) {
-  const { openPanel } = await fetchMine();
-  then(openPanel({ change: (has) => choose(has ? MINE : machines[0].id), back: () => root.lastElementChild.focus() }));
+  const back = () => root.lastElementChild.focus();
+  try {
+    const { openPanel } = await fetchMine();
+    then(openPanel({ change: (has) => choose(has ? MINE : machines[0].id), back }));
+  } catch {
+    say("This part of the page could not be fetched. Check the connection and try again.");
+  }
 }
 
 /** Show the chosen machine's outputs and numbers in an article. Called before any part looks at it. */
@@ -180,20 +187,21 @@ function addMenu() {
     mark();
     open(menu.hidden);
   });
-  menu.addEventListener("click", async ({ target }) => {
+  menu.addEventListener("click", ({ target }) => {
     const { id } = target.dataset;
     if (!id) return;
     if (id !== MINE) {
       open(false);
       return choose(id);
     }
-    try {
-      await openMine();
-      open(false, null);
-    } catch {
-      status.textContent = "This part of the page could not be fetched. Check the connection and try again.";
-    }
+    open(false, null);
+    openMine();
   });
+  say = (text) => {
+    mark();
+    open(true);
+    status.textContent = text;
+  };
   root.addEventListener("keydown", (event) => {
     const at = items.indexOf(document.activeElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
