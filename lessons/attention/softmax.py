@@ -943,10 +943,9 @@ assert differing < 0.01, f"{differing:.1%} of the results are not the rounded ri
 # at the same moment, {{ predicted.at_once_mb | .0f }} MB, do not fit in the L2 either.
 
 # %% fold="Code of the prediction"
-from tilewise.measurements import recorded_device
-from tilewise.models import bound, stated
+from tilewise.models import bound, device, stated
 
-GPU = recorded_device()
+H100 = device("H100 SXM")
 VALUES = 2**24
 
 
@@ -979,7 +978,7 @@ def planned_long(number, cols, threads, in_turn=False):
 
 def of_memory(moved):
     """Microseconds for so many bytes at the stated rate."""
-    return bound(stated(GPU), bytes_moved=moved, flop=0).time_us
+    return bound(stated(H100), bytes_moved=moved, flop=0).time_us
 
 
 LABELS = {"three": "three passes", "online": "two passes, online", "on_chip": "on chip"}
@@ -994,15 +993,15 @@ for name, launch in {
     writes = counts.global_store.sectors / (4 * 1024 / 8)
     each = 32 * counts.issued / (4 * 1024)
     traffic[name] = {"reads": reads, "writes": writes, "all": reads + writes, "instructions": each}
-    issue_us = VALUES * each / 32 / 4 / GPU.sms / GPU.boost_mhz
+    issue_us = VALUES * each / 32 / 4 / H100.sms / H100.boost_mhz
     rows.append([LABELS[name], reads + writes, of_memory(4 * VALUES * (reads + writes)), each, issue_us])
 check([one["all"] for one in traffic.values()], [4, 3, 2], name="sectors for 8 numbers of a row")
-memory_us = bound(stated(GPU), bytes_moved=8 * VALUES, flop=0).time_us
+memory_us = bound(stated(H100), bytes_moved=8 * VALUES, flop=0).time_us
 show(
     Table(
         ["version", "sectors for 8 numbers", "their time, µs", "instructions a number", "their time, µs "],
         rows,
-        caption="From the simulator, in rows of 1,024 floats, and what 16,777,216 numbers take at an {machine}'s peaks (data sheet) if every sector comes from memory, and if every SM issues four instructions a cycle.",
+        caption="From the simulator, in rows of 1,024 floats, and what 16,777,216 numbers take at an H100's peaks (data sheet) if every sector comes from memory, and if every SM issues four instructions a cycle.",
     )
 )
 LONG_COUNTS = in_clusters(planned_long("float", 32768, 256)[0], 1, 2, 32768).simulate().counts
@@ -1011,8 +1010,8 @@ LONG_EACH = 32 * LONG_COUNTS.issued / (2 * 32768)
 
 def alone(size):
     """Read, compute and write a slice of 16,384 numbers of so many bytes: microseconds of one SM."""
-    moved = of_memory(16384 * size * GPU.sms)
-    return moved, 16384 * LONG_EACH / 32 / 4 / GPU.boost_mhz, moved
+    moved = of_memory(16384 * size * H100.sms)
+    return moved, 16384 * LONG_EACH / 32 / 4 / H100.boost_mhz, moved
 
 
 publish(
@@ -1427,7 +1426,7 @@ publish(
     three_us={f"at_{cols}": us["three passes", cols] for cols in (1024, 4096, 32768, 65536, 131072)},
     short={
         "three": us["three passes", 256] / us[SHARES[1], 256],
-        "issue_us": VALUES * SHORT.issued / (4 * 256) / 4 / GPU.sms / GPU.boost_mhz,
+        "issue_us": VALUES * SHORT.issued / (4 * 256) / 4 / H100.sms / H100.boost_mhz,
         "us": us["three passes", 256],
     },
     stated={

@@ -433,8 +433,8 @@ publish(copied=copied, there_and_back_us=kernel_us + copies_us)
 # %% [markdown]
 # Now the kernel alone, inputs on the device, against the bound of the tables in this course: the bytes at
 # the memory's peak rate (data sheet), or the time of a launch that does nothing if that is longer.[^bound] At
-# 20,000 elements that launch is nearly all of it, so a share of the bound near 1 says little there. The library rows are what you would call instead of
-# writing a kernel. Before you look: blocks of 32 threads move the same bytes; do they take as long?
+# 20,000 elements that launch is nearly all of it, so a share of the bound near 1 says little there. The
+# library rows are what you would call instead of writing a kernel. Before you look: blocks of 32 threads move the same bytes; do they take as long?
 #
 # [^bound]: Here {{ memory.tb_per_s | .2f }} TB/s and {{ vec_add.ceilings.launch_us | us }}. The fastest
 #     memory probe on this H100 reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.

@@ -1461,7 +1461,7 @@ if STEPS_MS:
             {f"{words:,} words, {name}": ms for (words, name), ms in STEPS_MS.items()},
             x="time of a training step [ms]",
             title="The compiler's padding makes up for the awkward vocabulary",
-            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens a step, BF16 products, one H100; layers compiled, projection and loss as named.",
+            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens a step, BF16 products, one {machine}; layers compiled, projection and loss as named.",
         )
     )
 

@@ -154,7 +154,7 @@ def in_turn(blocks):
 
 
 dealt = {blocks: ran.get(blocks, in_turn(blocks)) for blocks in GRIDS}
-whence = "as each block noted it on an H100" if set(GRIDS) <= set(ran) else "dealt out in turn, a model"
+whence = "as each block noted it on an {machine}" if set(GRIDS) <= set(ran) else "dealt out in turn, a model"
 show(
     heat_map(
         {"blocks run": np.stack([dealt[blocks].reshape(11, 12) for blocks in GRIDS])},
