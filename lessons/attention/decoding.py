@@ -48,8 +48,10 @@ import numpy as np
 from tilewise import publish, show
 from tilewise.figures import Answer, Meter, Slider, State, bars, calculator, stepped
 from tilewise.measurements import lookup, recorded_device
+from tilewise.models import device
 
 GPU = recorded_device()
+H100 = device("H100 SXM")  # an H200 has as many SMs
 CEILINGS = (lookup("reads") or {}).get("ceilings", {})
 GB_PER_S = CEILINGS.get("memory_gb_per_s", np.nan)
 HEADS, KV_HEADS, D = 32, 8, 128
@@ -845,7 +847,7 @@ def sized(kernel, batch, N, shares):
 def filling(kernel, blocks_per_sm, batch):
     """Shares with which a launch fills the SMs once: a block at least, 64 at most."""
     units = batch * HEADS // kernel.defines["GROUP"]
-    return max(1, min(64, GPU.sms * blocks_per_sm // units))
+    return max(1, min(64, H100.sms * blocks_per_sm // units))
 
 
 def copied_keys(batch, N):

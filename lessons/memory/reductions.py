@@ -40,9 +40,10 @@ from tilewise import (
 )
 from tilewise.figures import bars, stepped
 from tilewise.measurements import lookup, recorded_device
-from tilewise.models import bound, bytes_in_flight, stated
+from tilewise.models import bound, bytes_in_flight, device, stated
 
 GPU = recorded_device()
+H100 = device("H100 SXM")  # an H200 has as many SMs
 MANY = 2**28
 
 
@@ -505,7 +506,7 @@ AT_ONCE.region("last")
 
 
 # %% fold="Code of the checks"
-BLOCKS = 8 * GPU.sms
+BLOCKS = 8 * H100.sms
 
 
 def adding_up(n, blocks=BLOCKS, block=256):
