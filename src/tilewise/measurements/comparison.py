@@ -251,7 +251,8 @@ def _table(label: str, heads: Sequence[tuple[str, str, bool]], body: Sequence[st
     )
     chosen = f' data-filters="{filters}"' if filters else ""
     return "\n".join([
-        f'<div class="tw-table tw-all-rows" tabindex="0" role="group" aria-label="{escape(label)}">',
+        '<div class="tw-table tw-all-rows" data-search-exclude tabindex="0" role="group" '
+        f'aria-label="{escape(label)}">',
         f'<table class="tw-sortable"{chosen}><thead><tr>{top}</tr></thead>',
         "<tbody>", *body, "</tbody></table></div>",
     ])  # fmt: skip
