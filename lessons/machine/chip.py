@@ -725,7 +725,7 @@ far = {
     "shared": shared_ns,
 }
 flat_mb = max((kb for kb, ns in shown.items() if ns < 1.01 * at(8192)), default=0) / 1024
-if shown:
+if len(shown) == len(wait_ns):
     assert at(192) < 1.1 * at(4) < at(256) / 3, "the title says that the wait rises at the edge of L1"
     assert 0.4 < flat_mb / l2_mb < 0.6, "the text says that the second step begins at half of L2"
     assert at(1_048_576) > 2 * at(8192), "the text says that device memory is more than as far again as L2"

@@ -401,10 +401,15 @@ publish(
 )
 if all(warps for warps, _ in RATES.values()):
     small, wide = AT["one load of 4 bytes"], AT["one load of 16 bytes"]
-    assert FLIGHT / SMS > 64 * 128, "the answer says that one small load for each of 64 warps is too little"
-    assert small[64] < 0.8 * READ_GB_PER_S < 0.9 * wide[64], "the answer says that wide loads fill the memory"
-    assert wide[64] < 1.2 * wide[32], "the title says that more warps buy little once the memory is full"
-    assert small[48] < 1.05 * small[32], "the text says that 48 warps reach hardly more than 32"
+    if np.isfinite(FLIGHT):
+        assert FLIGHT / SMS > 64 * 128, (
+            "the answer says that one small load for each of 64 warps is too little"
+        )
+        assert small[64] < 0.8 * READ_GB_PER_S < 0.9 * wide[64], (
+            "the answer says that wide loads fill the memory"
+        )
+        assert wide[64] < 1.2 * wide[32], "the title says that more warps buy little once the memory is full"
+        assert small[48] < 1.05 * small[32], "the text says that 48 warps reach hardly more than 32"
     steps = np.arange(2, 65)
     show(
         line_chart(
