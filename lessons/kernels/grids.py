@@ -336,6 +336,7 @@ show(
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
+from tilewise.measurements import lookup
 from tilewise.models import sectors_of_stride
 
 
@@ -381,6 +382,13 @@ measure(
         because="A guess well below the record trusts the cache too much.",
     ),
 )
+kept = lookup("mirror")
+if kept:
+    rows_us, columns_us, square_us = (
+        kept[name]["width_8192_height_8192"]["median"] for name in ("_256_x_1", "_1_x_256", "_8_x_32")
+    )
+    assert 6 < columns_us / rows_us < 9, "the text says that a sector costs nearly its full time"
+    assert square_us > 1.1 * rows_us, "the text says that 8 by 32 is slower than rows of 256"
 
 # %% [markdown]
 # At 8,192 by 8,192 rows of 256 take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and

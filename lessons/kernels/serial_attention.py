@@ -611,6 +611,7 @@ publish(overflow={"rows": int(too_large.sum()), "of": len(too_large)})
 # of threads lowers.
 
 # %%
+from tilewise.measurements import recorded_device
 from tilewise.models import bound, device, stated
 
 
@@ -799,6 +800,14 @@ alone = next(
     row for row in timed.rows if row["variant"].startswith("Kernel 1") and row["parameters"]["N"] == 256
 )
 alone_us = (alone["recorded"] or alone["here"] or {"median": np.nan})["median"]
+if np.isfinite(until).all():
+    pass_us = {name: us / chain[name] for name, us in step_us.items()}
+    assert max(pass_us, key=pass_us.get) == max(step_us, key=step_us.get) == "scores", (
+        "the takeaways say that the scores, and each pass of them, take longest"
+    )
+    assert touched["scores"] * 32 / step_us["scores"] > 1000 * recorded_device().memory_gb_per_s, (
+        "the text says that the sectors arrive faster than device memory can send them"
+    )
 publish(
     share={name.replace(" ", "_"): us / until[-1] for name, us in step_us.items()},
     longer=(step_us["scores"] / chain["scores"]) / (step_us["softmax"] / chain["softmax"]),

@@ -58,9 +58,9 @@ if gpu_here():
 # back to, its working set, and lights the nearest place that holds them all. How far away that
 # place is, the second half of this page measures.
 #
-# [^plan]: A schematic drawing: the real chip has its SMs in eight clusters, and which of them are
-#     switched off differs from chip to chip. Sizes are those of the table above; five stacks of
-#     memory are what NVIDIA's white paper gives for this model.
+# [^plan]: A schematic drawing of an H100: the real chip has its SMs in eight clusters, and which of
+#     them are switched off differs from chip to chip. Sizes are those that its driver gave; five
+#     stacks of memory are what NVIDIA's white paper gives for this model.
 #
 # ??? definition "Working set"
 #     The bytes that a piece of a program comes back to while it runs.
@@ -68,7 +68,7 @@ if gpu_here():
 # %% fold="Code of the floor plan"
 from tilewise import check, publish, show
 from tilewise.figures import Part, Stop, floor_plan
-from tilewise.measurements import text_record
+from tilewise.measurements import recorded_device, text_record
 from tilewise.models import device
 from tilewise.models.occupancy import LIMITS
 
@@ -77,11 +77,16 @@ LIMIT = LIMITS[H100.compute_capability]
 STORE_KB = 256  # L1 cache and shared memory together, by NVIDIA's white paper
 P100_SMS = 56  # by NVIDIA's white paper on the P100
 DRAWN = "NVIDIA H100 80GB HBM3"
-said = text_record("machine/chip", "device_properties", device=DRAWN)  # what the cell above printed
-told = {
-    line.split(": ")[0]: int(line.split(": ")[1].split(" ")[0].replace(",", ""))
-    for line in (said.text.splitlines()[1:] if said else [])
-}
+
+
+def properties(device=None):
+    """What the cell above printed on a GPU; by default on the one whose records are shown."""
+    said = text_record("machine/chip", "device_properties", device=device)
+    lines = said.text.splitlines()[1:] if said else []
+    return {line.split(": ")[0]: int(line.split(": ")[1].split(" ")[0].replace(",", "")) for line in lines}
+
+
+told = properties(DRAWN)
 sms = told.get("multiProcessorCount", H100.sms)
 sizes = {
     "registers": 4 * told.get("regsPerMultiprocessor", LIMIT.registers),
@@ -135,11 +140,12 @@ show(
         caption="A schematic plan of an H100: 132 SMs, two halves of L2 between them, five stacks of device memory. Lit is the nearest place that holds the working set.",
     )
 )
+l2_mb = properties().get("l2CacheSize", sizes["l2"]) / 2**20
 publish(
     chip={
         "sms": sms,
-        "l2_mb": sizes["l2"] / 2**20,
-        "memory_tb_per_s": H100.memory_gb_per_s / 1000,
+        "l2_mb": l2_mb,
+        "memory_tb_per_s": recorded_device().memory_gb_per_s / 1000,
     },
     sm={"units": H100.fma_per_sm_clock["fp32"] // 4, "registers_kb": sizes["registers"] // 1024},
     count={
@@ -655,7 +661,7 @@ wait_ns = {
 shown = {kilobytes: ns for kilobytes, ns in wait_ns.items() if np.isfinite(ns)}
 edges = [
     Mark("L1, 256 KB", x=256, role="shared"),
-    Mark(f"L2, {sizes['l2'] / 2**20:.0f} MB", x=sizes["l2"] / 1024, role="l2"),
+    Mark(f"L2, {l2_mb:.0f} MB", x=1024 * l2_mb, role="l2"),
 ]
 if shown:
     show(
@@ -717,13 +723,17 @@ far = {
     "l2": at(8192),
     "memory": at(1_048_576),
     "shared": shared_ns,
-    "edge": at(49_152),
 }
+flat_mb = max((kb for kb, ns in shown.items() if ns < 1.01 * at(8192)), default=0) / 1024
+if len(shown) == len(wait_ns):
+    assert at(192) < 1.1 * at(4) < at(256) / 3, "the title says that the wait rises at the edge of L1"
+    assert 0.4 < flat_mb / l2_mb < 0.6, "the text says that the second step begins at half of L2"
+    assert at(1_048_576) > 2 * at(8192), "the text says that device memory is more than as far again as L2"
 publish(
     ns=far,
     cycles={name: ns * clock_ghz for name, ns in far.items()},
     ratio={"memory": far["memory"] / far["near"]},
-    flat={"last_mb": max((kb for kb, ns in shown.items() if ns < 1.01 * at(8192)), default=0) / 1024},
+    flat={"last_mb": flat_mb},
     clock_ghz=clock_ghz,
     alone_mb_per_s=4000 / far["memory"],
 )
@@ -738,8 +748,8 @@ publish(
 
 # %% [markdown]
 # The steps are not quite where they were expected. The first begins before 256 KB, since the store
-# is never all L1. The second begins beyond {{ flat.last_mb | .0f }} MB, where the ring no longer
-# fits one half of L2, and at {{ chip.l2_mb | .0f }} MB it is half done. Do the SMs of one side
+# is never all L1. The second begins beyond {{ flat.last_mb | .0f }} MB, at about half of L2's
+# {{ chip.l2_mb | .0f }} MB, and goes on far beyond them. Do the SMs of one side
 # find lines at once only in the half that is theirs? Nothing here tells, nor why L2 has two
 # plateaus of its own.
 #
@@ -827,6 +837,12 @@ def leaves_l1(kilobytes):
     }
 
 
+if waits:
+    for kb in (96, 160):
+        left = STORE_KB - kb - leaves_l1(kb)["last"]  # KB asked for that the ring would still have allowed
+        assert -5 < left < MOST_SHARED_KB / 7, (
+            "the text says that a ring leaves L1's pace where it no longer fits"
+        )
 publish(leaves={"large": leaves_l1(160), "middle": leaves_l1(96), "rest": STORE_KB - MOST_SHARED_KB})
 
 # %% [markdown]
@@ -932,6 +948,9 @@ def first_and_last(found, kilobytes):
     return (numbers[0], numbers[-1]) if numbers else (float("nan"), float("nan"))
 
 
+if speeds:
+    without = first_and_last(speeds, 96)[1]
+    assert 1000 * without > recorded_device().memory_gb_per_s, "the text says that L2 sends more than memory"
 publish(
     reread={"rounds": ROUNDS},
     border={

@@ -268,6 +268,13 @@ show(
 )
 
 first, last = times[0], times[-1]
+if np.isfinite(times).all():
+    full = times[list(counts).index(UNITS * LATENCY)]
+    assert full < 1.1 * first, "the title says that the time stays the same until every unit is busy"
+    assert predicted_us(MOST, STEPS, clock_mhz) > 0.9 * last, (
+        "the title says that it then grows with the work"
+    )
+    assert np.allclose(times, in_rounds_us(counts), rtol=0.1), "the text says that the rounds fit every row"
 publish(
     seen={
         "one_us": first,
@@ -475,22 +482,25 @@ def at(variant, tasks):
     return timed.get((variant, tasks), float("nan"))
 
 
-def first_ahead(variant):
-    """The smallest measured number of tasks at which the GPU is ahead; 0 for none."""
-    return min(
-        (tasks for one, tasks in timed if one == variant and at(GPU, tasks) < timed[one, tasks]), default=0
-    )
+def ahead_from(variant):
+    """The measured number of tasks from which on the GPU is ahead; 0 for none."""
+    counts = [tasks for one, tasks in timed if one == variant]
+    behind = [tasks for tasks in counts if at(GPU, tasks) >= at(variant, tasks)]
+    return min((tasks for tasks in counts if tasks > max(behind, default=0)), default=0)
 
 
 per_task_us = at(SIDE_BY_SIDE, 512) / 512
+if len(timed) == len(raced.rows):
+    assert at(ONE_BY_ONE, 1) < at(GPU, 1), "the title says that the core finishes one task first"
+    assert at(SIDE_BY_SIDE, 512) > at(GPU, 512), "the title says that the GPU finishes many first"
 step_ns = 1000 * (at(ONE_BY_ONE, 512) - at(ONE_BY_ONE, 1)) / 511 / STEPS
 publish(
     core={
         "one_us": at(ONE_BY_ONE, 1),
         "times": at(GPU, 1) / at(ONE_BY_ONE, 1),
         "step_ns": step_ns,
-        "ahead_of_one": first_ahead(ONE_BY_ONE),
-        "ahead_of_many": first_ahead(SIDE_BY_SIDE),
+        "ahead_of_one": ahead_from(ONE_BY_ONE),
+        "ahead_of_many": ahead_from(SIDE_BY_SIDE),
         "many_us": at(SIDE_BY_SIDE, 512),
         "gpu_us": at(GPU, 512),
         "million_us": MOST * per_task_us,

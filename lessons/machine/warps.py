@@ -296,9 +296,9 @@ check([moments[name] for name in SHOWN], [6, 12, 12, 12], name="steps of the war
 #
 # So the prediction for two ways is a factor of 1 or 2, by the pattern alone. Every SM of an H100
 # gets as many warps as it can hold, so that the schedulers always have one that is ready, and the
-# time is that of the instructions issued. In the table, `instructions` are those of warps, once
-# counted by the simulator and once by the GPU, whose compiler writes several steps of a loop out
-# in a row: compare the rows of a column with each other, not the columns.
+# time is that of the instructions issued. In the table, `instructions` are those of warps, counted by
+# the simulator and, on an H100, by the GPU, whose compiler writes several steps of a loop out in a
+# row: compare the rows of a column with each other, not the columns.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -351,6 +351,11 @@ def recorded_us(row):
 
 two_us = {row["variant"]: recorded_us(row) for row in two.rows}
 splits = [two_us[name] / two_us["all one way"] for name in list(SHOWN)[1:]]
+if np.isfinite(splits).all():
+    assert two_us["every other warp"] < 1.05 * two_us["all one way"], (
+        "the takeaways say that a branch at which whole warps agree costs nothing"
+    )
+    assert 1.8 < min(splits) <= max(splits) < 2.1, "the text says that any split of a warp costs both ways"
 publish(
     launch_us=((two.provenance or {}).get("ceilings") or {}).get("launch_us", float("nan")),
     two={
@@ -566,6 +571,14 @@ for order in ORDERS:
 slowest = {ways: busiest("shuffled", ways) for ways in asked}
 one_us, all_us = many_us["ways alternate", 1], many_us["ways alternate", 32]
 once_us = (32 * one_us - all_us) / 31
+if np.isfinite([*many_us.values()]).all():
+    times = {order: many_us[order, 32] / many_us[order, 1] for order in ORDERS}
+    assert times["ways alternate"] > 0.9 * 32, "the title says that the time follows the ways in a warp"
+    assert times["sorted by way"] < 1.1, "the title says that the ways in the launch do not count"
+    late = (many_us["shuffled", 32] - once_us) / (many_us["shuffled", 1] - once_us)
+    assert abs(late / slowest[32] - 1) < 0.05, (
+        "the text says that the busiest scheduler explains the shuffled lanes"
+    )
 show(
     line_chart(
         lines,

@@ -350,7 +350,7 @@ void sum_by_warp(const float* x, float* sums, int n) {
 expect_hazard(NO_SYNCWARP.on(summing(64, 32)), "race", line_with="box[t] += box[t + h]")
 
 # %% [markdown]
-# Would one notice? On a GPU nothing is reported. The next cell ran on an H100: a hundred launches
+# Would one notice? On a GPU nothing is reported. The next cell ran on one: a hundred launches
 # of each version, over 16,777,216 whole numbers, each block's sum compared with the right one. In
 # which of the three versions do you expect wrong sums?
 
@@ -394,6 +394,11 @@ NAMES = {
     "first": "without the first barrier",
     "warp": "one warp without __syncwarp",
 }
+if lost:
+    assert all(lost[name][1] > 0 for name in NAMES.values()), (
+        "the text says that all three versions lose sums"
+    )
+    assert lost[NAMES["warp"]][1] == lost[NAMES["warp"]][2], "the text says that the warp loses the same sums"
 publish(
     lost={
         key: dict(zip(("of", "least", "most"), lost.get(name, [np.nan] * 3), strict=True))
@@ -644,6 +649,8 @@ publish(
     nine_ns=9 * price_ns[256],
 )
 if np.isfinite(list(price_ns.values())).all():
+    prices = [price_ns[threads] for threads in THREADS]
+    assert prices == sorted(prices), "the title says that more warps make a barrier longer"
     show(
         line_chart(
             [Series("a barrier", THREADS, list(price_ns.values()))],
@@ -771,6 +778,13 @@ def passes_of_a_block(label):
     return sum(each) / (2**13 / 256)
 
 
+if all(np.isfinite(recorded_us(row)) for row in block_sums.rows):
+    alone_us, tree_us, fewer_us, torch_us = (
+        recorded_us(by_label[name])
+        for name in ("one thread adds", "tree", "tree, the last steps in a warp", "torch.sum")
+    )
+    assert tree_us > 1.2 * alone_us, "the answer says that the tree is slower than one thread that adds alone"
+    assert torch_us < 0.5 * fewer_us < 0.5 * tree_us, "the text says that fewer meetings are faster"
 publish(
     sums_seen={
         "one_passes": passes_of_a_block("one thread adds"),
@@ -781,20 +795,23 @@ publish(
 
 # %% [markdown]
 # The tree takes {{ block_sums.tree.n_67108864.median | us }} and one thread alone
-# {{ block_sums.one_thread_adds.n_67108864.median | us }}: the tree is the slower one. The last two
-# columns say why the single thread is better than its model: the GPU counted
-# {{ sums_seen.one_passes | .0f }} passes a block and not {{ sums_model.one_passes | .0f }}, since
-# its compiler reads four neighbouring numbers in one go. The tree misses its model by
-# {{ sums_seen.tree_over_us | us }}, and {{ tree.barriers }} meetings are what the model leaves out.
+# {{ block_sums.one_thread_adds.n_67108864.median | us }}: the tree is the slower one. It misses
+# its model by {{ sums_seen.tree_over_us | us }}, and {{ tree.barriers }} meetings are what the model leaves out.
 # Where the last steps are left to a warp, with {{ fewer.barriers }} meetings, it takes
 # {{ block_sums.tree_the_last_steps_in_a_warp.n_67108864.median | us }}. How much of the rest is
 # waiting at barriers and how much is waiting for numbers, this page does not take apart.
+#
+# The single thread is better than its model, and the counters of an H100 say why: it made
+# {{ sums_seen.one_passes | .0f }} passes a block and not {{ sums_model.one_passes | .0f }}, since its
+# compiler reads four neighbouring numbers in one go.
 
 # %% [markdown]
 # All adding to one place takes {{ block_sums.all_add_to_one_place.n_67108864.median | us }}. 256
 # atomic additions to one place happen one after another, and in shared memory a floating-point
-# addition is a loop that reads, adds, and tries to write until nobody came between; the GPU counted
-# {{ sums_seen.atomic_passes | ,.0f }} passes a block. And torch.sum takes
+# addition is a loop that reads, adds, and tries to write until nobody came between: an H100 counted
+# {{ sums_seen.atomic_passes | ,.0f }} passes a block.
+#
+# And torch.sum takes
 # {{ block_sums.torch_sum.n_67108864.median | us }},
 # {{ block_sums.torch_sum.n_67108864.share_of_bound | .0% }} of the bound. What it does otherwise
 # has little to do with how threads meet, and much with how seldom: when each thread first adds up
@@ -805,7 +822,7 @@ publish(
 #
 # 256 threads meet {{ tree.barriers }} times to add up 256 numbers: once when the numbers are in the
 # box and once after each of {{ tree.steps }} steps. A meeting of 256 takes {{ price.at_256 | .0f }}
-# ns. If the wait in the loop is forgotten, an H100 gets {{ lost.loop.least | , }} to
+# ns. If the wait in the loop is forgotten, the GPU gets {{ lost.loop.least | , }} to
 # {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums wrong, other ones each time, and says
 # nothing. And meeting for every 256 numbers is too often: the tree takes
 # {{ block_sums.tree.n_67108864.times_first | .2f }} times the speed of one thread that adds alone.
@@ -815,7 +832,7 @@ publish(
 #
 # - A barrier makes what all threads of a block wrote before it visible to all of them behind it.
 #   All have to reach it; a guard goes around the work, never around the barrier.
-# - A race is reported by no GPU. Left out, each of three barriers gave wrong sums on an H100; one
+# - A race is reported by no GPU. Left out, each of three barriers gave wrong sums on the GPU; one
 #   of them gave the same wrong sums every time, so that repeating proves nothing.
 # - Lanes of one warp need `__syncwarp()` before they use each other's writes. They do not keep step
 #   by themselves.

@@ -322,6 +322,21 @@ if np.isfinite(stride_us).all():
         )
     )
 offset_us = [reads_us[f"offset {offset}"] for offset in OFFSETS]
+for label, row in reads_rows.items():
+    counted, simulated = row["counted"] or {}, row["simulated"] or {}
+    for name in ("global_load_sectors", "global_store_sectors") if counted and simulated else ():
+        assert counted[name] == simulated[name], f"the text says that counters and simulator agree: {label}"
+if np.isfinite(list(reads_us.values())).all():
+    for stride, burst in ((2, 32), (4, 32), (8, 32), (16, 64)):
+        assert abs(model_us(stride, burst) / reads_us[f"stride {stride}"] - 1) < 0.05, (
+            f"the title and the text say that a model gives the time of a stride of {stride}"
+        )
+    assert max(offset_us) < 1.1 * reads_us["stride 1"], "the title says that an offset takes hardly longer"
+    for label in ("runs of 32, 64 apart", "runs of 16, 32 apart"):
+        assert reads_us[label] < 1.1 * reads_us["stride 1"], "the text says that whole pairs cost nothing"
+    assert reads_us["runs of 8, 16 apart"] > 1.4 * reads_us["runs of 16, 32 apart"], (
+        "the text says that one sector of two takes longer"
+    )
 publish(
     seen={
         "variants": len(reads_rows),
@@ -338,7 +353,9 @@ publish(
 )
 
 # %% [markdown]
-# The two columns of sectors agree in all {{ seen.variants }} rows. A stride of 8 takes
+# The sectors that an H100 counted are those of the simulator in all {{ seen.variants }} rows.
+#
+# A stride of 8 takes
 # {{ seen.times_8 | .1f }} times as long as a stride of 1, not {{ predicted.stride_8 | .0f }} times:
 # some {{ seen.fixed_us | .1f }} µs of each launch pass whatever it reads, and they weigh most where
 # there is least to do. Sectors at the probed rate plus that fixed part, which is fitted to the stride of 1, give
@@ -347,7 +364,7 @@ publish(
 
 # %% [markdown]
 # Now the offsets, each divided by offset 0, which is the stride of 1. The figure has the sectors,
-# as simulated and as counted, and the time.
+# as simulated and, on an H100, as counted, and the time.
 
 # %% fold="Code of the figure"
 SHIFTED = [reads_rows["stride 1"], *(reads_rows[f"offset {offset}"] for offset in OFFSETS)]
@@ -364,21 +381,22 @@ def sectors_by(source):
 
 
 shifted_us = [recorded_us(row) for row in SHIFTED]
-if np.isfinite([*shifted_us, *sectors_by("counted"), *sectors_by("simulated")]).all():
+if np.isfinite([*shifted_us, *sectors_by("simulated")]).all():
+    counted = [Series("sectors, GPU", range(32), over_first(sectors_by("counted")), role="read", line=False)]
     show(
         line_chart(
             [
                 Series(
                     "sectors, simulator", range(32), over_first(sectors_by("simulated")), role="predicted"
                 ),
-                Series("sectors, GPU", range(32), over_first(sectors_by("counted")), role="read", line=False),
+                *(counted if np.isfinite(sectors_by("counted")).all() else []),
                 Series("time", range(32), over_first(shifted_us)),
             ],
             x="offset [numbers of 4 bytes]",
             y="offset 0 = 1",
             y_range=(0, 1.4),
             title="A request that is not aligned asks for a fifth sector and takes hardly longer",
-            caption="8,388,608 numbers side by side on an {machine}, read from an offset on: sectors of the loads by simulator and by the GPU's counters, and the time.",
+            caption="8,388,608 numbers side by side on an {machine}, read from an offset on: sectors of the loads by the simulator and, where they were read, by the GPU's counters, and the time.",
         )
     )
 
@@ -709,6 +727,14 @@ walks = measure(
 
 # %% fold="Code of the numbers"
 walks_rows = {row["variant"]: row for row in walks.rows}
+if np.isfinite([recorded_us(row) for row in walks.rows]).all():
+    row_us, wide_us, column_us = (
+        recorded_us(walks_rows[name]) for name in ("own row", "own row, 16 bytes a load", "own column")
+    )
+    assert 2 * column_us < row_us < 8 * column_us, "the answer says that caches soften the walk along the row"
+    assert column_us < wide_us < 0.7 * row_us, (
+        "the text says that 16 bytes a load shorten the walk along the row"
+    )
 publish(
     walked={
         "times": recorded_us(walks_rows["own row"]) / recorded_us(walks_rows["own column"]),
@@ -894,7 +920,7 @@ sums = measure(
 
 # %% [markdown]
 # One number a thread reaches {{ streams.add_one | .0% }} of the copy's rate. The grid-stride loop,
-# {{ streams.add_strided | .0% }}, hardly helps. 8 bytes a load help: {{ streams.add_two | .0% }};
+# {{ streams.add_strided | .0% }}, helps little. 8 bytes a load help: {{ streams.add_two | .0% }};
 # 16 bytes are as good, {{ streams.add_four | .0% }}. Sectors are the same in all rows; what changes
 # is how many bytes one request asks for, and so how much is under way at a time. [Hiding
 # latency](../speed/occupancy.py) has that as its subject. The steps beyond bring nothing: blocks of
@@ -1036,6 +1062,16 @@ share = {
 }
 publish(streams=share | {"copy_gb_per_s": COPY_GB_PER_S})
 if np.isfinite(list(of_copy.values())).all():
+    assert max(share["add_one"], share["relu_one"]) < 0.95 < min(share["add_four"], share["relu_four"]), (
+        "the title says that wider loads bring both kernels to the copy's rate"
+    )
+    for more, best in (
+        ("add_blocks", "add_four"),
+        ("add_marked", "add_four"),
+        ("add_eight", "add_four"),
+        ("relu_eight", "relu_four"),
+    ):
+        assert share[more] < 1.02 * share[best], f"the title says that nothing beyond helps: {more}"
     show(
         bars(
             {label: 100 * share for label, share in of_copy.items()},
@@ -1048,8 +1084,8 @@ if np.isfinite(list(of_copy.values())).all():
     )
 
 # %% [markdown]
-# All of it in one picture. For each pattern: the share of the fetched bytes that is useful, once
-# from the simulator's sectors and once from the GPU's own counters, and the useful bytes a second,
+# All of it in one picture. For each pattern: the share of the fetched bytes that is useful, from the
+# simulator's sectors and, on an H100, from the GPU's own counters, and the useful bytes a second,
 # with the best pattern of its experiment at 100.
 
 
@@ -1063,16 +1099,14 @@ def useful(counts, bytes_a_lane):
 
 
 adds = {row["variant"]: row for row in sums.rows}
+best_add = min((adds[f"{size} bytes a load"] for size in (4, 8, 16)), key=recorded_us)
 PATTERNS = {
     **{f"stride {stride}": (reads_rows[f"stride {stride}"], 4, reads_rows["stride 1"]) for stride in STRIDES},
     "offset 1": (reads_rows["offset 1"], 4, reads_rows["stride 1"]),
     "own row": (walks_rows["own row"], 4, walks_rows["own column"]),
     "own row, 16 bytes a load": (walks_rows["own row, 16 bytes a load"], 16, walks_rows["own column"]),
     "own column": (walks_rows["own column"], 4, walks_rows["own column"]),
-    **{
-        f"add, {size} bytes a load": (adds[f"{size} bytes a load"], size, adds["8 bytes a load"])
-        for size in (4, 8, 16)
-    },
+    **{f"add, {size} bytes a load": (adds[f"{size} bytes a load"], size, best_add) for size in (4, 8, 16)},
 }
 SHARES = {
     label: {
@@ -1082,12 +1116,18 @@ SHARES = {
     }
     for label, (row, size, best) in PATTERNS.items()
 }
+if not np.isfinite([shares["GPU's counters"] for shares in SHARES.values()]).all():
+    SHARES = {
+        label: {name: share for name, share in shares.items() if name != "GPU's counters"}
+        for label, shares in SHARES.items()
+    }
 if all(np.isfinite(list(shares.values())).all() for shares in SHARES.values()):
-    check(
-        [shares["GPU's counters"] for shares in SHARES.values()],
-        [shares["simulator"] for shares in SHARES.values()],
-        name="useful shares, counters and simulator",
-    )
+    if "GPU's counters" in SHARES["stride 1"]:
+        check(
+            [shares["GPU's counters"] for shares in SHARES.values()],
+            [shares["simulator"] for shares in SHARES.values()],
+            name="useful shares, counters and simulator",
+        )
     show(
         bars(
             {
@@ -1099,8 +1139,8 @@ if all(np.isfinite(list(shares.values())).all() for shares in SHARES.values()):
             form=".0f",
             value_range=(0, 110),
             height=1060,
-            title="Simulator and counters agree on every pattern; bandwidth follows them, but not everywhere",
-            caption="Loads in patterns of this page on an {machine}. Bandwidth is that of the useful bytes; strides and the offset are divided by stride 1, walks by the own column, additions by the one with 8 bytes a load.",
+            title="The bandwidth follows the useful share of the sectors, but not everywhere",
+            caption="Loads in patterns of this page on an {machine}. Bandwidth is that of the useful bytes; strides and the offset are divided by stride 1, walks by the own column, additions by the fastest of them.",
         )
     )
 
@@ -1404,6 +1444,13 @@ show(
         caption="The steps at N = 1024, d = 128: sectors by formula, times recorded on an {machine} as the difference between two rows.",
     )
 )
+if np.isfinite(until_3).all() and np.isfinite(list(step_2_us.values())).all():
+    gain = {name: step_2_us[name] / step_3_us[name] for name in ("scores", "softmax", "sum")}
+    assert gain["scores"] > 1.2 * gain["softmax"] > 1.2 * gain["sum"], "the text says which steps gain"
+    assert 0.85 < gain["sum"] < 1.15, "the text says that the sum stays as it was"
+    assert max(step_3_us, key=step_3_us.get) == "softmax", (
+        "the text says that softmax is now the largest part"
+    )
 publish(
     step={
         name: {
@@ -1472,7 +1519,7 @@ show(
 # - A warp's 32 addresses become sectors of 32 bytes; side by side they need {{ sectors.stride_1 }},
 #   a stride of 8 apart {{ sectors.stride_8 }}. What counts is what the lanes touch at one instant,
 #   not what a thread touches over time.
-# - Simulator and hardware counters agree on the sectors of all {{ seen.variants }} patterns. Time
+# - Simulator and an H100's counters agree on the sectors of all {{ seen.variants }} patterns. Time
 #   follows them up to a fixed part, and from a stride of 8 to 16 the bursts of {{ burst.bytes }}
 #   bytes double it.
 # - A missing alignment costs a fifth sector a request, but hardly time where the next warp needs

@@ -321,6 +321,11 @@ RELU_US = {
     "m16": taken(relu_16, "4 bytes a load"),
     "n16": taken(relu_16, "2 bytes a load"),
 }
+if np.isfinite(list(RELU_US.values())).all():
+    assert 0.45 < RELU_US["w16"] / RELU_US["w32"] < 0.55, (
+        "the text says that half the bytes take half the time"
+    )
+    assert RELU_US["n16"] > 1.5 * RELU_US["w16"], "the text says that loads of 2 bytes are slower"
 publish(
     relu={
         "bytes_32": 8,
@@ -830,6 +835,13 @@ LAUNCH_US = CEILINGS.get("launch_us", np.nan)
 READ_GB_PER_S = CEILINGS.get("probes", {}).get("read_gb_per_s", np.nan)
 q, scale = quantised(outlier)
 rest = np.delete(q * scale[:, None] - outlier, 7, axis=1)
+if np.isfinite([READ_GB_PER_S, *US.values()]).all():
+    assert 2 < US[32] / US[8] < 3.5, "the text says that a quarter of the bits is not four times as fast"
+    for more, less in ((32, 16), (16, 8)):
+        spared_us = (more - less) / 8 * WEIGHTS / READ_GB_PER_S / 1e3
+        assert 0.8 < (US[more] - US[less]) / spared_us < 1.2, (
+            "the text says that spared bytes bring what they should"
+        )
 publish(
     matvec={
         "weights": WEIGHTS,
@@ -871,7 +883,7 @@ show(
 # %% [markdown]
 # With half the bits the product is {{ matvec.ratio_16 | .2f }} times as fast as with 32, and with a
 # quarter of them {{ matvec.ratio_8 | .2f }} times, not four times. Yet the bytes that are spared bring
-# what they should: from 32 to 16 bits {{ matvec.first_us | us }}, where the probed rate promises
+# about what they should: from 32 to 16 bits {{ matvec.first_us | us }}, where the probed rate promises
 # {{ matvec.first_model | us }}, and from 16 to 8 bits {{ matvec.next_us | us }} and
 # {{ matvec.next_model | us }}. What does not shrink is the rest.
 
@@ -931,19 +943,24 @@ without = measure(
     tolerance=1e-3,
 )
 CONVERTED, FROM_BITS = (taken(without, name) for name in ("converted", "put together from bits"))
+REST_US = {bits: US[bits] - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e3 for bits in MADE}
+if np.isfinite([CONVERTED, FROM_BITS, *REST_US.values()]).all():
+    saved_us = CONVERTED - FROM_BITS
+    assert saved_us < 0.5 * REST_US[8], "the text says that conversions are a small part of the rest"
+    assert min(REST_US.values()) > 2 * LAUNCH_US, "the text says that the rest is paid with all three widths"
 publish(
     conversion={
         "converted": CONVERTED,
         "from_bits": FROM_BITS,
         "saved": CONVERTED - FROM_BITS,
-        **{f"rest_{bits}": US[bits] - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e3 for bits in MADE},
+        **{f"rest_{bits}": rest_us for bits, rest_us in REST_US.items()},
     }
 )
 
 # %% [markdown]
-# Hardly: {{ conversion.converted | us }} become {{ conversion.from_bits | us }}. And the rest is much the same with all
+# Only in part: {{ conversion.converted | us }} become {{ conversion.from_bits | us }}. And there is a rest with all
 # three widths, {{ conversion.rest_32 | us }} with 32 bits, where nothing is converted,
-# {{ conversion.rest_16 | us }} with 16 and {{ conversion.rest_8 | us }} with 8. So each launch pays it, whatever its
+# {{ conversion.rest_16 | us }} with 16 and {{ conversion.rest_8 | us }} with 8. So each launch pays most of it, whatever its
 # bytes are, and the fewer they are, the more it weighs. An empty launch explains {{ matvec.launch_us | us }} of it. What a
 # full one pays beyond that, at its start or at its end, these numbers do not tell apart.
 

@@ -245,9 +245,9 @@ timed = measure(
 
 
 # %% fold="Code of the figure"
-from tilewise.models import device, stated
+from tilewise.measurements import recorded_device
 
-BANDWIDTH = stated(device("H100 SXM")).memory_gb_per_s * 1e3  # bytes a µs
+BANDWIDTH = recorded_device().memory_gb_per_s * 1e3  # bytes a µs
 CONTENDERS = {"a launch a piece": "read", "a CUDA graph": "tile", "torch.add a piece": "lane"}
 
 
@@ -286,6 +286,10 @@ publish(
     },
 )
 if np.isfinite(ONE) and all(np.isfinite(cost) for cost in COST.values()):
+    plain, graph = TIMES["a launch a piece"], TIMES["a CUDA graph"]
+    assert plain[2**18] > 3 * ONE, "the title says that launches are all that counts below a million"
+    assert plain[2**22] < 1.25 * ONE, "the answer says that launches hardly matter with four million"
+    assert graph[4096] < 0.5 * plain[4096], "the answer says that the graph is faster than plain launches"
     sizes = np.array(sorted(TIMES["a CUDA graph"]))
     show(
         line_chart(
@@ -307,7 +311,7 @@ if np.isfinite(ONE) and all(np.isfinite(cost) for cost in COST.values()):
             log_x=True,
             log_y=True,
             marks=[Mark("one launch for all", y=ONE, role="measured")],
-            title="Below about a million additions a piece, launches are all that counts",
+            title="Below a million additions a piece, launches are all that counts",
             caption=f"{TOTAL:,} additions on an {{machine}}, cut into pieces of n; the time includes the host's work. Dashed: the model with the recorded price of a launch.",
         )
     )
@@ -557,6 +561,11 @@ def loading(steps, ahead, batches=4):
 
 
 if np.isfinite([*WORK.values(), *LOAD.values()]).all():
+    longer_us = BATCHES * max(LOAD[2048], WORK[2048])
+    assert LOADED["load during work"][2048] < 1.15 * longer_us, (
+        "the title says that a batch loaded ahead costs the longer of load and work"
+    )
+    assert LOAD[512] > WORK[512], "the text says that with 512 multiply-adds loading is the longer part"
     show(
         timeline(
             loading(2048, False) + loading(2048, True),
@@ -670,6 +679,9 @@ for line in SAID.text.splitlines() if SAID else ():
                     )
                 )
 if seen:
+    one, two = seen["one_stream"], seen["two_streams"]
+    assert one["both"] == 0 and two["both"] == two["of"], "the title says where blocks of both kernels run"
+    assert two["us"] < 0.6 * one["us"], "the text says that two streams run the pair at once"
     publish(streams=seen)
     show(
         timeline(
@@ -738,7 +750,7 @@ show(
 
 # %% [markdown]
 # And a step that was measured: a language model of {{ mfu.layers }} layers in plain PyTorch, eager
-# mode, 16-bit products, one H100. The fold has all of its code.
+# mode, 16-bit products, one GPU. The fold has all of its code.
 
 # %% needs="gpu torch" record="training_step" fold="Code of the training step"
 from importlib.util import find_spec

@@ -8,7 +8,7 @@
 # ---
 
 # %% [markdown]
-# A load from global memory takes {{ latency.ns | .0f }} ns on an H100, as the lesson on the chip
+# A load from global memory takes {{ latency.ns | .0f }} ns, as the lesson on the chip
 # measured, and the loading warp can do nothing with the number before that. Yet kernels reach nine
 # tenths of the bandwidth. An SM holds 64 warps. If each has one load of 4 bytes a lane under way, is
 # that enough? One multiplication will answer it.
@@ -47,7 +47,7 @@ import numpy as np
 
 from tilewise import agree, case, ceil_div, check, measure, normal, output, parallel, publish, show
 from tilewise.figures import Answer, Meter, Series, Slider, Span, calculator, line_chart, timeline
-from tilewise.measurements import lookup
+from tilewise.measurements import lookup, recorded_device
 
 CHASE = lookup("pointer_chase") or {}
 FAR = CHASE.get("one_thread_one_load_after_another", {}).get("kilobytes_1048576_loads_65536", {})
@@ -91,7 +91,7 @@ show(
 # A path that delivers $B$ bytes a second, each of them $L$ seconds after it was asked for, has
 # $B \cdot L$ bytes under way whenever it is full. That is Little's law, and it holds for queues of
 # any kind. For {{ little.gb_per_s | ,.0f }} GB/s, the fastest read that was probed on the recorded
-# H100, and {{ latency.ns | .0f }} ns it is {{ little.megabytes | .2f }} MB, or
+# GPU, and {{ latency.ns | .0f }} ns it is {{ little.megabytes | .2f }} MB, or
 # {{ little.kilobytes | .1f }} KB for each of {{ little.sms }} SMs.
 #
 # ??? definition "Little's law"
@@ -99,8 +99,8 @@ show(
 
 # %% [markdown]
 # One load of 4 bytes a lane is {{ little.warp_bytes }} bytes a warp. So {{ little.warps | .0f }}
-# warps would do if the memory were as quick when busy as when idle, and {{ little.most }} fit. It is
-# close, and a busy memory is slower. There are two ways to have more under way without more warps:
+# warps would do if the memory were as quick when busy as when idle, and {{ little.most }} fit: too
+# few, and a busy memory is slower. There are two ways to have more under way without more warps:
 # wider loads, or several loads before the first of them is used. The second has a name of its own,
 # instruction-level parallelism.
 #
@@ -117,7 +117,7 @@ show(
 #     the other has ended.
 
 # %% fold="Code of the figure"
-from tilewise.models import device, stated
+from tilewise.models import device
 from tilewise.models.occupancy import LIMITS, occupancy
 from tilewise.models.traffic import bytes_in_flight
 
@@ -141,7 +141,7 @@ publish(
 def under_way(warps_on_an_SM, bytes_a_load, loads_at_once, latency):
     """The bandwidth that so many bytes in flight allow."""
     flight = warps_on_an_SM * 32 * bytes_a_load * loads_at_once
-    needed = bytes_in_flight(stated(device("H100 SXM")).memory_gb_per_s, latency) / SMS
+    needed = bytes_in_flight(recorded_device().memory_gb_per_s, latency) / SMS
     share = min(1.0, flight / needed)
     verdict = (
         "Enough to keep the memory busy." if share == 1 else f"The memory idles {1 - share:.0%} of the time."
@@ -400,6 +400,16 @@ publish(
     },
 )
 if all(warps for warps, _ in RATES.values()):
+    small, wide = AT["one load of 4 bytes"], AT["one load of 16 bytes"]
+    if np.isfinite(FLIGHT):
+        assert FLIGHT / SMS > 64 * 128, (
+            "the answer says that one small load for each of 64 warps is too little"
+        )
+        assert small[64] < 0.8 * READ_GB_PER_S < 0.9 * wide[64], (
+            "the answer says that wide loads fill the memory"
+        )
+        assert wide[64] < 1.2 * wide[32], "the title says that more warps buy little once the memory is full"
+        assert small[48] < 1.05 * small[32], "the text says that 48 warps reach hardly more than 32"
     steps = np.arange(2, 65)
     show(
         line_chart(
@@ -431,7 +441,7 @@ if all(warps for warps, _ in RATES.values()):
             ],
             x="resident warps on an SM",
             y="bandwidth [GB/s]",
-            title="Each byte under way buys bandwidth until the memory is full; more warps buy nothing then",
+            title="Each byte under way buys bandwidth until the memory is full; more warps buy little then",
             caption="A sum of 134,217,728 numbers on an {machine} with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory; open marks: the same if the grid's blocks run in whole rounds.",
         )
     )
@@ -781,6 +791,10 @@ show(
         caption="The largest score of each of 262,144 queries with 256 keys, recorded on an {machine}: the time by the registers allowed to a thread. The best of each column is marked.",
     )
 )
+if TAKEN and np.isfinite([took(label, d) for label in LABELS for d in best]).all():
+    assert best == {32: "at most 128", 64: "at most 128", 128: "no cap"}, (
+        "the text says that in every column the fastest is the one with the fewest warps"
+    )
 publish(
     caps={
         "warps_free_64": occupancy(128, FREE).warps_per_sm if TAKEN else np.nan,
