@@ -1345,6 +1345,7 @@ us = {(row["variant"], row["parameters"]["N"]): recorded_us(row) for row in sixt
 SPLITS = {1: "one share", 2: "two shares", 4: "four shares", 8: "Kernel 6: flash"}
 split_us = [us[label, 1024] for label in SPLITS.values()]
 if np.isfinite(split_us).all():
+    assert split_us == sorted(split_us, reverse=True), "the title says that shares of the keys help"
     show(
         line_chart(
             [
@@ -1365,6 +1366,15 @@ if np.isfinite(split_us).all():
         )
     )
 three_us = us.get(("torch, three operations", 1024), np.nan)
+if np.isfinite([*split_us, three_us]).all():
+    assert us["Kernel 6: flash", 1024] < three_us, "the answer says that Kernel 6 is faster than torch"
+    assert us["64 by 64, 4 by 4 to a thread", 256] < us["torch, three operations", 256], (
+        "the text says small tiles"
+    )
+    assert us["torch, three operations", 256] < us["Kernel 6: flash", 256], "the text says: behind torch"
+    assert us["128 by 64, 8 by 4 to a thread", 4096] == min(
+        time_us for (_, N), time_us in us.items() if N == 4096
+    ), "the text says that the tile of 128 queries is best at N = 4,096"
 publish(
     seen={
         "six_us": us["Kernel 6: flash", 1024],
@@ -1495,6 +1505,7 @@ CLOCKS = dict(re.findall(r"^(.+): (\d+) (?:clocks|ns)", said.text, re.M) if said
 spent = {part: float(CLOCKS.get(part, np.nan)) for part in (*STAMPED_PARTS, "all blocks")}
 if said:
     ends = np.cumsum([0.0, *(spent[part] for part in STAMPED_PARTS)])
+    assert spent["scores"] + spent["mean"] > ends[-1] / 2, "the title says that the products take most"
     ROLES = ("read", "tile", "block", "waste", "tile", "write")
     show(
         timeline(

@@ -1003,13 +1003,15 @@ at_1024 = {
     "torch, three operations": us.get(("torch, three operations", 1024), np.nan),
 }
 if np.isfinite(list(at_1024.values())).all():
+    assert at_1024[BEST] == min(at_1024.values()), "the title says that the last rung saves a little"
+    assert at_1024["joined in a cluster"] > 1.5 * at_1024[BEST], "the title says a second round"
     show(
         bars(
             at_1024,
             x="time [µs]",
             form=".1f",
             roles={name: "waste" if "torch" in name else "measured" for name in at_1024},
-            title="Most rungs save a little; a cluster that does not fit costs a second round",
+            title="The last rung saves a little; a cluster that does not fit costs a second round",
             caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}, recorded: Kernel 6 of the lesson before, the rungs of this one, and torch's three operations.",
         )
     )
@@ -1017,6 +1019,11 @@ three_us = at_1024["torch, three operations"]
 turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in RUNGS)
 CLUSTERED = "joined in a cluster"
 LAUNCH_US = (lookup("attention_flash_steps") or {}).get("ceilings", {}).get("launch_us", np.nan)
+if np.isfinite([*us.values(), three_us]).all():
+    for N in (256, 4096):
+        assert us[CLUSTERED, N] == min(us[name, N] for name in RUNGS), "a takeaway says: fastest if all fit"
+    assert three_us / 2 < best_us < three_us, "the answer says that it is not done in half of torch's time"
+    assert lying_us < turned_us, "the text says that turning k costs more than it brings"
 publish(
     seen={
         "best_us": best_us,
@@ -1057,7 +1064,7 @@ publish(
 # {{ in_cluster.short_us | us }}. Twice that, less a launch of {{ in_cluster.launch_us | us }} that happens only once, is
 # {{ in_cluster.twice_us | us }}. Where all clusters fit, this is in fact the fastest rung, by
 # {{ in_cluster.short_gain_us | us }} at N = 256 and {{ in_cluster.long_gain_us | us }} at N = 4,096, where 64 of the
-# {{ clusters.pairs | .0f }} pairs are taken.
+# {{ clusters.pairs | .0f }} pairs of SMs are taken.
 
 # %% [markdown]
 # At N = 4,096 the last rung takes {{ seen.long_us | us }}, {{ seen.long_of_torch | .0% }} of torch's time. At
@@ -1244,7 +1251,7 @@ publish(
 # {{ seen.best_us | us }}, {{ seen.of_torch | .0% }}. Of that the blocks have {{ now.all_us | us }}, in which their multiply-adds alone would
 # take {{ floor.us | us }}, and {{ now.rest_us | us }} lie outside of all blocks: events, two launches, and the
 # joining of shares. Beside those, half of torch's time would leave a block {{ now.left_us | us }}: {{ now.left_clocks | .2f }} clocks
-# for a multiply-add, and none for anything else. Where clusters fit, a launch less saves less than a microsecond;
+# for a multiply-add, and none for anything else. Where clusters fit, a launch less saves a microsecond or so;
 # here they do not. What comes nearer to half is another unit: matrix units can multiply
 # [32-bit floats in two halves](matrix_units.py#32-bit-floats-in-two-halves).
 

@@ -1397,6 +1397,23 @@ def lost(choice):
     return 1 / min(shares) - 1
 
 
+if COMPLETE:
+    for name, kind in KINDS.items():
+        of_cudnn = share_of(eighth(*kind), CUDNN, *kind, LONG)
+        assert of_cudnn["most"] < 1 if name == "d = 64" else of_cudnn["least"] > 1, (
+            f"the answer says whether Kernel 8 passes cuDNN, {name}"
+        )
+    UNDEALT = share_of(IN_ORDER[UNTOLD], CUDNN, 128, True, LONG)
+    assert UNDEALT["most"] < 1.02, "the answer says that what passes cuDNN under a mask is the deal"
+    for over in ("two consumers", "taking turns"):
+        assert gained("two consumers", "one consumer", 128, False) > gained(
+            "softmax beside a product", over, 128, False
+        ), "a takeaway says that the second consumer brought most"
+    assert gained("softmax beside a product", "two consumers", 64, False) < 1, "a takeaway says: slower"
+    assert all(
+        share_of(UNTOLD, IN_ORDER[UNTOLD], d, True)["least"] > share_of(IN_TURNS, UNTOLD, d, True)["most"]
+        for d in (128, 64)
+    ), "a takeaway says that the deal brings more than turns under a causal mask"
 publish(
     cudnn={name: share_of(eighth(*kind), CUDNN, *kind, LONG) for name, kind in KIND_NAMES.items()},
     cudnn_short={
@@ -1620,6 +1637,8 @@ if CLOCKS:
             caption="Clocks of an SM for a tile of 128 keys and all consumers of a block, means over twelve tiles of one block as recorded on an {machine}; and how far apart both consumers are, as a share of the time for a tile. At 50 % they alternate, at 0 % they run in step.",
         )
     )
+if CLOCKS:
+    assert mean_clocks("untold")[2] > 0.25, "the title says that two consumers overlap even untold"
 publish(
     tile={label.replace(" ", "_"): mean_clocks(label)[0] for label in CLOCKED},
     soft={label.replace(" ", "_"): mean_clocks(label)[1] for label in CLOCKED},
@@ -1830,7 +1849,7 @@ if COMPLETE:
                 for name, kind in KINDS.items()
                 for rung in dict.fromkeys((eighth(*kind), IN_TURNS))
             ],
-            caption='Kernel 8\'s rate as a share of that of cuDNN, called through torch SDPA, timed repetition by repetition in the same run on an {{machine}}: above 100 % Kernel 8 is faster. Rows "in turns" are for where its rule leaves the consumers untold.',
+            caption='Kernel 8\'s rate as a share of that of cuDNN, called through torch SDPA, timed repetition by repetition in the same run on an {machine}: above 100 % Kernel 8 is faster. Rows "in turns" are for where its rule leaves the consumers untold.',
         )
     )
 

@@ -744,6 +744,12 @@ COMPLETE = all(name in RATES for name in BACKENDS) and all(
     np.isfinite([of.get(tuple(size.values()), np.nan) for size in SIZES]).all() for of in RATES.values()
 )
 if COMPLETE:
+    for N in LENGTHS:
+        seven_rate, flash_rate = (
+            RATES[name][N, 128, False] for name in ("Kernel 7: 32 queries a warp", FLASH_2)
+        )
+        assert seven_rate > 0.8 * flash_rate, "the title says that Kernel 7 comes near FlashAttention-2"
+        assert flash_rate < PROBE * share_left(2, 128)[0], "the title says that neither reaches the model"
     show(
         Table(
             [
@@ -815,6 +821,12 @@ PLACES = {
     else np.nan
     for row_tiles, label in ((1, NARROW_LABEL), (2, SEVEN))
 }
+if COMPLETE:
+    assert max(map(abs, OFF)) < 0.05, "the answer says that every unit seems to wait for the others"
+    assert at(SEVEN) > at(NARROW_LABEL) and at(SEVEN, causal=True) < at(NARROW_LABEL, causal=True), (
+        "the text says that the mask reverses the order of the rungs"
+    )
+    assert micros(SEVEN, causal=True) > 0.95 * micros(SEVEN), "a takeaway says that the mask saves nothing"
 publish(
     turn={
         "wide": in_turn(2, 128),
@@ -1073,7 +1085,7 @@ show(
             shape_row(label)
             for label in sorted(SHAPES, key=lambda one: -SHAPE_RATES.get(one, 0) if TIMED else 0)
         ],
-        caption=f"Queries of a warp and keys of a tile with d = 128: registers and spilled bytes of a thread by the compiler's report for an H100, KB of shared memory of a block, blocks that fit on an SM, and TFLOP/s: the model's if each part waits for the others, those that were predicted{', and those recorded on an GPU for N = 4,096 without a mask, best first' if TIMED else ''}.",
+        caption=f"Queries of a warp and keys of a tile with d = 128: registers and spilled bytes of a thread by the compiler's report for an H100, KB of shared memory of a block, blocks that fit on an SM, and TFLOP/s: the model's if each part waits for the others, those that were predicted{', and those recorded on an {machine} for N = 4,096 without a mask, best first' if TIMED else ''}.",
     )
 )
 BY_RATE = sorted(SHAPE_RATES, key=SHAPE_RATES.get) if TIMED else []
@@ -1082,6 +1094,9 @@ TURN_OFF = [
     for label in BY_RATE[1:]
 ]
 OVER = [GUESSED[label] / SHAPE_RATES[label] - 1 for label in BY_RATE if label != "32 queries, 128 keys"]
+if TIMED:
+    assert BY_RATE[-1] == "32 queries, 64 keys", "the text says that the best is Kernel 7's own shape"
+    assert min(OVER) > 0.1, "the text says that all other predictions are too high"
 publish(
     shapes={
         "count": len(SHAPES),
@@ -1935,6 +1950,10 @@ def us_32(label, N=1024):
 
 
 IN_THREE = us_32("torch, three operations")
+for N in (256, 1024, 4096):
+    if np.isfinite([us_32("three products", N), ordinary_us(FFMA, N)]).all():
+        assert us_32("three products", N) < ordinary_us(FFMA, N), "a takeaway says less than multiply-adds"
+        assert us_32(UNITS, N) < us_32("three products", N), "a takeaway says that sums outside cost time"
 publish(
     split_us={
         "three": us_32("three products"),
@@ -2038,7 +2057,7 @@ show(
             [part, clocks, *([round(TOOK[part])] if TOOK else [])]
             for part, clocks in [*TOLD.items(), ("a block", sum(TOLD.values()))]
         ],
-        caption=f"Clocks of a block, N = 1,024, as predicted{' and as recorded on an GPU from a cold L2, medians' if TOOK else ''}; the second launch is not in them.",
+        caption=f"Clocks of a block, N = 1,024, as predicted{' and as recorded on an {machine} from a cold L2, medians' if TOOK else ''}; the second launch is not in them.",
     )
 )
 BLOCK_US = TOOK.get("a block", np.nan) / GPU.boost_mhz

@@ -1050,8 +1050,8 @@ publish(
 # shares are measured.
 
 # %% [markdown]
-# For long rows the prediction is about time in which memory has nothing to do. An SM's part of the
-# memory's rate brings a slice of 16,384 floats in {{ alone.read | us }} and takes as long to write it.
+# For long rows the prediction is about time in which memory has nothing to do. An SM's part of an H100's
+# memory rate brings a slice of 16,384 floats in {{ alone.read | us }} and takes as long to write it.
 # Between the two its instructions take {{ alone.compute | us }}, by the simulator's count, which is
 # high: the compiler for the machine needs fewer. If these follow each other memory
 # works {{ alone.share | .0% }} of the time, and in BF16, where a number has half the bytes and as many
@@ -1062,7 +1062,7 @@ publish(
 # for each row, those that stay and read a row when they come to it, those that have the next row on its
 # way, and those that also begin one after another. Blocks have 256 threads or 128, and an SM three of
 # them or six. If all of these compute at the same moment it takes {{ alone.last | us }} by the same count,
-# {{ alone.last_share_bf16 | .0% }} of the time that memory needs for all rows in BF16 and
+# {{ alone.last_share_bf16 | .0% }} of the time that an H100's memory needs for all rows in BF16 and
 # {{ alone.last_share | .0% }} in floats. That much and no more should beginning in turn gain. It takes {{ alone.cycles | , }}
 # cycles for floats and {{ alone.cycles_bf16 | , }} in BF16 until all have begun; both were
 # found by trial.
@@ -1111,7 +1111,7 @@ show(
         one_row_at_a_time() + next_on_its_way(),
         unit="µs",
         title="With the next row on its way memory is kept busy",
-        caption="Three slices of 16,384 floats on one SM, read (r), worked on and written (w), one at a time and with the next row asked for ahead: its part of the memory's stated rate, and the threads' instructions. A model with the counts above; waits for exchanges are left out.",
+        caption="Three slices of 16,384 floats on one SM, read (r), worked on and written (w), one at a time and with the next row asked for ahead: its part of the stated rate of an H100's memory, and the threads' instructions. A model with the counts above; waits for exchanges are left out.",
     )
 )
 
@@ -1341,6 +1341,9 @@ timed_long_bf16 = measure(
 
 
 # %% fold="Code of the figure"
+from tilewise.measurements import recorded_device
+
+
 def recorded_us(row):
     """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
     return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
@@ -1366,12 +1369,17 @@ PASSES_US = {
     for cols, chip in ((4096, SHARES[1]), (131072, IN_TURNS))
 }
 if np.isfinite([one for group in PASSES_US.values() for one in group.values()]).all():
+    SHORT_US, LONG_US = PASSES_US.values()
+    assert all(
+        LONG_US[name] / LONG_US["on chip"] > 4 * SHORT_US[name] / SHORT_US["on chip"]
+        for name in ("three passes", "two passes")
+    ), "the title says that more passes cost far more in long rows"
     show(
         bars(
             PASSES_US,
             x="time [µs]",
             roles={"three passes": "read", "two passes": "block", "on chip": "write", "a copy": "measured"},
-            title="More passes cost little in rows of 4,096 and much in rows of 131,072",
+            title="More passes cost far more in rows of 131,072 than in rows of 4,096",
             caption="16,777,216 floats in rows of 4,096 and of 131,072 on an {machine}: three passes, two, and the row on chip, beside a copy.",
         )
     )
@@ -1415,7 +1423,24 @@ CHANGES = {
     "turns": [(STAYING[3], STAYING[5]), (STAYING[4], STAYING[6])],
 }
 SHORT = SOFTMAX_THREE.on(rows_case(4, 256)).simulate().counts
+STATED_US = bound(stated(recorded_device()), bytes_moved=8 * VALUES, flop=0).time_us
+SLICE_US = alone(4)[0] * STATED_US / memory_us  # to read a slice of floats on this machine
+CLUSTERS_US = [
+    [found[name, cols] for name in STAYING] for found in (us, us_bf16) for cols in columns_of(us, STAYING[0])
+]
+if np.isfinite(CLUSTERS_US).all():
+    for alone_us, fenced_us, stay_us, *later_us in CLUSTERS_US:
+        assert stay_us < min(alone_us, fenced_us), "a takeaway says that clusters should stay"
+        assert alone_us / stay_us > stay_us / min(later_us), "a takeaway says that staying brings the most"
+    assert gains(us, CHANGES["fence"])["least"] > 0, "a takeaway says that the cluster's barrier costs more"
 publish(
+    ahead={
+        name: {
+            "least": 1 / (1 + gains(found, CHANGES["ahead"])["most"]),
+            "most": 1 / (1 + gains(found, CHANGES["ahead"])["least"]),
+        }
+        for name, found in {"floats": us, "bf16": us_bf16}.items()
+    },
     gains={name: gains(us, pairs) for name, pairs in CHANGES.items()},
     gains_bf16={name: gains(us_bf16, pairs) for name, pairs in CHANGES.items()},
     fence={
@@ -1430,11 +1455,13 @@ publish(
         "us": us["three passes", 256],
     },
     stated={
-        "copy": memory_us / us["a copy", 131072],
-        "rows": memory_us / max(us[STAYING[0], cols] for cols in columns_of(us, STAYING[0])),
-        "rows_bf16": memory_us
+        "copy": STATED_US / us["a copy", 131072],
+        "rows": STATED_US / max(us[STAYING[0], cols] for cols in columns_of(us, STAYING[0])),
+        "rows_bf16": STATED_US
         / 2
         / max(us_bf16[STAYING[0], cols] for cols in columns_of(us_bf16, STAYING[0])),
+        "predicted": 2 * SLICE_US / (2 * SLICE_US + alone(4)[1]),
+        "predicted_bf16": SLICE_US / (SLICE_US + alone(4)[1]),
     },
     shared={"rows": VALUES // 131072, "clusters": AT_ONCE[256][8]},
     half={"longest": max(columns_of(us_bf16, "a copy"))},
@@ -1466,7 +1493,7 @@ publish(
 )
 
 # %% [markdown]
-# Up to rows of 4,096 a block finds its row in a cache again, and the passes cost their instructions:
+# Up to rows of 4,096 a block finds its row in a cache again, and the passes cost instructions, not memory:
 # {{ predicted.three_issue_us | us }} were predicted for three of them, and {{ three_us.at_1024 | us }}
 # in rows of 1,024 and {{ three_us.at_4096 | us }} in rows of 4,096 came. That is
 # {{ passes.three_4096 | .2f }} times as long as one pass takes. Two passes take
@@ -1509,8 +1536,14 @@ def curves(found):
             yield Series(name, list(best), shares, role=role)
 
 
+if np.isfinite(CLUSTERS_US).all():
+    assert least(us, STAYING[2:]) > 0.9, "a title says that clusters that stay come close to the copy's rate"
+    assert all(
+        us["a copy", cols] / us[STAYING[0], cols] > us_bf16["a copy", cols] / us_bf16[STAYING[0], cols]
+        for cols in columns_of(us, STAYING[0])
+    ), "a title says that a row at a time leaves memory idle for longer in BF16"
 for found, number, title in (
-    (us, "floats", "With the next rows on their way, long rows run at the copy's rate"),
+    (us, "floats", "Clusters that stay come close to the copy's rate in long rows"),
     (us_bf16, "numbers in BF16", "In BF16 a row at a time leaves memory idle for longer"),
 ):
     lines = list(curves(found))
@@ -1566,25 +1599,26 @@ if np.isfinite([row[4] for row in rows]).all():
 # A cluster for each row falls to {{ rows_alone.least | .0% }} of the copy's rate in floats and
 # {{ rows_alone.least_bf16 | .0% }} in BF16. Of the peak bandwidth (data sheet), of which the copy has
 # {{ stated.copy | .0% }}, that is {{ stated.rows | .0% }} and {{ stated.rows_bf16 | .0% }}; predicted
-# were {{ alone.share | .0% }} and {{ alone.share_bf16 | .0% }}, less waits.
+# were {{ stated.predicted | .0% }} and {{ stated.predicted_bf16 | .0% }}, less waits.
 #
 # Clusters that stay and ask ahead are faster in the same blocks of 256, by {{ gains.both.least | .0% }} to
 # {{ gains.both.most | .0% }} in floats and by {{ gains_bf16.both.least | .0% }} to
 # {{ gains_bf16.both.most | .0% }} in BF16. That the copy would then be matched at every length came
-# true in floats to within a few percent, with {{ rows_alone.ahead_least | .0% }} at the least, and failed
-# in BF16, with {{ rows_alone.ahead_least_bf16 | .0% }}. Most of it seems to be staying: with six blocks of 128
-# threads on an SM, clusters that ask ahead are at most {{ gains.ahead.most | .1% }} faster than those that
-# only stay, in BF16 {{ gains_bf16.ahead.least | .1% }} to {{ gains_bf16.ahead.most | .1% }}. Beginning
+# nearly true in floats, with {{ rows_alone.ahead_least | .0% }} at the least, and less so
+# in BF16, with {{ rows_alone.ahead_least_bf16 | .0% }}. Most of it is staying: with six blocks of 128
+# threads on an SM, clusters that ask ahead take {{ ahead.floats.least | .2f }} to
+# {{ ahead.floats.most | .2f }} times as long as those that only stay, in BF16
+# {{ ahead.bf16.least | .2f }} to {{ ahead.bf16.most | .2f }} times. Beginning
 # one after another brings up to {{ gains.turns.most | .1% }} in floats and
-# {{ gains_bf16.turns.least | .1% }} to {{ gains_bf16.turns.most | .1% }} in BF16, within the limits of
-# {{ alone.last_share | .0% }} and {{ alone.last_share_bf16 | .0% }} that were predicted. At 131,072 some of
+# {{ gains_bf16.turns.least | .1% }} to {{ gains_bf16.turns.most | .1% }} in BF16, within the limits
+# that were predicted. At 131,072 some of
 # the rest may be the division: {{ shared.rows }} rows among {{ shared.clusters }} clusters give some
 # clusters three rows and others two.
 #
 # The cluster's barrier in place of `st.async` was the surprise. In the same shape it takes clusters of
 # two blocks from {{ fence.without_32768 | .0% }} to {{ fence.with_32768 | .0% }} of the copy's rate, of
 # four from {{ fence.without_65536 | .0% }} to {{ fence.with_65536 | .0% }} and of eight from
-# {{ fence.without_131072 | .0% }} to {{ fence.with_131072 | .0% }}, the last two below a cluster for each
+# {{ fence.without_131072 | .0% }} to {{ fence.with_131072 | .0% }}, these two below a cluster for each
 # row; in BF16 it makes rows take up to {{ gains_bf16.fence.most | .0% }} longer. Arriving at it promises
 # that everything written before can be seen. So the compiler puts a fence in front, `MEMBAR.ALL.GPU`, and
 # every row waits for the results of the row before to be written. `st.async` promises only its own
@@ -1697,13 +1731,13 @@ publish(
 # - Maximum and sum are one pair, and pairs combine: bring both sums to the larger maximum and add.
 #   The rule is associative, so numbers, lanes, warps and blocks can be combined in any grouping.
 # - A row of which all numbers so far are $-\infty$ needs a guard, or the row becomes NaN.
-# - Walking over a row again is cheap while a cache has it and many threads walk. Keeping the row on
+# - Walking over a row again costs least while a cache has it and many threads walk. Keeping the row on
 #   chip leaves one read and one write for rows of any length here.
 # - A thread block cluster has shared memory in common. Its blocks have to have begun before anything
 #   is sent to them, and an mbarrier tells them that all pairs have come. The cluster's own barrier
 #   would do, and costs more.
 # - Where an SM has room for few blocks they compute together while memory idles. They should stay for
-#   row after row, have the next one on its way, and not all begin at the same moment.
+#   row after row. To have the next one on its way and not to begin all at once brings less.
 
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"

@@ -431,13 +431,20 @@ timed = measure(
     ),
 )
 us = {row["variant"]: (row["recorded"] or row["here"] or {}).get("median", np.nan) for row in timed.rows}
+COPY = (lookup("epilogues") or {}).get("ceilings", {}).get("probes", {}).get("copy_gb_per_s", np.nan)
+if np.isfinite([*us.values(), COPY]).all() and "torch.compile" in us:
+    saved_us = (
+        (us["torch, line by line"] - us["torch.compile"]) / 2,
+        (us["three launches"] - us["one launch"]) / 4,
+    )
+    assert min(saved_us) > 4 * 8192 * 4096 / COPY / 1e3, "the text says that a pass costs more than a copy"
 publish(
     layer={
         "three": us["three launches"],
         "one": us["one launch"],
         "eager": us.get("torch, line by line", np.nan),
         "compiled": us.get("torch.compile", np.nan),
-        "pass_us": 4 * 8192 * 4096 / 3000e3,
+        "pass_us": 4 * 8192 * 4096 / COPY / 1e3,
         "by_compiler": (us.get("torch, line by line", np.nan) - us.get("torch.compile", np.nan)) / 2,
         "by_hand": (us["three launches"] - us["one launch"]) / 4,
     }
@@ -448,7 +455,7 @@ publish(
 # beside a slow product and long beside a fast one. By hand the three launches take
 # {{ layer.three | us }} and the one {{ layer.one | us }}; torch takes {{ layer.eager | us }} line by
 # line and {{ layer.compiled | us }} compiled. The compiler saves two of five passes, {{ layer.by_compiler | us }} for each,
-# and the hand four, {{ layer.by_hand | us }} for each: a little more than a copy would take. But the
+# and the hand four, {{ layer.by_hand | us }} for each: more than a copy would take. But the
 # compiler's product is the library's, and ours is one of the first of [its ladder](../matmul/register_tiles.py).
 
 # %% [markdown]
@@ -458,7 +465,7 @@ publish(
 # several times as slow as one with {{ pad.round | , }}. Can a compiler repair that? It cannot change
 # the shape of what the program returns, but it can add columns of zeros before the product and cut
 # them off behind it. That costs copies, so TorchInductor times both ways while it compiles. Predicted
-# from the lesson's record: the aligned product, {{ pad.aligned_was | .1f }} ms, and at most a copy of
+# from the lesson's record of an H100: the aligned product, {{ pad.aligned_was | .1f }} ms, and at most a copy of
 # the result, {{ pad.copy | .1f }} ms, against {{ pad.odd_was | .1f }} ms.
 
 # %% needs="gpu torch" record="padding" fold="Code that compiles a product with an odd number of columns"
@@ -515,7 +522,7 @@ publish(
 )
 
 # %% [markdown]
-# Recorded: {{ pad.eager | .1f }} ms as it stands, {{ pad.compiled | .2f }} ms compiled, and
+# Recorded on an H100: {{ pad.eager | .1f }} ms as it stands, {{ pad.compiled | .2f }} ms compiled, and
 # {{ pad.even | .2f }} ms with {{ pad.round | , }} columns. TorchInductor pads, and the copy of the result that we
 # allowed for is not made: {{ pad.kernels }} kernels ran, a generated one that copies the weights into wider rows, and
 # the product. What is too much can stay where it is, for a view of the rest is a result as good. Padding the
@@ -648,6 +655,9 @@ publish(
     }
 )
 if RATES:
+    assert max(settings.values()) > 5 * min(settings.values()), "the title says far apart"
+    assert min(settings, key=settings.get) == LARGEST, "the text says that the tile that spills is the worst"
+    assert max(settings.values()) < RATES["cuBLAS"], "a takeaway says that the library's product is faster"
     show(
         bars(
             RATES,
@@ -753,18 +763,22 @@ publish(
     },
 )
 if TOOK:
+    assert took("bent attention, line by line") > 2 * took("bent attention, compiled"), (
+        "the title says: merged"
+    )
+    assert took("bent attention, compiled", 1) > SCORES_MB, "the title says that the matrix of scores stays"
     show(
         bars(
             {name: time_us / 1000 for name, (time_us, _) in TOOK.items()},
             x="time [ms]",
             title="A compiler merges the steps of the bent softmax; the matrix of scores stays",
-            caption="Attention for 2 × 16 heads of 4,096 queries and keys, 64 numbers each, BF16, on an {machine}. Bent: with tanh on the scores. One call: scaled_dot_product_attention.",
+            caption="Attention for 2 × 16 heads of 4,096 queries and keys, 64 numbers each, BF16, on an H100. Bent: with tanh on the scores. One call: scaled_dot_product_attention.",
         )
     )
 
 # %% [markdown]
 # The matrix of scores has {{ scores.mb | ,.0f }} MB here, so a pass over it takes about
-# {{ scores.pass_ms | .2f }} ms at the rate of a copy. Bent attention takes {{ took.bent | us }} line by line and
+# {{ scores.pass_ms | .2f }} ms at the rate of an H100's copy. Bent attention takes {{ took.bent | us }} line by line and
 # {{ took.bent_compiled | us }} compiled, {{ took.bent_ratio | .1f }} times as fast, and still needs
 # {{ took.mb_bent | ,.0f }} MB beside its inputs, a matrix of scores and the result. The call of a flash kernel
 # takes {{ took.one | us }} and {{ took.mb_one | ,.0f }} MB. The straight program takes {{ took.eager | us }} line
