@@ -157,8 +157,8 @@ DEVICES: tuple[Device, ...] = (
                   "paper, whose 989.4 TFLOP/s for bf16 assume 1.83 GHz and whose 66.9 for fp32 1.98 GHz"),
     Device("H200", r"H200",
            sms=132, boost_mhz=1980, fma_per_sm_clock=_HOPPER, peak_tflop_per_s=_H100_SXM_PEAKS,
-           memory_gb_per_s=4800, memory_gb=141, l2_mb=50, compute_capability=(9, 0),
-           source="NVIDIA H200 data sheet; its arithmetic peaks are an H100 SXM's, with all digits in the "
+           memory_gb_per_s=4800, memory_gb=141, l2_mb=60, compute_capability=(9, 0),
+           source="NVIDIA H200 data sheet; the size of L2 from its driver; its arithmetic peaks are an H100 SXM's, with all digits in the "
                   "H100 architecture white paper, as are the units"),
     Device("B200", r"B200",
            sms=148, boost_mhz=1965, fma_per_sm_clock=_BLACKWELL, peak_tflop_per_s=_B200_PEAKS,
