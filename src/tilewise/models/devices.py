@@ -158,8 +158,8 @@ DEVICES: tuple[Device, ...] = (
     Device("H200", r"H200",
            sms=132, boost_mhz=1980, fma_per_sm_clock=_HOPPER, peak_tflop_per_s=_H100_SXM_PEAKS,
            memory_gb_per_s=4800, memory_gb=141, l2_mb=60, compute_capability=(9, 0),
-           source="NVIDIA H200 data sheet; the size of L2 from its driver; its arithmetic peaks are an H100 SXM's, with all digits in the "
-                  "H100 architecture white paper, as are the units"),
+           source="NVIDIA H200 data sheet; the size of L2 from its driver; its arithmetic peaks are an H100 "
+                  "SXM's, with all digits in the H100 architecture white paper, as are the units"),
     Device("B200", r"B200",
            sms=148, boost_mhz=1965, fma_per_sm_clock=_BLACKWELL, peak_tflop_per_s=_B200_PEAKS,
            memory_gb_per_s=8000, memory_gb=180, l2_mb=126, compute_capability=(10, 0),
