@@ -315,6 +315,10 @@ NAMES = {
     (4097, 4097, 4097): "all three",
 }
 if ODD_US:
+    none, only_m, only_k, only_n, each = (ODD_US[sizes] for sizes in NAMES)
+    assert only_m < 1.1 * none, "the title says that an odd M costs little"
+    assert 5 * none < min(only_k, only_n), "the title says that an odd K or N spoils the rows"
+    assert each < only_n, "the text says that the losses do not add up"
     show(
         bars(
             {NAMES[sizes]: us for sizes, us in ODD_US.items()},
@@ -553,7 +557,7 @@ copied = measure(
         at={"n": 4097, "back": 0},
         between=(0.5, 8.0),
         models={"bytes of a lane": 8.0, "traffic alone": 1.0},
-        because="More bytes under way help until the memory's path is full, and the pieces all but fill it.",
+        because="More bytes under way help until the memory's path is full.",
     ),
 )
 
@@ -824,6 +828,8 @@ publish(
 )
 if WAYS_US:
     check(max(worst_error) <= 2.0, True, name="largest error at most that of the plain product, doubled")
+    assert min(one["times"] for one in gain.values()) > 2, "the title says: several times as fast"
+    assert gain[4097]["strides"] > 1, "the text says that even strides alone are no cure"
     show(
         bars(
             {
@@ -1183,6 +1189,9 @@ def strided_times(n, step, way):
 
 BOTH_WAYS = ("C left wide", "C copied back")
 if STRIDED:
+    for way in BOTH_WAYS:
+        eight, thirty_two, sixty_four = (strided_times(1793, step, way) for step in (8, 32, 64))
+        assert 1.05 * eight < thirty_two < 1.01 * sixty_four, "the text says that 64 is no worse than 32"
     show(
         Table(
             ["rows of a multiple of", *(f"n = {n:,}, {way}" for n in ODD for way in BOTH_WAYS)],
@@ -1246,13 +1255,13 @@ publish(
 # At 1,793 rows of a multiple of 32 make the product {{ strided.n1793.wide32 | .2f }} and
 # {{ strided.n1793.back32 | .2f }} times as fast, a little more than predicted, where a multiple of 8 gave
 # {{ strided.n1793.wide8 | .2f }} and {{ strided.n1793.back8 | .2f }} in the same run. Against the prediction 64 is
-# better still: {{ strided.n1793.wide | .2f }} and {{ strided.n1793.back | .2f }}. The sweep's product of
+# no worse: {{ strided.n1793.wide | .2f }} and {{ strided.n1793.back | .2f }}. The sweep's product of
 # {{ rounder.sixty_four | , }} is larger than this one, which has no more than {{ rounder.n | , }} rows. At 4,095
 # all four are {{ rounder.same | , }}, and the table shows how far equal things differ.
 #
 # The new copies do not keep their promise. Both pads take {{ parts.pads_new | .1f }} µs where the old kernel takes
 # {{ parts.pads | .1f }}. At 4,095 it is {{ parts.pads_new_large | .1f }} and {{ parts.pads_large | .1f }}, which is
-# {{ parts.pads_share_large | .0% }} of the peak bandwidth: there loads have nothing left to give. At 1,793 it is
+# {{ parts.pads_share_large | .0% }} of the peak bandwidth: there loads have little left to give. At 1,793 it is
 # {{ parts.pads_share | .0% }}, and what the rest is, is not shown here. The way back, whose old kernel has the
 # split stores, takes {{ parts.back_new | .1f }} in place of {{ parts.back | .1f }}. With both the product is
 # {{ strided.n1793.wide_new | .2f }} and {{ strided.n1793.back_new | .2f }} times as fast as untouched, at 4,095
@@ -1340,6 +1349,8 @@ PASSES = {
 PASSES = {V: {name.strip(): ms for name, ms in found.items()} for V, found in PASSES.items()}
 WHOLE = {V: sum(found.values()) for V, found in PASSES.items()}
 if PASSES:
+    assert WHOLE[50264] < 1.1 * WHOLE[50304] < 0.3 * WHOLE[50257], "the title says that 8 is enough"
+    assert WHOLE[50256] < WHOLE[50304], "the text says that 50,256 words take less"
     show(
         bars(
             {f"V = {V:,}": found for V, found in PASSES.items()},
@@ -1456,6 +1467,13 @@ STEPS_MS = {
     for words, name, ms in re.findall(r"(?m)^(\d+) words, ([^:\n]+): ([\d.]+) ms", text_of("training_steps"))
 }
 if STEPS_MS:
+    awkward, padded, rounded_up = (
+        STEPS_MS[words, f"projection compiled, padding {how}"]
+        for words, how in ((50257, "off"), (50257, "on"), (50304, "off"))
+    )
+    assert padded < 1.1 * rounded_up < 0.8 * awkward, (
+        "the title says that the padding makes up for the vocabulary"
+    )
     show(
         bars(
             {f"{words:,} words, {name}": ms for (words, name), ms in STEPS_MS.items()},
@@ -1479,7 +1497,6 @@ publish(
         "on_odd": step_of(50257, "compiled, padding on"),
         "off_round": step_of(50304, "compiled, padding off"),
         "off_gain": step_of(50257, "compiled, padding off") / step_of(50304, "compiled, padding off") - 1,
-        "on_gain": step_of(50257, "compiled, padding on") / step_of(50304, "compiled, padding off") - 1,
     }
 )
 
@@ -1488,7 +1505,7 @@ publish(
 # {{ step.eager_gain | .0%}} faster with an eager projection ({{ step.eager_odd | .1f }} and
 # {{ step.eager_round | .1f }} ms) and {{ step.off_gain | .0% }} faster with a compiled one and its
 # padding off. With the padding on, {{ vocabulary.words | , }} words take {{ step.on_odd | .1f }} ms a
-# step, {{ step.on_gain | .0% }} more than the round vocabulary. So on another device, with another
+# step, and the round vocabulary {{ step.off_round | .1f }}. So on another device, with another
 # share of the step in the projection, the quoted 25 % may be right too; it is no constant.
 
 # %% [markdown]
@@ -1536,6 +1553,11 @@ FILLED = {
     (int(n), kind): float(rate)
     for n, kind, rate in re.findall(r"(?m)^(\d+), ([a-z ]+): (\d+) TFLOP/s", text_of("zeros"))
 }
+if FILLED:
+    for n in (4096, 8192):
+        random, ones, zeros = (FILLED[n, kind] for kind in ("normally distributed", "all ones", "all zeros"))
+        assert zeros > 1.1 * random, "the text says that zeros are faster"
+        assert abs(ones / zeros - 1) < 0.02, "the text says that it is not the zero"
 publish(
     zeros={
         f"n{n}": {
@@ -1571,7 +1593,7 @@ publish(
 # - What must be round is where rows begin: the row stride in bytes, a multiple of 16. M may be anything.
 # - Padding costs a pass over each matrix, and the product pays far more than that; best is a matrix that
 #   is padded all its life, such as a vocabulary.
-# - For BF16 a multiple of 8 leads out of the lowest bands. A rounder one can be worth more, here one of 64 at
+# - For BF16 a multiple of 8 leads out of the lowest bands. A rounder one can be worth more, here at
 #   1,793; at 4,097 from 8 to 16 gained most of it.
 # - What the compiler made of a wide store is in the machine code, and nowhere else.
 # - Never time products of zeros.

@@ -8,7 +8,7 @@
 # ---
 
 # %% [markdown]
-# Beside the units for single numbers, each SM of an H100 has units that multiply small matrices, its
+# Beside the units for single numbers, each SM has units that multiply small matrices, its
 # tensor cores. Warps that do nothing else, on numbers that lie in their registers all the time, were
 # recorded at {{ units.probe | .0f }} TFLOP/s in BF16. A product of two matrices of 4,096 rows and
 # columns would take {{ units.ideal_us | us }} at that rate. But its numbers do not lie in registers.
@@ -240,7 +240,7 @@ show(
 # ## What the matrix units ask for
 #
 # For each instruction this warp fetches {{ units.bytes }} bytes, so its intensity is
-# {{ units.intensity | .1f }} FLOP a byte. The fastest memory probe of this H100 and its peak (data sheet) meet at
+# {{ units.intensity | .1f }} FLOP a byte. The fastest memory probe of the recorded GPU and its peak (data sheet) meet at
 # {{ units.ridge | .0f }} FLOP a byte of device memory. A tile of 128 × 128 in shared memory, as in the
 # lesson on register tiles, brings a block's traffic near enough to that, and the L2 does the rest. But
 # now shared memory itself has a ridge. It delivers 128 bytes a clock, and the matrix units of an SM do
@@ -834,6 +834,10 @@ if np.isfinite([RATES.get(label, np.nan) for label in VARIANTS]).all():
         )
     )
 GLOBAL, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
+if np.isfinite([*RATES.values(), CUBLAS, PROBE]).all():
+    assert GLOBAL < SHARED < SWIZZLED_RATE < AHEAD < CUBLAS, "the text says that the order is as predicted"
+    assert SWIZZLED_RATE / SHARED < 2 < AHEAD / SWIZZLED_RATE, "the ring gains more than the swizzle"
+    assert CUBLAS > PROBE, "the text says that cuBLAS is faster than mma.sync alone"
 publish(
     reached={
         "shared": SHARED / GLOBAL,

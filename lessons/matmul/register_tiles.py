@@ -928,6 +928,12 @@ US = {row["variant"]: recorded_us(row) for row in ladder.rows}
 RATE = {name: 2 * 4096**3 / time / 1e6 for name, time in US.items()}
 CUBLAS = RATE.get("cuBLAS", np.nan)
 if np.isfinite(list(RATE.values())).all() and RATE:
+    climbed = [RATE[name] for name in list(RUNGS)[:-1]]
+    assert all(before < after for before, after in pairwise(climbed)), "each rung but the last is faster"
+    assert RATE["64 sums again"] < RATE[BEST], "the text says that 64 sums and two blocks lose"
+    assert not RATE[BEST] < 0.95 * CUBLAS, "the answer says that the ladder comes near to cuBLAS"
+    fast = [PEAK / CYCLES[name] / RATE[name] for name in list(RUNGS)[5:]]
+    assert min(fast) > 1.15, "the title says that the fast rungs wait as well"
     show(
         bars(
             {
@@ -1227,6 +1233,10 @@ PARTED = {
     for row in parted.rows
 }
 if np.isfinite(list(PARTED.values())).all() and PARTED:
+    by_parts = {parts: PARTED["parts of k", n, parts] for n, parts in IN_PARTS if n == 1024}
+    assert min(by_parts, key=by_parts.get) == 4, "the text says that four parts are best at 1,024"
+    whole = AT.get(("128 by 128", (4097,) * 3), np.nan)
+    assert not PARTED["parts of k", 4097, 2] < whole, "the text says that two parts lose at 4,097"
     show(
         Table(
             ["n", "parts", "blocks", "rounds", "predicted, µs", "recorded, µs", "cuBLAS, µs"],

@@ -594,6 +594,13 @@ show(
         caption="TFLOP/s of products of square matrices of 32-bit floats by their size, recorded on an {machine}, every row beside the library in the same run; the zeros are counted in.",
     )
 )
+if np.isfinite(list(US.values())).all() and US:
+    for before, after in (("whole tiles", "last round shared"), ("square tiles", "shared, square tiles")):
+        assert US[after, 2048] > US[before, 2048], "the text says that sharing a single round loses"
+        assert all(US[after, n] < US[before, n] for n in (4096, 8192)), "the text says that sharing pays"
+    assert US["whole tiles", 4096] == min(
+        US[name, 4096] for name in ("whole tiles", "shorter loop", "by rows", "square tiles")
+    ), "the text says that no other setting wins"
 publish(
     last={
         re.sub(r"\W+", "_", name): US.get(("cuBLAS", 4096), np.nan) / US.get((name, 4096), np.nan)
@@ -1080,6 +1087,17 @@ def in_rounds(name):
     return (row["recorded"] or {}).get("rounds") or [recorded_us(row)]
 
 
+if np.isfinite([*SMALL_US.values(), AT_1024["cuBLAS"]]).all():
+    five, halves = "64 × 128, boxes, 5 stages", "128 × 128, halves of K"
+    for size in ((768,) * 3, (1024,) * 3, (512, 2048, 1024)):
+        assert SMALL_US[five, size] < SMALL_US[halves, size], "the answer says that parts of K lose"
+    assert AT_1024["64 × 128"] < AT_1024[halves], "the text says that the prediction failed"
+    assert of_cublas(five, LONG) > of_cublas("64 × 128, boxes of C", LONG), (
+        "five stages are better than eight"
+    )
+    assert (of_cublas(halves, LONG) > of_cublas(five, LONG)) == ("H200" in GPU.name), (
+        "the text says on which machine halves of K win where K is long"
+    )
 publish(
     small={
         "tiles_us": AT_1024["64 × 128"],
@@ -1119,19 +1137,24 @@ publish(
 
 # %% [markdown]
 # At 1,024 the prediction failed. Squares with halves of K take {{ small.halves_us | .1f }} µs, and small tiles
-# {{ small.tiles_us | .1f }}. They lose even where K is long, 4,096: {{ small.long_halves | .0% }} of cuBLAS's rate,
-# where small tiles with five stages have {{ small.long_five | .0% }}. And there an SM took in
+# {{ small.tiles_us | .1f }}. Where K is long, 4,096, squares have {{ small.long_halves | .0% }} of cuBLAS's rate,
+# and small tiles with five stages {{ small.long_five | .0% }}. And there an SM took in
 # {{ pace.small | .0f }} KB a microsecond with small tiles, with halves {{ pace.halves | .0f }}. So the pace
 # at which bytes come was not what held them.
 #
+# On an H100 halves of K lose there, too; on an H200 they win.
+#
 # What did help is the way out. With boxes of C the small tiles take {{ small.boxes_us | .1f }} µs, with five stages
 # {{ small.five_us | .1f }}: {{ small.five | .1% }} of the rate of cuBLAS, which takes {{ small.cublas_us | .1f }}.
-# These are microseconds, and processes differ: the two rounds of the record have {{ few_rounds.five_low | .1f }} and
-# {{ few_rounds.five_high | .1f }} µs for five stages, and {{ few_rounds.cublas_low | .1f }} and
-# {{ few_rounds.cublas_high | .1f }} for cuBLAS. That five stages are better than eight where K is long,
-# {{ small.long_five | .0%}} to {{ small.long_boxes | .0% }}, holds in both; why is unexplained. That neighbours
-# begin at different slabs leaves {{ small.turned | .2f }} of the rate. An L2 that fetches 256 bytes at once makes
-# no difference at 1,024 beyond that of the rounds; where K is long it gives a factor of {{ small.far_long | .2f }}.
+#
+# These are microseconds, and processes differ: the two rounds of the H100's record have
+# {{ few_rounds.five_low | .1f }} and {{ few_rounds.five_high | .1f }} µs for five stages, and
+# {{ few_rounds.cublas_low | .1f }} and {{ few_rounds.cublas_high | .1f }} for cuBLAS.
+#
+# Five stages are better than eight where K is long, {{ small.long_five | .0%}} to {{ small.long_boxes | .0% }} of
+# cuBLAS's rate; why is unexplained. That neighbours begin at different slabs leaves {{ small.turned | .2f }} of the
+# rate. An L2 that fetches 256 bytes at once makes little difference at 1,024; where K is long it gives a factor of
+# {{ small.far_long | .2f }}.
 #
 # At 512 × 2,048 small tiles with boxes and five stages have {{ small.wide_five | .0% }} of cuBLAS's rate, at 768
 # with boxes {{ small.at_768 | .0% }}. At 1,280 it turns around: there are {{ at_1280.small }} small tiles,
@@ -1145,7 +1168,7 @@ publish(
 # a tile. Parts of k for everybody make the product {{ last_gain.shared_4096 | .3f }} times as fast, which brings
 # it to {{ last.last_round_shared | .1% }} of cuBLAS's rate; at 8,192 square tiles come to
 # {{ of_8192.square | .1% }}. Where tiles are few from the start, small ones whose sums leave as boxes come to
-# {{ small.five | .1% }} of cuBLAS's rate at 1,024, and parts of K lose.
+# {{ small.five | .1% }} of cuBLAS's rate at 1,024, and parts of K lose there.
 
 # %% [markdown]
 # ## Takeaways
@@ -1155,8 +1178,8 @@ publish(
 #   do not.
 # - Cutting has its price, zeros before and additions after: it pays for the last of several rounds, and not
 #   where the last round is the only one.
-# - Where tiles are too few, smaller tiles were worth more than parts of K, as long as they fit into one round;
-#   and a block that is over in microseconds gains from a quick way out.
+# - Where tiles are too few and K is short, smaller tiles were worth more than parts of K, as long as they fit into
+#   one round; and a block that is over in microseconds gains from a quick way out.
 
 
 # %% fold="The whole cell, with three wrong answers that the tests turn down"

@@ -284,6 +284,8 @@ worst = [
     for room, found in stairs.items()
     for blocks, us in found.items()
 ]
+if stairs:
+    assert max(worst) < 0.03, "the title says that the times climb a staircase with a step for each wave"
 publish(
     stand={
         "cycles": 40_000,
@@ -454,6 +456,11 @@ drawn = [
     if found
 ]
 if drawn and np.isfinite(TILE_US):
+    assert ONE[385] / ONE[384] > 1.5 > TWO[385] / TWO[384] > 1.1, (
+        "the title says that a column of tiles costs most of a wave, and less where two share an SM"
+    )
+    assert 1.1 < ONE[768] / TWO[768] < 1.9, "the text says that the gain lies between the two models"
+    assert abs(TWO[384] / TWO[128] - 1) < 0.03, "the text says that the figure is flat before the first step"
     grid = np.arange(44, 412)
     drawn.append(
         Series(

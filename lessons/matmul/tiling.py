@@ -102,7 +102,7 @@ def multiply_numba(A, B, C):
 
 # %% [markdown]
 # Two loads stand beside every multiply-add. If each of them had to come from device memory, the
-# {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at the H100's peak bandwidth, and the
+# {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at the GPU's peak bandwidth, and the
 # arithmetic takes {{ far.arithmetic_us | us }}. Caches will catch a part. But what a kernel asks for
 # can be brought down before any cache has to be lucky.
 
@@ -603,6 +603,11 @@ check(FEWER_SECTORS, COUNTED[1][2] / COUNTED[32][2], rtol=0.0, name="sectors by 
 
 US = {(row["variant"], row["parameters"]["n"]): recorded_us(row) for row in product_rows.rows}
 NAIVE_US, TILED_US, CUBLAS_US = (US.get((name, BIG), np.nan) for name in ("no tiles", "T = 32", "cuBLAS"))
+if np.isfinite([*US.values(), CUBLAS_US]).all():
+    assert CUBLAS_US < TILED_US < US["T = 16", BIG] < NAIVE_US < US["T = 8", BIG], (
+        "the text says that tiles of 16 and 32 gain, and tiles of 8 do not"
+    )
+    assert 1.5 * NAIVE_US / TILED_US < FEWER_SECTORS, "the text says that the caches had caught most"
 publish(
     seen={
         "gain": NAIVE_US / TILED_US,
@@ -631,7 +636,9 @@ publish(
 
 # %% [markdown]
 # The prediction of {{ predicted.merged_us | us }} was too short by a factor of
-# {{ seen.times_predicted | .2f }}. A part of it is counted, in Kernel 5 below, which has the same loop:
+# {{ seen.times_predicted | .2f }}.
+#
+# A part of it the H100's counters show, in Kernel 5 below, which has the same loop:
 # {{ fifth_seen.passes | .2f }} passes for a multiply-add in place of {{ predicted.merged | .2f }}. So a
 # request of 16 bytes takes two passes, though all lanes ask for the same place. That makes
 # {{ passes.us | us }}. The rest, a factor of {{ passes.times | .2f }}, is in none of these counts.
@@ -640,7 +647,7 @@ publish(
 # ## The edge a tile would need
 #
 # Two tiles of $T^2$ numbers bring $2T^3$ operations for $8T^2$ bytes: $T/4$ FLOP a byte. At $T$ = 32
-# that is {{ edge.at_32 | .0f }}, and the ridge of the H100 lies at {{ edge.ridge | .0f }}: a tile has
+# that is {{ edge.at_32 | .0f }}, and the GPU's ridge lies at {{ edge.ridge | .0f }}: a tile has
 # to be {{ edge.needed | .0f }} numbers wide before even a kernel that no cache helps is compute-bound.
 # The tile's rows and columns count, its depth along $k$ does not: it cancels, and only costs shared
 # memory. Move the sliders.
@@ -965,6 +972,15 @@ show(
         caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
 )
+times = {row[0]: row[2:] for row in versions}
+if (
+    all(times["Kernel 4: reduced by blocks"])
+    and np.isfinite([mine.get(256, np.nan), mine.get(1024, np.nan)]).all()
+):
+    assert mine[256] > times["Kernel 4: reduced by blocks"][0], "the text says that Kernel 4 is faster at 256"
+    assert mine[1024] < times["Kernel 4: reduced by blocks"][1], (
+        "the text says that Kernel 5 is faster at 1,024"
+    )
 counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]), None) or {}
 FIFTH_PASSES = counted.get("shared_load_wavefronts", np.nan) / (2 * 64 * 64 * 32 / 32)
 PASSES_US = FIFTH_PASSES * WARP_FMAS / ISSUE_PER_US
@@ -983,8 +999,12 @@ publish(
 # %% [markdown]
 # Kernel 5 takes {{ fifth_seen.us | us }} against a prediction of {{ fifth.all_us | us }}. It is
 # {{ fifth_seen.times | .1f }} times as fast as Kernel 3, and needs no turned copies. But the products take
-# {{ fifth_seen.products_us | us }}. Passes are {{ fifth_seen.passes | .2f }} for a multiply-add here, too,
-# which makes {{ fifth_seen.passes_us | us }}. And there are few blocks: the weighted sum has
+# {{ fifth_seen.products_us | us }}.
+#
+# By the H100's counters passes are {{ fifth_seen.passes | .2f }} for a multiply-add here, too, which makes
+# {{ fifth_seen.passes_us | us }}.
+#
+# And there are few blocks: the weighted sum has
 # {{ fifth.sum_blocks }}, one for an SM, and while it loads nobody multiplies. At N = 256 the two products
 # have {{ fifth.small_blocks }} blocks for {{ fifth.sms }} SMs, and Kernel 4 is faster.
 

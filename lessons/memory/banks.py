@@ -11,7 +11,7 @@
 # To transpose a matrix is to read it along one axis and to write it along the other, so one side of it
 # is a column, and a column is not coalesced. The way out is a detour: read rows into shared memory,
 # wait, and take columns from there. A copy of {{ turn_model.side | , }} by
-# {{ turn_model.side | , }} numbers takes {{ turn_model.memory_us | us }} at an H100's peak (data sheet). How
+# {{ turn_model.side | , }} numbers takes {{ turn_model.memory_us | us }} at the GPU's peak (data sheet). How
 # close to that does a transpose come, and what is in its way in shared memory?
 
 # %% fold="Imports"
@@ -206,6 +206,7 @@ lines = [Series("simulator", STRIDES, model, role="predicted", marks=False)]
 if np.isfinite(by_counters).all():
     lines.append(Series("GPU's counters", STRIDES, by_counters, role="read", line=False))
 if np.isfinite(bank_us).all():
+    assert max(bank_us[::2]) < 1.02 * bank_us[0], "the title says that odd strides have no conflicts"
     lines.append(Series("time, stride 1 = 1", STRIDES, [us / bank_us[0] for us in bank_us], line=False))
 show(
     line_chart(
@@ -526,6 +527,7 @@ publish(
         "plain_us": turn_us["tile"],
         "plain_times": turn_us["tile"] / (REQUESTS * (1 + conflicts(32)) / GPU.sms / GPU.boost_mhz),
         "padded_us": turn_us["tile, padded"],
+        "padded_times": 1 / of_copy["tile, padded"],
         "padded_of_copy": of_copy["tile, padded"],
         "wide_32_of_copy": of_copy["16 bytes, swizzled, tiles of 32"],
         "wide_64_of_copy": of_copy["16 bytes, swizzled, tiles of 64"],
@@ -537,6 +539,12 @@ publish(
     },
 )
 if np.isfinite(list(of_copy.values())).all():
+    assert max(of_copy[label] for label in TURNS) > 0.95, "the title says that it comes close to a copy"
+    assert of_copy["tile"] < of_copy["lanes along the rows written"], (
+        "the text says that a tile alone is no better"
+    )
+    wide, padded = of_copy["16 bytes, swizzled, tiles of 32"], of_copy["tile, padded"]
+    assert abs(wide - padded) < 0.06, "the text says that pieces of 16 bytes alone bring little"
     show(
         bars(
             {label: 100 * share for label, share in of_copy.items()},
@@ -557,7 +565,7 @@ if np.isfinite(list(of_copy.values())).all():
 # here.
 
 # %% [markdown]
-# Pieces of 16 bytes alone bring nothing: tiles of 32 stay at {{ turn_seen.wide_32_of_copy | .0% }}.
+# Pieces of 16 bytes alone bring little: tiles of 32 reach {{ turn_seen.wide_32_of_copy | .0% }}.
 # Tiles of 64, whose rows are longer in memory, reach {{ turn_seen.wide_64_of_copy | .1% }}, or
 # {{ turn_seen.wide_down_of_copy | .1% }} where neighbouring blocks write side by side instead of reading
 # side by side. torch reaches {{ turn_seen.torch_of_copy | .0% }}.
@@ -565,7 +573,7 @@ if np.isfinite(list(of_copy.values())).all():
 # %% [markdown]
 # ## Passes beside bytes
 #
-# The padded tile takes about as long as its bytes at the copy's rate. But the plain one takes
+# The padded tile takes {{ turn_seen.padded_times | .2f }} times its bytes at the copy's rate, the plain one
 # {{ turn_seen.plain_times | .2f }} times its passes. Do passes and bytes wait for each other after all?
 # There are tiles between the two: rows of 34, 36, 40 or 48 words make 2, 4, 8 or 16 lanes of a column
 # meet in a bank. From kernel to kernel only the passes change, and one can see when they begin to count.
@@ -606,6 +614,12 @@ conflict_lines = [
     Series("bytes alone", list(WAYS), [COPY_US] * len(WAYS), role="predicted", marks=False),
 ]
 if np.isfinite(list(ways_us.values())).all():
+    assert ways_us[4] < 1.02 * ways_us[1], "the title says that few conflicts hide"
+    for ways in (16, 32):
+        alone = max(COPY_US, passes_us[ways])
+        assert 1.25 * alone < ways_us[ways] < COPY_US + passes_us[ways], (
+            "the text says that many overlap in part"
+        )
     conflict_lines.append(Series("recorded", list(WAYS), list(ways_us.values())))
 show(
     line_chart(
@@ -623,10 +637,10 @@ publish(
 )
 
 # %% [markdown]
-# Up to four lanes in a bank cost nothing: {{ ways_seen.of_1 | us }}, {{ ways_seen.of_2 | us }} and
-# {{ ways_seen.of_4 | us }}. Eight cost little, {{ ways_seen.of_8 | us }}. But sixteen take
-# {{ ways_seen.of_16 | us }}, though their passes alone, {{ ways_model.of_16 | us }}, would end before the
-# bytes, {{ ways_model.copy_us | us }}. And all 32 take {{ ways_seen.of_32 | us }}, more than either alone
+# Up to four lanes in a bank cost next to nothing: {{ ways_seen.of_1 | us }}, {{ ways_seen.of_2 | us }} and
+# {{ ways_seen.of_4 | us }}. Eight take {{ ways_seen.of_8 | us }}. But sixteen take
+# {{ ways_seen.of_16 | us }}, far more than their passes alone, {{ ways_model.of_16 | us }}, or the bytes,
+# {{ ways_model.copy_us | us }}. And all 32 take {{ ways_seen.of_32 | us }}, more than either alone
 # and less than {{ ways_both.of_32 | us }}, both in turn. So passes and bytes overlap, but not whole. A
 # warp has no passes to make while it waits for its bytes, and asks for none while it waits for its passes;
 # how often that leaves an SM with only one of the two is not counted here.
@@ -650,7 +664,7 @@ publish(
 # - A transpose goes through a tile in shared memory, so that both sides of it are coalesced. Padding or
 #   a swizzle frees the column of the tile from conflicts.
 # - Passes over the banks and bytes from memory are under way at the same time: a few conflicts cost
-#   nothing beside the bytes, many cost more than the longer of the two.
+#   next to nothing beside the bytes, many cost more than the longer of the two.
 
 # %% fold="The whole cell, with four wrong answers that the tests turn down"
 from tilewise import exercise

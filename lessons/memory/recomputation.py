@@ -402,7 +402,7 @@ show(
 # is three more sigmoids. A sigmoid needs an exponential and a reciprocal, and both come from a unit
 # with few lanes: an \SM gets 16 such results in a cycle.[^special] So a sigmoid takes at least
 # {{ model.sigmoid_ps | .2f }} ps, counted for the whole GPU, and a trip of one value to or from memory
-# {{ model.trip_ps | .2f }} ps at the peak bandwidth of an H100 (data sheet).
+# {{ model.trip_ps | .2f }} ps at its peak bandwidth (data sheet).
 #
 # [^special]: The CUDA C++ Programming Guide lists it under the \throughput of arithmetic instructions,
 #     beside 128 additions. A cycle is reckoned at the highest clock of the device table.
@@ -788,6 +788,15 @@ MEASURED = {
 }
 TOOK = {label: recorded_us(three_layers, label) for label in MEASURED.values()}
 PROBE_GB_PER_S = (lookup("three_layers") or {}).get("ceilings", {}).get("memory_gb_per_s", np.nan)
+if np.isfinite([PROBE_GB_PER_S, *TOOK.values()]).all():
+    rates = 9 / 5 * TOOK["made again"] / TOOK["all kept"]  # of keeping all, over that of making again
+    assert abs(rates - 1) < 0.02 if "H100" in GPU.name else 1.05 < rates < 1.2, (
+        "the text says that the sigmoids hide on an H100, and in part on an H200"
+    )
+    assert abs(TOOK["torch, eager"] / TOOK["operation by operation"] - 1) < 0.05, (
+        "eager is as slow as six kernels"
+    )
+    assert TOOK["torch.compile"] * PROBE_GB_PER_S * 1e3 / 4 / LARGE < 8, "the text says that it recomputes"
 publish(
     large=LARGE,
     counted={"n": COUNTED, "slopes": COUNTS["slopes kept"]}
@@ -826,7 +835,10 @@ show(
 # {{ took.again | us }} with everything made again, {{ took.ratio_kept | .2f }} times as fast. Operation
 # by operation they take {{ took.ratio_six | .2f }} times as long. The values are moved at
 # {{ took.gb_kept | ,.0f }} GB/s where all is kept and at {{ took.gb_again | ,.0f }} GB/s where all is
-# made again: the second round of sigmoids did hide.
+# made again.
+#
+# On an H100 the two rates are the same: the second round of sigmoids did hide. An H200 has a faster memory
+# and the same \SMs, and there a part of that round shows.
 
 # %% [markdown]
 # PyTorch takes {{ took.eager | us }} eager, much as the six kernels do, and {{ took.compiled | us }}
@@ -946,10 +958,19 @@ publish(
         "trip_ps": TRIP,
         "free": 3 * TRIP / STEEP,
         "more": DEPTH_US["made again"][MEASURED_DEPTHS.index(4)] / DEPTH_US["made again"][0] - 1,
+        "model_more": predicted_ps("made again", 4) / predicted_ps("made again", 2) - 1,
         "ratio_16": DEPTH_US["all kept"][-1] / DEPTH_US["made again"][-1],
     }
 )
 if np.isfinite(list(DEPTH_US.values())).all():
+    again, slopes = DEPTH_US["made again"], DEPTH_US["slopes kept"]
+    assert np.less(again, DEPTH_US["all kept"]).all(), (
+        "the title says that making again is ahead at every depth"
+    )
+    assert again[0] < slopes[0] and again[-1] > slopes[-1], "the title says that the slopes overtake"
+    assert abs(3 * TRIP / STEEP / where_equal(MEASURED_DEPTHS, again, slopes) - 1) < 0.2, (
+        "the text says that the fitted slopes come close to the crossing"
+    )
     show(
         line_chart(
             [Series(label, MEASURED_DEPTHS, DEPTH_US[label], role=role) for label, role in SHOWN.items()]
@@ -970,8 +991,8 @@ if np.isfinite(list(DEPTH_US.values())).all():
     )
 
 # %% [markdown]
-# Recorded, making again is overtaken by keeping the slopes between four layers and six; a straight line
-# puts it at {{ deep.crossing | .1f }}. From eight layers on making again grows by
+# Recorded, making again is overtaken by keeping the slopes at {{ deep.crossing | .1f }} layers, on a straight
+# line between the depths that were timed. From eight layers on making again grows by
 # {{ deep.sigmoid_ps | .2f }} ps for each sigmoid, {{ deep.times | .2f }} times the least, and keeping all by
 # {{ deep.trip_ps | .2f }} ps for each trip. Both are fitted: slopes of straight lines through the recorded times.
 # With the two fitted slopes instead of the peaks the model says {{ deep.free | .1f }} layers, close to what was
@@ -979,7 +1000,7 @@ if np.isfinite(list(DEPTH_US.values())).all():
 
 # %% [markdown]
 # Yet hiding is not quite free: already from two layers to four making again takes
-# {{ deep.more | .0%}} longer, where the model sees no difference. The model knows nothing of \warps and
+# {{ deep.more | .0%}} longer, where the model says {{ deep.model_more | .0% }}. The model knows nothing of \warps and
 # their turns; it puts all of a kernel's arithmetic behind all of its bytes.
 
 # %% [markdown]
@@ -1076,8 +1097,8 @@ show(
 #
 # - A fused chain of $L$ pointwise layers that keeps its activations moves $2L + 3$ values for each
 #   number, forwards and back; one that makes them again moves {{ moved.again }}.
-# - Arithmetic beside memory traffic costs little until it takes as long. On the recorded GPU that is
-#   at about {{ deep.free | .0f }} sigmoids for three trips.
+# - Arithmetic beside memory traffic costs little until it takes as long. On an H100 that is at about {{ deep.free | .0f }}
+#   sigmoids for three trips.
 # - In a kernel that waits for memory a value is worth recomputing if making it takes less time than two
 #   trips, on an H100 about {{ model.flop | .0f }} operations.
 # - Ask what the backward pass needs, not what the forward pass had: sometimes it is one number.
