@@ -125,6 +125,19 @@ def test_a_claim_that_fails_with_another_machines_records_says_whose(made: tuple
         project.run(lesson)
 
 
+def test_a_claim_that_fails_on_a_readers_own_machine_stops_nothing(made: tuple[Any, Any]) -> None:
+    project, _ = made
+    archive = Archive(project.root / "lessons")
+    born = {**BORN, "device": "NVIDIA GeForce RTX 4090"}
+    record = TextRecord("kernels/one", "raw", text_key(""), born, "9")
+    write_record(record, archive.text_path("kernels/one", "raw", "NVIDIA GeForce RTX 4090"))
+    checking = '\n# %%\nprint("held")\nassert rows != [29], "slower"\n\n# %%\nprint("further")\n'
+    run = project.run(project.lesson(LESSON + checking))
+    theirs = run.on("nvidia-geforce-rtx-4090")
+    assert texts(theirs)[4] == ["n\n--\n29\nOn an RTX 4090."]
+    assert texts(theirs)[7:] == texts(run)[7:] == [["held"], ["further"]]
+
+
 def test_the_environment_asks_for_one_machine(made: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     project, lesson = made
     monkeypatch.setenv("TILEWISE_RECORDED_ON", "NVIDIA H200")

@@ -1,7 +1,7 @@
 """Build the site's styles, scripts and fonts with Node.
 
-In: the sources in ``tilewise/web`` and the colours of ``tilewise.figures.theme``. Out: a folder under
-``.cache/tilewise/web`` named by a hash of all of these, built when it is absent. What a page does with
+In: the sources in ``tilewise/web``, the colours of ``tilewise.figures.theme``, the device table. Out: a
+folder under ``.cache/tilewise/web`` named by a hash of all of these, built when it is absent. What a page does with
 the files is left to the MkDocs plugin; which files there are is left to ``web/build.mjs``.
 """
 
@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +52,7 @@ def assets_folder(root: Path) -> Path:
     """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
     from tilewise.figures import theme
 
-    return _cache(root) / inputs_hash(WEB, theme.css())
+    return _cache(root) / inputs_hash(WEB, theme.css() + peaks())
 
 
 def build_assets(root: Path, during: During = _unmentioned) -> Path:
@@ -79,7 +79,7 @@ def build_assets(root: Path, during: During = _unmentioned) -> Path:
             with during("Fetching the packages of the site's scripts from npm"):
                 packages = _packages(node, cache)
             with during("Bundling the site's styles and scripts"):
-                _bundle(node, packages, theme.css(), assets)
+                _bundle(node, packages, {"theme.css": theme.css(), "devices.json": peaks()}, assets)
     return assets
 
 
@@ -131,9 +131,25 @@ def packages(source: Path, root: Path) -> Path:
         return _packages(find_node(), cache, source)
 
 
-def inputs_hash(web: Path, colours: str) -> str:
-    """Return a short hash of every source in ``web`` and of the generated colours."""
-    digest = hashlib.sha256(colours.encode())
+def peaks() -> str:
+    """Return the peaks of the device table as JSON, for bounds that the site's script computes."""
+    from tilewise.models.devices import DEVICES
+
+    return json.dumps(
+        [
+            {
+                "names": [entry.name, entry.pattern],
+                "memory_gb_per_s": entry.memory_gb_per_s,
+                "tflop_per_s": dict(entry.peak_tflop_per_s),
+            }
+            for entry in DEVICES
+        ]
+    )
+
+
+def inputs_hash(web: Path, generated: str) -> str:
+    """Return a short hash of every source in ``web`` and of what is generated for it."""
+    digest = hashlib.sha256(generated.encode())
     for path in _sources(web):
         digest.update(f"\0{path.relative_to(web).as_posix()}\0".encode())
         digest.update(path.read_bytes())
@@ -220,12 +236,13 @@ def _packages(node: Node, cache: Path, source: Path = WEB) -> Path:
     return folder
 
 
-def _bundle(node: Node, packages: Path, colours: str, assets: Path) -> None:
+def _bundle(node: Node, packages: Path, generated: Mapping[str, str], assets: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bundle-", dir=assets.parent) as name:
-        fresh, generated = Path(name) / "assets", Path(name) / "theme.css"
-        generated.write_text(colours, encoding="utf-8")
+        fresh, folder = Path(name) / "assets", Path(name)
+        for file, text in generated.items():
+            (folder / file).write_text(text, encoding="utf-8")
         _call(
-            [node.node, WEB / "build.mjs", "--modules", packages, "--theme", generated, "--out", fresh],
+            [node.node, WEB / "build.mjs", "--modules", packages, "--generated", folder, "--out", fresh],
             node,
             WEB,
             "esbuild could not bundle src/tilewise/web. Repair the file it names.",

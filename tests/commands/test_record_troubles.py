@@ -105,7 +105,7 @@ def test_times_at_a_clock_that_was_held_down_are_refused(
 ) -> None:
     path, before = kept_record(project)
     hot = State(1200.0, throttled_by=("its temperature (hardware)",))
-    states = [*[State(1980.0)] * 3, hot]  # the text's, the ceilings', before the timing, after it
+    states = [*[State(1980.0)] * 2, hot]  # the text's, before the timing, after it
     monkeypatch.setattr(bench, "busy_state", lambda: states.pop(0))
     assert main(["record", "kernels/adding", "--force"]) == 1
     said = capfd.readouterr().out

@@ -334,6 +334,9 @@ class Runner:
         return (wanted,) if wanted else Archive(self._root / "lessons").devices
 
     def _job(self, lesson: Lesson) -> Job:
+        from tilewise.measurements.archive import MACHINES
+        from tilewise.measurements.slugs import device_slug
+
         machines = self._machines()
         sets = {index: number for number, members in enumerate(lesson.tab_sets) for index in members}
         cells = tuple(
@@ -359,6 +362,7 @@ class Runner:
             output_limit=self._output_limit,
             records=str(self._root / "lessons" / "measurements"),
             machines=machines[1:],
+            course_machines=tuple(map(device_slug, MACHINES)),
         )
 
 

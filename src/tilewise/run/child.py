@@ -193,6 +193,9 @@ class Execution:
             with records_of(machine), installed(sink), noting():
                 outputs = self._outputs(cell, names, sink)
         except LessonError as error:
+            if machine not in self._job.course_machines:
+                self._printed.take()
+                return  # a reader's own machine: what does not hold there is shown as the course has it
             message = f"with the records of {machine}: {error.message}"
             raise LessonError(error.path, error.line, message, error.repair, error.details) from None
         published = {

@@ -67,6 +67,8 @@ class Job:
     """The folder of the records, an absolute path."""
     machines: tuple[str, ...]
     """The folders in it of the further machines with whose records cells run, too."""
+    course_machines: tuple[str, ...]
+    """Those of the machines on which all that the lessons claim has to hold."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -76,7 +78,7 @@ class Job:
     def from_dict(data: Mapping[str, Any]) -> Job:
         """The job whose ``to_dict`` gave ``data``."""
         cells = tuple(CodeCell(**{**cell, "needs": tuple(cell["needs"])}) for cell in data["cells"])
-        several = {name: tuple(data[name]) for name in ("lines", "machines")}
+        several = {name: tuple(data[name]) for name in ("lines", "machines", "course_machines")}
         return Job(**{**data, **several, "cells": cells})
 
 

@@ -1,5 +1,6 @@
 // Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
-// In: --modules (the folder that holds node_modules), --theme (the generated colour variables), --out.
+// In: --modules (the folder that holds node_modules), --generated (the folder of theme.css, which has the colours, and
+// devices.json, which has the peaks of GPUs), --out.
 // Out: tilewise.css, tilewise.js, feedback.js, mine.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
 // Which folders to use, and when to build at all, is left to tilewise/frontend.py.
 
@@ -10,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 const { values: given } = parseArgs({
-  options: { modules: { type: "string" }, theme: { type: "string" }, out: { type: "string" } },
+  options: { modules: { type: "string" }, generated: { type: "string" }, out: { type: "string" } },
 });
 const here = dirname(fileURLToPath(import.meta.url));
 const modules = join(given.modules, "node_modules");
@@ -63,7 +64,7 @@ await Promise.all([
     ...shared,
     entryPoints: [join(here, "styles", "main.css")],
     outfile: join(given.out, "tilewise.css"),
-    alias: { "tilewise-theme": given.theme },
+    alias: { "tilewise-theme": join(given.generated, "theme.css") },
     external: ["fonts/*"],
   }),
   ...Object.entries(scripts).map(([name, source]) =>
@@ -82,6 +83,7 @@ await Promise.all([
       entryPoints: [join(here, source)],
       outfile: join(given.out, name),
       format: "esm",
+      alias: { "tilewise-devices": join(given.generated, "devices.json") },
     }),
   ),
 ]).catch((error) => {

@@ -1,6 +1,8 @@
 // In: a record. Out: its values by name, spelt as tilewise/measurements/archive.py spells them, and what follows from
 // its times: rates, the roofline's bound, how many times as fast as the first variant.
 
+import devices from "tilewise-devices";
+
 const nothing = () => Object.create(null);
 
 /** A record's values, nested: experiment, variant, case. */
@@ -56,7 +58,8 @@ function rates({ median, bytes, flop }, { arithmetic, provenance }) {
   if (!median) return made;
   if (bytes) made.gb_per_s = bytes / (median * 1e-6) / 1e9;
   if (flop) made.tflop_per_s = flop / (median * 1e-6) / 1e12;
-  const { memory_gb_per_s: memory, tflop_per_s: peaks = {}, launch_us: launch = 0 } = provenance.ceilings;
+  const { launch_us: launch = 0 } = provenance.ceilings;
+  const { memory_gb_per_s: memory, tflop_per_s: peaks = {} } = peaksOf(provenance);
   if (!memory || (bytes === null && flop === null) || (flop && !peaks[arithmetic])) return made;
   const times = {
     memory: ((bytes ?? 0) / (memory * 1e9)) * 1e6,
@@ -66,6 +69,14 @@ function rates({ median, bytes, flop }, { arithmetic, provenance }) {
   const limit = Object.keys(times).reduce((most, name) => (times[name] > times[most] ? name : most));
   if (times[limit] > 0) Object.assign(made, { bound: times[limit], share_of_bound: times[limit] / median, limit });
   return made;
+}
+
+/** The data sheet's peaks of a record's device; of one that the device table lacks, what its probes reached. */
+function peaksOf({ device, ceilings }) {
+  if (!ceilings.memory_gb_per_s) return ceilings;
+  const isNamed = ({ names: [name] }) => name === device;
+  const matches = ({ names: [, pattern] }) => new RegExp(pattern).test(device);
+  return devices.find(isNamed) ?? devices.find(matches) ?? ceilings;
 }
 
 /** Whether two rows differ by more than their spread: in each round, or over all samples. */
