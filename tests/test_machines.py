@@ -134,7 +134,7 @@ def test_a_claim_that_fails_on_a_readers_own_machine_stops_nothing(made: tuple[A
     checking = '\n# %%\nprint("held")\nassert rows != [29], "slower"\n\n# %%\nprint("further")\n'
     run = project.run(project.lesson(LESSON + checking))
     theirs = run.on("nvidia-geforce-rtx-4090")
-    assert texts(theirs)[4] == ["n\n--\n29\nOn an RTX 4090."]
+    assert texts(theirs)[4] == [" n\n--\n29\nOn an RTX 4090."]
     assert texts(theirs)[7:] == texts(run)[7:] == [["held"], ["further"]]
 
 

@@ -1,8 +1,8 @@
 """Build the site's styles, scripts and fonts with Node.
 
 In: the sources in ``tilewise/web``, the colours of ``tilewise.figures.theme``, the device table. Out: a
-folder under ``.cache/tilewise/web`` named by a hash of all of these, built when it is absent. What a page does with
-the files is left to the MkDocs plugin; which files there are is left to ``web/build.mjs``.
+folder under ``.cache/tilewise/web`` named by a hash of all of these, built when it is absent. What a page
+does with the files is left to the MkDocs plugin; which files there are is left to ``web/build.mjs``.
 """
 
 from __future__ import annotations
