@@ -141,6 +141,7 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     expect(page.locator(".tw-guess-score")).to_contain_text("One guess so far")
     page.locator(".md-footer__link--next").click()
     page.wait_for_url("**/serial_attention/**")
+    expect_covered(page, True)
     page.locator(".tw-guess [data-value]").first.click()
     page.locator(".tw-guess [data-do=compare]").click()
     expect(page.locator(".tw-guess-score")).to_contain_text("2 guesses so far")
