@@ -12,7 +12,6 @@ PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
 NEWER  := import sys; sys.exit(sys.version_info < (3, 11, 5))
 TORCH  := 2.13.0
 TRITON := 3.9.0
-OTHER_CLANG := 0.15.2
 # Processes that share the tests; 0 for none beside pytest's own.
 WORKERS := 2
 
@@ -24,13 +23,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What make test-quick leaves out besides sweeps, by benchmarks/durations.txt: what opens a browser, builds a
 # site, runs lessons, starts processes or needs NVIDIA's compiler.
-SLOW := browser site hardware commands test_background.py test_contributing.py test_errors.py test_frameworks.py \
+SLOW := browser site validation commands test_background.py test_contributing.py test_errors.py test_frameworks.py \
   test_frontend.py test_lesson_bounds.py test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py \
   test_setup.py test_snapshots.py test_sweeps.py gpu/test_compile_gate.py gpu/test_machine_code.py \
   measurements/test_device.py
 
 .PHONY: help serve site publish test test-quick test-all check format records frameworks test-frameworks \
-  other-clang constraints clean
+  constraints clean
 .DEFAULT_GOAL := help
 
 help:
@@ -45,7 +44,6 @@ help:
 	@echo "make records     renew the committed records that need no GPU, after a kernel or the simulator has changed"
 	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
 	@echo "make test-frameworks  run those tabs; only cells that tests/device_cells.txt lists may be skipped"
-	@echo "make other-clang  add a second clang, whose PTX is compared when ziglang has a new release"
 	@echo "make clean       remove .cache and site; .venv stays"
 
 define SET_UP
@@ -67,16 +65,6 @@ $(DEV): pyproject.toml constraints.txt $(INSTALL)
 	$(call SET_UP,dev)
 	@touch $(SITE) $@
 
-# Another release of the ziglang wheel, in a folder of its own: a test compares what two clangs make of the kernels.
-OTHER_READY := $(VENV)/other-clang/.$(OTHER_CLANG)
-
-$(OTHER_READY): $(DEV)
-	@echo "Installing ziglang $(OTHER_CLANG) into $(VENV)/other-clang, for the test that compares two compilers."
-	@$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(@D) "ziglang==$(OTHER_CLANG)" && touch $@ || \
-	  echo "ziglang $(OTHER_CLANG) could not be installed; the test that compares two compilers will be skipped."
-
-other-clang: $(OTHER_READY)
-
 serve: $(SITE)
 	@$(BIN)/mkdocs serve $(if $(PORT),--dev-addr 127.0.0.1:$(PORT))
 
@@ -92,7 +80,7 @@ test: $(DEV)
 test-quick: $(DEV)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) -m "not sweep" $(SLOW:%=--ignore=tests/%)
 
-test-all: $(DEV) $(OTHER_READY)
+test-all: $(DEV)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --all
 
 check: $(DEV)
@@ -107,8 +95,8 @@ format: $(DEV)
 	$(BIN)/ruff check --fix
 
 # What NVRTC and the simulator make of the lessons' kernels, for the pages that show it; a changed kernel needs it.
-records: $(DEV) $(OTHER_READY)
-	$(BIN)/python -m tilewise.hardware --renew
+records: $(DEV)
+	$(BIN)/python -m validation --renew
 
 # The CPU build of PyTorch where pip's indexes have it, else the general one, which is larger and works as well.
 frameworks: $(DEV)

@@ -18,6 +18,10 @@ _TEXT = """a thread reads one number and writes another while its neighbours do 
 the memory sees whole lines and the block waits for the slowest of them before the next tile is taken from the
 matrix and the sum grows by what two rows have in common until nothing of either is left to read"""
 _WORDS = _TEXT.split()
+_EXERCISE = """# %%
+from tilewise import exercise
+
+exercise("One more", "What is one more than two?", explanation="Three.")"""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,8 @@ def lesson_text(index: int, need: str, size: Size = FULL) -> str:
             cells += [_prose(["Two ways to write it:"]), *_tabs(section)]
     if size.kernel:
         cells += [_prose(["## The kernel", "", "One block of 64 threads over 100 numbers."]), _kernel(index)]
-    cells.append(_prose(["## Takeaways", "", f"- Lesson {index + 1} counts what it names."]))
+    facts = [f"- Lesson {index + 1} counts {what}." for what in ("what it names", "all of it", "it once")]
+    cells += [_prose(["## Takeaways", "", *facts]), _EXERCISE]
     return "\n".join(header) + "\n\n" + "\n\n".join(cells) + "\n"
 
 
@@ -202,7 +207,7 @@ def _kernel(index: int) -> str:
     return "\n".join(
         [
             "# %%",
-            "from tilewise import Kernel, check",
+            "from tilewise import Kernel, agree, case, ceil_div, normal, output, parallel",
             "",
             'ADD = Kernel(r"""',
             'extern "C" __global__ void add(const float* a, float* out, int n) {',
@@ -210,9 +215,15 @@ def _kernel(index: int) -> str:
             f"    if (i < n) out[i] = a[i] + {index + 1}.0f;",
             "}",
             '""")',
-            "a, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)",
-            "ADD(a, out, 100, grid=2, block=64)",
-            f'check(out, a + {index + 1}, rtol=0.0, name="100 sums")',
+            "",
+            "def add(a, out):",
+            "    for i in parallel(len(a)):",
+            f"        out[i] = a[i] + {index + 1}.0",
+            "",
+            "def numbers(n):",
+            "    return case(a=normal(n), out=output(n), n=n, grid=ceil_div(n, 64), block=64)",
+            "",
+            "agree(add, ADD, [numbers(n) for n in (90, 100)], atol=1e-5)",
         ]
     )
 

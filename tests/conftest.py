@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import sweeps, workers
-from tilewise.course import Course
+from tilewise.course import Course, Navigation
 from tilewise.lesson import Lesson, parse, read
 from tilewise.page import Page, render
+from tilewise.rules import checked_course
 from tilewise.run import LessonRun, Runner
 
 if TYPE_CHECKING:
@@ -32,6 +33,20 @@ CHROMIUM_FLAGS = (
 )
 DEVICE_CELLS = Path(__file__).parent / "device_cells.txt"
 """The cells of lessons that run on a device only: lesson and record, a line each."""
+WHOLE = """
+# %% [markdown]
+# ## Takeaways
+#
+# - One.
+# - Two.
+# - Three.
+
+# %% needs="jax"
+from tilewise.figures import bars
+
+agree(exercise())
+"""
+"""The end of a lesson that lacks nothing, though none of it runs."""
 HEADER = "# ---\n# title: {title}\n# needs: [{needs}]\n# ---\n\n"
 
 
@@ -150,7 +165,7 @@ class Project:
     def build(self, nav: list[str], **options: object) -> Mapping[str, Page]:
         """The whole way: read, order, run, render."""
         lessons = self.lessons()
-        course = Course.from_nav(nav, lessons)
+        course = checked_course(Navigation(nav), lessons)
         runner = self.runner(**options)
         return {name: render(lessons[name], runner.run(lessons[name]), course) for name in nav}
 

@@ -12,7 +12,7 @@ from tilewise import bf16, tensor_map
 from tilewise.cases import case, constant, integers, normal, output, uniform
 from tilewise.gpu.comparison import CheckError, agree
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launches import _read, _value
+from tilewise.gpu.saved_launches import _read, _value
 from tilewise.gpu.standalone import _recipe
 from tilewise.measurements.answers import numbers, written
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from tilewise.course import Course
-from tilewise.errors import LessonError
+from tilewise.course import Course, Navigation
+from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Lesson, parse
-from tilewise.terms import Terms
+from tilewise.lesson.terms import Terms
+from tilewise.rules import course_faults, navigation_faults
 
 PROSE = "# %% [markdown]\n"
 
@@ -58,14 +59,14 @@ def test_every_fault_is_named_at_once(project: Any) -> None:
         project.lesson(PROSE + "# B.[^y]\n", "part/b"),
     ]
     with pytest.raises(LessonError) as caught:
-        Course.of(lessons)
+        raise_all(course_faults(lessons))
     assert [error.path for error in caught.value.errors] == ["lessons/part/a.py", "lessons/part/b.py"]
 
 
 def used(project: Any, names: str, text: str) -> list[str]:
     lesson = project.lesson(f'{PROSE}# ??? definition "{names}"\n#     Text.\n#\n# {text}\n')
-    terms, errors = Terms.of([lesson])
-    assert errors == []
+    terms = Terms.of([lesson])
+    assert terms.twice == ()
     cell = lesson.cells[0].source
     return [cell[use.start : use.end] for use in terms.uses(lesson)]
 
@@ -97,7 +98,7 @@ def test_a_part_of_a_longer_term_is_no_use(project: Any) -> None:
         + '# ??? definition "Memory"\n#     Text.\n#\n# ??? definition "Shared memory"\n#     Text.\n#\n'
         "# In shared memory first, then in memory.\n"
     )
-    terms, _ = Terms.of([lesson])
+    terms = Terms.of([lesson])
     cell = lesson.cells[0].source
     assert [cell[use.start : use.end] for use in terms.uses(lesson)] == ["shared memory", "memory"]
     assert cell[terms.uses(lesson)[1].start - 3 : terms.uses(lesson)[1].start] == "in "
@@ -105,7 +106,7 @@ def test_a_part_of_a_longer_term_is_no_use(project: Any) -> None:
 
 def test_a_definition_does_not_use_itself(project: Any) -> None:
     lesson = project.lesson(PROSE + '# ??? definition "Warp"\n#     A warp is a warp.\n')
-    terms, _ = Terms.of([lesson])
+    terms = Terms.of([lesson])
     assert terms.uses(lesson) == ()
 
 
@@ -116,7 +117,7 @@ def test_the_running_text_comes_before_definitions_and_footnotes(project: Any) -
         '# ??? definition "Grid"\n#     Blocks, each a block.\n#\n'
         "# The grid at last.\n"
     )
-    terms, _ = Terms.of([lesson])
+    terms = Terms.of([lesson])
     cell = lesson.cells[0].source
     places = {use.term.title: cell[: use.start].count("\n") for use in terms.uses(lesson)}
     assert places == {"Grid": 13, "Block": 11}
@@ -139,5 +140,5 @@ def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(
 @pytest.mark.parametrize("name", ["top", "part/inner/one"])
 def test_a_lesson_lies_in_a_part_and_nowhere_else(name: str) -> None:
     with pytest.raises(LessonError, match="lessons lie in lessons/<part>") as caught:
-        Course.from_nav([name], {}, lines={name: 7})
+        raise_all(navigation_faults(Navigation([name], lines={name: 7}), {}))
     assert (caught.value.path, caught.value.line) == ("mkdocs.yml", 7)

@@ -15,8 +15,8 @@ from types import ModuleType
 import pytest
 
 from tilewise import frontend
-from tilewise.figures import theme
-from tilewise.frontend import OUTPUTS, WEB, FrontendError, build_assets, find_node, inputs_hash
+from tilewise.figures import Figure, kinds, theme
+from tilewise.frontend import KINDS, WEB, FrontendError, build_assets, find_node, inputs_hash, outputs
 
 ROOT = Path(__file__).parent.parent
 
@@ -41,7 +41,7 @@ def program(path: Path, text: str) -> Path:
 
 
 def test_a_build_has_all_outputs_and_four_small_fonts(assets: Path) -> None:
-    assert all((assets / name).stat().st_size > 1000 for name in OUTPUTS)
+    assert all((assets / name).stat().st_size > 1000 for name in outputs())
     fonts = sorted(path.name for path in (assets / "fonts").iterdir())
     assert fonts == ["code.woff2", "text-bold.woff2", "text-italic.woff2", "text.woff2"]
     assert sum(path.stat().st_size for path in (assets / "fonts").iterdir()) < 60_000
@@ -66,12 +66,11 @@ def test_styles_hold_the_figures_colours_and_only_local_addresses(assets: Path) 
 def test_pages_and_figures_share_no_class_but_those_that_are_told_apart() -> None:
     """A page's style must not reach into a figure. A run's `tw-run` and a number's `tw-number` are scoped."""
     pages, figures = (
-        {
-            name
-            for file in (WEB / part).glob("*.css")
-            for name in re.findall(r"\.(tw-[\w-]+)", file.read_text())
-        }
-        for part in ("styles", "figures")
+        {name for file in files for name in re.findall(r"\.(tw-[\w-]+)", file.read_text())}
+        for files in (
+            (WEB / "styles").glob("*.css"),
+            [*(WEB / "figures").glob("*.css"), *KINDS.glob("*/style.css")],
+        )
     )
     frames = {"tw-figure", "tw-figure-alt", "tw-figure-body"}
     assert pages & figures == frames | {"tw-number", "tw-run"}
@@ -83,12 +82,12 @@ def test_a_second_build_runs_nothing(assets: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_folder_follows_sources_and_colours_but_not_templates(web: Path) -> None:
-    before = inputs_hash(web, "colours")
+    before = inputs_hash("colours", web)
     (web / "overrides" / "main.html").write_text("changed")
-    assert inputs_hash(web, "colours") == before
-    assert inputs_hash(web, "other colours") != before
+    assert inputs_hash("colours", web) == before
+    assert inputs_hash("other colours", web) != before
     (web / "styles" / "type.css").write_text("p { margin: 0 }")
-    assert inputs_hash(web, "colours") != before
+    assert inputs_hash("colours", web) != before
 
 
 def test_a_mistake_in_a_style_is_told_with_its_file(
@@ -104,6 +103,33 @@ def test_a_mistake_in_a_style_is_told_with_its_file(
     with pytest.raises(FrontendError, match=r"(?s)Repair the file.*absent\.css.*styles/main\.css:1"):
         build_assets(ROOT)
     assert not [path for path in (cache / "web").iterdir() if path.name.startswith("bundle-")]
+
+
+def test_a_kind_of_figure_is_its_folder_and_nothing_else(
+    assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, cache = tmp_path / "kinds", tmp_path / "cache"
+    shutil.copytree(KINDS, folder)
+    for name, text in {
+        "__init__.py": "",
+        "still.py": "def view(spec):\n    return {'data': [], 'layout': {'margin': {}}}\n",
+        "draw.js": 'export function mount(body) { body.textContent = "a dial"; }',
+        "style.css": ".tw-dial { color: inherit }",
+    }.items():
+        path = folder / "dial" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (cache / "web").mkdir(parents=True)
+    for packages in assets.parent.glob("packages-*"):
+        (cache / "web" / packages.name).symlink_to(packages)
+    monkeypatch.setattr(frontend, "KINDS", folder)
+    monkeypatch.setenv("TILEWISE_CACHE", str(cache))
+    built = build_assets(ROOT)
+    assert '"a dial"' in (built / "figures.js").read_text()
+    assert ".tw-dial{" in (built / "tilewise.css").read_text()
+    monkeypatch.setattr(kinds, "__path__", [str(folder)])
+    figure = Figure("A dial", "What it shows.", "One hand.", 200, "dial", {})
+    assert figure.plotly()["layout"]["title"]["text"] == "A dial"
 
 
 def test_packages_that_cannot_be_fetched_are_told_with_the_repair(

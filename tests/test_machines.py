@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,10 @@ print(times(1))
 # It is {{ by_function }}, and {{ alike }}.
 #
 # On an H100 it is {{ by_function }}.
+#
+# On an H200 it is {{ by_function }}.
+#
+# On an H100, not on an H200, it is {{ by_function }}.
 """
 
 
@@ -110,10 +115,11 @@ def test_a_page_holds_the_other_machines_outputs_and_numbers(made: tuple[Any, An
     shown, other = block.split('<template data-machine="nvidia-h200" data-search-exclude>')
     assert "25" in shown and "27" not in shown
     assert "27" in other[: other.index("</template>")]
-    sentence, pinned = (line for line in page.splitlines() if "t is <span" in line)
+    sentence, first, second, both = (line for line in page.splitlines() if "t is <span" in line)
     assert sentence.count("data-on=") == 1
     assert "{&quot;nvidia-h200&quot;: {&quot;text&quot;: &quot;9&quot;}}" in sentence
-    assert "data-on=" not in pinned, "a paragraph that names a GPU keeps that GPU's numbers"
+    assert not any("data-on=" in line for line in (first, second, both)), "it stays the named GPU's"
+    assert [re.findall(r">(\d+)</span>", line) for line in (first, second, both)] == [["7"], ["9"], ["7"]]
 
 
 def test_a_claim_that_fails_with_another_machines_records_says_whose(made: tuple[Any, Any]) -> None:

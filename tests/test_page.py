@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,13 @@ import markdown
 import pytest
 
 from tilewise import page
-from tilewise.course import Course
+from tilewise.course import Course, Part
 from tilewise.lesson import Lesson, parse
 from tilewise.outputs import Context, KernelOutput
 from tilewise.page import Layout
 from tilewise.page.code import source
 from tilewise.page.corrections import corrections
 from tilewise.page.gallery import gallery
-from tilewise.page.gathered import Part
 from tilewise.page.questions import questions
 from tilewise.page.recap import recap
 from tilewise.run import Runner
@@ -276,6 +276,9 @@ publish(add={'median': 3.0})
 # ??? definition "Warp"
 #     Not this.
 #
+# ??? question "And code?"
+#     It stands below.
+#
 # ```text
 # ??? question "Nor this?"
 #     No.
@@ -323,13 +326,14 @@ def parts_of(project: Any) -> tuple[Course, dict[str, str], list[Part]]:
 
 def test_questions_stand_together_by_part_with_links_from_the_root(project: Any) -> None:
     course, pages, parts = parts_of(project)
-    first, second = questions(course, parts, pages, Layout()).split("\n\n### ")[1:]
+    first, before_code, second = questions(course, parts, pages, Layout()).split("\n\n### ")[1:]
     assert first.startswith("Why `three`?\n\nIt is <span")
     assert (
         ">3</span>, as [here](lessons/part/one.py#how-many) and [there](lessons/part/two.py#there).\n\n- "
         in first
     )
     assert first.endswith('\n\n<p class="tw-asked" markdown>In [How many](lessons/part/one.py#how-many).</p>')
+    assert before_code.startswith("And code?\n\nIt stands below.\n\n<p "), "no code of the lesson behind it"
     assert second.startswith("And again?\n\nAgain.\n\n<p ")
     assert second.endswith(">In [How many](lessons/part/one.py#how-many_1).</p>")
     assert questions(course, parts[1:], pages, Layout()) == "", "no part without a question has a heading"
@@ -362,13 +366,16 @@ def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) 
         '## First\n\n### [Title of part/one](lessons/part/one.py)\n\n<ul class="tw-gallery">\n<li>'
     )
     first, second = re.findall(r"<li>(.*)</li>", text)
-    assert first.startswith('<a href="../lessons/part/one/#figure"><svg ') and first.count("<path ") >= 2
+    assert first.startswith('<a href="../lessons/part/one/#figure"><strong>')
     assert first.endswith("<strong>b &lt; a &amp; c</strong></a><p>Two bars.</p>")
-    assert second.startswith('<a href="../lessons/part/one/#figure-2"><svg ')
+    assert second.startswith('<a href="../lessons/part/one/#figure-2"><strong>')
     (rendered,) = pages.values()
     assert re.findall(r'<figure [^>]*id="([^"]*)"', rendered.markdown) == ["figure", "figure-2"]
     assert html(text).count("<li>") == 2, "Markdown leaves the list as it is"
     assert gallery(course, parts, {}, Layout()) == ""
+    elsewhere = f'{rendered.markdown}\n<template data-machine="one">{rendered.markdown}</template>'
+    twice = {path: replace(rendered, markdown=elsewhere) for path in pages}
+    assert gallery(course, parts, twice, Layout()) == text, "figures of further machines are the same figures"
 
 
 def test_stale_numbers_are_marked(project: Any) -> None:

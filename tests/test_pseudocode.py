@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
+from tests.mutation import LoopLimitError, mutants
 from tilewise.errors import LessonError
-from tilewise.mutation import LoopLimitError, mutants
 from tilewise.pseudocode import lanes, parallel, shuffle_seed, tiles
 from tilewise.pseudocode_source import check_no_flat_index, place_of
 

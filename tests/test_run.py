@@ -335,7 +335,7 @@ WAYS_TO_IMPORT = {
     "a table": "from tilewise import Table\n\nTable(['a'], [[1]])",
     "a model": "from tilewise.models import waves",
     "a figure": "from tilewise import Figure",
-    "figures by their module": "import tilewise.figures.bar_charts",
+    "figures by their module": "import tilewise.figures.kinds.chart.bar_charts",
     "a module of the project": "import drawing",
     "a kernel that runs": (
         "import numpy as np\n\nfrom tilewise import Kernel\n\n"

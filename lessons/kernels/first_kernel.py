@@ -299,16 +299,23 @@ idle = threads - n
 publish(n=n, block=block, quotient=n / block)
 publish(blocks=blocks, threads=threads, idle=idle)
 
-# %% fold="Code of the figure"
-from tilewise import show
-from tilewise.figures import ribbon
+# %% [markdown]
+# A small launch shows all of its threads: 20 elements in blocks of 8 need 3 blocks, so 4 threads of
+# the last one are idle. Step through the run: the threads read `a` and `b` and write `c`, each its
+# own element.
 
+# %% fold="Code of the figure"
+from tilewise import Trace, show
+from tilewise.figures import stepped
+
+twenty = VEC_ADD.on(addition(20, 8))
 show(
-    ribbon(
-        n,
-        block,
+    stepped(
+        twenty.simulate(trace=Trace()),
+        launch=twenty,
+        extent=20,
         title="Only the last block has threads without an element",
-        caption="Blocks of 256 threads laid along an array of 20,000 elements; threads past the end of the array are hatched.",
+        caption="Blocks of 8 threads add arrays of 20 elements; threads past the end of the arrays are hatched and touch nothing.",
     )
 )
 

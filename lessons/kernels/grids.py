@@ -311,17 +311,23 @@ publish(touched={"ratio": column / row, "share": row / column})
 # shows two such columns side by side: the second needs the very sectors that the first needs.
 
 # %% fold="Code of the figure"
-from tilewise.figures import memory_map
+from tilewise.figures import heat_map
 
-picture = mirroring(32, 32, (1, 32))
-traced = MIRROR.on(picture).simulate(trace=Trace(blocks=[0, 1]))
+accesses = MIRROR.on(mirroring(32, 32, (1, 32))).simulate(trace=Trace(blocks=[0, 1])).accesses
+maps = np.zeros((2, 32, 32))  # the elements of picture and of mirrored
+maps.reshape(2, -1, 8)[accesses.buffer, accesses.index // 8] = 1  # all of the sector
+maps.reshape(2, -1)[accesses.buffer, accesses.index] = 2
 show(
-    memory_map(
-        traced,
-        MIRROR.on(picture),
-        sectors=True,
+    heat_map(
+        {"picture, read": maps[0], "mirrored, written": maps[1]},
+        x="x",
+        y="y",
+        role="read",
+        form=".0f",
+        key=False,
         title="A warp that forms a column touches a new sector in every row",
-        caption="Two blocks, each 1 wide and 32 high, mirror a picture of 32 by 32, of which they write the first two columns. A bar stands before each sector of 32 bytes; each warp uses one float of the eight in it.",
+        caption="Two blocks, each 1 wide and 32 high, mirror a picture of 32 by 32, of which they write the first two columns. Full colour marks the elements that are read or written, half colour those that come along in the same sector of 32 bytes; each warp uses one float of the eight in it.",
+        alt="Two maps of 32 by 32 elements. Of the picture the last two columns are read and the six before them come along, of the mirrored picture the first two are written and the six after them come along, in every row.",
     )
 )
 

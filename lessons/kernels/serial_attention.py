@@ -433,19 +433,20 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% fold="Code of the figure"
-from tilewise.figures import Loop, Stage, loop_nest
-
+i, j = np.indices((6, 6))
 show(
-    loop_nest(
-        [Loop("i", 6), Loop("j", 6), Loop("k", 4, reduction=True)],
-        [
-            Stage("One thread runs all three loops."),
-            Stage("The loop over j has become the axis x.", {"j": "x"}),
-            Stage("The loop over i has become the axis y; k stays in the thread.", {"j": "x", "i": "y"}),
-        ],
-        body="s += Q[i][k] * K[j][k]",
+    heat_map(
+        {"thread": np.stack([0 * i, j, 6 * i + j])},
+        steps=["no loop", "j", "i and j"],
+        step_name="folded",
+        x="j",
+        y="i",
+        role="block",
+        form=".0f",
+        key=False,
         title="Two loops fold into the grid, the third stays in the thread",
-        caption="The loop nest of the scores at N = 6, d = 4: independent loops become axes, the contraction over k remains.",
+        caption="The scores at N = 6, d = 4, each with the number of the thread that computes it: one thread makes all 144 passes, 6 threads make 24 each, or 36 make 4 each, those of the contraction over k.",
+        alt="Three maps of the 6 by 6 scores. With no loop folded thread 0 computes all of them, with j folded thread j computes column j, with i and j folded thread 6 i + j computes one score.",
     )
 )
 

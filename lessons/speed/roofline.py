@@ -983,9 +983,9 @@ high = measure(
 # thousands busy, and even that one mostly waits for its own last result. A million chains reach
 # {{ ends.many_share | .0% }} of the ceiling.
 #
-# [^probes]: The fastest of three probes is the roof's slope, and that is the one that only writes.
-#     Reading alone reached {{ roofs.read_gb_per_s | ,.0f }} GB/s, of which the sum has
-#     {{ ends.sum_of_read | .0% }}, and copying {{ roofs.copy_gb_per_s | ,.0f }}.
+# [^probes]: Three probes ran, and the fastest is the roof's slope. Reading alone reached
+#     {{ roofs.read_gb_per_s | ,.0f }} GB/s, of which the sum has {{ ends.sum_of_read | .0% }}, writing alone
+#     {{ roofs.write_gb_per_s | ,.0f }}, and copying {{ roofs.copy_gb_per_s | ,.0f }}.
 
 # %% fold="Code of the figure"
 from tilewise.measurements import lookup
@@ -1004,6 +1004,7 @@ publish(
         "gb_per_s": GB_PER_S,
         "tflop_per_s": TFLOP_PER_S,
         "read_gb_per_s": PROBES.get("read_gb_per_s", np.nan),
+        "write_gb_per_s": PROBES.get("write_gb_per_s", np.nan),
         "copy_gb_per_s": PROBES.get("copy_gb_per_s", np.nan),
     },
     ends={
@@ -1016,7 +1017,6 @@ publish(
     },
 )
 if all(FOUND.values()) and HAVE:
-    assert PROBES["write_gb_per_s"] == GB_PER_S, "the footnote says that the fastest probe only writes"
     assert sum_rate > 0.9 * 0.25 * GB_PER_S / 1000, "the text says that the sum comes close to its roof"
     assert chain_rates[0] < 1e-4 * chain_rates[-1], "the title says that intensity alone reaches no roof"
     passes, times = TIMES["32-bit"]

@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--allow-stale", action="store_true", help="list what must be recorded instead of failing"
     )
+    check.add_argument("--rules", action="store_true", help="print the rules for lessons and check nothing")
     doctor = commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
     doctor.add_argument("--probe", action="store_true", help="also measure what its GPU reaches at best")
     trace = commands.add_parser(
@@ -170,9 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return write(given.device, given.out, given.force, given.add)
         if given.command == "check":
-            from tilewise.commands.check import check
+            from tilewise.commands.check import check, print_rules
 
-            return check(given.allow_stale, given.lessons)
+            return print_rules() if given.rules else check(given.allow_stale, given.lessons)
         if given.command == "trace":
             from tilewise.commands.trace import trace
 

@@ -1,8 +1,9 @@
 """Build the site's styles, scripts and fonts with Node.
 
-In: the sources in ``tilewise/web``, the colours of ``tilewise.figures.theme``, the device table. Out: a
-folder under ``.cache/tilewise/web`` named by a hash of all of these, built when it is absent. What a page
-does with the files is left to the MkDocs plugin; which files there are is left to ``web/build.mjs``.
+In: the sources in ``tilewise/web`` and ``tilewise/figures/kinds``, the colours of ``tilewise.figures.theme``,
+the device table. Out: a folder under ``.cache/tilewise/web`` named by a hash of all of these, built when it
+is absent. What a page does with the files is left to the MkDocs plugin; which files there are is left to
+``web/build.mjs``.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WEB = Path(__file__).parent / "web"
+KINDS = Path(__file__).parent / "figures" / "kinds"
+"""A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
-OUTPUTS = ("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "figures.js", "stepped.js", "plotly.js")
+_OUTPUTS = ("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "figures.js", "plotly.js")
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
 
@@ -52,11 +55,11 @@ def assets_folder(root: Path) -> Path:
     """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
     from tilewise.figures import theme
 
-    return _cache(root) / inputs_hash(WEB, theme.css() + peaks())
+    return _cache(root) / inputs_hash(theme.css() + peaks(), WEB, KINDS)
 
 
 def build_assets(root: Path, during: During = _unmentioned) -> Path:
-    """Return the folder with the styles, the scripts of ``OUTPUTS`` and ``fonts/``.
+    """Return the folder with the files of ``outputs()`` and with ``fonts/``.
 
     Args:
         root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to
@@ -147,12 +150,18 @@ def peaks() -> str:
     )
 
 
-def inputs_hash(web: Path, generated: str) -> str:
-    """Return a short hash of every source in ``web`` and of what is generated for it."""
+def outputs() -> tuple[str, ...]:
+    """Return the styles and scripts of a build; some kinds of figures have a script of their own."""
+    return (*_OUTPUTS, *(f"{path.parent.name}.js" for path in sorted(KINDS.glob("*/draw_on_demand.js"))))
+
+
+def inputs_hash(generated: str, *folders: Path) -> str:
+    """Return a short hash of every source in the folders and of what is generated for them."""
     digest = hashlib.sha256(generated.encode())
-    for path in _sources(web):
-        digest.update(f"\0{path.relative_to(web).as_posix()}\0".encode())
-        digest.update(path.read_bytes())
+    for folder in folders:
+        for path in _sources(folder):
+            digest.update(f"\0{path.relative_to(folder).as_posix()}\0".encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -242,12 +251,23 @@ def _bundle(node: Node, packages: Path, generated: Mapping[str, str], assets: Pa
         for file, text in generated.items():
             (folder / file).write_text(text, encoding="utf-8")
         _call(
-            [node.node, WEB / "build.mjs", "--modules", packages, "--generated", folder, "--out", fresh],
+            [
+                node.node,
+                WEB / "build.mjs",
+                "--modules",
+                packages,
+                "--kinds",
+                KINDS,
+                "--generated",
+                folder,
+                "--out",
+                fresh,
+            ],
             node,
             WEB,
-            "esbuild could not bundle src/tilewise/web. Repair the file it names.",
+            "esbuild could not bundle src/tilewise/web and the kinds of figures. Repair the file it names.",
         )
-        missing = [output for output in OUTPUTS if not (fresh / output).is_file()]
+        missing = [output for output in outputs() if not (fresh / output).is_file()]
         if missing:
             raise FrontendError(
                 f"src/tilewise/web/build.mjs wrote no {', '.join(missing)}. Repair its list of entries."

@@ -15,8 +15,8 @@ from typing import Any
 from tilewise.installation import Package
 from tilewise.lesson import Cell, Lesson
 from tilewise.lesson.prose import Definition, Mention
+from tilewise.lesson.typed_numbers import spelt_out
 from tilewise.page.prose import edited, literal
-from tilewise.typed_numbers import spelt_out
 
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 

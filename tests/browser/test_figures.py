@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,14 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tilewise.figures import (
     Figure,
-    Loop,
     Part,
     Series,
-    Stage,
     Stop,
     bars,
     block_grid,
     floor_plan,
     heat_map,
     line_chart,
-    loop_nest,
-    memory_map,
-    ribbon,
     stepped,
     timeline,
 )
@@ -41,68 +35,16 @@ pytestmark = FIGURES
 WORDS = {"title": "A statement", "caption": "What it shows."}
 
 
-def run_of_two_warps() -> Any:
-    rows = [
-        (
-            step,
-            0,
-            step // 2,
-            lane,
-            3 + step % 2,
-            0,
-            step % 2,
-            4,
-            0,
-            step % 2,
-            32 * (step // 2) + lane,
-            lane / 2,
-        )
-        for step in range(4)
-        for lane in range(32)
-    ]
-    names = (
-        "step",
-        "block",
-        "warp",
-        "lane",
-        "line",
-        "space",
-        "kind",
-        "size",
-        "address",
-        "buffer",
-        "index",
-        "value",
-    )
-    columns = np.array(rows).T
-    trace = {
-        name: columns[at] if name == "value" else columns[at].astype(int) for at, name in enumerate(names)
-    }
-    return SimpleNamespace(accesses=SimpleNamespace(**trace), buffers=("a", "c"))
-
-
 def figures() -> dict[str, Figure]:
-    run = run_of_two_warps()
     heat = np.linspace(0, 1, 32).reshape(2, 4, 4)
     lines = [
         Series("measured", [1, 10, 100], [1, 2, 20]),
         Series("model", [1, 10, 100], [1, 2, 21], "predicted"),
     ]
-    stage = [Stage("Serial."), Stage("j folds.", {"j": "x"}), Stage("i folds.", {"i": "y", "j": "x"})]
     return {
         "grid": block_grid((3, 2), (4, 4), extent=(10, 7), axes=("col", "row"), **WORDS),
         "space": block_grid((2, 2, 2), (2, 2, 2), extent=(4, 3, 3), view="3d", title="In space", caption="c"),
-        "run": block_grid(1, 64, run=run, title="A run", caption="c"),
         "large": block_grid(64, 128, title="Large", caption="c"),
-        "ribbon": ribbon(1000, 256, title="Ribbon", caption="c"),
-        "map": memory_map(run, 1, 64, sectors=True, title="Map", caption="c"),
-        "loops": loop_nest(
-            [Loop("i", 4), Loop("j", 3), Loop("k", 2, reduction=True)],
-            stage,
-            body="s += a",
-            title="Loops",
-            caption="c",
-        ),
         "plan": floor_plan(
             [
                 *(Part(f"SM {n}", "processor", (n % 4, n // 4)) for n in range(8)),
@@ -409,50 +351,6 @@ def test_without_webgl_the_flat_view_says_why(open_page: Callable[..., Page], ad
     expect(space.locator('input[value="3d"]')).to_be_disabled()
 
 
-def test_a_run_moves_threads_and_arrays_together(open_page: Callable[..., Page]) -> None:
-    run = drawn(open_page(), "run")
-    expect(run.locator(".tw-marks .tw-read")).to_have_count(32)
-    expect(run.locator(".tw-arrays .tw-read")).to_have_count(32)
-    set_slider(run, "step", 3)
-    expect(run.locator(".tw-marks .tw-write")).to_have_count(32)
-    expect(run.locator(".tw-array").nth(1).locator(".tw-write")).to_have_count(32)
-    expect(run.locator(".tw-array").nth(0).locator(".tw-before")).to_have_count(64)
-    run.locator('.tw-flat [data-k="40"]').click()
-    expect(run.locator(".tw-readout")).to_contain_text("This one writes c[40] = 4.")
-
-
-def test_the_ribbon_follows_n_and_block_size(open_page: Callable[..., Page]) -> None:
-    ribbon_ = drawn(open_page(), "ribbon")
-    expect(ribbon_.locator(".tw-readout")).to_contain_text(
-        "4 blocks · 256 = 1,024 threads for 1,000 elements; 24 idle"
-    )
-    expect(ribbon_.locator("[data-t].tw-idle")).to_have_count(24)
-    set_slider(ribbon_, "n", 1024)
-    expect(ribbon_.locator(".tw-idle")).to_have_count(0)
-    set_slider(ribbon_, "blockDim.x", 0)
-    expect(ribbon_.locator(".tw-readout")).to_contain_text("32 blocks · 32 = 1,024 threads")
-
-
-def test_the_map_counts_the_sectors_of_a_step(open_page: Callable[..., Page]) -> None:
-    memory = drawn(open_page(), "map")
-    expect(memory.locator(".tw-array-name").first).to_have_text("a (64), global: 4 sectors touched")
-    set_slider(memory, "step", 1)
-    expect(memory.locator(".tw-array-name").nth(1)).to_have_text("c (64), global: 4 sectors touched")
-    expect(memory.locator(".tw-readout")).to_contain_text("32 threads write c[0] to c[31]")
-
-
-def test_loops_fold_in_both_views(open_page: Callable[..., Page]) -> None:
-    loops = drawn(open_page(), "loops")
-    expect(loops.locator(".tw-nest")).to_contain_text("for i in 0 .. 3:")
-    set_slider(loops, "step", 2)
-    expect(loops.locator(".tw-nest")).not_to_contain_text("for i")
-    expect(loops.locator(".tw-nest")).to_contain_text("j = blockIdx.x * blockDim.x")
-    expect(loops).to_contain_text("12 threads, 2 passes each")
-    switch(loops, "3-D")
-    wait_for_cubes(loops)
-    expect(loops.locator(".tw-stepper output")).to_have_text("3 of 3")
-
-
 def test_a_floor_plan_lights_what_its_stop_names_in_both_views(open_page: Callable[..., Page]) -> None:
     plan = drawn(open_page(), "plan")
     assert plan.locator(".tw-plan-lit title").all_text_contents() == ["SM 3"]
@@ -537,7 +435,7 @@ def test_no_label_is_cut_and_none_is_small(open_page: Callable[..., Page], width
                     if (!one.textContent.trim() || !box.width || one.closest(".gl-container")) continue;
                     const says = one.textContent.trim().slice(0, 30);
                     if (parseFloat(getComputedStyle(one).fontSize) < 12) faults.push(`small: ${says}`);
-                    if (one.closest("pre, .tw-step-text code, .tw-arrays")) continue;
+                    if (one.closest("pre, .tw-arrays")) continue;
                     if (box.left < room.left - 1 || box.right > room.right + 1) faults.push(`cut: ${says}`);
                 }
                 return faults;

@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "measurements"))
 import fake_gpu
 
+from tests.conftest import WHOLE
 from tilewise.measurements.playback import find_lesson, play
 from tilewise.measurements.record import Row
 from tilewise.measurements.session import handled_by
@@ -56,7 +57,7 @@ measure(
     reference=lambda a, b: a + b,
     within=100,
 )
-'''  # fmt: skip
+''' + WHOLE  # fmt: skip
 
 
 def in_this_process(command: list[str], line: Any) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import WHOLE
 from tilewise.__main__ import main
+from tilewise.course import Navigation
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.key import text_key
@@ -20,7 +22,7 @@ from tilewise.measurements.pending import Entry, pending_path, read_pending, wri
 from tilewise.measurements.playback import find_lesson, play
 from tilewise.measurements.record import Record, Row, TextRecord, checksum, write_record
 from tilewise.measurements.session import handled_by
-from tilewise.mkdocs_plugin.lessons import BuiltCourse, CourseNav, Lessons, PageRenderer
+from tilewise.mkdocs_plugin.lessons import BuiltCourse, Lessons, PageRenderer
 from tilewise.mkdocs_plugin.progress import Progress
 from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.outputs import Context, Text
@@ -64,8 +66,9 @@ measure(
 
 # %% [markdown]
 # It takes {{ twice.product.median | us }}, or {{ twice.sum.median | us }}.
-'''  # fmt: skip
-QUOTING = """# ---
+''' + WHOLE  # fmt: skip
+QUOTING = (
+    """# ---
 # title: Quoting
 # needs: [kernels/twice]
 # summary: "What did the other lesson measure?"
@@ -74,6 +77,8 @@ QUOTING = """# ---
 # %% [markdown]
 # {{ twice.product.median | us }}, {{ twice.sum.median | us }}, {{ twice.sum.times_first | .2f }}.
 """
+    + WHOLE
+)
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 BORN = {
     "device": H100, "date": "2026-11-21", "versions": {},
@@ -140,7 +145,7 @@ def build(runner: Runner, *names: str) -> BuiltCourse:
     root, cache = Path().resolve(), Path(".cache").resolve()
     lessons = Lessons(root, LessonSources(root, cache, ""), PageRenderer(cache, ""), runner, 1)
     lines = {name: at for at, name in enumerate(names, start=1)}
-    return lessons.load(CourseNav(names, "mkdocs.yml", lines, ()), Progress(print))
+    return lessons.load(Navigation(names, "mkdocs.yml", lines), Progress(print))
 
 
 def strict(runner: Runner | None = None) -> tuple[LessonRun, list[str]]:

@@ -82,13 +82,13 @@ def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
     assert begun(capfd.readouterr().out) == ["kernels/more: more"]
 
 
-def test_another_machine_records_its_own_times_and_of_texts_what_is_stale(
+def test_another_machine_records_its_own_times_and_texts(
     project: SimpleNamespace, two: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     project.gpu.name = "NVIDIA H200"
     capfd.readouterr()
     assert main(["record", "--stale", "kernels/adding", "--rounds", "1"]) == 0
-    assert begun(capfd.readouterr().out) == ["kernels/adding: adding"]
+    assert begun(capfd.readouterr().out) == ["kernels/adding: the text raw", "kernels/adding: adding"]
     edit(two[0], *PRINTED)
     assert main(["record", "--stale", "kernels/adding"]) == 0
     assert begun(capfd.readouterr().out) == ["kernels/adding: the text raw"]

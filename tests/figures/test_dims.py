@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tilewise.figures import dims
-from tilewise.figures.flat_room import flat_height
 from tilewise.frontend import find_node
 
 WEB = Path(__file__).parent.parent.parent / "src" / "tilewise" / "web" / "figures"
@@ -60,11 +59,6 @@ def test_what_is_no_size_is_refused(value: object) -> None:
         dims.dims(value, "grid")  # type: ignore[arg-type]
 
 
-def test_a_grid_without_a_block_is_refused() -> None:
-    with pytest.raises(ValueError, match="a grid needs its block"):
-        dims.launch_of((2, 2), None)
-
-
 @pytest.mark.parametrize(("grid", "block"), LAUNCHES)
 def test_the_script_counts_as_we_do(grid: dims.Dims, block: dims.Dims) -> None:
     extent = [max(1, g * b - 2) for g, b in zip(grid, block, strict=True)]
@@ -96,31 +90,3 @@ def test_the_script_counts_as_we_do(grid: dims.Dims, block: dims.Dims) -> None:
     assert said["back"] == list(range(len(ours.warp)))
     assert said["works"] == inside.tolist()
     assert said["working"] == int(inside.sum())
-
-
-ROOMS = [
-    ((3, 2, 1), (2, 2, 2), 452, 388),
-    ((4, 1, 1), (64, 1, 1), 690, 340),
-    ((1, 1, 1), (32, 1, 1), 690, 340),
-    ((16, 1, 1), (256, 1, 1), 690, 340),
-    ((2, 2, 1), (4, 4, 1), 337, 340),
-    ((4, 4, 1), (16, 16, 1), 320, 292),
-    ((32, 1, 1), (1, 32, 1), 337, 340),
-]
-
-
-@pytest.mark.parametrize(("grid", "block", "width", "most"), ROOMS)
-def test_the_room_reserved_for_the_flat_view_is_what_the_script_takes(
-    grid: dims.Dims, block: dims.Dims, width: int, most: int
-) -> None:
-    count = min(dims.total(grid) * dims.total(block), 4096)
-    program = (
-        f"import {{ flat }} from {json.dumps((WEB / 'flat.js').as_uri())};"
-        f"const made = flat({list(grid)}, {list(block)}, {width} - 8, {most} - 8, {count});"
-        "console.log(JSON.stringify([made.width, made.height]));"
-    )
-    command = [find_node().node, "--input-type=module", "--eval", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wide, tall = json.loads(done.stdout)
-    reserved = flat_height(grid, block, width, most, count)
-    assert reserved == (min(most, -(-tall // 1) + 8) if wide <= width - 8 else most)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from tilewise.figures import Figure, bars
 from tilewise.figures.values import number, plain
+from tilewise.frontend import KINDS
 
 
 def small(**changes: object) -> Figure:
@@ -105,3 +107,10 @@ def test_what_no_figure_can_hold_is_refused() -> None:
 )
 def test_numbers_are_written_for_readers(value: float, written: str) -> None:
     assert number(value) == written
+
+
+@pytest.mark.parametrize("kind", sorted(path.parent.name for path in KINDS.glob("*/__init__.py")))
+def test_a_kind_has_a_script_and_a_view_for_notebooks(kind: str) -> None:
+    scripts = [name for name in ("draw.js", "draw_on_demand.js") if (KINDS / kind / name).is_file()]
+    assert len(scripts) == 1
+    assert callable(import_module(f"tilewise.figures.kinds.{kind}.still").view)

@@ -27,17 +27,20 @@ def loaded_by(code: str) -> set[str]:
 def test_one_kind_of_figure_loads_its_own_modules_only() -> None:
     assert loaded_by("from tilewise.figures import bars") == {
         "tilewise.figures",
-        "bar_charts",
-        "chart",
+        "axes",
         "figure",
+        "kinds",
+        "kinds.chart",
+        "kinds.chart.bar_charts",
         "theme",
         "values",
     }
-    assert loaded_by("from tilewise.figures import ribbon") == {
+    assert loaded_by("from tilewise.figures import timeline") == {
         "tilewise.figures",
-        "dims",
         "figure",
-        "ribbons",
+        "kinds",
+        "kinds.timeline",
+        "theme",
         "values",
     }
 

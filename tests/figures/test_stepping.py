@@ -11,9 +11,10 @@ import pytest
 
 from tilewise import Kernel, Trace, case, integers, normal, output
 from tilewise.figures import Figure, State, stepped
-from tilewise.figures.declarations import shared_arrays, words_as
-from tilewise.figures.encoding import runs, short
-from tilewise.figures.moments import Moment, moments_of
+from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
+from tilewise.figures.kinds.stepped.moment_texts import element_text, ranges
+from tilewise.figures.kinds.stepped.moments import Moment, moments_of
+from tilewise.figures.kinds.stepped.specification import runs, short
 from tilewise.figures.values import plain
 
 WORDS = {"title": "A statement", "caption": "What it shows."}
@@ -319,3 +320,21 @@ def test_a_stepped_figure_is_a_valid_plotly_figure() -> None:
     for figure in (stepped(tree()[1], **WORDS), stepped(states(), **WORDS)):
         made = figure.plotly()
         plotly.Figure(made["data"], made["layout"])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ([3], "3"),
+        ([2, 0, 1, 1], "0 to 2"),
+        ([0, 2, 3, 9], "0, 2 to 3, 9"),
+        ([0, 2, 4, 6, 8, 10], "0, 2, 4, 6 and 2 more"),
+    ],
+)
+def test_numbers_are_said_as_ranges(numbers: list[int], said: str) -> None:
+    assert ranges(np.array(numbers)) == said
+
+
+def test_elements_of_a_matrix_are_said_by_row_and_column() -> None:
+    assert element_text(np.array([1, 6, 11]), (3, 5)) == "[0 to 2][1]"
+    assert element_text(np.array([0, 6]), (3, 5)) == "[0, 6]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.mutation import survivors
 from tilewise.cases import case, constant, integers, normal, output
 from tilewise.errors import LessonError
 from tilewise.gpu.comparison import (
@@ -17,7 +18,6 @@ from tilewise.gpu.difference import difference
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.sizes import does_not_divide
-from tilewise.mutation import survivors
 from tilewise.outputs import AgreeOutput, CheckOutput, CollectingSink, installed
 from tilewise.pseudocode import parallel
 from tilewise.pseudocode_source import place_of

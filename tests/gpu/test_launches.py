@@ -8,7 +8,8 @@ import pytest
 from tests.conftest import Project
 from tilewise.cases import case, constant, integers, normal, output
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launches import AT_MOST, LARGEST_BYTES, Notebook, decode, encode, noting
+from tilewise.gpu.launches import AT_MOST, LARGEST_BYTES, Notebook, noting
+from tilewise.gpu.saved_launches import decode, encode
 from tilewise.simulator import HazardError
 
 DOUBLE = """\

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tilewise.cases import case, normal, output
-from tilewise.gpu import cupy_backend, launches, tensor_map
+from tilewise.gpu import cupy_backend, launches, saved_launches, tensor_map
 from tilewise.gpu.comparison import CheckError, agree
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
@@ -263,8 +263,8 @@ def test_a_lesson_s_launches_with_maps_are_noted_and_read_back() -> None:
         TWICE.on(given()).simulate()
         TWICE.simulate(make(x, (8, 16)), make(y, (8, 16)), grid=1, block=32)
     (noted,) = notes.kernels()
-    data = json.loads(json.dumps(launches.encode(noted)))
-    back = launches.decode(data, "lessons/matmul/hopper.py")
+    data = json.loads(json.dumps(saved_launches.encode(noted)))
+    back = saved_launches.decode(data, "lessons/matmul/hopper.py")
     assert [one.fingerprint() for one in back.launches] == [one.fingerprint() for one in noted.launches]
     values = back.launches[0].run()
     assert np.array_equal(values["y"], 2 * values["x"])

@@ -8,10 +8,11 @@ import pytest
 from test_output import MADE, row
 
 from tilewise.measurements.output import Measurement
-from tilewise.measurements.reasons import EVERY, faults, missed
+from tilewise.measurements.reasons import EVERY, missed
 from tilewise.measurements.slugs import heading_slug
 from tilewise.mkdocs_plugin import slugify
 from tilewise.outputs import Context
+from tilewise.rules.records import unexplained
 
 HEADINGS = ("Predict", "What it left out")
 
@@ -21,7 +22,7 @@ def made(*shares: tuple[str, float], **changes: object) -> Measurement:
 
 
 def said(one: Measurement) -> list[str]:
-    return [str(fault) for fault in faults(one, HEADINGS, "lessons/kernels/adding.py", 28)]
+    return [str(fault) for fault in unexplained(one, HEADINGS, "lessons/kernels/adding.py", 28)]
 
 
 def test_a_variant_far_from_its_bound_needs_a_reason() -> None:

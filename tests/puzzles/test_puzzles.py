@@ -11,13 +11,13 @@ import pytest
 
 from tilewise.errors import LessonError
 from tilewise.gpu.kernel_source import tokens
+from tilewise.lesson.typed_numbers import faults
 from tilewise.outputs import CollectingSink, installed
 from tilewise.outputs.base import Context, decode, encode
 from tilewise.puzzles.catalogue import NAMES, following, named
 from tilewise.puzzles.judging import judge
 from tilewise.puzzles.model import Limit, Puzzle
 from tilewise.puzzles.output import PuzzleOutput, puzzle
-from tilewise.typed_numbers import faults
 
 LESSONS = Path(__file__).parents[2] / "lessons"
 CONTEXT = Context("kernels/puzzles", 1, lambda suffix, content: "", lambda wanted: wanted)

@@ -68,7 +68,7 @@ one = K.on(case(a=np.zeros(4, np.float32), grid=1, block=2))
 show(stepped(one.simulate(trace=Trace()), launch=one, title=BAD, caption=BAD, alt=BAD, step_name=BAD))
 
 # %%
-from tilewise.figures.calculators import Answer, Meter, Slider, calculator
+from tilewise.figures.kinds.calculator import Answer, Meter, Slider, calculator
 
 show(
     calculator(

@@ -1,4 +1,4 @@
-"""``tilewise check``: lint the lessons and their records.
+"""``tilewise check``: hold the lessons to ``tilewise.rules``, and their records to what they are now.
 
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
 simulator, since its records' keys are known only then; with ``--allow-stale`` what is stale on every machine
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewise.errors import LessonError
-from tilewise.hardware.lessons import COURSE, launches
-from tilewise.hardware.resources import kernel_faults
+from tilewise.lesson import read
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
+from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.counting import Simulated
 from tilewise.measurements.current import current, renewed, text_holds
 from tilewise.measurements.output import Measurement
@@ -32,10 +32,12 @@ from tilewise.measurements.pending import (
     text_name,
 )
 from tilewise.measurements.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
-from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.measurements.record import read_record, read_text_record
 from tilewise.measurements.report import assemble, choose, staleness
 from tilewise.measurements.session import handled_by
+from tilewise.measurements.validation_file import FOLDER
+from tilewise.rules import checked_course, every_rule, form_faults
+from tilewise.rules.records import unexplained
 from tilewise.simulator import CompileError, ToolchainError
 
 if TYPE_CHECKING:
@@ -91,33 +93,38 @@ def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
     return 1 if count else 0
 
 
+def print_rules() -> int:
+    """Print every rule for lessons, by name."""
+    for rule in every_rule():
+        print(f"{rule.name}: {rule.sentence}")
+    return 0
+
+
 def course_faults(root: Path) -> list[str]:
-    """What parsing the lessons and ordering them by mkdocs.yml finds, a line each."""
+    """What the rules find in the lessons as written, a line each."""
     nav_file = root.parent / "mkdocs.yml"
     try:
         from mkdocs.utils.yaml import yaml_load
 
-        from tilewise.course import Course
-        from tilewise.lesson import read
         from tilewise.mkdocs_plugin import navigation
     except ImportError as error:
         return [f"mkdocs.yml: the order of the lessons cannot be checked: {error}. Run make serve once."]
     if not nav_file.is_file():
         return [f"{nav_file.name}: there is no such file. It orders the lessons."]
-    lessons, faults = {}, []
+    lessons, faults = {}, list[LessonError]()
     for name in project_lessons(root):
         try:
             lessons[name] = read(root / f"{name}.py", root.parent)
         except LessonError as error:
-            faults += [str(one) for one in error.errors]
+            faults += error.errors
     with nav_file.open("rb") as stream:
-        order = navigation.reading_order(yaml_load(stream).get("nav"))
+        nav = navigation.read(yaml_load(stream).get("nav"), nav_file, nav_file.name)
     if not faults:
         try:
-            Course.from_nav(order, lessons, nav_file.name, navigation.lines(nav_file, order))
+            faults += form_faults(nav, checked_course(nav, lessons))
         except LessonError as error:
-            faults += [str(one) for one in error.errors]
-    return faults
+            faults += error.errors
+    return list(map(str, faults))
 
 
 def record_faults(archive: Archive) -> list[str]:
@@ -142,16 +149,21 @@ def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
 
     A lesson of the course runs for it as it does in a build, unless the result of its last run still holds.
     """
-    if root.resolve() != COURSE.resolve():
+    from tilewise.lesson import read
+    from tilewise.run import Runner
+    from tilewise.simulator.toolchain import cache_folder
+
+    project = root.resolve().parent
+    if not (project / FOLDER).is_dir():
         return []
     faults: list[LessonError] = []
     made: dict[str, Sequence[Mapping[str, Any]]] = {}
-    for name in lessons:
-        try:
-            ((lesson, _, kernels),) = launches(root, [root / f"{name}.py"])
-            made[lesson] = kernels
-        except LessonError as error:
-            faults += error.errors
+    with Runner(project, cache_folder()) as runner:
+        for name in lessons:
+            try:
+                made[name] = runner.run(read(root / f"{name}.py", project)).launches
+            except LessonError as error:
+                faults += error.errors
     try:
         faults += kernel_faults(root, made)
     except LessonError as error:
@@ -207,8 +219,8 @@ class _Found:
             if shown.stale:
                 self._look(experiment.name, f"{where}: {shown.stale.why}", shown.stale.repair, shown.record)
             else:
-                unexplained = reason_faults(made, lesson.headings(), experiment.path, experiment.line)
-                faults.extend(str(fault) for fault in unexplained)
+                missed = unexplained(made, lesson.headings(), experiment.path, experiment.line)
+                faults.extend(str(fault) for fault in missed)
             for path, one in _records(experiment, self.archive):
                 again = staleness(experiment, one)
                 device = one.provenance["device"]

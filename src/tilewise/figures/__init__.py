@@ -2,7 +2,7 @@
 
 In: numbers, launches, runs and states of a model. Out: frozen ``Figure``s that serialise to JSON, with a
 caption and a text alternative. Each name is loaded from its module when it is first used, so that a change
-of one module runs only the lessons that use it. Drawing is left to ``web/figures``.
+of one module runs only the lessons that use it. Drawing is left to ``kinds`` and ``web/figures``.
 """
 
 from __future__ import annotations
@@ -11,50 +11,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewise.figures.bar_charts import bars
-    from tilewise.figures.block_grids import block_grid
-    from tilewise.figures.calculators import Answer, Meter, Plot, Slider, calculator
     from tilewise.figures.figure import Figure
-    from tilewise.figures.floor_plans import Part, Stop, floor_plan
-    from tilewise.figures.heat_maps import heat_map
-    from tilewise.figures.line_charts import Mark, Series, line_chart
-    from tilewise.figures.loop_nests import Loop, Stage, loop_nest
-    from tilewise.figures.memory_maps import memory_map
-    from tilewise.figures.number_formats import BitFormat, Held, bit_fields
-    from tilewise.figures.ribbons import ribbon
-    from tilewise.figures.states import State
-    from tilewise.figures.stepping import stepped
-    from tilewise.figures.timelines import Span, timeline
+    from tilewise.figures.kinds.bit_fields import BitFormat, Held, bit_fields
+    from tilewise.figures.kinds.block_grid import block_grid
+    from tilewise.figures.kinds.calculator import Answer, Meter, Plot, Slider, calculator
+    from tilewise.figures.kinds.chart.bar_charts import bars
+    from tilewise.figures.kinds.chart.heat_maps import heat_map
+    from tilewise.figures.kinds.chart.line_charts import Mark, Series, line_chart
+    from tilewise.figures.kinds.floor_plan import Part, Stop, floor_plan
+    from tilewise.figures.kinds.stepped import stepped
+    from tilewise.figures.kinds.stepped.states import State
+    from tilewise.figures.kinds.timeline import Span, timeline
 
-# Modules are named otherwise than what they hold: an imported module takes its name in the package.
+# Kinds stand a folder deeper than their names: an imported module takes its name in the package.
 _HOME = {
-    "Answer": "tilewise.figures.calculators",
-    "BitFormat": "tilewise.figures.number_formats",
-    "Figure": "tilewise.figures.figure",
-    "Held": "tilewise.figures.number_formats",
-    "Loop": "tilewise.figures.loop_nests",
-    "Mark": "tilewise.figures.line_charts",
-    "Meter": "tilewise.figures.calculators",
-    "Plot": "tilewise.figures.calculators",
-    "Part": "tilewise.figures.floor_plans",
-    "Series": "tilewise.figures.line_charts",
-    "Slider": "tilewise.figures.calculators",
-    "Span": "tilewise.figures.timelines",
-    "Stage": "tilewise.figures.loop_nests",
-    "State": "tilewise.figures.states",
-    "Stop": "tilewise.figures.floor_plans",
-    "bars": "tilewise.figures.bar_charts",
-    "bit_fields": "tilewise.figures.number_formats",
-    "block_grid": "tilewise.figures.block_grids",
-    "calculator": "tilewise.figures.calculators",
-    "floor_plan": "tilewise.figures.floor_plans",
-    "heat_map": "tilewise.figures.heat_maps",
-    "line_chart": "tilewise.figures.line_charts",
-    "loop_nest": "tilewise.figures.loop_nests",
-    "memory_map": "tilewise.figures.memory_maps",
-    "ribbon": "tilewise.figures.ribbons",
-    "stepped": "tilewise.figures.stepping",
-    "timeline": "tilewise.figures.timelines",
+    name: f"tilewise.figures.{module}"
+    for module, names in {
+        "figure": ["Figure"],
+        "kinds.bit_fields": ["BitFormat", "Held", "bit_fields"],
+        "kinds.block_grid": ["block_grid"],
+        "kinds.calculator": ["Answer", "Meter", "Plot", "Slider", "calculator"],
+        "kinds.chart.bar_charts": ["bars"],
+        "kinds.chart.heat_maps": ["heat_map"],
+        "kinds.chart.line_charts": ["Mark", "Series", "line_chart"],
+        "kinds.floor_plan": ["Part", "Stop", "floor_plan"],
+        "kinds.stepped": ["stepped"],
+        "kinds.stepped.states": ["State"],
+        "kinds.timeline": ["Span", "timeline"],
+    }.items()
+    for name in names
 }
 
 __all__ = [
@@ -62,7 +47,6 @@ __all__ = [
     "BitFormat",
     "Figure",
     "Held",
-    "Loop",
     "Mark",
     "Meter",
     "Part",
@@ -70,7 +54,6 @@ __all__ = [
     "Series",
     "Slider",
     "Span",
-    "Stage",
     "State",
     "Stop",
     "bars",
@@ -80,9 +63,6 @@ __all__ = [
     "floor_plan",
     "heat_map",
     "line_chart",
-    "loop_nest",
-    "memory_map",
-    "ribbon",
     "stepped",
     "timeline",
 ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -84,17 +83,3 @@ def threads(grid: Dims, block: Dims, first: int | None = None) -> Threads:
 def works(position: Ints, extent: Dims) -> npt.NDArray[np.bool_]:
     """Return which threads stand inside the problem; the others are stopped by the bounds guard."""
     return np.asarray((position < np.array(extent)).all(axis=-1))
-
-
-def launch_of(grid: Any, block: Any) -> tuple[Dims, Dims, Any]:
-    """Return grid, block and the launch, if a launch was given instead of a grid.
-
-    Raises:
-        ValueError: a grid without a block, or sizes that are no sizes.
-    """
-    launch = grid if hasattr(grid, "grid") and hasattr(grid, "block") else None
-    if launch is not None:
-        return dims(launch.grid, "grid"), dims(launch.block, "block"), launch
-    if block is None:
-        raise ValueError("a grid needs its block: block_grid(grid, block), or give a launch")
-    return dims(grid, "grid"), dims(block, "block"), None

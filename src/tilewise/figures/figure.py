@@ -1,7 +1,7 @@
 """A figure: a statement, a caption, a text alternative and a specification that the site's script draws.
 
 In: what a lesson's call computed, with NumPy values allowed anywhere. Out: plain JSON, the HTML that
-holds the figure on a page, and the form that notebooks draw. Drawing is left to ``web/figures``.
+holds the figure on a page, and the form that notebooks draw. Drawing is left to ``kinds``.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class Figure:
     height: int
     """Height in px that a page reserves, controls included."""
     kind: str
-    """Which drawing: ``chart``, ``bit_fields``, ``block_grid``, ``ribbon``, ``timeline``, ``memory_map``,
-    ``loop_nest``, ``stepped``."""
+    """Which drawing: the name of a folder in ``kinds``."""
     spec: Mapping[str, Any]
     """What is drawn; for ``chart`` a Plotly figure whose colours are role tokens."""
     steps: tuple[str, ...] = ()

@@ -1,25 +1,23 @@
 """What a lesson made and launched: its kernels and, of each, a few launches that went well.
 
-In: notes that `Kernel` and `Launch` take while a `Notebook` is open. Out: `Noted` kernels as JSON can hold
-them, and back. The compile gate, the hardware comparison and the planted bugs get the course's kernels here.
+In: notes that `Kernel` and `Launch` take while a `Notebook` is open. Out: `Noted` kernels, for
+`saved_launches` to write and read. What is done with all kernels of the course begins here.
 """
 
 from __future__ import annotations
 
-import base64
 import contextvars
-import io
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewise.cases import Array, Dim3, Recipe, Scalar
+from tilewise.cases import Dim3, Recipe
 from tilewise.cases import case as a_case
-from tilewise.gpu.tensor_map import TensorMap, tensor_map
+from tilewise.gpu.sizes import does_not_divide
+from tilewise.gpu.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from tilewise.gpu.kernel import Kernel
@@ -72,8 +70,6 @@ class Notebook:
 
     def launched(self, launch: Launch, from_recipes: bool) -> None:
         """A launch ended without a hazard."""
-        from tilewise.gpu.sizes import does_not_divide
-
         self.made(launch.kernel)
         threads = int(np.prod(launch.threads))
         size = sum(one.nbytes for one in launch.case.values.values() if isinstance(one, Recipe | np.ndarray))
@@ -136,82 +132,6 @@ def unnoted() -> Iterator[None]:
         yield
     finally:
         _open.reset(token)
-
-
-def encode(noted: Noted) -> dict[str, Any]:
-    """A noted kernel as JSON can hold it."""
-    kernel = noted.kernel
-    return {
-        "source": kernel.source,
-        "name": kernel.name,
-        "defines": dict(kernel.defines),
-        "options": list(kernel.options),
-        "line": kernel.origin[1],
-        "launches": [
-            {
-                "grid": list(one.grid),
-                "block": list(one.block),
-                "shared_bytes": one.shared_bytes,
-                "values": {name: _value(value) for name, value in one.taken.items()},
-            }
-            for one in noted.launches
-        ],
-    }
-
-
-def decode(data: Mapping[str, Any], path: str) -> Noted:
-    """The noted kernel whose `encode` gave ``data``; its messages name ``path``."""
-    from tilewise.gpu.kernel import Kernel
-
-    kernel = Kernel(data["source"], data["name"], data["defines"], tuple(data["options"]))
-    kernel.origin = (path, int(data["line"]))
-    launches = tuple(
-        kernel.on(
-            a_case(
-                tuple(one["grid"]),
-                tuple(one["block"]),
-                one["shared_bytes"],
-                **{name: _read(value) for name, value in one["values"].items()},
-            )
-        )
-        for one in data["launches"]
-    )
-    return Noted(kernel, launches)
-
-
-def _value(value: Recipe | Array | Scalar | TensorMap) -> dict[str, Any]:
-    if isinstance(value, TensorMap):
-        return {"map": [value.name, value.box, value.swizzle, value.shape, value.kind, value.promotion]}
-    if isinstance(value, Recipe):
-        return {
-            "kind": value.kind,
-            "shape": list(value.shape),
-            "dtype": value.dtype.str,
-            "seed": value.seed,
-            "params": [list(pair) for pair in value.params],
-            **({"element": value.element} if value.element else {}),
-        }
-    if isinstance(value, np.ndarray | np.generic):
-        raw = io.BytesIO()
-        np.save(raw, np.asarray(value), allow_pickle=False)
-        kept = base64.b64encode(zlib.compress(raw.getvalue())).decode()
-        return {"array" if isinstance(value, np.ndarray) else "number": kept}
-    return {"plain": value}
-
-
-def _read(data: Mapping[str, Any]) -> Recipe | Array | Scalar | TensorMap:
-    if "map" in data:
-        return tensor_map(*data["map"])
-    if "plain" in data:
-        plain: Scalar = data["plain"]
-        return plain
-    if "kind" in data:
-        params = tuple((name, setting) for name, setting in data["params"])
-        held = np.dtype(data["dtype"])
-        return Recipe(data["kind"], tuple(data["shape"]), held, data["seed"], params, data.get("element"))
-    kept = data["array"] if "array" in data else data["number"]
-    array: Array = np.load(io.BytesIO(zlib.decompress(base64.b64decode(kept))), allow_pickle=False)
-    return array if "array" in data else array[()]
 
 
 def copied(kernel: Kernel, values: Sequence[Any], grid: Dim3, block: Dim3, shared_bytes: int) -> Launch:

@@ -6,11 +6,15 @@ sizes is left to `comparison`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tilewise.cases import Case, Recipe, ceil_div, shape_text
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launch import Launch
+
+if TYPE_CHECKING:
+    from tilewise.gpu.kernel import Kernel
+    from tilewise.gpu.launch import Launch
 
 
 def does_not_divide(launch: Launch) -> bool:

@@ -10,7 +10,7 @@ import keyword
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,9 +24,11 @@ from tilewise.gpu.cupy_backend import (
     own_text,
 )
 from tilewise.gpu.kernel_source import KernelError
-from tilewise.gpu.launch import Launch
 from tilewise.gpu.options import carveout, for_compiler
 from tilewise.gpu.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from tilewise.gpu.launch import Launch
 
 ARRAY_LIMIT_BYTES = 64 * 1024
 """A case's own arrays up to this size are written out; larger ones belong in recipes."""

@@ -1,8 +1,7 @@
 """Lessons: from a file in jupytext's percent format to a header and cells. Executes nothing.
 
-In: a file, or its text. Out: a frozen ``Lesson``, or a ``LessonError`` with the file's own line. Whether
-lessons fit together is the course's business; running and rendering are ``tilewise.run`` and
-``tilewise.page``.
+In: a file, or its text. Out: a frozen ``Lesson``, or a ``LessonError`` with the file's own line. What a
+lesson is held to beyond being read is in ``tilewise.rules``.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from pathlib import Path
 from tilewise.errors import LessonError
 from tilewise.lesson.header import parse_header
 from tilewise.lesson.model import Cell, Header, Lesson
-from tilewise.lesson.pairs import check_pairs
-from tilewise.lesson.percent import check_tabs, parse_cells
+from tilewise.lesson.percent import parse_cells
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -30,8 +28,7 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
         lesson_id: e.g. ``kernels/grids``.
 
     Raises:
-        LessonError: the header, a cell's options, the tabs, their regions or the code's syntax is wrong, or
-            the file is empty.
+        LessonError: the header, a cell's options or the code's syntax is wrong, or the file is empty.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -48,10 +45,7 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
         raise LessonError(
             path, skip, "the lesson has no cells.", 'Add one: a line "# %% [markdown]" and prose.'
         )
-    lesson = Lesson(id=lesson_id, path=path, header=header, cells=cells, text=text)
-    check_tabs(lesson)
-    check_pairs(lesson)
-    return lesson
+    return Lesson(id=lesson_id, path=path, header=header, cells=cells, text=text)
 
 
 def decode(content: bytes, path: str) -> str:

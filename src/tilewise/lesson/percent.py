@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tilewise.errors import LessonError, nearest
-from tilewise.lesson.model import Cell, Kind, Lesson
+from tilewise.lesson.model import Cell, Kind
 
 _MARKER = re.compile(r"^\s*# ?%%(?!%)(?P<rest>.*)$")
 _OPTION = re.compile(r'\s*(?P<key>[A-Za-z_][\w-]*)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>\S+))')
@@ -122,27 +122,6 @@ def _outside_strings(starts: list[int], tree: ast.Module, path: str) -> list[int
             repair = "Move it between statements, or word the comment otherwise."
             raise LessonError(path, at + 1, "a cell begins in the middle of a statement.", repair)
     return kept
-
-
-def check_tabs(lesson: Lesson) -> None:
-    """Every tab has neighbours, and no two of a set have the same title.
-
-    Raises:
-        LessonError: a tab stands alone, or two are called the same.
-    """
-    for members in lesson.tab_sets:
-        cells = [lesson.cells[index] for index in members]
-        if len(cells) == 1:
-            message = f'the tab "{cells[0].tab}" stands alone.'
-            repair = "Put the cell that belongs beside it directly below or above, or take tab= away."
-            raise LessonError(lesson.path, cells[0].first_line, message, repair)
-        seen: dict[str, Cell] = {}
-        for cell in cells:
-            if cell.tab.casefold() in seen:
-                message = f'two neighbouring tabs are called "{cell.tab}".'
-                repair = "Give one another title, or put prose between two sets of tabs."
-                raise LessonError(lesson.path, cell.first_line, message, repair)
-            seen[cell.tab.casefold()] = cell
 
 
 def _cell(lines: Sequence[str], start: int, end: int, path: str) -> Cell:

@@ -2,7 +2,7 @@
 
 In: the Markdown of a lesson's prose cells. Out: facts with places, found once a lesson. Code, fences and
 formulas are opaque: nothing in them is a word, a link or a number. What the facts mean together is for
-``tilewise.terms``, ``tilewise.course`` and ``tilewise.page``.
+``tilewise.lesson.terms``, ``tilewise.course`` and ``tilewise.page``.
 """
 
 from __future__ import annotations
@@ -11,39 +11,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tilewise.errors import LessonError
-from tilewise.lesson.model import Cell, Lesson
+from tilewise.lesson.mask import FILLER, PROSE, Span, mask, spans
 
-# Each alternative begins with a bare character: only then does the search skip from candidate to candidate.
-_SPANS = re.compile(
-    r"""
-      \n(?:
-        (?P<fence>[ \t]*(?P<rail>`{3,}|~{3,})[^\n]*(?:\n[\s\S]*?(?:\n[ \t]*(?P=rail)[`~]*[ \t]*(?=\n|\Z)|\Z)))
-      | (?P<heading>\#{1,6}[ \t][^\n]*)
-      | (?P<block>[ \t]*(?:!!!|\?\?\?\+?|===[!+]?|///)[ \t]?[^\n]*)
-      | (?P<reference>[ ]{0,3}\[[^\]\n^][^\]\n]*\]:[^\n]*)
-      )
-    | `(?P<code>(?P<tick>`*)(?:[^`\n]|\n(?![ \t]*\n)|(?!`(?P=tick)(?!`))`+)+?`(?P=tick)(?!`))
-    | \$(?P<math>\$[\s\S]+?\$\$|(?![\s$])(?:\\.|[^\\$\n]|\n(?![ \t]*\n))+?(?<!\s)\$)
-    | <(?:(?P<comment>!--[\s\S]*?-->)|(?P<tag>/?[A-Za-z][^<>]*>))
-    | \{(?:(?P<number>\{[^\n]*?\}\})|(?P<attributes>from:[^{}]*\}|:?[ ]*[.\#:a-z][^{}\n]*\}))
-    | !(?P<image>\[(?:[^\[\]\n]|\n(?![ \t]*\n))*\]\([^()\n]*\))
-    | \[(?:
-        (?P<note>\^[^\]\s]+\]:?)
-      | (?P<link>(?:[^\[\]\n]|\n(?![ \t]*\n)|\[[^\[\]\n]*\])*\]\((?P<target>[^()\s]*)[^()\n]*\))
-      | (?P<pair>[^\[\]\n]+\]\[[^\[\]\n]*\])
-      )
-    | \\(?P<escaped>[^\w\s])
-    """,
-    re.VERBOSE,
-)
+if TYPE_CHECKING:
+    from tilewise.lesson.model import Cell, Lesson
+
 _OPAQUE = ("fence", "code", "math", "comment")
 _NUMBER = re.compile(r"\{\{(?P<inside>[^\n]*?)\}\}")
 _BLOCK = re.compile(r"[ \t]*\?\?\?\+?[ \t]+definition\b")
 _DEFINITION = re.compile(_BLOCK.pattern + r'[ \t]*"(?P<title>[^"]*)"[ \t]*$')
 _WORD = re.compile(r"[^\W_]+")
-_FILLER = "\0"
 _NO_NAME = frozenset("<>{}[]`*$\\")
 
 
@@ -177,6 +157,11 @@ class Prose:
             word_count=count,
         )
 
+    def definition_around(self, place: Place) -> Definition | None:
+        """The definition that a place stands in, if it is in one."""
+        within = (one for one in self.definitions if one.place.cell == place.cell)
+        return next((one for one in within if one.place.start <= place.start < one.place.end), None)
+
 
 def _open(what: str, place: Place, path: str) -> LessonError:
     if what == "{{":
@@ -213,25 +198,15 @@ def masked_prose(source: str) -> str:
 @lru_cache(maxsize=4096)
 def _cell_prose(source: str) -> _CellProse:
     """The facts of one cell; kept, since an edit changes one cell of a course."""
-    shifted = "\n" + source
-    masked: list[str] = []
-    opaque: list[str] = []
     found: list[tuple[str, str, int, int]] = []
-    done = 0
-    for match in _SPANS.finditer(shifted):
-        start, end = match.span()
-        if shifted[start] == "\n":
-            start += 1
-        masked += (shifted[done:start], _FILLER * (end - start))
-        hidden = next((name for name in _OPAQUE if match[name] is not None), "")
-        opaque += (shifted[done:start], _FILLER * (end - start) if hidden else shifted[start:end])
-        done = end
-        found += _mentions(match, start - 1, end - 1)
-    plain = "".join([*masked, shifted[done:]])[1:]
-    seen = "".join([*opaque, shifted[done:]])[1:]
+    hidden = list(spans(source, PROSE))
+    for span in hidden:
+        found += _mentions(span, source)
+    plain = mask(source, hidden)
+    seen = mask(source, (span for span in hidden if span.kind in _OPAQUE))
     if "{{" in seen:
         numbers = [("number", match["inside"].strip(), *match.span()) for match in _NUMBER.finditer(seen)]
-        at = _NUMBER.sub(lambda match: _FILLER * len(match[0]), seen).find("{{")
+        at = _NUMBER.sub(lambda match: FILLER * len(match[0]), seen).find("{{")
         found += numbers if at < 0 else [("open", "{{", at, at + 2)]
     lowered = plain.lower()
     if len(lowered) != len(plain):
@@ -250,25 +225,24 @@ def _cell_prose(source: str) -> _CellProse:
     )
 
 
-def _mentions(match: re.Match[str], start: int, end: int) -> Iterator[tuple[str, str, int, int]]:
-    if match["note"]:
-        at_start = not match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
-        label = match["note"][1:].rstrip(":").removesuffix("]")
-        is_text = at_start and match["note"].endswith(":")
-        yield ("text" if is_text else "note", label, start, end)
-    elif match["target"] is not None:
-        yield ("link", match["target"], start, end)
-    elif match["image"]:
-        inside = match["image"].rpartition("](")[2].removesuffix(")").split()
-        yield ("image", inside[0] if inside else "", start, end)
-    elif match["reference"]:
-        yield ("link", match["reference"].split("]:", 1)[1].strip().partition(" ")[0], start, end)
-    elif match["fence"]:
-        last = match["fence"].rstrip().rpartition("\n")[2].strip()
-        if "\n" not in match["fence"].strip() or last.strip("`~") or not last.startswith(match["rail"]):
-            yield ("open", match["rail"], start, end)
-    elif match["heading"]:
-        yield ("heading", match["heading"].strip().lstrip("#").strip(), start, end)
+def _mentions(span: Span, source: str) -> Iterator[tuple[str, str, int, int]]:
+    kind, start, end, text = span
+    if kind == "note":
+        at_start = not source[source.rfind("\n", 0, start) + 1 : start].strip()
+        is_text = at_start and text.endswith(":")
+        yield ("text" if is_text else "note", text[2:].rstrip(":").removesuffix("]"), start, end)
+    elif kind in ("link", "image"):
+        yield (kind, re.split(r"\s", text.rpartition("](")[2].removesuffix(")"), maxsplit=1)[0], start, end)
+    elif kind == "reference":
+        yield ("link", text.split("]:", 1)[1].strip().partition(" ")[0], start, end)
+    elif kind == "fence":
+        opened = text.lstrip()
+        rail = opened[: len(opened) - len(opened.lstrip(opened[0]))]
+        last = text.rstrip().rpartition("\n")[2].strip()
+        if "\n" not in text.strip() or last.strip("`~") or not last.startswith(rail):
+            yield ("open", rail, start, end)
+    elif kind == "heading":
+        yield ("heading", text.strip().lstrip("#").strip(), start, end)
 
 
 def _end_of_note(source: str, start: int) -> int:

@@ -1,15 +1,12 @@
 """Reasons: where a prediction missed by more than its tolerance, the lesson has to say why.
 
-In: a measurement, its recorded rows and the headings of its lesson. Out: a fault for each variant that missed
-and is not explained, and for each reason that names no heading. What the reasons are is for the lesson.
+In: a measurement with its recorded rows. Out: the variants that missed. ``tilewise.rules.records`` holds the
+lesson to its reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
-
-from tilewise.errors import LessonError, nearest
 
 if TYPE_CHECKING:
     from tilewise.measurements.output import Measurement
@@ -36,30 +33,3 @@ def missed(made: Measurement) -> dict[str, float]:
         if far > made.within and far > max(found.get(row["variant"], 1), 1 / found.get(row["variant"], 1)):
             found[row["variant"]] = times
     return found
-
-
-def faults(made: Measurement, headings: Collection[str], path: str, line: int) -> Iterator[LessonError]:
-    """What is not explained, and reasons that lead nowhere.
-
-    Args:
-        made: the measurement.
-        headings: the words of each heading of its lesson.
-        path: the lesson's file, for messages.
-        line: the line of the measurement in it.
-    """
-    reasons = dict(made.reasons)
-    label = f'measure("{made.name}"): '
-    for variant, heading in reasons.items():
-        if heading not in headings:
-            message = f'{label}the reason for "{variant}" stands under "{heading}", which is no heading here.'
-            yield LessonError(path, line, message, nearest(heading, headings))
-    for variant, times in missed(made).items():
-        if variant not in reasons and EVERY not in reasons:
-            message = (
-                f'{label}"{variant}" took {times:,.3g} times as long as its bound, and at most '
-                f"{made.within:g} times needs no explanation."
-            )
-            repair = (
-                f'Say why, and where: reasons={{"{variant}": "the heading"}}; "{EVERY}" is every variant.'
-            )
-            yield LessonError(path, line, message, repair)

@@ -203,10 +203,7 @@ class Recorder:
         return None
 
     def current_text(self, lesson: LessonFile, cell: Cell) -> TextRecord | None:
-        """The record of what a cell prints on this device, if it holds.
-
-        Where this device has none, one of another device stands for it: most cells print the same on all.
-        """
+        """The record of what a cell prints on this device, if it holds."""
         own = self.archive.text_path(lesson.id, cell.record, self.laboratory.name)
         before = lesson.code_before(cell)
         for path in (self._placed(own), own):
@@ -217,8 +214,7 @@ class Recorder:
                 return None
             if kept is not None:
                 return kept if text_holds(kept, cell.source, before) else None
-        kept = self.archive.text_record(lesson.id, cell.record, cell.source, before=before)
-        return kept if kept is not None and not kept.stale else None
+        return None
 
     def _record(self, experiment: Experiment, early: Path | None) -> Record:
         """Time an experiment, and compare its standalone scripts once the first times are safe.

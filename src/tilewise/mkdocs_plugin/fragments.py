@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from tilewise.course import Course
+from tilewise.course import Course, Part
 from tilewise.page import Layout, Page, course_map, glossary
 from tilewise.page.corrections import corrections
 from tilewise.page.gallery import gallery
-from tilewise.page.gathered import Part
 from tilewise.page.questions import questions
 from tilewise.page.recap import recap
 

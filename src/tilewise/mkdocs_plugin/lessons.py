@@ -12,17 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewise.course import Course, nav_faults
+from tilewise.course import Course, Navigation, Part
 from tilewise.errors import LessonError, raise_all
-from tilewise.hardware.resources import kernel_faults
 from tilewise.installation import Package
 from tilewise.lesson import Lesson
-from tilewise.measurements import every_kernel
+from tilewise.lesson.mask import spans
+from tilewise.measurements import every_kernel, validation
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
+from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import list_faults, read_pending, text_name
-from tilewise.measurements.reasons import faults as reason_faults
 from tilewise.measurements.slugs import name_slug
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
@@ -30,25 +30,10 @@ from tilewise.mkdocs_plugin.progress import Progress, lessons_text
 from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
 from tilewise.outputs.kinds import NOT_CURRENT, PENDING, Text
 from tilewise.page import Page, render
-from tilewise.page.gathered import Part
-from tilewise.page.prose import FENCED
+from tilewise.rules import checked_course, form_faults, run_faults
 from tilewise.run import LessonRun, Runner
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(course|hardware|measurements)\.(\w+)\s*\}\}")
-
-
-@dataclass(frozen=True)
-class CourseNav:
-    """What mkdocs.yml says of the lessons."""
-
-    order: Sequence[str]
-    """Their ids in reading order."""
-    path: str
-    """The file, for messages."""
-    lines: Mapping[str, int]
-    """The line of each id in that file."""
-    parts: Sequence[Part]
-    """The sections of the navigation that hold lessons."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +64,7 @@ class CourseView:
         """
         if "{{" not in markdown:
             return markdown
-        fenced = [match.span() for match in FENCED.finditer(markdown)]
+        fenced = [(span.start, span.end) for span in spans(markdown, ["fence"])]
 
         def replace(match: re.Match[str]) -> str:
             if any(start <= match.start() < end for start, end in fenced):
@@ -99,13 +84,20 @@ class CourseView:
 
     def _fragment(self, family: str, name: str, path: str, line: int) -> str:
         if family == "hardware":
-            return _hardware(name, path, line)
+            return self._hardware(name, path, line)
         if family == "measurements":
             return self._measurements(name, path, line)
         if name in COURSE:
             return COURSE[name](Quoted(self.course, self.parts, self.pages, LAYOUT))
         message = f'there is no "course.{name}".'
         raise LessonError(path, line, message, f"There is {', '.join(COURSE)}.")
+
+    def _hardware(self, name: str, path: str, line: int) -> str:
+        """A part of the comparison of the simulator with a GPU's counters."""
+        if name in validation.FRAGMENTS or name in validation.PLAIN:
+            return validation.fragment(name, self.root.parent)
+        have = ", ".join([*validation.FRAGMENTS, *validation.PLAIN])
+        raise LessonError(path, line, f'there is no "hardware.{name}".', f"There is {have}.")
 
     def _measurements(self, name: str, path: str, line: int) -> str:
         """A part of the pages of all measurements and of all kernels."""
@@ -188,7 +180,7 @@ class BuiltCourse:
     executed: tuple[str, ...]
     """The lessons whose cells were executed just now."""
     warnings: tuple[LessonError, ...]
-    """What does not stop a build, and fails a strict one: stale records, misses and undeclared spills."""
+    """What does not stop a build, and fails a strict one: what lessons lack, stale records, spills."""
 
 
 class Lessons:
@@ -211,7 +203,7 @@ class Lessons:
         self._runner = runner
         self._at_once = at_once
 
-    def load(self, nav: CourseNav, progress: Progress) -> BuiltCourse:
+    def load(self, nav: Navigation, progress: Progress) -> BuiltCourse:
         """Run what has changed, and render every lesson.
 
         Args:
@@ -223,11 +215,10 @@ class Lessons:
         """
         files = self._sources.load()
         raise_all(files.errors)
-        raise_all(nav_faults(nav.order, files.lessons, nav.path, nav.lines))
-        course, errors = Course.checked([files.lessons[name] for name in nav.order], self._sources.faults)
-        raise_all(errors)
+        course = checked_course(nav, files.lessons, self._sources.faults)
         runs = self._run(course, progress)
         pages: dict[str, Page] = {}
+        errors: list[LessonError] = []
         for lesson in course.lessons:
             run = runs[lesson.id]
             try:
@@ -241,7 +232,9 @@ class Lessons:
         measured = {lesson.id: runs[lesson.id].measurements for lesson in published}
         view = CourseView(course, pages, measured, self._root / LAYOUT.folder, nav.parts)
         executed = tuple(name for name, run in runs.items() if run.executed)
-        warnings = [fault for lesson in published for fault in measured_faults(lesson, runs[lesson.id])]
+        warnings = form_faults(nav, course)
+        for lesson in published:
+            warnings += run_faults(lesson, runs[lesson.id], stops=False)
         warnings += pending_faults(view.root, course.lessons, runs)
         warnings += kernel_faults(view.root, {lesson.id: runs[lesson.id].launches for lesson in published})
         return BuiltCourse(view, executed, tuple(warnings))
@@ -288,22 +281,6 @@ def quoted_stale(run: LessonRun, runs: Iterable[LessonRun]) -> frozenset[str]:
     )
 
 
-def measured_faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
-    """Stale records that are not pending, and rows that missed their bound without a reason, by line."""
-    headings = [mention.text for mention in lesson.prose.headings]
-    for cell, outputs in zip(lesson.cells, run.outputs, strict=True):
-        for output in outputs:
-            if isinstance(output, Measurement):
-                if output.stale and not output.pending:
-                    yield LessonError(lesson.path, cell.first_line, output.stale)
-                elif not output.stale:
-                    yield from reason_faults(output, headings, lesson.path, cell.first_line)
-            elif isinstance(output, Text) and output.source == NOT_CURRENT:
-                message = f'the recorded output "{cell.record}" is missing or stale.'
-                repair = f"Record it on a GPU: tilewise record {lesson.id}"
-                yield LessonError(lesson.path, cell.first_line, message, repair)
-
-
 def pending_faults(
     root: Path, lessons: Sequence[Lesson], runs: Mapping[str, LessonRun]
 ) -> Iterator[LessonError]:
@@ -318,13 +295,3 @@ def pending_faults(
                 old = any(source == NOT_CURRENT or source.endswith(PENDING) for source in sources)
                 found[text_name(lesson.id, cell.record)] = index in run.skipped and not old
     return list_faults(archive, read_pending(archive), found, unseen=())
-
-
-def _hardware(name: str, path: str, line: int) -> str:
-    """A part of the comparison of the simulator with a GPU's counters."""
-    from tilewise.hardware import page
-
-    if name in page.FRAGMENTS or name in page.PLAIN:
-        return page.fragment(name)
-    have = ", ".join([*page.FRAGMENTS, *page.PLAIN])
-    raise LessonError(path, line, f'there is no "hardware.{name}".', f"There is {have}.")

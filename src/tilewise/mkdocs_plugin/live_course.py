@@ -12,15 +12,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tilewise.course import Course, nav_faults
+from tilewise.course import Course, Navigation
 from tilewise.errors import LessonError
-from tilewise.hardware.resources import kernel_faults
 from tilewise.lesson import Cell, Header, Lesson
 from tilewise.lesson.header import parse_header
+from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.output import Measurement
-from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, PageRenderer, measured_faults, quoted_stale
+from tilewise.mkdocs_plugin.lessons import CourseView, PageRenderer, quoted_stale
 from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
 from tilewise.page import Page
+from tilewise.rules import course_faults, navigation_faults, run_faults
 from tilewise.run.background import BackgroundRuns
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class LiveCourse:
         self._sources = sources
         self._renderer = renderer
         self._runs = runs
-        self._nav = CourseNav((), "mkdocs.yml", {}, ())
+        self._nav = Navigation()
         self._lessons: dict[str, Lesson] = {}
         self._ordered: tuple[tuple[Lesson, ...], Course] | None = None
         self._pages: dict[str, Page] = {}
@@ -74,7 +75,7 @@ class LiveCourse:
             assert self._ordered is not None
             return self._ordered[1]
 
-    def configure(self, nav: CourseNav) -> None:
+    def configure(self, nav: Navigation) -> None:
         """Take the navigation as it is now, and the lessons."""
         with self._lock:
             self._nav = nav
@@ -91,16 +92,15 @@ class LiveCourse:
             lessons = {**self._kept(files.errors), **files.lessons}
             order = [name for name in dict.fromkeys(self._nav.order) if name in lessons]
             ordered = tuple(lessons[name] for name in order)
-            faults = [*files.errors, *nav_faults(self._nav.order, lessons, self._nav.path, self._nav.lines)]
+            faults = [*files.errors, *navigation_faults(self._nav, lessons)]
             before = self._ordered
             if (
                 before is None
                 or len(before[0]) != len(ordered)
                 or any(old is not new for old, new in zip(before[0], ordered, strict=True))
             ):
-                course, errors = Course.checked(ordered, lambda _: ())
-                self._ordered = (ordered, course)
-                self._course_faults = tuple(errors)
+                self._ordered = (ordered, Course.of(ordered))
+                self._course_faults = tuple(course_faults(ordered, lambda _: ()))
             self._lessons = lessons
             self._faults = tuple(faults) or self._course_faults  # which may only follow from those
             self._runs.update(self.course.lessons, changed)
@@ -154,7 +154,7 @@ class LiveCourse:
         known = self._warned.get(lesson_id)
         if known is None or known[0] != run.digest:
             kernels = kernel_faults(self._root / LAYOUT.folder, {lesson_id: run.launches})
-            found = (*measured_faults(lesson, run), *kernels)
+            found = (*run_faults(lesson, run, stops=False), *kernels)
             known = self._warned[lesson_id] = (run.digest, found)
         return known[1]
 

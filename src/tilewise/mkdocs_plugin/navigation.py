@@ -1,7 +1,7 @@
 """The reading order and the parts of the course, taken from ``nav`` in mkdocs.yml.
 
 In: MkDocs's configuration. Out: the lessons' ids in order, by section too, and the line of each in
-mkdocs.yml. Whether this order suits the lessons' needs is decided by ``tilewise.course``.
+mkdocs.yml. Whether this order suits the lessons' needs is decided by ``tilewise.rules``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tilewise.course import Navigation, Part
 from tilewise.mkdocs_plugin.sources import LAYOUT
-from tilewise.page.gathered import Part
+
+
+def read(nav: object, file: Path, shown: str) -> Navigation:
+    """What a navigation says of the lessons.
+
+    Args:
+        nav: ``nav`` in mkdocs.yml.
+        file: that file.
+        shown: the file as messages name it.
+    """
+    order = reading_order(nav)
+    return Navigation(order, shown, lines(file, order), parts(nav), "recap.md" in _paths(nav))
 
 
 def reading_order(nav: object) -> list[str]:

@@ -26,12 +26,13 @@ from mkdocs.structure.pages import Page
 
 from tilewise.errors import LessonError, raise_all
 from tilewise.frontend import FrontendError, build_assets
+from tilewise.lesson.typed_numbers import sourced
 from tilewise.mkdocs_plugin import navigation, publication
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings, keep_highlighted
 from tilewise.mkdocs_plugin.faults import explained, formula_fault, let_warnings_count
 from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, KeptTemplates, usable
 from tilewise.mkdocs_plugin.inputs import Trees, config_mark, links_mark
-from tilewise.mkdocs_plugin.lessons import CourseNav, CourseView, Lessons, PageRenderer
+from tilewise.mkdocs_plugin.lessons import CourseView, Lessons, PageRenderer
 from tilewise.mkdocs_plugin.live_course import LiveCourse
 from tilewise.mkdocs_plugin.math import UnreadableFormula
 from tilewise.mkdocs_plugin.preview import PreparedFiles, Preview, Site
@@ -43,10 +44,9 @@ from tilewise.mkdocs_plugin.site_assets import SiteAssets
 from tilewise.mkdocs_plugin.site_files import lesson_id, site_files
 from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.page.prose import edited
-from tilewise.prose_checks import page_faults
+from tilewise.rules.typed_numbers import page_faults
 from tilewise.run import Runner
 from tilewise.run.background import BackgroundRuns
-from tilewise.typed_numbers import sourced
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -122,11 +122,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         config.markdown_extensions.append(self._conversions.raw_html)
         self._config_mark = config_mark(Path(config.config_file_path), self._code)
         self._renderer.package = publication.package(config, root)
-        order = navigation.reading_order(config.nav)
         file = Path(config.config_file_path)
-        nav = CourseNav(
-            order, os.path.relpath(file, root), navigation.lines(file, order), navigation.parts(config.nav)
-        )
+        nav = navigation.read(config.nav, file, os.path.relpath(file, root))
         if self._serving:
             self._assets.refresh()
             self._live.configure(nav)

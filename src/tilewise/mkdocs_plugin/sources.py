@@ -1,7 +1,7 @@
 """The lessons' files, read and looked over; what did not change is not read again, nor by the next process.
 
 In: the folder ``lessons``. Out: parsed lessons, and what is wrong with each by itself. How they fit together
-is for ``tilewise.course``.
+is for ``tilewise.rules``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tilewise.errors import LessonError
 from tilewise.lesson import Lesson, read
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.page import Layout
-from tilewise.prose_checks import prose_faults
+from tilewise.rules import lesson_faults
 
 LAYOUT = Layout()
 
@@ -73,13 +73,13 @@ class LessonSources:
         return LessonFiles(found, tuple(errors))
 
     def faults(self, lesson: Lesson) -> tuple[LessonError, ...]:
-        """What is wrong with a lesson's prose by itself."""
+        """What is wrong with a lesson by itself."""
         known = self._faults.get(lesson.id)
         if known is None or known[0] is not lesson:
             key = key_of("faults", self._code, lesson.path, lesson.text)
             found = self._kept.load(key, tuple)
             if found is None:
-                found = tuple(prose_faults(lesson))
+                found = tuple(lesson_faults(lesson))
                 self._kept.store(key, found)
             known = self._faults[lesson.id] = (lesson, found)
         return known[1]

@@ -14,8 +14,8 @@ from html import escape
 from typing import Any, ClassVar, Self
 
 from tilewise.outputs.base import Context, Task, sink
-from tilewise.outputs.kernel import folded, from_kernel
-from tilewise.outputs.kinds import attribute, fence
+from tilewise.outputs.kernel import from_kernel
+from tilewise.outputs.kinds import attribute, fence, folded
 
 
 @dataclass(frozen=True)

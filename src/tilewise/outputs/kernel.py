@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from html import escape
 from typing import Any, ClassVar
 
 from tilewise.outputs.base import Context, Output
-from tilewise.outputs.kinds import attribute, fence
+from tilewise.outputs.kinds import attribute, fence, folded
 
 LONGEST_OPEN = 40
 """A kernel with more lines than this is folded where it is defined."""
@@ -136,19 +135,6 @@ def dropped_markers(source: str) -> tuple[str, str, str]:
         elif marker["closes"] in opened:
             regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{len(lines)}")
     return "\n".join(lines).rstrip("\n"), " ".join(regions), " ".join(markers)
-
-
-def folded(title: str, kind: str, body: str, opened: bool = False) -> str:
-    """A closed ``???`` block.
-
-    Args:
-        title: what its summary says.
-        kind: its class, one word.
-        body: Markdown.
-        opened: open from the start.
-    """
-    inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
-    return f'???{"+" if opened else ""} {kind} "{escape(attribute(title), quote=False)}"\n\n{inside}'
 
 
 def from_kernel(kernel: Any) -> KernelOutput:

@@ -53,8 +53,6 @@ class Text(Output):
         lines = len(self.content.splitlines())
         if lines <= LONGEST_TEXT:
             return block
-        from tilewise.outputs.kernel import folded  # which imports this module
-
         return folded(f"What the cell printed, {lines} lines", "code", block)
 
     def _html(self) -> str:
@@ -293,3 +291,16 @@ def fence(text: str, attributes: str) -> str:
 def attribute(text: str) -> str:
     """``text`` for a double-quoted attribute of a fence: no quotes, braces or line ends."""
     return " ".join(text.split()).replace('"', "”").replace("{", "(").replace("}", ")")
+
+
+def folded(title: str, kind: str, body: str, opened: bool = False) -> str:
+    """A closed ``???`` block.
+
+    Args:
+        title: what its summary says.
+        kind: its class, one word.
+        body: Markdown.
+        opened: open from the start.
+    """
+    inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
+    return f'???{"+" if opened else ""} {kind} "{escape(attribute(title), quote=False)}"\n\n{inside}'

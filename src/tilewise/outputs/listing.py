@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from tilewise.outputs.base import Context, Output
-from tilewise.outputs.kernel import folded
-from tilewise.outputs.kinds import LONGEST_TEXT, attribute, fence
+from tilewise.outputs.kinds import LONGEST_TEXT, attribute, fence, folded
 
 SASS, PTX = "nvidia-sass", "nvidia-ptx"
 """The lexers for machine code and for PTX, as ``tilewise.lexers`` has them."""

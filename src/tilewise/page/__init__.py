@@ -28,7 +28,8 @@ What styles and scripts may rely on, besides what the outputs document:
 - ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
 - ``svg.tw-map``: see ``course_map``.
 - ``div.tw-machines``: see ``by_machine``. ``.tw-number[data-on]``: as JSON, by further machine, what stands
-  there with its records: ``text``, ``born``, ``spread``; not where the paragraph names a GPU.
+  there with its records: ``text``, ``born``, ``spread``. A paragraph that names a GPU has that
+  GPU's numbers, without it.
 - ``div.tw-pending``: stands for the output of a cell that has not ended, or before what it showed the last
   time; ``p.tw-run-status`` at the top says that there are such cells. While serving only.
 """
@@ -52,6 +53,7 @@ from tilewise.page.frame import front_matter, glossary, hardware, head, minutes,
 from tilewise.page.layout import Layout
 from tilewise.page.markers import hide_marker_lines, tell_lines
 from tilewise.page.prose import prose_cells, quoted_numbers, without_escapes
+from tilewise.rules.terms import check_terms
 from tilewise.run import LessonRun
 
 __all__ = ["Layout", "Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render", "tell_lines"]
@@ -156,7 +158,7 @@ def _check_tasks(lesson: Lesson, run: LessonRun, course: Course) -> None:
         for output in outputs:
             if isinstance(output, Task):
                 for text in output.texts():
-                    course.check_terms(lesson.id, text, cell.first_line)
+                    check_terms(course, lesson.id, text, cell.first_line)
 
 
 def _plain(output: Output) -> Output:

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from tilewise.frameworks import listed
 from tilewise.lesson import Cell
 from tilewise.outputs import Context, KernelOutput, Output, Task, Text
-from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers, folded
-from tilewise.outputs.kinds import attribute, fence
+from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers
+from tilewise.outputs.kinds import attribute, fence, folded
 from tilewise.page.by_machine import blocks
 
 BOOKS = "Numbers for the text"

@@ -13,13 +13,13 @@ from html import escape
 from tilewise.course import Course
 from tilewise.gpu.capability import HOSTED, named, needed
 from tilewise.lesson import Lesson
-from tilewise.outputs.kernel import folded
+from tilewise.lesson.terms import Term
+from tilewise.outputs.kinds import folded
 from tilewise.page.code import open_lines
 from tilewise.page.course_map import course_map
 from tilewise.page.layout import Layout
 from tilewise.page.prose import Edit, edited, rewritten_link, tooltip
 from tilewise.run import LessonRun
-from tilewise.terms import Term
 
 _WORDS_A_MINUTE = 170
 _CODE_LINES_A_MINUTE = 18

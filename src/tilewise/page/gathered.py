@@ -12,28 +12,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewise.course import Course
+from tilewise.course import Course, Part
 from tilewise.lesson import Lesson
+from tilewise.lesson.mask import mask, spans
 from tilewise.measurements.slugs import heading_slug
 from tilewise.page.layout import Layout
 from tilewise.page.markers import without_line_marks
-from tilewise.page.prose import FENCED
 
 _HEADING = re.compile(r"^#{2,6} +(.+?)(?:\s*\{[^}\n]*#(?P<anchor>[\w-]+)[^}\n]*\})?\s*$", re.M)
 _TERM = re.compile(r"\[([^\]\n]+)\]\([^()\n]*\)\{ ?\.tw-term ?\}")
 _MARK = re.compile(r"\[\^[^\]]+\]")
 _LINK = re.compile(r"\]\(([^()\s]+)((?:\s+\"[^\"\n]*\")?)\)")
 _BORN = re.compile(r'<a class="tw-number([^"]*)" href="#([^"]+)"[^>]*>')
-
-
-@dataclass(frozen=True)
-class Part:
-    """A section of the navigation that holds lessons."""
-
-    title: str
-    """Its name there."""
-    lessons: tuple[str, ...]
-    """The ids of its lessons, in reading order."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +39,8 @@ class Heading:
 
 
 def blanked(page: str) -> str:
-    """A page whose fenced code is spaces, as long as it was."""
-    return FENCED.sub(lambda found: re.sub(r"\S", " ", found[0]), page)
+    """A page without its fenced code, as long as it was."""
+    return mask(page, spans(page, ["fence"]))
 
 
 def headings(page: str) -> list[Heading]:

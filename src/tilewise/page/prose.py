@@ -16,22 +16,20 @@ from typing import Any
 from tilewise.course import Course
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Cell, Lesson
+from tilewise.lesson.mask import spans
 from tilewise.lesson.prose import Definition, Mention, masked_prose
+from tilewise.lesson.terms import Term, Use
+from tilewise.lesson.typed_numbers import sourced
 from tilewise.measurements.births import born
 from tilewise.numbers import COMPUTED, Quoted, quote
 from tilewise.page.layout import Layout
 from tilewise.page.markers import line_mark
-from tilewise.terms import Term, Use
-from tilewise.typed_numbers import sourced
 
 Edit = tuple[int, int, str]
 COMPARED = ("times_first", "share_of_library")
 """Values of a variant that rest on another one's time, too."""
 _ESCAPED = re.compile(r"\\(?=[^\W\d_])")
 _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
-FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[^\S\n]*$", re.M | re.S)
-"""A fenced block of code, both fences in it."""
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _NO_BLOCK = ("[^", "*[", ":", "</", "///")
 """How lines begin that continue a block or leave nothing where they stand."""
 _ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
@@ -71,9 +69,10 @@ def prose_cells(
             edits[link.place.cell].append((link.place.start, link.place.end, moved))
     for mention, quoted in numbers.items():
         by_machine = {machine: found[mention] for machine, found in others.items() if mention in found}
-        if _beside_a_gpu(mention, lesson):
-            by_machine = {}
-        text = _number(quoted, stale, by_machine)
+        if named := _gpus_beside(mention, lesson):
+            text = _number(_of_the_named(named, by_machine) or quoted, stale, {})
+        else:
+            text = _number(quoted, stale, by_machine)
         edits[mention.place.cell].append((mention.place.start, mention.place.end, text))
     for index, masked in lesson.prose.masked:
         edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
@@ -146,19 +145,15 @@ def _term_link(use: Use, lesson: Lesson, layout: Layout) -> Edit:
 def _line_marks(cell: Cell) -> list[Edit]:
     """Before each block that begins at the margin, which line of the lesson's file it begins on."""
     marks: list[Edit] = []
-    at, fence = 0, ""
-    after_blank, in_list = True, False
+    fences = list(spans(cell.source, ["fence"]))
+    at, after_blank, in_list = 0, True, False
     for number, line in enumerate(cell.source.split("\n"), start=cell.source_line):
         is_item = _ITEM.match(line) is not None
-        if after_blank and line.strip() and not line.startswith((" ", "\t")) and not fence:
+        is_inside = any(fence.start < at < fence.end for fence in fences)
+        if after_blank and line.strip() and not line.startswith((" ", "\t")) and not is_inside:
             if not (line.startswith(_NO_BLOCK) or (is_item and in_list)):
                 marks.append((at, at, line_mark(number)))
             in_list = is_item
-        rail = _FENCE.match(line)
-        if rail and not fence:
-            fence = rail[1]
-        elif rail and line.strip() == fence:
-            fence = ""
         after_blank = not line.strip()
         at += len(line) + 1
     return marks
@@ -209,12 +204,18 @@ def literal(text: str) -> str:
     return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split()), quote=False))
 
 
-def _beside_a_gpu(mention: Mention, lesson: Lesson) -> bool:
-    """Whether the paragraph of a number names a GPU: then the number stays that GPU's."""
+def _gpus_beside(mention: Mention, lesson: Lesson) -> set[str]:
+    """The GPUs that the paragraph of a number names."""
     source = lesson.cells[mention.place.cell].source
     begin = source.rfind("\n\n", 0, mention.place.start) + 1
     end = source.find("\n\n", mention.place.end)
-    return _GPU.search(source, begin, end if end >= 0 else len(source)) is not None
+    return set(_GPU.findall(source, begin, end if end >= 0 else len(source)))
+
+
+def _of_the_named(gpus: Collection[str], by_machine: Mapping[str, Quoted]) -> Quoted | None:
+    """The number of the further machine that the paragraph names; None where it names others or several."""
+    found = [other for machine, other in by_machine.items() if any(gpu.lower() in machine for gpu in gpus)]
+    return found[0] if len(gpus) == len(found) == 1 else None
 
 
 def _is_stale(names: Sequence[str], stale: Collection[str]) -> bool:

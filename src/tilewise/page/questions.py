@@ -11,9 +11,9 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilewise.course import Course
+from tilewise.course import Course, Part
 from tilewise.lesson import Lesson
-from tilewise.page.gathered import Part, blanked, from_root, headings, place, published
+from tilewise.page.gathered import blanked, from_root, headings, place, published
 from tilewise.page.layout import Layout
 
 _QUESTION = re.compile(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tilewise.course import Course
-from tilewise.page.gathered import Part, from_root, published
+from tilewise.course import Course, Part
+from tilewise.page.gathered import from_root, published
 from tilewise.page.layout import Layout
 
 HEADING = "Takeaways"

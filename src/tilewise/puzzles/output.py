@@ -13,8 +13,7 @@ from html import escape
 from typing import ClassVar, Self
 
 from tilewise.outputs.base import Context, Task, sink
-from tilewise.outputs.kernel import folded
-from tilewise.outputs.kinds import attribute, fence
+from tilewise.outputs.kinds import attribute, fence, folded
 from tilewise.outputs.table import Column, Table
 from tilewise.puzzles.model import plain_text
 

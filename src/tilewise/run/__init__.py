@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from tilewise.errors import LessonError, raise_all
-from tilewise.gpu.front_ends import FRONT_ENDS, PSEUDOCODE
-from tilewise.lesson import Cell, Lesson
+from tilewise.errors import raise_all
+from tilewise.lesson import Lesson
 from tilewise.numbers import Records
-from tilewise.outputs import AgreeOutput, KernelOutput, Output, decode
+from tilewise.outputs import KernelOutput, Output, decode
+from tilewise.rules import run_faults
 from tilewise.run.job import CellResult, CodeCell, Job, Result
 from tilewise.run.process import Listener, Server, Stopped, run_fresh
 from tilewise.run.snapshots import SnapshotChain
@@ -52,7 +52,7 @@ class LessonRun:
     kernels: Mapping[int, Mapping[str, KernelOutput]] = field(default_factory=dict)
     """By cell: the kernels that it bound to names."""
     launches: tuple[Mapping[str, Any], ...] = ()
-    """Each kernel that it made, with launches that went well; ``gpu.launches.decode`` reads them."""
+    """Each kernel that it made, with launches that went well; ``gpu.saved_launches.decode`` reads them."""
     machine: str = ""
     """Whose records all of it rests on: the folder of the first machine with records; empty without any."""
     others: Mapping[str, Mapping[int, tuple[Output, ...]]] = field(default_factory=dict)
@@ -270,7 +270,7 @@ class Runner:
 
     def _finished(self, lesson: Lesson, key: str, result: Result, executed: bool) -> LessonRun:
         made = _lesson_run(lesson, result, self._root, executed)
-        _check_pairs(lesson, result, made)
+        raise_all(list(run_faults(lesson, made, stops=True)))
         self._latest[lesson.id] = _Latest(lesson, key, result, replace(made, executed=False))
         return self._with_records(lesson, made)
 
@@ -411,54 +411,6 @@ def _moved(made: LessonRun, before: Lesson, now: Lesson) -> LessonRun:
         skipped={places[old]: names for old, names in made.skipped.items()},
         kernels={places[old]: found for old, found in made.kernels.items()},
     )
-
-
-def _check_pairs(lesson: Lesson, result: Result, made: LessonRun) -> None:
-    """Every pseudocode or other front end beside a CUDA tab must have been compared with it by ``agree``.
-
-    Raises:
-        LessonError: a pair was not; the cell of the pseudocode or the front end is named.
-    """
-    agreed = {
-        (output.by, output.function, output.kernel)
-        for outputs in made.outputs
-        for output in outputs
-        if isinstance(output, AgreeOutput)
-    }
-    ordinals = {index: ordinal for ordinal, index in enumerate(_code(lesson))}
-    by_title = {name.casefold(): name for name in FRONT_ENDS}
-    errors = []
-    for members in lesson.tab_sets:
-        others = [index for index in members if lesson.cells[index].tab.casefold() in by_title]
-        cuda = [index for index in members if lesson.cells[index].tab.casefold().startswith("cuda")]
-        for left in others:
-            by = by_title[lesson.cells[left].tab.casefold()]
-            for right in cuda:
-                if right in made.skipped or left in made.skipped:
-                    continue
-                functions = result.functions.get(ordinals[left], [])
-                kernels = {kernel.name: name for name, kernel in made.kernels[right].items()}
-                if not any((by, one, kernel) in agreed for one in functions for kernel in kernels):
-                    errors.append(
-                        _not_agreed(lesson.cells[left], lesson.cells[right], by, functions, kernels)
-                    )
-    raise_all(errors)
-
-
-def _not_agreed(
-    left: Cell, right: Cell, by: str, functions: Sequence[str], kernels: Mapping[str, str]
-) -> LessonError:
-    if not functions:
-        message = f'the tab "{left.tab}" defines no function that could be compared with "{right.tab}".'
-        return LessonError(left.path, left.first_line, message, "Write it as one function.")
-    if not kernels:
-        message = f'the tab "{right.tab}" defines no Kernel that could be compared with "{left.tab}".'
-        return LessonError(right.path, right.first_line, message, 'Write NAME = Kernel(r"""...""").')
-    pair = f"{functions[-1]}, {next(iter(kernels.values()))}"
-    message = f'the tabs "{left.tab}" and "{right.tab}" were not compared.'
-    said = "" if by == PSEUDOCODE else f', by="{by}"'
-    repair = f"Add agree({pair}, cases, rtol=...{said}) in a cell below them."
-    return LessonError(left.path, left.first_line, message, repair)
 
 
 def _code(lesson: Lesson) -> list[int]:

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
-from tilewise.frameworks import is_numba_kernel, stand_ins
-from tilewise.gpu.launches import encode as encode_launches
+from tilewise.frameworks import stand_ins
 from tilewise.gpu.launches import noting
+from tilewise.gpu.saved_launches import encode as encode_launches
 from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
 from tilewise.outputs.kinds import NOT_CURRENT, PENDING
 from tilewise.run.faults import out_of_time, told
@@ -163,7 +163,7 @@ class Execution:
         outputs = self._outputs(cell, names, self._sink)
         new = {name: value for name, value in names.items() if before.get(name, names) is not value}
         fresh = {name: value for name, value in self._sink.published.items() if name not in published}
-        result = CellResult(outputs, fresh, kernels=_kernels(new), functions=_functions(new))
+        result = CellResult(outputs, fresh, kernels=_kernels(new))
         if cell.tab:
             new = _export(self._job, cell, new, self._module.__dict__, self._exported)
             for other in self._others:
@@ -345,13 +345,6 @@ def _kernels(new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The kernels among what a cell bound to names, encoded."""
     found = {name: as_output(value) for name, value in new.items() if _is_kernel(value)}
     return {name: encode(output) for name, output in found.items() if isinstance(output, KernelOutput)}
-
-
-def _functions(new: Mapping[str, Any]) -> list[str]:
-    """The functions among what a cell bound to names."""
-    return [
-        name for name, value in new.items() if isinstance(value, types.FunctionType) or is_numba_kernel(value)
-    ]
 
 
 def _is_kernel(value: Any) -> bool:

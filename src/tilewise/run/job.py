@@ -94,8 +94,6 @@ class CellResult:
     """What it needs and this machine lacks."""
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Each kernel that it bound to a name, as an encoded output."""
-    functions: list[str] = field(default_factory=list)
-    """The functions that it defined."""
     others: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By further machine: the encoded outputs with its records, where they differ."""
     published_by: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -114,8 +112,6 @@ class Result:
     """By cell: what it needs and this machine lacks."""
     kernels: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """By cell: each kernel that it bound to a name, as an encoded output."""
-    functions: dict[int, list[str]] = field(default_factory=dict)
-    """By cell: the functions that it defined."""
     others: dict[int, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
     """By cell and further machine: the encoded outputs with its records, where they differ."""
     published_by: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -140,14 +136,13 @@ class Result:
                 result.skipped[index] = cell.skipped
             else:
                 result.kernels[index] = cell.kernels
-                result.functions[index] = cell.functions
         return result
 
     @cached_property
     def digest(self) -> str:
         """A hash of what its cells showed, published and defined; it is asked for once a run has ended."""
         content = [
-            self.outputs, self.published, self.skipped, self.kernels, self.functions, self.others,
+            self.outputs, self.published, self.skipped, self.kernels, self.others,
             self.published_by,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
@@ -158,7 +153,6 @@ class Result:
             self.outputs.get(index, []),
             skipped=self.skipped.get(index, []),
             kernels=self.kernels.get(index, {}),
-            functions=self.functions.get(index, []),
             others=self.others.get(index, {}),
         )
 
@@ -178,7 +172,6 @@ class Result:
             published=dict(data["published"]),
             skipped=by_cell("skipped"),
             kernels=by_cell("kernels"),
-            functions=by_cell("functions"),
             others=by_cell("others"),
             published_by=dict(data["published_by"]),
             launches=list(data["launches"]),

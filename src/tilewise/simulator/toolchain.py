@@ -46,9 +46,6 @@ def _installed() -> Path:
     spec = find_spec("ziglang")
     folder = Path(spec.origin).parent if spec and spec.origin else None
     if folder is None:
-        from tilewise.continuation import offer  # a lesson may go on without the simulator
-
-        offer()
         raise ToolchainError(
             "the simulator compiles kernels with the clang of the ziglang wheel, which is not installed. "
             'Install it: pip install "tilewise[simulator]".'

@@ -1,17 +1,23 @@
 // Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
-// In: --modules (the folder that holds node_modules), --generated (the folder of theme.css, which has the colours, and
-// devices.json, which has the peaks of GPUs), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, mine.js, figures.js, stepped.js, plotly.js and fonts/*.woff2 in --out.
+// In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
+// --generated (the folder of theme.css, which has the colours, and devices.json, which has the peaks of GPUs), --out.
+// Out: tilewise.css, tilewise.js, feedback.js, mine.js, figures.js, plotly.js and fonts/*.woff2 in --out, and a script
+// for each kind whose own is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/frontend.py.
 
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 const { values: given } = parseArgs({
-  options: { modules: { type: "string" }, generated: { type: "string" }, out: { type: "string" } },
+  options: {
+    modules: { type: "string" },
+    kinds: { type: "string" },
+    generated: { type: "string" },
+    out: { type: "string" },
+  },
 });
 const here = dirname(fileURLToPath(import.meta.url));
 const modules = join(given.modules, "node_modules");
@@ -39,11 +45,44 @@ const shared = {
   logLevel: "warning",
 };
 
+const generated = (name, lines) => {
+  const path = join(given.generated, name);
+  writeFileSync(path, lines.join("\n"));
+  return path;
+};
+
+/** The kinds of figures that have a file, each with the file's path as it stands in a script. */
+const kindsWith = (file) =>
+  readdirSync(given.kinds)
+    .sort()
+    .map((kind) => [kind, join(given.kinds, kind, file)])
+    .filter(([, path]) => existsSync(path))
+    .map(([kind, path]) => [kind, JSON.stringify(path)]);
+
+const drawn = kindsWith("draw.js");
+const later = kindsWith("draw_on_demand.js");
+const figures = {
+  "tilewise-figures": join(here, "figures"),
+  "tilewise-kinds": generated("kinds.js", [
+    ...drawn.map(([kind, path]) => `import { mount as ${kind} } from ${path};`),
+    `export const HERE = { ${drawn.map(([kind]) => kind)} };`,
+    `export const ON_DEMAND = ${JSON.stringify(later.map(([kind]) => kind))};`,
+  ]),
+};
+
 const scripts = {
   "tilewise.js": "site/main.js",
   "figures.js": "figures/main.js",
   "plotly.js": "figures/plotly.js",
-  "stepped.js": "figures/stepped_part.js",
+  ...Object.fromEntries(
+    later.map(([kind, path]) => [
+      `${kind}.js`,
+      generated(`${kind}.js`, [
+        `import { mount } from ${path};`,
+        `globalThis.TilewiseKinds = { ...globalThis.TilewiseKinds, ${kind}: mount };`,
+      ]),
+    ]),
+  ),
 };
 
 /** Modules: site/suggest.js imports one once somebody has something to say, site/machines.js one for files. */
@@ -64,15 +103,19 @@ await Promise.all([
     ...shared,
     entryPoints: [join(here, "styles", "main.css")],
     outfile: join(given.out, "tilewise.css"),
-    alias: { "tilewise-theme": join(given.generated, "theme.css") },
+    alias: {
+      "tilewise-theme": join(given.generated, "theme.css"),
+      "tilewise-kinds": generated("kinds.css", kindsWith("style.css").map(([, path]) => `@import ${path};`)),
+    },
     external: ["fonts/*"],
   }),
   ...Object.entries(scripts).map(([name, source]) =>
     esbuild.build({
       ...shared,
-      entryPoints: [join(here, source)],
+      entryPoints: [resolve(here, source)],
       outfile: join(given.out, name),
       format: "iife",
+      alias: figures,
       define: { global: "globalThis" },
       loader: { ".css": "empty" }, // plotly.js brings styles of maps, which no page draws
     }),

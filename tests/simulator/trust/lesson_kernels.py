@@ -14,7 +14,7 @@ import numpy as np
 from tilewise.gpu.arguments import check_arguments
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
-from tilewise.gpu.launches import decode
+from tilewise.gpu.saved_launches import decode
 from tilewise.gpu.tensor_map import TensorMap
 from tilewise.lesson import read
 from tilewise.run import Runner

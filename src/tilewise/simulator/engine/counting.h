@@ -27,7 +27,7 @@ static int paired(const u64 *address, u32 mask, int first, int lanes) {
 
 // Passes over the 32 banks that one request takes: lanes that want different words of a bank take turns;
 // lanes that want the same word share. Accesses of 8 bytes go by half warps and of 16 by quarters; two of
-// these that are paired go together, as the hardware's counters showed (tilewise.hardware.wide_shared).
+// these that are paired go together, as the hardware's counters showed (validation.kernels.shared_memory).
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
     if (size <= 4) {  // the common cases: all in one row of the banks, or no two words in one bank

@@ -9,14 +9,14 @@ import { element, uniqueId } from "./dom.js";
 
 /**
  * A slider with its label on the left and its value on the right.
- * @param {{label: string, name?: string, min: number, max: number, value: number, text?: (value: number) => string,
+ * @param {{label: string, min: number, max: number, value: number, text?: (value: number) => string,
  *   onInput: (value: number) => void}} options
  * @returns {Control}
  */
-export function slider({ label, name, min, max, value, text = String, onInput }) {
+export function slider({ label, min, max, value, text = String, onInput }) {
   const id = uniqueId("slider");
   const output = element("output", { for: id, class: "tw-value" });
-  const input = element("input", { type: "range", id, min, max, step: 1, "data-control": name || label });
+  const input = element("input", { type: "range", id, min, max, step: 1, "data-control": label });
   const show = () => {
     const said = text(Number(input.value));
     output.textContent = said;

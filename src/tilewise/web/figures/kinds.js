@@ -1,50 +1,36 @@
 // Which script draws a kind of figure; what few pages need is fetched when it is needed.
-// In: the name of a kind. Out: a promise of the function that draws it, or of nothing where no one does.
+// In: the name of a kind. Out: a promise of the function that draws it, or of nothing where no one does. The kinds are
+// the folders of tilewise/figures/kinds: build.mjs writes their list.
 
-import { bitFields } from "./bit_fields.js";
-import { blockGrid } from "./block_grid.js";
-import { calculator } from "./calculator.js";
-import { chart } from "./chart.js";
-import { floorPlan } from "./floor_plan.js";
-import { loopNest } from "./loop_nest.js";
-import { memoryMap } from "./memory_map.js";
-import { ribbon } from "./ribbon.js";
-import { timeline } from "./timeline.js";
+import { HERE, ON_DEMAND } from "tilewise-kinds";
 
 const home = document.currentScript instanceof HTMLScriptElement ? document.currentScript.src : "";
 
-/** @type {Record<string, import("./main.js").Draw>} */
-const HERE = {
-  bit_fields: bitFields,
-  block_grid: blockGrid,
-  calculator,
-  chart,
-  floor_plan: floorPlan,
-  loop_nest: loopNest,
-  memory_map: memoryMap,
-  ribbon,
-  timeline,
-};
+/** @type {Map<string, Promise<import("./main.js").Mount>>} */
+const loading = new Map();
 
-/** @type {Promise<import("./main.js").Draw>|null} */
-let loading = null;
-
-/** @param {string} kind @returns {Promise<import("./main.js").Draw|undefined>} */
-export async function drawingOf(kind) {
-  if (kind !== "stepped") return HERE[kind];
-  if (globalThis.TilewiseStepped) return globalThis.TilewiseStepped;
-  loading ||= request();
-  loading.catch(() => {
-    loading = null;
-  });
-  return loading;
+/** @param {string} kind @returns {Promise<import("./main.js").Mount|undefined>} */
+export async function scriptOf(kind) {
+  if (!ON_DEMAND.includes(kind)) return HERE[kind];
+  if (!loading.has(kind)) {
+    const script = request(kind);
+    script.catch(() => loading.delete(kind));
+    loading.set(kind, script);
+  }
+  return loading.get(kind);
 }
 
-function request() {
+/** The script leaves its function in TilewiseKinds, where it may already be: a page may hold it. */
+async function request(kind) {
+  if (!globalThis.TilewiseKinds?.[kind]) await fetchScript(`${kind}.js`);
+  return globalThis.TilewiseKinds[kind];
+}
+
+function fetchScript(file) {
   return new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    script.src = new URL("stepped.js", home || document.baseURI).href;
-    script.addEventListener("load", () => resolve(globalThis.TilewiseStepped));
+    script.src = new URL(file, home || document.baseURI).href;
+    script.addEventListener("load", resolve);
     script.addEventListener("error", () =>
       reject(new Error("The script of this figure could not be fetched. Reload the page to try again.")),
     );

@@ -3,7 +3,7 @@
 
 import { fetched } from "./data.js";
 import { element } from "./dom.js";
-import { drawingOf } from "./kinds.js";
+import { scriptOf } from "./kinds.js";
 import { asked, keep, linkTo } from "./links.js";
 import { recall, remember } from "./state.js";
 
@@ -11,7 +11,7 @@ import { recall, remember } from "./state.js";
  * @typedef {{dispose: () => void, recolour: () => void, resize: () => void}} View
  * @typedef {{saved: Record<string, any>, save: (state: Record<string, any>) => void,
  *   moved: (place: import("./links.js").Place) => void, link: (place: import("./links.js").Place) => string}} Memory
- * @typedef {(body: HTMLElement, figure: any, memory: Memory) => View} Draw
+ * @typedef {(body: HTMLElement, figure: any, memory: Memory) => View} Mount
  */
 
 /** @type {Map<Element, View|null>} */
@@ -72,7 +72,7 @@ async function mount(place) {
   const page = location.pathname;
   try {
     const figure = await fetched(url);
-    const draw = await drawingOf(figure.kind);
+    const draw = await scriptOf(figure.kind);
     if (!body.clientWidth) await shown(body);
     if (!place.isConnected || views.get(place)) return;
     if (!draw) throw new Error(`This page's script draws no figure of kind ${figure.kind}.`);

@@ -1,0 +1,130 @@
+"""The grid and block explorer: who is who in a launch, flat or in space.
+
+In: a grid and a block, perhaps the problem's extent. Out: a Figure whose script has sliders for the sizes, a
+2-D/3-D switch and a selected thread. Drawing is left to ``draw.js``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewise.figures.dims import MAX_BLOCK_THREADS, WARP, Dims, dims, threads, total, works
+from tilewise.figures.figure import Figure
+
+HEIGHT, NARROW_HEIGHT = 492, 768
+"""Pixels on a wide and on a narrow page: sliders change the launch, and its cells fit into what there is."""
+MAX_THREADS = 4096
+"""Threads that are drawn; of a larger launch the first ones are, and the figure says so."""
+
+
+def block_grid(
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    *,
+    title: str,
+    caption: str,
+    extent: int | Sequence[int] | None = None,
+    axes: Sequence[str] = ("x", "y", "z"),
+    colour_by: Literal["block", "warp"] = "block",
+    view: Literal["2d", "3d"] = "2d",
+    most: Mapping[str, int | Sequence[int]] | None = None,
+    alt: str | None = None,
+) -> Figure:
+    """Return the grid and block explorer.
+
+    Args:
+        grid: blocks in x, y, z.
+        block: threads in x, y, z.
+        title: what is to be seen, as a statement.
+        caption: what the figure shows, read alone.
+        extent: cells of the problem in x, y, z; threads outside are idle and hatched.
+        axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
+        colour_by: whether colour tells the blocks or the warps apart.
+        view: which view stands first.
+        most: the sliders' ends, ``{"grid": (4, 4, 2), "block": (16, 8, 4)}``.
+        alt: the text alternative; by default made from the launch.
+
+    Raises:
+        ValueError: a size is no size or a block holds more than 1,024 threads.
+    """
+    grid_dims, block_dims = dims(grid, "grid"), dims(block, "block")
+    if total(block_dims) > MAX_BLOCK_THREADS:
+        raise ValueError(
+            f"a block holds at most {MAX_BLOCK_THREADS} threads; {block_dims} are {total(block_dims)}"
+        )
+    problem = None if extent is None else dims(extent, "extent")
+    names = (*axes, *("x", "y", "z")[len(axes) :])
+    spec: dict[str, Any] = {
+        "grid": grid_dims,
+        "block": block_dims,
+        "extent": problem,
+        "axes": names,
+        "colour_by": colour_by,
+        "view": view,
+        "most": _ends(grid_dims, block_dims, most or {}),
+        "max_threads": MAX_THREADS,
+    }
+    return Figure(
+        title=title,
+        caption=caption,
+        alt=alt or launch_text(grid_dims, block_dims, problem),
+        height=HEIGHT,
+        narrow_height=NARROW_HEIGHT,
+        kind="block_grid",
+        spec=spec,
+        steps=_block_texts(grid_dims, block_dims, problem, names),
+    )
+
+
+def launch_text(grid: Dims, block: Dims, extent: Dims | None) -> str:
+    """Return a launch in a few sentences, with its idle threads counted over all of it."""
+    blocks, per_block = total(grid), total(block)
+    warps = -(-per_block // WARP)
+    said = (
+        f"A grid of {_by(grid)} blocks, each of {_by(block)} threads: {blocks:,} blocks, "
+        f"{blocks * per_block:,} threads, {warps:,} {'warp' if warps == 1 else 'warps'} in each block."
+    )
+    if extent is None:
+        return said
+    covered = 1
+    for axis in range(3):
+        covered *= min(extent[axis], grid[axis] * block[axis])
+    idle = blocks * per_block - covered
+    return f"{said} The problem has {_by(extent)} cells: {covered:,} threads work, {idle:,} are idle."
+
+
+def _by(size: Dims) -> str:
+    used = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
+    return " by ".join(f"{part:,}" for part in size[:used])
+
+
+def _block_texts(grid: Dims, block: Dims, extent: Dims | None, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a line for each block, up to 64 of them: where its threads stand, and how many are idle."""
+    per_block, shown = total(block), min(total(grid), 64)
+    every = threads(grid, block, shown * per_block)
+    texts = []
+    for number in range(shown):
+        mine = slice(number * per_block, (number + 1) * per_block)
+        first, last = every.position[mine][0], every.position[mine][-1]
+        used = [axis for axis in range(3) if grid[axis] * block[axis] > 1] or [0]
+        spans = ", ".join(f"{names[axis]} {first[axis]} to {last[axis]}" for axis in used)
+        idle = 0 if extent is None else int(np.count_nonzero(~works(every.position[mine], extent)))
+        at = ", ".join(str(part) for part in every.block[mine][0][: used[-1] + 1])
+        texts.append(f"Block ({at}): {spans}" + (f"; {idle} of {per_block} threads idle." if extent else "."))
+    if total(grid) > shown:
+        texts.append(f"{total(grid) - shown:,} more blocks follow in the same order.")
+    return tuple(texts)
+
+
+def _ends(grid: Dims, block: Dims, most: Mapping[str, int | Sequence[int]]) -> dict[str, list[int]]:
+    """Return the sliders' last values: never below what the figure starts with."""
+    flat = total(grid) == grid[0] and total(block) == block[0]
+    usual = {"grid": (8, 4, 3), "block": (64 if flat else 16, 8, 4)}
+    ends = {}
+    for name, start in (("grid", grid), ("block", block)):
+        wanted = dims(most[name], f"most[{name!r}]") if name in most else usual[name]
+        ends[name] = [max(pair) for pair in zip(wanted, start, strict=True)]
+    return ends

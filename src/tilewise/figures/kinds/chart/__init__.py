@@ -1,0 +1,1 @@
+"""Charts that Plotly draws: lines, bars, heat maps, and those in steps."""

@@ -1,0 +1,138 @@
+"""Horizontal bars with their labels on the left and their values at the end.
+
+In: numbers by label, or by label and series. Out: a Figure of kind ``chart``. Predictions and waste are
+hatched, so that colour is not the only sign; drawing is left to ``draw.js``.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewise.figures import theme
+from tilewise.figures.axes import Range, axis, base_layout
+from tilewise.figures.figure import Figure
+from tilewise.figures.values import number
+
+
+def bars(
+    values: Mapping[str, float | Mapping[str, float]],
+    *,
+    title: str,
+    caption: str,
+    x: str,
+    role: str = "measured",
+    roles: Mapping[str, str] | None = None,
+    log: bool = False,
+    value_range: Range | None = None,
+    form: str | None = None,
+    height: int | None = None,
+    alt: str | None = None,
+) -> Figure:
+    """Return horizontal bars with their labels on the left and their values at the end.
+
+    Args:
+        values: number by label; or, for groups, numbers by series by label.
+        title: what is to be seen, as a statement.
+        caption: what the figure shows, read alone.
+        x: what the bars' length shows, with its unit.
+        role: the role of all bars.
+        roles: role by label, or by series for groups, where they differ.
+        log: whether the axis is logarithmic; its start then is a choice, and bars say less than points.
+        value_range: ends of the axis.
+        form: how a value is written, in Python's format language; by default with four digits.
+        height: height in px; by default by the number of bars.
+        alt: the text alternative; by default made from labels and values.
+
+    Raises:
+        ValueError: there are no bars, groups differ in their series, or a value is negative.
+    """
+    if not values:
+        raise ValueError("bars need at least one value")
+    table = {label: dict(v) if isinstance(v, Mapping) else {"": v} for label, v in values.items()}
+    names = list(next(iter(table.values())))
+    if any(list(row) != names for row in table.values()):
+        raise ValueError(f"each group needs the same series in the same order: {names}")
+    every = np.array([[float(row[name]) for name in names] for row in table.values()])
+    if (every < 0).any() or (log and (every <= 0).any()):
+        raise ValueError("bars start at 0 and need values that are not negative, above 0 on a log axis")
+    ends = value_range or _bar_range(every, log)
+    labels = ["<br>".join(textwrap.wrap(label, 22)) for label in table]
+    data = [
+        _bars_of(labels, [row[name] for row in table.values()], name, (roles or {}).get, role, form)
+        for name in reversed(names)
+    ]
+    rows = len(labels) * len(names)
+    tall = height or 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
+    layout = base_layout(tall)
+    layout["xaxis"] = axis(x, log, ends)
+    # A value stands behind the end of its bar, if need be past the axis.
+    layout["margin"]["r"] = 16 + 8 * max(len(_written(float(value), form)) for value in every.flat)
+    layout["yaxis"] = {
+        "autorange": "reversed",
+        "automargin": True,
+        "ticks": "",
+        "ticklabelstandoff": 6,
+        "showgrid": False,
+        "fixedrange": True,
+    }
+    layout |= {"bargap": 0.32, "barmode": "group", "meta": {"key": len(names) > 1, "form": form or ""}}
+    return Figure(
+        title=title,
+        caption=caption,
+        alt=alt or f"{x}, as bars. The values follow.",
+        height=max(160, tall),
+        kind="chart",
+        spec={"data": data, "layout": layout},
+        steps=tuple(
+            f"{label}: "
+            + "; ".join(f"{name + ' ' if name else ''}{_written(row[name], form)}" for name in names)
+            for label, row in table.items()
+        ),
+    )
+
+
+def _bar_range(every: npt.NDArray[np.float64], log: bool) -> Range:
+    high = float(every.max()) or 1.0
+    return (float(every.min()) / 3, high * 1.3) if log else (0.0, high * 1.04)
+
+
+def _bars_of(
+    labels: list[str], values: list[float], name: str, role_of: Any, role: str, form: str | None
+) -> dict[str, Any]:
+    chosen = (
+        [role_of(name) or role] * len(labels)
+        if name
+        else [role_of(label.replace("<br>", " ")) or role for label in labels]
+    )
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": labels,
+        "x": values,
+        "text": ["\u00a0" + _written(float(value), form) for value in values],
+        "textposition": "outside",
+        "textfont": {"size": 13, "color": theme.token("ink")},
+        "cliponaxis": False,
+        "constraintext": "none",
+        "hoverinfo": "skip",
+        "marker": {
+            "color": [theme.token(one, 0.25) if one == "predicted" else theme.token(one) for one in chosen],
+            "line": {"width": 1.5, "color": [theme.token(one) for one in chosen]},
+            "pattern": {
+                "shape": ["/" if one in ("predicted", "waste") else "" for one in chosen],
+                "size": 6,
+                "solidity": 0.35,
+                "fgcolor": theme.token("surface"),
+            },
+        },
+    }
+
+
+def _written(value: float, form: str | None) -> str:
+    return number(value) if form is None else format(value, form)

@@ -1,0 +1,188 @@
+// A Plotly chart: in the page's colours and type, with a slider where it has frames.
+// In: the specification that tilewise.figures wrote, role tokens for colours. Out: a View.
+
+import { stepper } from "tilewise-figures/controls.js";
+import { element } from "tilewise-figures/dom.js";
+import { CONFIG, loadPlotly } from "tilewise-figures/plotly_loader.js";
+import { within } from "tilewise-figures/state.js";
+import { palette, resolved } from "tilewise-figures/theme.js";
+
+const NARROW = 560;
+const LINE = 17;
+
+/** @type {import("tilewise-figures/main.js").Mount} */
+export function mount(body, figure, memory) {
+  const { data, layout, frames = [] } = figure.spec;
+  const meta = layout.meta || {};
+  let at = within(memory.saved.step, 0, frames.length - 1, meta.start || 0);
+  let plotly = null;
+  let gone = false;
+  let turn = Promise.resolve();
+  const plot = element("div", { class: "tw-plot", role: "img", "aria-label": figure.alt });
+  const key = element("p", { class: "tw-key" });
+  const stage = element("div", { class: "tw-stage" }, plot);
+  const steps = frames.length
+    ? stepper({
+        label: meta.step_name,
+        count: frames.length,
+        value: at,
+        text: (step) => frames[step].name,
+        onInput(next) {
+          at = next;
+          draw();
+        },
+      })
+    : null;
+  body.append(key, stage, steps ? steps.root : "");
+  resize();
+
+  function draw() {
+    turn = turn
+      .then(async () => {
+        plotly = plotly || (await loadPlotly());
+        if (gone) return;
+        const colour = palette(body);
+        const narrow = body.clientWidth < NARROW;
+        const made = specification(narrow, colour);
+        showKey(made, narrow, colour);
+        colour.done();
+        made.layout.width = stage.clientWidth;
+        made.layout.height = stage.clientHeight;
+        await plotly.react(plot, made.data, made.layout, CONFIG);
+        const tight = crowded(plot._fullLayout, made.data);
+        if (tight.length) await plotly.restyle(plot, { texttemplate: "" }, tight);
+        const title = wrapped(plot);
+        if (title) await plotly.relayout(plot, title);
+        const moved = apart(plot._fullLayout, made.layout.annotations || []);
+        if (moved) await plotly.relayout(plot, { annotations: moved });
+        memory.save({ step: at });
+      })
+      .catch((error) => {
+        plot.replaceChildren(element("p", { class: "tw-figure-note", role: "status" }, error.message));
+      });
+  }
+
+  function specification(narrow, colour) {
+    const frame = frames[at] || {};
+    const patch = narrow ? meta.narrow || {} : {};
+    const whole = {
+      data: data.map((trace, n) => ({ ...trace, ...frame.data?.[n], ...patch.traces?.[n] })),
+      layout: merged(merged(layout, frame.layout || {}), patch.layout || {}),
+    };
+    const made = resolved(whole, colour);
+    delete made.layout.meta;
+    delete made.layout.template;
+    made.layout.font.family = getComputedStyle(body).fontFamily;
+    made.layout.margin = { ...made.layout.margin };
+    if (narrow) {
+      made.layout.annotations = (made.layout.annotations || []).filter((note) => note.name !== "direct");
+      if (!data.some((trace) => trace.type === "bar")) made.layout.margin.r = Math.min(made.layout.margin.r, 18);
+    }
+    return made;
+  }
+
+  /** On a narrow screen labels beside the lines would leave no room for lines; they move into a row above. */
+  function showKey(made, narrow, colour) {
+    const direct = (layout.annotations || []).some((note) => note.name === "direct");
+    const wanted = (narrow && direct) || meta.key;
+    const named = data.filter((trace) => trace.name && (trace.type === "scatter" || trace.type === "bar"));
+    key.hidden = !wanted;
+    key.replaceChildren(...(wanted ? named.map((trace) => keyed(resolved(trace, colour))) : []));
+  }
+
+  function resize() {
+    body.classList.toggle("tw-narrow", body.clientWidth < NARROW);
+    draw();
+  }
+
+  return {
+    recolour: draw,
+    resize,
+    dispose() {
+      gone = true;
+      if (plotly) plotly.purge(plot);
+    },
+  };
+}
+
+/** Two layouts, the second one's axes laid over the first one's. */
+function merged(below, above) {
+  const made = { ...below, ...above };
+  for (const name of Object.keys(above)) {
+    if (/^[xy]axis\d*$/.test(name)) made[name] = { ...below[name], ...above[name] };
+  }
+  return made;
+}
+
+function keyed(trace) {
+  const colour = trace.type === "bar" ? [].concat(trace.marker.line.color)[0] : trace.line.color;
+  const dash = trace.line?.dash === "dash" ? "4 3" : trace.line?.dash === "dot" ? "1.5 3" : "none";
+  const drawn = (trace.mode || "").includes("lines");
+  const open = String(trace.marker?.symbol || "").includes("open");
+  const sign = document.createElement("span");
+  sign.innerHTML =
+    '<svg width="26" height="12" aria-hidden="true">' +
+    (drawn ? `<line x1="0" x2="26" y1="6" y2="6" stroke-width="2" stroke-dasharray="${dash}" class="tw-key-line"/>` : "") +
+    '<circle cx="13" cy="6" r="4" stroke-width="1.5" class="tw-key-mark"/></svg>';
+  sign.querySelector("svg").style.color = colour;
+  sign.querySelector("circle").style.fill = open ? "var(--tw-surface)" : colour;
+  return element("span", {}, sign, ` ${trace.name}`);
+}
+
+/** Heat maps whose numbers would be wider than their cells. */
+function crowded(full, data) {
+  return data.flatMap((trace, at) => {
+    if (trace.type !== "heatmap" || !trace.texttemplate) return [];
+    const axis = full[trace.xaxis.replace("x", "xaxis")];
+    const digits = Number(/\.(\d+)/.exec(trace.texttemplate)?.[1] ?? 2);
+    const longest = Math.max(...trace.z.flat().map((value) => value.toFixed(digits).length));
+    return axis._length / trace.z[0].length < longest * 7.4 + 2 ? [at] : [];
+  });
+}
+
+/** The title of the axis at the foot in lines that the drawing has room for; null where one line has it. */
+function wrapped(plot) {
+  const drawn = plot.querySelector(".xtitle");
+  const axis = plot._fullLayout?.xaxis;
+  if (!drawn || !axis || axis.title.text.includes("<br>")) return null;
+  const middle = axis._offset + axis._length / 2;
+  const room = 2 * Math.min(middle, plot.clientWidth - middle) - 4;
+  const wide = drawn.getBBox().width;
+  if (wide <= room) return null;
+  const letters = Math.floor((room / wide) * axis.title.text.length);
+  return { "xaxis.title.text": folded(axis.title.text, letters).join("<br>") };
+}
+
+/** Words in lines of at most so many letters, where the words allow it. */
+function folded(text, letters) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const last = lines[lines.length - 1];
+    if (last !== undefined && last.length + 1 + word.length <= letters) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Labels that stand beside line ends, moved apart where they would lie on each other; null where none would. */
+function apart(full, notes) {
+  const axis = full?.yaxis;
+  const direct = notes.filter((note) => note.name === "direct" && !note.yshift);
+  if (!axis || direct.length < 2) return null;
+  const placed = direct
+    .map((note) => ({ note, wanted: axis.r2p ? axis.r2p(note.y) : axis.l2p(note.y) }))
+    .sort((a, b) => a.wanted - b.wanted);
+  let below = -Infinity;
+  for (const one of placed) {
+    one.at = Math.max(one.wanted, below + LINE);
+    below = one.at;
+  }
+  const over = Math.max(0, below - (axis._length - 6));
+  for (let n = placed.length - 1, roof = Infinity; n >= 0 && over; n -= 1) {
+    placed[n].at = Math.min(placed[n].at, n === placed.length - 1 ? axis._length - 6 : roof);
+    roof = placed[n].at - LINE;
+  }
+  if (placed.every((one) => Math.abs(one.at - one.wanted) < 0.5)) return null;
+  const shifts = new Map(placed.map((one) => [one.note, one.wanted - one.at]));
+  return notes.map((note) => (shifts.has(note) ? { ...note, yshift: shifts.get(note) } : note));
+}

@@ -1,0 +1,314 @@
+"""Lines and points against an axis, each labelled where it ends.
+
+In: series with roles, perhaps reference lines. Out: a Figure of kind ``chart``. Measured series are solid
+with filled marks, predicted ones dashed with open marks; drawing is left to ``draw.js``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewise.figures import theme
+from tilewise.figures.axes import Range, axis, base_layout
+from tilewise.figures.figure import Figure
+from tilewise.figures.values import number, with_paths
+
+Numbers = npt.ArrayLike
+Floats = npt.NDArray[np.float64]
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
+_DASHES = ("solid", "dot", "dashdot", "longdash")
+_LETTER, _CLEAR = 0.015, 0.036
+"""A letter beside a line's end, and what a label keeps from lines: shares of a chart's width and height."""
+_MARGINS = 66
+"""What the axis below a chart and the space above it take of its height, in px."""
+_Line = tuple[Floats, Floats]
+"""Points from left to right, as shares of a chart's width and height."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line, or one cloud of points."""
+
+    label: str
+    """Stands beside its end."""
+    x: Numbers
+    """In the unit of the x axis."""
+    y: Numbers
+    """In the unit of the y axis."""
+    role: str = "measured"
+    """``predicted`` is drawn dashed with open marks, every other role solid with filled ones."""
+    line: bool = True
+    """Whether the points are joined."""
+    marks: bool = True
+    """Whether the points are marked."""
+    low: Numbers | None = None
+    """Lower end of a band around the line, e.g. a 20th percentile."""
+    high: Numbers | None = None
+    """Upper end of the band."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A reference line across the chart."""
+
+    label: str
+    """Stands at its end."""
+    x: float | None = None
+    """Where a vertical line stands; give x or y."""
+    y: float | None = None
+    """Where a horizontal line stands."""
+    role: str = "muted"
+    """The role whose colour it takes."""
+
+
+def line_chart(
+    series: Sequence[Series],
+    *,
+    title: str,
+    caption: str,
+    x: str,
+    y: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    x_range: Range | None = None,
+    y_range: Range | None = None,
+    marks: Sequence[Mark] = (),
+    height: int = 400,
+    alt: str | None = None,
+) -> Figure:
+    """Return a chart of lines or points.
+
+    Args:
+        series: what is drawn; labels stand beside the lines.
+        title: what is to be seen, as a statement.
+        caption: what the figure shows, read alone.
+        x: what the x axis shows, with its unit.
+        y: what the y axis shows, with its unit.
+        log_x: whether x is logarithmic.
+        log_y: whether y is logarithmic.
+        x_range: ends of the x axis; by default all points with a margin.
+        y_range: ends of the y axis; by default all points with a margin, and 0 on a linear axis.
+        marks: reference lines.
+        height: height in px.
+        alt: the text alternative; by default made from labels and axes.
+
+    Raises:
+        ValueError: a series is empty, its x and y differ in length, or a log axis meets a number that is not
+            positive.
+    """
+    points = [_points(one, log_x, log_y) for one in series]
+    if not points:
+        raise ValueError("a line chart needs at least one series")
+    xs = np.concatenate(
+        [pair[0] for pair in points] + [np.array([m.x for m in marks if m.x is not None], float)]
+    )
+    ys = np.concatenate(
+        [pair[1] for pair in points]
+        + [np.asarray(end, float) for one in series for end in (one.low, one.high) if end is not None]
+        + [np.array([m.y for m in marks if m.y is not None], float)]
+    )
+    horizontal = x_range or _span(xs, log_x, None)
+    vertical = y_range or _span(ys, log_y, 0.0)
+    data: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    seen: dict[str, int] = {}
+    for one, (px, py) in zip(series, points, strict=True):
+        nth = seen.get(one.role, 0)
+        seen[one.role] = nth + 1
+        data += _band(one, px)
+        data.append(_trace(one, px, with_paths(one.y), nth, x, y))
+        notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
+    lines = [
+        (note, (_share(px, horizontal, log_x), _share(py, vertical, log_y)))
+        for note, one, (px, py) in zip(notes, series, points, strict=True)
+        if one.line and np.all(np.diff(px) >= 0)
+    ]
+    for note, own in lines:
+        others = [line for _, line in lines if line is not own]
+        note.update(_place(own, others, note["text"], height - _MARGINS))
+    shapes, extra = _marks(marks, log_x, log_y)
+    layout = base_layout(height)
+    longest = max(len(one.label) for one in series)
+    layout["margin"]["r"] = min(220, 16 + 8 * longest)
+    layout["xaxis"] = axis(x, log_x, horizontal)
+    layout["yaxis"] = axis(y, log_y, vertical)
+    layout["annotations"], layout["shapes"] = notes + extra, shapes
+    return Figure(
+        title=title,
+        caption=caption,
+        alt=alt or f"{y} against {x}, for {', '.join(one.label for one in series)}. The points follow.",
+        height=height,
+        narrow_height=height + 40,
+        kind="chart",
+        spec={"data": data, "layout": layout},
+        steps=tuple(_row(one.label, px, py) for one, (px, py) in zip(series, points, strict=True)),
+    )
+
+
+def _points(one: Series, log_x: bool, log_y: bool) -> tuple[Floats, Floats]:
+    x, y = np.atleast_1d(np.asarray(one.x, float)), np.atleast_1d(np.asarray(one.y, float))
+    if x.shape != y.shape or x.ndim != 1 or x.size == 0:
+        raise ValueError(
+            f"series {one.label!r} needs as many x as y, at least one; it has {x.shape} and {y.shape}"
+        )
+    theme.colour(one.role)
+    for name, log, values in (("x", log_x, x), ("y", log_y, y)):
+        if log and not (values > 0).all():
+            raise ValueError(
+                f"series {one.label!r} has {name} = {values.min():g}; a log axis takes positive numbers"
+            )
+    return x, y
+
+
+def _span(values: Floats, log: bool, floor: float | None) -> Range:
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if log:
+        return low / 1.25, high * 1.25
+    if floor is not None:
+        low = min(low, floor)
+    margin = 0.06 * ((high - low) or abs(high) or 1.0)
+    return (low if low == floor else low - margin), high + margin
+
+
+def _trace(
+    one: Series, x: Floats, y: Floats | list[float], nth: int, x_name: str, y_name: str
+) -> dict[str, Any]:
+    open_marks = one.role == "predicted"
+    symbol = _SYMBOLS[nth % len(_SYMBOLS)] + ("-open" if open_marks else "")
+    mode = "+".join(["lines"] * one.line + ["markers"] * (one.marks or not one.line))
+    return {
+        "type": "scatter",
+        "name": one.label,
+        "x": x,
+        "y": y,
+        "mode": mode,
+        "line": {
+            "color": theme.token(one.role),
+            "width": 2,
+            "dash": "dash" if open_marks else _DASHES[nth % len(_DASHES)],
+        },
+        "marker": {
+            "symbol": symbol,
+            "size": 8,
+            "color": theme.token(one.role),
+            "line": {"width": 2 if open_marks else 0},
+        },
+        "cliponaxis": False,
+        "hovertemplate": f"{one.label}<br>{x_name}: %{{x:,.4~g}}<br>{y_name}: %{{y:,.4~g}}<extra></extra>",
+    }
+
+
+def _band(one: Series, x: Floats) -> list[dict[str, Any]]:
+    if one.low is None or one.high is None:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "x": [*x, *x[::-1]],
+            "y": [*with_paths(one.high), *with_paths(one.low)[::-1]],
+            "mode": "lines",
+            "line": {"width": 0, "color": theme.token(one.role, 0.2)},
+            "fill": "toself",
+            "fillcolor": theme.token(one.role, 0.2),
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+    ]
+
+
+def _direct(label: str, x: float, y: float, role: str, log_x: bool, log_y: bool) -> dict[str, Any]:
+    return {
+        "name": "direct",
+        "text": label,
+        "x": float(np.log10(x)) if log_x else float(x),
+        "y": float(np.log10(y)) if log_y else float(y),
+        "xanchor": "left",
+        "xshift": 9,
+        "showarrow": False,
+        "align": "left",
+        "font": {"size": 13, "color": theme.token(role)},
+    }
+
+
+def _share(values: Floats, ends: Range, log: bool) -> Floats:
+    """How far along an axis values lie, from 0 to 1."""
+    along, (low, high) = (np.log10(one) if log else one for one in (values, np.asarray(ends, float)))
+    return np.asarray((along - low) / (high - low))
+
+
+def _place(own: _Line, others: Sequence[_Line], label: str, height: float) -> dict[str, Any]:
+    """Where a label stands clear: beside its line's end, else a line of text lower or higher, else before it.
+
+    Args:
+        own: the label's line.
+        others: the chart's other lines.
+        label: the label.
+        height: the square's height in px.
+
+    Returns:
+        What to change of a label beside the end; nothing where that is as good as any place.
+    """
+    (left, level), long = (float(one[-1]) for one in own), _LETTER * len(label)
+    before = np.linspace(left - long, left, 20)
+    beside = np.interp(before, *own) - level
+    places = [("left", 0.0), ("left", -13.0), ("left", 13.0)]
+    places += [("right", height * beside.max() + 13), ("right", height * beside.min() - 13)]
+
+    def met(anchor: str, shift: float) -> int:
+        """Of twenty spots of the label, how many have a line behind them or lie outside of the chart."""
+        room = before if anchor == "right" else np.linspace(left + _LETTER, left + _LETTER + long, 20)
+        count = int((room < 0).sum())
+        for along, up in (*others, own):
+            inside = room[(room >= along[0]) & (room < along[-1])]
+            count += int((np.abs(np.interp(inside, along, up) - level - shift / height) < _CLEAR).sum())
+        return count
+
+    anchor, shift = min(places, key=lambda place: met(*place))  # of equal ones the first
+    if (anchor, shift) == places[0]:
+        return {}
+    return {"xanchor": anchor, "xshift": 9 if anchor == "left" else 4, "yshift": round(shift)}
+
+
+def _marks(
+    marks: Sequence[Mark], log_x: bool, log_y: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    shapes, notes = [], []
+    for mark in marks:
+        if (mark.x is None) == (mark.y is None):
+            raise ValueError(f"the mark {mark.label!r} needs x or y, and not both")
+        shape: dict[str, Any] = {
+            "type": "line",
+            "line": {"color": theme.token(mark.role), "width": 1.5, "dash": "dot"},
+        }
+        note: dict[str, Any] = {
+            "name": "mark",
+            "text": mark.label,
+            "showarrow": False,
+            "font": {"size": 13, "color": theme.token(mark.role)},
+        }
+        if mark.x is not None:
+            at = float(np.log10(mark.x)) if log_x else mark.x
+            shape |= {"x0": mark.x, "x1": mark.x, "yref": "paper", "y0": 0, "y1": 1}
+            note |= {"x": at, "yref": "paper", "y": 1, "xanchor": "right", "xshift": -5, "yanchor": "top"}
+        else:
+            at = float(np.log10(mark.y)) if log_y else float(mark.y)  # type: ignore[arg-type]
+            shape |= {"y0": mark.y, "y1": mark.y, "xref": "paper", "x0": 0, "x1": 1}
+            note |= {"y": at, "xref": "paper", "x": 0, "xanchor": "left", "xshift": 5, "yanchor": "bottom"}
+        shapes.append(shape)
+        notes.append(note)
+    return shapes, notes
+
+
+def _row(label: str, x: Floats, y: Floats) -> str:
+    shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), 40)).astype(int))
+    points = "; ".join(f"{number(x[at])}: {number(y[at])}" for at in shown)
+    return (
+        f"{label} ({len(shown)} of {len(x)} points): {points}"
+        if len(shown) < len(x)
+        else f"{label}: {points}"
+    )

@@ -1,0 +1,222 @@
+"""What each kernel of the course takes on each architecture, as NVIDIA's compiler reports it without a GPU.
+
+In: the lessons' kernels, and the record that `validation/` makes of what the compiler reported for each.
+Out: ``kernel_faults`` for kernels that the record lacks as they are now or that spill registers undeclared,
+and the table of the page "What the kernels take", which is made from the record alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewise.errors import LessonError
+from tilewise.gpu import compile_gate
+from tilewise.gpu.compile_gate import ARCHITECTURES, Resources
+from tilewise.gpu.cupy_backend import PRELUDE
+from tilewise.gpu.kernel_source import define_text, tokens
+from tilewise.gpu.options import architecture
+from tilewise.measurements.key import digest
+from tilewise.measurements.validation_file import FOLDER, RENEW, load
+from tilewise.outputs import Cell, Column, Table
+
+FORM = ("resources", 1)
+"""What kind of record it is, and the version of its schema."""
+FILE = "resources.json"
+"""The record."""
+_NAMED = 3
+"""How many kernels a message names."""
+
+
+@dataclass(frozen=True)
+class ResourceRow:
+    """One kernel."""
+
+    title: str
+    """The kernel's name, and its defines where it has some."""
+    key: str
+    """A hash of what the compiler is given: comments and layout do not count."""
+    spills: str
+    """Why it spills registers, as its source declares; empty where it declares nothing."""
+    needs: str
+    """The least architecture that it runs on; empty where it runs on all."""
+    taken: Mapping[str, Resources]
+    """By architecture; one that lacks what the kernel uses is left out."""
+
+    @property
+    def spilling(self) -> list[str]:
+        """The architectures on which it spills registers."""
+        return [name for name, one in self.taken.items() if one.spills]
+
+
+@dataclass(frozen=True)
+class ResourceRecord:
+    """Every kernel of every lesson."""
+
+    nvrtc: str
+    """The version of the compiler, such as 13.5."""
+    lessons: Mapping[str, tuple[ResourceRow, ...]]
+    """By the lesson's id, in the order in which the lesson makes them."""
+
+
+def kernel_key(
+    source: str, name: str, defines: Mapping[str, int | float | str], options: Sequence[str]
+) -> str:
+    """A hash of all that NVRTC is given for a kernel, but for comments and layout."""
+    values = {macro: define_text(macro, value) for macro, value in defines.items()}
+    return digest({"text": _text(source, tuple(options)), "name": name, "defines": values})[:16]
+
+
+@lru_cache(maxsize=1024)
+def _text(source: str, options: tuple[str, ...]) -> str:
+    """A hash of what the kernels of a source share; kept, since a build asks for hundreds of keys."""
+    own = architecture(options)
+    flags = [compile_gate.flags(options, target) for target in ((own,) if own else ARCHITECTURES)]
+    return digest({"prelude": PRELUDE, "tokens": "\0".join(tokens(source)), "flags": flags})
+
+
+def encoded_key(kernel: Mapping[str, Any]) -> str:
+    """The key of a kernel as a lesson's run encodes it."""
+    return kernel_key(kernel["source"], kernel["name"], kernel["defines"], kernel["options"])
+
+
+def title(name: str, defines: Mapping[str, int | float | str]) -> str:
+    """A kernel's name, and its defines where it has some."""
+    values = ", ".join(f"{macro}={value}" for macro, value in defines.items())
+    return f"{name} with {values}" if values else name
+
+
+def kernel_faults(root: Path, made: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[LessonError]:
+    """What is wrong with the lessons' kernels: not recorded as they are now, or spilling undeclared.
+
+    Args:
+        root: the folder ``lessons``; a project without `validation/records/` has no such record.
+        made: the kernels of lessons by the lesson's id, as the lessons' runs encode them.
+
+    Raises:
+        LessonError: the record cannot be read.
+    """
+    if not (root.parent / FOLDER).is_dir():
+        return
+    record = load_resources(root.parent)
+    for lesson in record.lessons:
+        if not (root / f"{lesson}.py").is_file():
+            yield LessonError(
+                f"{FOLDER}/{FILE}", 0, f'it lists kernels of "{lesson}", which is no lesson.', RENEW
+            )
+    for lesson, kernels in made.items():
+        rows = record.lessons.get(lesson, ())
+        keys = [encoded_key(one) for one in kernels]
+        if fault := _stale(kernels, rows, keys):
+            line, message = fault
+            yield LessonError(f"lessons/{lesson}.py", line, message, RENEW)
+        lines = {key: one["line"] for key, one in zip(keys, kernels, strict=True)}
+        for row in rows:
+            if row.key in lines and (wrong := spill_fault(row)):
+                yield LessonError(f"lessons/{lesson}.py", lines[row.key], *wrong)
+
+
+def _stale(
+    kernels: Sequence[Mapping[str, Any]], rows: Sequence[ResourceRow], keys: Sequence[str]
+) -> tuple[int, str] | None:
+    """Line and message, where a lesson's kernels are not those that the record lists for it."""
+    have = [(row.key, row.spills) for row in rows]
+    want = [
+        (key, compile_gate.declared_spill(one["source"]) or "")
+        for key, one in zip(keys, kernels, strict=True)
+    ]
+    if want == have:
+        return None
+    if new := [one for one, facts in zip(kernels, want, strict=True) if facts not in have]:
+        names = [f'"{title(one["name"], one["defines"])}" (line {one["line"]})' for one in new]
+        return new[0]["line"], f"the record of compiled kernels is older than {_named(names)}."
+    if compile_gate.available() is not None:  # without the compiler lessons make fewer kernels
+        return None
+    if gone := [f'"{row.title}"' for row, facts in zip(rows, have, strict=True) if facts not in want]:
+        return 0, f"the record of compiled kernels lists {_named(gone)}, which the lesson no longer has."
+    return 0, "the record of compiled kernels lists the lesson's kernels in another order."
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def spill_fault(row: ResourceRow) -> tuple[str, str] | None:
+    """What is wrong with a kernel, and the repair, where it spills undeclared or declares it and does not."""
+    kernel = f'kernel "{row.title}"'
+    if not row.taken:
+        return f"{kernel} needs {row.needs}, which is none of {', '.join(ARCHITECTURES)}.", ""
+    if row.spilling and not row.spills:
+        most = max(one.spill_store_bytes + one.spill_load_bytes for one in row.taken.values())
+        return (
+            f"{kernel} spills registers on {', '.join(row.spilling)}, up to {most} bytes per thread.",
+            'Keep fewer values at a time, or declare it in the source: "// spills: why".',
+        )
+    if row.spills and not row.spilling:
+        return f'{kernel} declares "// spills: {row.spills}" and spills nothing.', "Delete the comment."
+    return None
+
+
+def load_resources(project: Path) -> ResourceRecord:
+    """The record of a project.
+
+    Raises:
+        LessonError: it is missing or malformed.
+    """
+    return load(project, FILE, FORM, _parsed)
+
+
+def _parsed(body: dict[str, Any]) -> ResourceRecord:
+    lessons = {lesson: tuple(map(_row, rows)) for lesson, rows in body["rows"].items()}
+    return ResourceRecord(str(body["nvrtc"]), lessons)
+
+
+def _row(data: Mapping[str, Any]) -> ResourceRow:
+    name = data["kernel"].partition(" ")[0]
+    taken = {}
+    for target, (registers, stack, stored, loaded, shared) in data["taken"].items():
+        figures = map(int, (registers, stack, stored, loaded, shared))
+        taken[target] = Resources(name, target, *figures)
+    return ResourceRow(data["kernel"], str(data["key"]), data.get("spills", ""), data.get("needs", ""), taken)
+
+
+def page_table(project: Path) -> str:
+    """The table, lesson by lesson, in Markdown."""
+    lessons = load_resources(project).lessons
+    return "\n\n".join(f"### {lesson}\n\n{_table(rows)}" for lesson, rows in lessons.items())
+
+
+def _table(rows: Sequence[ResourceRow]) -> str:
+    own = dict.fromkeys(name for row in rows for name in row.taken)
+    targets = [name for name in ARCHITECTURES if name in own]
+    targets += [name for name in own if name not in targets]
+    columns: list[str | Column] = [
+        "kernel",
+        Column("shared", "bytes per block"),
+        Column("local", "bytes per thread"),
+        *(Column(target, "registers") for target in targets),
+    ]
+    body = [
+        [
+            row.title,
+            max((one.shared_bytes for one in row.taken.values()), default=0),
+            max((one.stack_bytes for one in row.taken.values()), default=0),
+            *(_cell(row, target) for target in targets),
+        ]
+        for row in rows
+    ]
+    return Table(columns, body).html()
+
+
+def _cell(row: ResourceRow, target: str) -> Cell | str:
+    one = row.taken.get(target)
+    if one is None:
+        return Cell("–", f"needs {row.needs}" if row.needs else "compiled for its own architecture alone")
+    if not one.spills:
+        return Cell(one.registers)
+    spilled = f"{one.spill_store_bytes} bytes stored, {one.spill_load_bytes} loaded back"
+    return Cell(f"{one.registers}, spills", f"{spilled}: {row.spills or 'not declared'}", mark="hazard")

@@ -1,0 +1,374 @@
+"""What the pages "What the simulator counts" and "What the kernels take" show: numbers, tables and reasons.
+
+In: the records that `validation/` commits. Out: Markdown by name, for ``{{ hardware.table }}`` and the like.
+No number of the pages is typed, and no lesson, compiler or simulator runs for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tilewise.errors import LessonError
+from tilewise.gpu import compile_gate
+from tilewise.measurements import compiled_kernels
+from tilewise.measurements.validation_file import FOLDER, RENEW, load, measured, of_devices
+from tilewise.outputs import Cell, Column, Table
+
+FORM = ("comparison", 2)
+"""What kind of record a comparison is, and the version of its schema."""
+LESSONS = "Kernels of the lessons"
+"""The title of the group that the course itself fills."""
+UNCOUNTED, CHANGED = "not counted on this GPU yet", "changed since they were counted"
+"""Why a kernel is not compared."""
+UNEXPLAINED = "not explained"
+"""The reason of a difference that has none; a test fails for it."""
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+"""The tools of compute-sanitizer, each a run of its own."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One count of one kernel on both sides."""
+
+    simulated: int
+    """By the simulator."""
+    counted: int
+    """By the hardware."""
+    why: str = ""
+    """The title of the reason why they differ."""
+
+    @property
+    def residual(self) -> int:
+        """Hardware less simulator."""
+        return self.counted - self.simulated
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far an output of the simulator is from the hardware's."""
+
+    same_bits: bool
+    """Whether all bytes are equal."""
+    allowed: bool
+    """Whether the specimen allows this difference."""
+    largest: float | None = None
+    """The largest absolute difference, to four digits; None where only a hash was kept."""
+    why: str = ""
+    """The title of the reason why bits differ that ought to be the same."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel on both sides; of one that waits for its counters, the name and the key alone."""
+
+    name: str
+    """The specimen's name."""
+    key: str
+    """The specimen's key when it ran."""
+    waits: str = ""
+    """``UNCOUNTED`` or ``CHANGED``; empty where it is compared."""
+    idea: str = ""
+    """The one thing it is there for."""
+    tolerance: tuple[float, float] = (0.0, 0.0)
+    """How far outputs may be apart: relative to the value, and absolute; zeros ask for the same bits."""
+    instructions: Pair = Pair(0, 0)
+    """Warp instructions: of PTX, and of machine code."""
+    counts: Mapping[str, Pair] = field(default_factory=dict)
+    """By the name of the count; only those in which either side counted something."""
+    outputs: Mapping[str, Distance] = field(default_factory=dict)
+    """By the name of the parameter."""
+    edits: str = ""
+    """What the source must say instead for the hardware's bits."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the outputs must be equal bit for bit."""
+        return not any(self.tolerance)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The simulator against one device's counters."""
+
+    provenance: Mapping[str, Any]
+    """Where, when and with what the counters were taken."""
+    metrics: Mapping[str, str]
+    """Our names for the counters, and Nsight Compute's."""
+    counts: tuple[str, ...]
+    """The names of the counts, in the order of the tables."""
+    counters: str
+    """The checksum of the counters."""
+    simulator: str
+    """A hash of the simulator, and of all else that decides its counts."""
+    reasons: Mapping[str, str]
+    """Why counts differ: a paragraph by its title."""
+    groups: Mapping[str, tuple[Row, ...]]
+    """Kernels by the title of their group."""
+    gone: tuple[str, ...] = ()
+    """The names of kernels that were counted and are launched no more."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The kernels that are compared."""
+        return tuple(row for rows in self.groups.values() for row in rows if not row.waits)
+
+    def waiting(self, why: str) -> tuple[str, ...]:
+        """The names of those that are not, for one reason."""
+        return tuple(row.name for rows in self.groups.values() for row in rows if row.waits == why)
+
+    def keys(self, group: str) -> dict[str, str]:
+        """The keys of a group's kernels, by name."""
+        return {row.name: row.key for row in self.groups.get(group, ())}
+
+
+def load_comparison(project: Path, name: str = "") -> Comparison:
+    """The record of the comparison with a device.
+
+    Args:
+        project: the project's folder.
+        name: the record; that of the first device where not given.
+
+    Raises:
+        LessonError: it is missing or malformed.
+    """
+    names = [name] if name else of_devices(project, FORM[0])
+    if not names:
+        raise LessonError(f"{FOLDER}/{FORM[0]}", 0, "there is no record of a device.", RENEW)
+    return load(project, names[0], FORM, _comparison)
+
+
+def _comparison(body: dict[str, Any]) -> Comparison:
+    own = {name: body[name] for name in ("provenance", "metrics", "counters", "simulator", "reasons")}
+    groups = {group: tuple(map(_row, rows)) for group, rows in body["rows"].items()}
+    return Comparison(**own, counts=tuple(body["counts"]), groups=groups, gone=tuple(body["gone"]))
+
+
+def _row(data: dict[str, Any]) -> Row:
+    relative, absolute = data.get("tolerance", (0, 0))
+    counts = {name: _pair(*pair) for name, pair in data.get("counts", {}).items()}
+    outputs = {name: Distance(*distance) for name, distance in data.get("outputs", {}).items()}
+    rest = {name: str(data[name]) for name in ("waits", "idea", "edits") if name in data}
+    return Row(
+        str(data["name"]),
+        str(data["key"]),
+        tolerance=(float(relative), float(absolute)),
+        instructions=_pair(*data.get("instructions", (0, 0))),
+        counts=counts,
+        outputs=outputs,
+        **rest,
+    )
+
+
+def _pair(simulated: Any, counted: Any, why: str = "") -> Pair:
+    return Pair(int(simulated), int(counted), why)
+
+
+def fragment(name: str, project: Path) -> str:
+    """A part of the pages.
+
+    Args:
+        name: one of ``FRAGMENTS`` or ``PLAIN``.
+        project: the project's folder.
+
+    Raises:
+        KeyError: there is no such part.
+        LessonError: a record cannot be read.
+    """
+    return PLAIN[name](project) if name in PLAIN else FRAGMENTS[name](load_comparison(project))
+
+
+def _device(record: Comparison) -> str:
+    made = record.provenance
+    versions = made["versions"]
+    return (
+        f"{made['device']} (driver {made['driver']}, NVRTC {versions['nvrtc']}, CuPy {versions['cupy']}, "
+        f"Nsight Compute {versions['ncu']}, {made['date']})"
+    )
+
+
+def _pairs(record: Comparison) -> list[Pair]:
+    return [pair for row in record.rows for pair in row.counts.values()]
+
+
+def _same_bits(record: Comparison) -> str:
+    rows = (row for row in record.rows if row.exact)
+    return str(sum(not any(one.why for one in row.outputs.values()) for row in rows))
+
+
+def _rewritten(record: Comparison) -> str:
+    """Outputs with other bits than the hardware's, and the reason that a rewritten source shows."""
+    found = (
+        (one.why, [row.name, name, one.largest, row.edits])
+        for row in record.rows
+        for name, one in row.outputs.items()
+        if one.why
+    )
+    columns = ["kernel", "output", "largest difference", "equal once the source has"]
+    return _by_reason(record, columns, found)
+
+
+def _bounded(record: Comparison) -> str:
+    rows = [
+        [row.name, row.idea, name, distance.largest, *row.tolerance]
+        for row in record.rows
+        if not row.exact
+        for name, distance in row.outputs.items()
+        if not distance.same_bits
+    ]
+    columns = ["kernel", "what it does", "output", "largest difference", "allowed, relative", "and absolute"]
+    return _html(columns, rows, "Outputs that need not have the same bits.")
+
+
+def _table(record: Comparison) -> str:
+    parts = []
+    for group, every in record.groups.items():
+        if rows := [row for row in every if not row.waits]:
+            counted = {name for row in rows for name in row.counts}
+            names = [name for name in record.counts if name in counted]
+            columns: list[str | Column] = ["kernel", "what it does"]
+            columns += [Column(name, align="right") for name in names]
+            body = [[row.name, row.idea, *(_cell(row.counts.get(name)) for name in names)] for row in rows]
+            caption = "One number where both agree, else the simulator's, an arrow, and the hardware's."
+            parts.append(f"### {group}\n\n{_html(columns, body, caption)}")
+    return "\n\n".join(parts)
+
+
+def _uncounted(record: Comparison) -> str:
+    """What was not compared, by name: kernels newer than their counters, and counters without a kernel."""
+    uncounted, changed = record.waiting(UNCOUNTED), record.waiting(CHANGED)
+    named = ((UNCOUNTED, uncounted), (CHANGED, changed), ("counted, and launched no more", record.gone))
+    rows = []
+    for why, names in named:
+        by_lesson: dict[str, list[str]] = {}
+        for name in names:
+            lesson, apart, kernel = name.partition(": ")
+            by_lesson.setdefault(lesson if apart else "", []).append(kernel if apart else name)
+        rows += [[lesson, why, "; ".join(kernels)] for lesson, kernels in by_lesson.items()]
+    if not rows:
+        return "All kernels of all lessons are in these tables."
+    count = len(uncounted) + len(changed)
+    sentence = f"{count:,} kernels of lessons are in none of these tables until counters are taken again."
+    return f"{sentence}\n\n{_html(['lesson', 'why', 'kernels'], rows)}"
+
+
+def _cell(pair: Pair | None) -> Cell | str:
+    if pair is None:
+        return ""
+    if not pair.residual:
+        return Cell(pair.counted)
+    title = f"simulator {pair.simulated:,}, hardware {pair.counted:,}: {pair.why or UNEXPLAINED}"
+    return Cell(f"{pair.simulated:,} → {pair.counted:,}", title, mark="hazard")
+
+
+def _differences(record: Comparison) -> str:
+    found = (
+        (pair.why, [row.name, name, pair.simulated, pair.counted, f"{pair.residual:+,}"])
+        for row in record.rows
+        for name, pair in row.counts.items()
+        if pair.residual
+    )
+    residual = Column("residual", align="right")
+    return _by_reason(record, ["kernel", "count", "simulator", "hardware", residual], found)
+
+
+def _by_reason(
+    record: Comparison, columns: Sequence[str | Column], found: Iterable[tuple[str, Sequence[Any]]]
+) -> str:
+    """A table for each reason, under its paragraph."""
+    rows: dict[str, list[Sequence[Any]]] = {}
+    for why, row in found:
+        rows.setdefault(why or UNEXPLAINED, []).append(row)
+    texts = {UNEXPLAINED: "Nobody has traced these differences yet.", **record.reasons}
+    return "\n\n".join(
+        f"### {why.capitalize()}\n\n{texts[why]}\n\n{_html(columns, body)}" for why, body in rows.items()
+    )
+
+
+def _instructions(record: Comparison) -> str:
+    """How many machine instructions stand for one of PTX: the range over all kernels."""
+    ratios = sorted(row.instructions.counted / row.instructions.simulated for row in record.rows)
+    return f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+
+
+def _metrics(record: Comparison) -> str:
+    rows = [[name.replace("_", " "), metric] for name, metric in record.metrics.items()]
+    return _html(["counter", "Nsight Compute's name"], rows)
+
+
+def _clangs(part: Callable[[Mapping[str, Any]], str], project: Path) -> str:
+    """A part of what two compilers made of the specimens."""
+    return load(project, "clangs.json", ("clangs", 1), part, "Run python -m validation.clangs.")
+
+
+def _clang_table(record: Mapping[str, Any]) -> str:
+    """Each kernel whose counts differ between them."""
+    rows = [
+        [kernel, count.replace("_", " "), ours, other, f"{other - ours:+,}"]
+        for kernel, count, ours, other in record["rows"]["differences"]
+    ]
+    names = [f"clang {record['ours']}", f"clang {record['other']}"]
+    return _html(["kernel", "count", *names, Column("difference", align="right")], rows)
+
+
+def _sanitizer(project: Path) -> str:
+    """A row for each lesson: kernels looked at, those that changed since, and what each tool found."""
+    names = of_devices(project, "sanitizer")
+    if not names:
+        return "No device has a record of it yet; `python -m validation.sanitizer` writes one."
+    record = load(project, names[0], ("sanitizer", 1), measured)
+    rows = {(row["name"], row["key"]): row for row in record["rows"]}
+    by_lesson: dict[str, list[tuple[str, str]]] = {}
+    for kernel in load_comparison(project).keys(LESSONS).items():
+        by_lesson.setdefault(kernel[0].partition(": ")[0], []).append(kernel)
+    lines = []
+    for lesson, kernels in by_lesson.items():
+        if looked := [rows[one] for one in kernels if one in rows]:
+            counts = [_findings(looked, tool) for tool in TOOLS]
+            lines.append([lesson, len(looked), len(kernels) - len(looked), *counts])
+    columns = [Column(name, align="right") for name in ("kernels", "not looked at", *TOOLS)]
+    made = record["provenance"]
+    version = made["versions"]["compute-sanitizer"]
+    caption = f"Findings of compute-sanitizer {version} on an {made['device']}, {made['date']}, by lesson."
+    return _html(["lesson", *columns], lines, caption)
+
+
+def _findings(rows: Iterable[Mapping[str, Any]], tool: str) -> Cell | int:
+    found = {row["name"]: row["said"][tool] for row in rows if row["said"][tool]}
+    title = "; ".join(f"{name}: {what}" for name, what in found.items())
+    return Cell(len(found), title, mark="hazard") if found else 0
+
+
+def _html(columns: Iterable[str | Column], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    return Table(columns, rows, caption or None).html()
+
+
+FRAGMENTS: Mapping[str, Callable[[Comparison], str]] = {
+    "device": _device,
+    "kernels": lambda record: f"{len(record.rows):,}",
+    "counts": lambda record: f"{len(_pairs(record)):,}",
+    "equal": lambda record: f"{sum(not pair.residual for pair in _pairs(record)):,}",
+    "same_bits": _same_bits,
+    "bounded": _bounded,
+    "rewritten": _rewritten,
+    "uncounted": _uncounted,
+    "table": _table,
+    "differences": _differences,
+    "instructions": _instructions,
+    "metrics": _metrics,
+}
+"""What can stand after ``hardware.`` in a placeholder."""
+
+PLAIN: Mapping[str, Callable[[Path], str]] = {
+    "resources": compiled_kernels.page_table,
+    "sanitizer": _sanitizer,
+    "nvrtc": lambda project: f"NVRTC {compiled_kernels.load_resources(project).nvrtc}",
+    "architectures": lambda _: ", ".join(compile_gate.ARCHITECTURES),
+    "clangs": partial(_clangs, _clang_table),
+    "clang_pair": partial(_clangs, "clang {0[ours]} and clang {0[other]}".format),
+    "clang_kernels": partial(_clangs, lambda record: str(record["kernels"])),
+}
+"""Likewise, of what has no device's counters in it."""

@@ -1,0 +1,331 @@
+"""What the simulator counts of every specimen, against every device whose counters are recorded.
+
+Counts of both are read from the committed records; a sample of the specimens is simulated again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.validation.samples import as_counted, sample
+from tilewise.cases import Array
+from tilewise.errors import LessonError
+from tilewise.gpu.kernel import Kernel
+from tilewise.measurements.validation import (
+    CHANGED,
+    LESSONS,
+    UNCOUNTED,
+    Comparison,
+    Pair,
+    Row,
+    load_comparison,
+)
+from tilewise.measurements.validation_file import FOLDER
+from validation import record as records
+from validation import simulation
+from validation.collection import collect, groups
+from validation.comparison import assemble, file_name, save_comparison, stale, waiting
+from validation.differences import KNOWN, MERGED, REWRITTEN
+from validation.kernels import OWN
+from validation.record import PROJECT, Counted, DeviceRecord
+from validation.simulation import COUNTS, largest, simulate
+from validation.specimen import Specimen
+
+RECORDS = records.counters()
+SAMPLED = 40
+"""How many specimens are simulated again in each run of the tests, beside those with a known difference."""
+
+
+@cache
+def specimens() -> dict[str, Specimen]:
+    """Every specimen by its name; the lessons run, unless what they gave is kept."""
+    return {one.name: one for one in collect()}
+
+
+@pytest.fixture(scope="module", params=RECORDS, ids=lambda counts: counts.device)
+def counts(request: pytest.FixtureRequest) -> DeviceRecord[Counted]:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def record(counts: DeviceRecord[Counted]) -> Comparison:
+    return load_comparison(PROJECT, file_name(counts.device))
+
+
+def test_an_h100_is_recorded() -> None:
+    assert "NVIDIA H100 80GB HBM3" in [record.device for record in RECORDS]
+
+
+def test_the_record_of_the_comparison_is_current(record: Comparison, counts: DeviceRecord[Counted]) -> None:
+    assert stale(record, counts, groups()) == [], "make records"
+
+
+def differing(record: Comparison, counts: DeviceRecord[Counted], names: set[str]) -> list[str]:
+    """The rows of a record, among those of some names, that the simulator makes otherwise now."""
+    counted = {row.name: row for row in counts.rows}
+    rows = [row for row in record.rows if row.name in names]
+    assert rows
+    made = [simulate(specimens()[row.name], counted[row.name]) for row in rows]
+    again = assemble({"": made}, counts, record.simulator).groups[""]
+    return [row.name for row, other in zip(rows, again, strict=True) if row != other]
+
+
+def test_a_sample_is_simulated_as_it_is_recorded(record: Comparison, counts: DeviceRecord[Counted]) -> None:
+    names = {row.name for row in record.rows}
+    picked = {*sample(names, SAMPLED), *(names & {*KNOWN, *REWRITTEN})}
+    assert differing(record, counts, picked) == [], "make records"
+
+
+def copy_of_record(project: Path, text: str) -> Path:
+    """The file of the first device's comparison in another project, with a text."""
+    file = project / FOLDER / file_name(RECORDS[0].device)
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def own_text() -> str:
+    return (PROJECT / FOLDER / file_name(RECORDS[0].device)).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"global load requests": [32, 32]', '"global load requests": [33, 32]'),
+        ("[true, true, 0.0]", "[false, true, 0.0]"),
+    ],
+)
+def test_a_count_or_a_distance_edited_by_hand_is_noticed(tmp_path: Path, before: str, after: str) -> None:
+    text = own_text()
+    start = text.index('"name": "strided by 3"')
+    line = text[start : text.index("\n", start)]
+    assert before in line
+    copy_of_record(tmp_path, text.replace(line, line.replace(before, after, 1)))
+    record = load_comparison(tmp_path)
+    assert differing(record, RECORDS[0], {"strided by 3", "strided by 2"}) == ["strided by 3"]
+
+
+def test_what_has_changed_since_the_record_was_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = OWN["Global memory"]
+    counts = replace(RECORDS[0], rows=tuple(map(_row, (one.name for one in own))))
+    rows = load_comparison(PROJECT).groups["Global memory"]
+    record = assemble({"Global memory": rows}, counts, simulation.simulator_key())
+    assert stale(record, counts, {"Global memory": own}) == []
+    assert stale(record, counts, {"Global memory": own[1:]}) == [
+        f"New, changed or gone since: {own[0].name}."
+    ]
+    again = replace(counts, provenance={**counts.provenance, "date": "2030-01-01"})
+    assert stale(record, again, {"Global memory": own}) == ["The device's counters were taken again since."]
+    wrong = replace(rows[0], edits="by hand")
+    edited = replace(record, groups={"Global memory": (wrong, *rows[1:])})
+    assert stale(edited, counts, {"Global memory": own}) == ["The reasons of differences have changed since."]
+    monkeypatch.setattr(simulation, "CLANG", "another clang")
+    assert stale(record, counts, {"Global memory": own}) == ["The simulator has changed since."]
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path, record: Comparison) -> None:
+    save_comparison(record, tmp_path)
+    name = file_name(record.provenance["device"])
+    assert load_comparison(tmp_path) == record
+    assert (tmp_path / FOLDER / name).read_bytes() == (PROJECT / FOLDER / name).read_bytes()
+
+
+@pytest.mark.parametrize("spoilt", ["", "{", '{"schema": 1}', '{"schema": 1, "kind": "resources"}'])
+def test_a_malformed_record_is_one_error_with_the_repair(tmp_path: Path, spoilt: str) -> None:
+    text = own_text()
+    copy_of_record(tmp_path, spoilt or text[: len(text) // 2])
+    with pytest.raises(LessonError, match=r"the record cannot be read: .*\. Run make records\.$"):
+        load_comparison(tmp_path)
+
+
+def test_no_record_at_all_is_an_error_with_the_repair(tmp_path: Path) -> None:
+    with pytest.raises(LessonError, match=r"there is no record of a device\. Run make records\.$"):
+        load_comparison(tmp_path)
+
+
+def test_only_kernels_of_lessons_wait_for_their_counters(record: Comparison) -> None:
+    """A lesson may be newer than the record; our own specimens are counted as they are now."""
+    waits = {*record.waiting(UNCOUNTED), *record.waiting(CHANGED)}
+    assert waits <= record.keys(LESSONS).keys()
+    assert all(name.partition(": ")[1] for name in record.gone), "one of our own was counted and is gone"
+    assert {row.name for row in record.rows} == specimens().keys() - waits
+    assert len(record.rows) >= 150
+
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "divergent loop with early exit": ("search", r"while|break|return"),
+    "per-lane trip counts": ("ragged rows", r"for \(.*start\["),
+    "8-byte loads": ("8-byte copy", r"float2"),
+    "16-byte loads": ("16-byte copy", r"float4"),
+    "misaligned offset": ("shifted by 1 and 0", r"x\[.*\]"),
+    "const __restrict__": ("stencil", r"const float\* __restrict__"),
+    "atomics": ("count", r"atomicAdd"),
+    "atomics with a result": ("or of three", r"= *atomic"),
+    "constant memory": ("constant weights", r"__constant__"),
+    "a local array": ("local array", r"\w+ \w+\[\w+\];"),
+    "half2": ("half2", r"__half2|half2"),
+    "a 3-D block with partial warps": ("volume", r"threadIdx\.z"),
+}
+"""Kinds of kernels that must be among the compared, each with one of them and what its source shows."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_kernel_is_compared(record: Comparison, kind: str) -> None:
+    name, shown = KINDS[kind]
+    (row,) = [row for row in record.rows if row.name == name]
+    specimen = specimens()[name]
+    assert re.search(shown, specimen.launch.kernel.source)
+    if "3-D" in kind:
+        block = specimen.launch.block
+        assert min(block) > 1 and block[0] * block[1] * block[2] % 32
+    if kind == "a local array":
+        assert row.counts["local requests"].counted > 0
+
+
+def test_every_residual_is_known_and_every_known_one_occurs(record: Comparison) -> None:
+    found = {
+        (row.name, name): pair.residual
+        for row in record.rows
+        for name, pair in row.counts.items()
+        if pair.residual
+    }
+    known = {
+        (row.name, name): difference
+        for row in record.rows
+        for name, (difference, _) in KNOWN.get(row.name, {}).items()
+    }
+    assert found == known
+    assert all(pair.why for row in record.rows for pair in row.counts.values() if pair.residual)
+
+
+def test_every_explanation_is_of_a_specimen() -> None:
+    assert {*KNOWN, *REWRITTEN} <= specimens().keys()
+
+
+@pytest.mark.parametrize("group", [LESSONS, "Global memory", "Arithmetic"])
+def test_uniform_kernels_have_equal_requests_and_sectors(record: Comparison, group: str) -> None:
+    rows = [row for row in record.groups[group] if not row.waits]
+    assert len(rows) > 8
+    for row in rows:
+        if group == LESSONS and row.name in KNOWN:
+            continue  # control flow that is not uniform, or another reason that stands there
+        assert {name: pair.residual for name, pair in row.counts.items()} == dict.fromkeys(row.counts, 0), (
+            row.name
+        )
+
+
+def test_passes_of_wide_shared_loads_are_equal(record: Comparison) -> None:
+    passes = [row.counts["shared load wavefronts"] for row in record.groups["Wide shared loads"]]
+    assert [pair.residual for pair in passes] == [0] * len(passes)
+    assert {pair.counted for pair in passes} >= {1, 2, 4, 8}
+
+
+def test_outputs_are_equal_bit_for_bit_or_within_their_bound(record: Comparison) -> None:
+    for row in record.rows:
+        for name, distance in row.outputs.items():
+            assert distance.allowed, f"{row.name}: {name} is off by {distance.largest}"
+            assert distance.same_bits or not row.exact or distance.why
+    names = {row.name for row in record.rows}
+    assert {row.name for row in record.rows for one in row.outputs.values() if one.why} == {
+        name for name in REWRITTEN if name in names
+    }
+    bound = [row.name for row in record.rows if not row.exact]
+    assert len(bound) * 20 < len(record.rows), f"too many specimens have a bound: {bound}"
+
+
+def test_only_the_exact_difference_that_is_known_is_explained(counts: DeviceRecord[Counted]) -> None:
+    name = "shared neighbours"
+    assert KNOWN[name]["shared load requests"] == (-16, MERGED)
+
+    def why(**pairs: Pair) -> list[str]:
+        row = Row(name, "", counts={key.replace("_", " "): pair for key, pair in pairs.items()})
+        (made,) = assemble({"": [row]}, counts, "").groups[""]
+        return [pair.why for pair in made.counts.values()]
+
+    assert why(global_load_requests=Pair(7, 8), shared_load_requests=Pair(4, 2)) == ["", ""]
+    assert why(shared_load_requests=Pair(20, 4)) == [MERGED.title]
+
+
+def _row(name: str) -> Counted:
+    return next(row for row in RECORDS[0].rows if row.name == name)
+
+
+def _counted_y(specimen: Specimen, row: Counted) -> Array:
+    """A copy of what the GPU left in y."""
+    like = specimen.launch.case.make()["y"]
+    assert isinstance(like, np.ndarray)
+    return records.array_of(row.outputs["y"], like).copy()
+
+
+def test_an_output_that_differs_is_not_allowed() -> None:
+    row = _row("strided by 3")
+    other = replace(row, outputs={"y": records.Output("0" * 64)})
+    assert not simulate(specimens()["strided by 3"], other).outputs["y"].allowed
+
+
+def test_an_output_outside_its_bound_is_not_allowed() -> None:
+    specimen = specimens()["softplus"]
+    row = _row("softplus")
+    kept = _counted_y(specimen, row)
+    kept[17] *= 1.00001
+    other = replace(row, outputs={"y": records.output(kept, exact=False)})
+    assert simulate(specimen, row).outputs["y"].allowed
+    assert not simulate(specimen, other).outputs["y"].allowed
+
+
+def test_an_infinity_is_no_distance_from_itself_and_an_infinite_one_from_a_number() -> None:
+    specimen, row = specimens()["softplus"], _row("softplus")
+    kept = _counted_y(specimen, row)
+    kept[17] = np.inf
+    distance = simulate(specimen, replace(row, outputs={"y": records.output(kept, exact=False)}))
+    assert (distance.outputs["y"].allowed, distance.outputs["y"].largest) == (False, np.inf)
+    assert largest(np.array([np.inf, np.nan, 3.0]), np.array([np.inf, 2.0, 1.0])) == 2.0
+
+
+def test_other_bits_are_allowed_only_where_the_rewritten_source_leaves_the_hardwares() -> None:
+    name = "machine/warps: many_ways, blocks of 256"
+    specimen = as_counted(specimens()[name], _row(name).key)
+    distance = simulate(specimen, _row(name)).outputs["end"]
+    assert (distance.same_bits, distance.allowed) == (False, True)
+    other = replace(_row(name), outputs={"end": records.Output("0" * 64)})
+    assert not simulate(specimen, other).outputs["end"].allowed
+
+
+def test_what_has_no_row_of_today_is_named_and_not_compared() -> None:
+    """Counters of one specimen as it is, of an older one, of no third one, and of a stranger."""
+    names = [f"strided by {by}" for by in (1, 2, 3)]
+    same, older, newer = map(_row, names)
+    counted = (same, replace(older, key="0" * 64), replace(newer, name="gone"))
+    counts = replace(RECORDS[0], rows=counted)
+    rows = [simulate(specimens()[same.name], same)]
+    rows += [waiting(one.name, one.key, counts) for one in (older, newer)]
+    record = assemble({"Global memory": rows}, counts, "")
+    assert [row.name for row in record.rows] == ["strided by 1"]
+    assert record.waiting(CHANGED) == ("strided by 2",)
+    assert record.waiting(UNCOUNTED) == ("strided by 3",)
+    assert record.gone == ("gone",)
+
+
+def test_a_kernel_or_a_launch_that_changes_has_another_key() -> None:
+    launch = specimens()["8-byte copy"].launch
+    kernel = launch.kernel
+    texts = Kernel(kernel.source.replace("blockIdx.x", "(blockIdx.x + 0)"), kernel.name, kernel.defines)
+    others = [texts.on(launch.case), kernel.on(replace(launch.case, grid=(launch.grid[0] + 1, 1, 1)))]
+    commented = Kernel(kernel.source + "// a word\n", kernel.name, kernel.defines).on(launch.case)
+    keys = {Specimen("", "", one).key for one in (launch, *others)}
+    assert len(keys) == 3
+    assert Specimen("", "", commented).key == specimens()["8-byte copy"].key
+
+
+def test_each_count_of_the_comparison_is_recorded() -> None:
+    for record in RECORDS:
+        assert {part for _, parts in COUNTS.values() for part in parts} <= set(record.metrics)
+        for row in record.rows:
+            assert set(row.counters) == set(record.metrics)

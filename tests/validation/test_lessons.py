@@ -1,0 +1,112 @@
+"""The course's kernels come under the comparison by being launched in a lesson, and by nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Project
+from tilewise.gpu.kernel import Kernel
+from validation.collection import COURSE, load_specimens, save_specimens, specimens
+from validation.kernels import OWN
+from validation.specimen import inexact
+
+LESSON = '''\
+# %%
+from tilewise import Kernel, case, expect_hazard, normal, output
+
+SOURCE = r"""
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i LESS n) y[i] = x[i] * BY;
+}
+"""
+kernels = [Kernel(SOURCE, defines={"LESS": "<", "BY": by}) for by in (2, 3)]
+WRONG = Kernel(SOURCE, defines={"LESS": "<=", "BY": 2})
+
+# %%
+def lines(n, block):
+    return case(x=normal(n), y=output(n), n=n, grid=-(-n // block), block=block)
+
+
+for kernel in kernels:
+    for n, block in ((40, 32), (75, 32), (64, 64)):
+        kernel.on(lines(n, block)).run()
+WRONG.on(case(x=normal(40), y=output(40), n=39, grid=2, block=32)).run()
+expect_hazard(WRONG.on(lines(40, 32)), "out of bounds")
+'''
+
+
+def test_every_kernel_that_a_lesson_launches_rightly_is_a_specimen(project: Project) -> None:
+    project.lesson(LESSON)
+    found = specimens(project.root / "lessons")
+    assert [(one.name, one.launch.case.values["n"]) for one in found] == [
+        ("part/one: scale with LESS=<, BY=2, blocks of 32", 75),
+        ("part/one: scale with LESS=<, BY=2, blocks of 64", 64),
+        ("part/one: scale with LESS=<, BY=3, blocks of 32", 75),
+        ("part/one: scale with LESS=<, BY=3, blocks of 64", 64),
+    ]
+    assert all(one.exact and one.launch.kernel.origin == ("lessons/part/one.py", 10) for one in found)
+
+
+def test_a_new_lesson_and_a_changed_one_are_seen(project: Project) -> None:
+    project.lesson(LESSON)
+    before = {one.name: one.key for one in specimens(project.root / "lessons")}
+    project.lesson(LESSON.replace("x[i] * BY", "BY * x[i]"), "part/two")
+    after = {one.name: one.key for one in specimens(project.root / "lessons")}
+    assert {name: key for name, key in after.items() if name in before} == before
+    assert sum(name.startswith("part/two") for name in after) == 4
+    assert not {key for name, key in after.items() if name not in before} & set(before.values())
+
+
+def test_every_lesson_that_launches_what_no_other_does_gives_kernels() -> None:
+    """Reading machine code launches the first kernel again, as the first lesson does."""
+    lessons = {file.relative_to(COURSE).with_suffix("").as_posix() for file in COURSE.glob("*/*.py")}
+    using = {name for name in lessons if "Kernel(" in (COURSE / f"{name}.py").read_text(encoding="utf-8")}
+    assert {one.name.partition(":")[0] for one in specimens(COURSE)} == using - {"toolbox/machine_code"}
+
+
+def test_a_machine_without_clang_takes_the_specimens_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    some = [one for one in specimens(COURSE) if one.name.startswith(("machine/warps", "memory/precision"))]
+    save_specimens(some, file)
+    known = {one.name: (one.key, one.tolerance, one.launch.kernel.origin) for one in some}
+    assert {
+        one.name: (one.key, one.stated, one.launch.kernel.origin) for one in load_specimens(file)
+    } == known
+    code = (
+        "import sys; sys.modules['ziglang'] = None\nfrom pathlib import Path\n"
+        "from validation.collection import collect\n"
+        f"print(*(one.exact for one in collect(listed=Path({str(file)!r}))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TILEWISE_CACHE": str(tmp_path / "empty")},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    exact = [str(one.exact) for one in (*some, *(one for group in OWN.values() for one in group))]
+    assert done.stdout.split() == exact and "True" in exact[: len(some)]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("y[i] = x[i] * 0.5f + 1.0f;", False),
+        ("y[i] = x[i] / 3.0f + sqrtf(x[i]);", False),
+        ("y[i] = expf(x[i]);", True),
+        ("y[i] = __expf(x[i]);", True),
+        ("y[i] = rsqrtf(x[i]);", True),
+        ("atomicAdd(y, x[i]);", True),
+        ("atomicAdd((int*)y, 1);", False),
+        ("atomicExch(y, x[i]);", False),
+    ],
+)
+def test_what_need_not_give_the_same_bits(line: str, expected: bool) -> None:
+    kernel = Kernel(
+        f'extern "C" __global__ void k(const float* x, float* y) {{ int i = threadIdx.x; {line} }}\n'
+    )
+    assert inexact(kernel) is expected

@@ -1,0 +1,107 @@
+"""The file of counters, and the way from Nsight Compute's table to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise.errors import LessonError
+from tilewise.gpu.counters import parse_counters
+from tilewise.gpu.device import gpu_fault
+from tilewise.measurements.validation_file import FOLDER
+from validation import record as records
+from validation.collection import collect
+from validation.counting import METRICS, chosen_metrics, known_metrics, matched
+from validation.record import PROJECT, Counted, DeviceRecord, Output
+
+ROW = Counted("one", "k" * 64, {"global_load_requests": 3}, {"y": Output("a" * 64)})
+PROVENANCE = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21"}
+RECORD = DeviceRecord("counts", PROVENANCE, (ROW,), dict(METRICS))
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    path = records.write(RECORD, tmp_path / FOLDER / "counters")
+    assert path.name == "nvidia-h100-80gb-hbm3.json"
+    assert records.counters(tmp_path) == (RECORD,)
+
+
+def test_an_edited_or_broken_record_is_an_error(tmp_path: Path) -> None:
+    path = records.write(RECORD, tmp_path / FOLDER / "counters")
+    text = path.read_text(encoding="utf-8")
+    for spoilt, message in (
+        (text.replace('requests": 3', 'requests": 4'), "edited by hand"),
+        ("{", "cannot be read"),
+        (json.dumps({"checksum": ""}), r"cannot be read: 'kind' is missing\. Record it again on a GPU"),
+    ):
+        path.write_text(spoilt, encoding="utf-8")
+        with pytest.raises(LessonError, match=message):
+            records.counters(tmp_path)
+
+
+def test_records_name_no_person_and_no_host() -> None:
+    for record in records.counters():
+        provenance = record.provenance
+        assert set(provenance) == {
+            "device", "compute_capability", "date", "driver", "sm_count", "versions",
+        }  # fmt: skip
+        assert {"cupy", "ncu", "nvrtc", "cuda_runtime"} <= set(provenance["versions"])
+
+
+def test_an_array_is_kept_whole_only_where_a_difference_is_allowed() -> None:
+    array = np.array([[1.5, np.nan], [-0.0, 3e-40]], np.float32)
+    kept = records.output(array, exact=False)
+    assert records.array_of(kept, np.empty_like(array)).tobytes() == array.tobytes()
+    assert records.output(array, exact=True) == Output(kept.sha256)
+    with pytest.raises(ValueError, match="hash"):
+        records.array_of(records.output(array, exact=True), array)
+
+
+def test_metrics_that_the_tool_lacks_are_left_out() -> None:
+    printed = "smsp__inst_executed    Counter   inst  # of warp instructions\n\nsomething else\n"
+    known = known_metrics("ncu", lambda *_, **__: SimpleNamespace(stdout=printed))
+    assert known == {"smsp__inst_executed"}
+    assert chosen_metrics(known) == {"instructions": "smsp__inst_executed.sum"}
+    assert chosen_metrics(set()) == METRICS
+
+
+def _launches(names: list[str]) -> list[tuple[str, dict[str, float]]]:
+    head = ["ID", "Kernel Name", "smsp__inst_executed.sum"]
+    lines = [head, ["", "", "inst"], *([str(at), name, "1,024"] for at, name in enumerate(names))]
+    text = "==PROF== a line\n" + "\n".join(",".join(f'"{cell}"' for cell in line) for line in lines)
+    return parse_counters(text, {"instructions": "smsp__inst_executed.sum"})
+
+
+def test_the_tools_table_is_matched_with_what_was_launched() -> None:
+    specimens = collect()[:2]
+    told: dict[str, Any] = {
+        "provenance": {"device": "a device"},
+        "outputs": {one.name: {"c": {"sha256": "b" * 64, "bits": None}} for one in specimens},
+    }
+    names = [one.launch.kernel.name for one in specimens]
+    record = matched(told, METRICS, specimens, _launches(names))
+    assert [(row.name, row.key) for row in record.rows] == [(one.name, one.key) for one in specimens]
+    assert record.rows[1].counters == {"instructions": 1024}
+    with pytest.raises(LessonError, match="2 kernels were launched and Nsight Compute saw"):
+        matched(told, METRICS, specimens, _launches(names[:1]))
+
+
+def test_recording_without_a_gpu_says_what_is_missing() -> None:
+    if gpu_fault() is None:
+        pytest.skip("there is a GPU")
+    done = subprocess.run(
+        [sys.executable, "-m", "validation"], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("No counters can be taken here.")
+
+
+def test_no_two_specimens_share_a_name_or_a_key() -> None:
+    specimens = collect()
+    assert len({one.key for one in specimens}) == len({one.name for one in specimens}) == len(specimens)

@@ -1,0 +1,214 @@
+"""`make records`: what it computes again, what it leaves behind, and that it comes to the same bytes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Project
+from tilewise.errors import LessonError, raise_all
+from tilewise.gpu import compile_gate
+from tilewise.measurements.compiled_kernels import load_resources
+from tilewise.measurements.validation import LESSONS, load_comparison
+from tilewise.measurements.validation_file import FOLDER
+from validation import renewal
+from validation.__main__ import main
+from validation.comparison import file_name
+from validation.kernels.global_memory import SPECIMENS
+from validation.record import PROJECT, counters
+from validation.renewal import Workers, renew
+
+nvrtc = pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
+COMPARISON = file_name(counters()[0].device)
+OWN = {"Global memory": SPECIMENS[:3]}
+LESSON = """\
+# %%
+from tilewise import Kernel, case, normal, output
+
+SOURCE = r'''
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = BY * x[i];
+}
+'''
+for by in (2, 3):
+    Kernel(SOURCE, defines={"BY": by}).on(case(x=normal(40), y=output(40), n=40, grid=2, block=32)).run()
+"""
+
+
+class Here(Workers):
+    """Does the tasks in this process, and notes how many there were of each kind."""
+
+    tasks: dict[str, int]
+    interrupt_after: int | None = None
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.failures = []
+        type(self).tasks = {}
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def each(self, what: str, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        self.tasks[what] = len(tasks)
+        for done, task in enumerate(tasks):
+            if what != "Running lessons" and done == self.interrupt_after:
+                raise KeyboardInterrupt
+            failure, result = renewal._attempt(work, task)
+            if failure:
+                self.failures.append(failure)
+            else:
+                yield result
+
+
+@pytest.fixture
+def course(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A course of one lesson and three specimens."""
+    project.lesson(LESSON)
+    monkeypatch.setattr(renewal, "Workers", Here)
+    monkeypatch.setattr(renewal, "OWN", OWN)
+    return project
+
+
+def renewed(course: Project) -> list[str]:
+    return renew(lambda line: None, course.root)
+
+
+def texts(course: Project) -> dict[str, str]:
+    """The files that were written."""
+    folder = course.root / FOLDER
+    return {file.relative_to(folder).as_posix(): file.read_text() for file in sorted(folder.rglob("*.*"))}
+
+
+@nvrtc
+def test_only_what_has_changed_is_computed_again(course: Project) -> None:
+    renewed(course)
+    assert Here.tasks == {"Running lessons": 1, "Compiling kernels": 2, "Simulating kernels": 3}
+    before = texts(course)
+    assert before.keys() == {"resources.json", COMPARISON}
+    renewed(course)
+    assert Here.tasks == {"Running lessons": 1, "Compiling kernels": 0, "Simulating kernels": 0}
+    assert texts(course) == before
+    course.lesson(LESSON.replace("(2, 3)", "(3, 4)"))
+    renewed(course)
+    assert Here.tasks["Compiling kernels"] == 1
+    rows = load_resources(course.root).lessons["part/one"]
+    assert [row.title for row in rows] == ["scale with BY=3", "scale with BY=4"]
+    record = load_comparison(course.root)
+    assert [name.partition(",")[0] for name in record.keys(LESSONS)] == [
+        "part/one: scale with BY=3", "part/one: scale with BY=4",
+    ]  # fmt: skip
+
+
+@nvrtc
+def test_a_declaration_that_changes_is_taken_over_without_the_compiler(course: Project) -> None:
+    renewed(course)
+    course.lesson(LESSON.replace("int n) {", "int n) {  // spills: to show it"))
+    renewed(course)
+    assert Here.tasks["Compiling kernels"] == 0
+    rows = load_resources(course.root).lessons["part/one"]
+    assert [row.spills for row in rows] == ["to show it"] * 2
+
+
+@nvrtc
+@pytest.mark.parametrize("name", ["resources.json", COMPARISON])
+def test_a_truncated_record_is_made_anew(course: Project, name: str) -> None:
+    renewed(course)
+    before = texts(course)
+    (course.root / FOLDER / name).write_text(before[name][:-99], encoding="utf-8")
+    renewed(course)
+    assert texts(course) == before
+
+
+@nvrtc
+def test_an_interrupt_loses_nothing_that_is_done(course: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed(course)
+    before = texts(course)
+    for file in (course.root / FOLDER).rglob("*.json"):
+        file.unlink()
+    monkeypatch.setattr(Here, "interrupt_after", 1)
+    for compiled, simulated in ((2, None), (1, 3), (0, 2), (0, 1)):
+        if (compiled, simulated) == (0, 1):
+            monkeypatch.setattr(Here, "interrupt_after", None)
+            renewed(course)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                renewed(course)
+        assert Here.tasks.get("Compiling kernels") == compiled
+        assert Here.tasks.get("Simulating kernels") == simulated
+        for text in texts(course).values():
+            assert json.loads(text)
+    assert texts(course) == before
+
+
+@nvrtc
+def test_what_fails_is_said_and_the_rest_is_recorded(course: Project) -> None:
+    course.lesson(LESSON + "Kernel('extern \"C\" __global__ void wrong(int* x) { x[0] = missing; }')\n")
+    (failure,) = renewed(course)
+    assert failure.startswith("lessons/part/one.py:17: ") and "missing" in failure
+    assert len(load_resources(course.root).lessons["part/one"]) == 2
+
+
+@nvrtc
+def test_a_lesson_that_fails_stops_before_anything_is_written(course: Project) -> None:
+    course.lesson(LESSON + "raise ValueError('no')\n")
+    (failure,) = renewed(course)
+    assert failure.startswith("lessons/part/one.py:17: ")
+    assert texts(course) == {}
+
+
+def test_without_the_compiler_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compile_gate, "available", lambda: "NVRTC is not installed.")
+    monkeypatch.setattr("sys.argv", ["validation", "--renew"])
+    assert main() == 1
+    assert capsys.readouterr().err == "NVRTC is not installed. Install it: pip install nvidia-cuda-nvrtc.\n"
+
+
+def test_an_interrupt_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(say: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("validation.__main__.renew", interrupted)
+    monkeypatch.setattr("sys.argv", ["validation", "--renew"])
+    assert main() == 130
+    assert capsys.readouterr().err.startswith("Interrupted. What was done is recorded")
+
+
+def test_processes_do_the_tasks_and_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewal, "QUIET_S", 0.0)
+    lines: list[str] = []
+    with Workers(lines.append) as workers:
+        assert list(workers.each("Waiting", time.sleep, [0.0, 0.0, 0.0])) == [None] * 3
+        assert lines == [f"Waiting: {done} of 3" for done in range(4)]
+        assert list(workers.each("Checking", raise_all, [[LessonError("lessons/a.py", 0, "no.")], []])) == [
+            None
+        ]
+        assert list(workers.each("Waiting again", time.sleep, [])) == []
+    assert workers.failures == ["lessons/a.py: no."]
+    assert lines[-2:] == ["Checking: 2 of 2", "Waiting again: nothing has changed"]
+
+
+def test_an_interrupt_does_not_wait_for_what_runs() -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Workers(lambda line: None) as workers:
+        for _ in workers.each("Waiting", time.sleep, [0.0, *[300.0] * 4]):
+            raise KeyboardInterrupt
+    assert time.monotonic() - began < 100
+
+
+@nvrtc
+@pytest.mark.whole
+def test_every_record_is_what_it_would_be_if_it_were_made_today(tmp_path: Path) -> None:
+    (tmp_path / "lessons").symlink_to(PROJECT / "lessons")
+    renew(print, tmp_path)
+    for name in ("resources.json", COMPARISON):
+        assert (tmp_path / FOLDER / name).read_bytes() == (PROJECT / FOLDER / name).read_bytes(), name

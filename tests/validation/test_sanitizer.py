@@ -1,0 +1,179 @@
+"""What compute-sanitizer said of the lessons' kernels: how it is asked, kept and shown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise import Kernel, case, normal, output
+from tilewise.errors import LessonError
+from tilewise.measurements import validation as page
+from tilewise.measurements.validation import LESSONS, TOOLS, Comparison, Row
+from tilewise.measurements.validation_file import FOLDER
+from validation import sanitizer
+from validation.collection import COURSE, specimens
+from validation.record import DeviceRecord, Finding, findings, write
+from validation.sanitizer import FOUND, added, clean, examine, first_line, launched, sort_out, untouched
+from validation.specimen import Specimen, specimen
+
+SCALE = Kernel(r"""
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+""")
+FIVE = tuple(
+    specimen(str(n), "", SCALE, case(x=normal(n), y=output(n), n=n, grid=1, block=64)) for n in range(1, 6)
+)
+NOTHING = dict.fromkeys(TOOLS, "")
+PROVENANCE = {
+    "device": "NVIDIA H100 80GB HBM3",
+    "date": "2026-11-21",
+    "versions": {"compute-sanitizer": "2026.1"},
+}
+
+
+def test_only_a_specimen_with_a_finding_is_given_it() -> None:
+    asked = []
+
+    def look(tool: str, found: Sequence[Specimen]) -> str:
+        asked.append(len(found))
+        return "Invalid __global__ read" if any(one.name in "25" for one in found) else ""
+
+    said = sort_out("memcheck", FIVE, look)
+    assert said == {"1": "", "2": "Invalid __global__ read", "3": "", "4": "", "5": "Invalid __global__ read"}
+    assert asked[0] == 5 and max(asked[1:]) < 5
+    assert sort_out("memcheck", FIVE[:1], look) == {"1": ""}
+    assert sort_out("memcheck", (), look) == {}
+
+
+def test_the_first_finding_of_a_log_is_kept() -> None:
+    clean = "========= COMPUTE-SANITIZER\n2.0\n========= ERROR SUMMARY: 0 errors\n"
+    assert first_line(clean) == ""
+    found = (
+        "========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n"
+        "=========     at scale+0x90\n========= Target application returned an error\n"
+        "========= ERROR SUMMARY: 1 error\n"
+    )
+    assert first_line(found) == "Invalid __global__ write of size 4 bytes"
+
+
+@pytest.mark.parametrize(
+    ("status", "stdout", "said"),
+    [
+        (0, "", ""),
+        (FOUND, "========= Race reported between Write access\n", "Race reported between Write access"),
+        (1, "no such kernel", "ended with 1: no such kernel"),
+        (FOUND, "", f"ended with {FOUND}: "),
+    ],
+)
+def test_every_end_but_a_quiet_one_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, status: int, stdout: str, said: str
+) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> SimpleNamespace:
+        commands.append(command)
+        return SimpleNamespace(returncode=status, stdout=stdout, stderr="")
+
+    monkeypatch.setattr(sanitizer.subprocess, "run", run)
+    look = sanitizer._looking("compute-sanitizer", Path("listed.json"), sys.float_info.max)
+    assert look("racecheck", FIVE[:2]) == said
+    assert commands[0][:3] == ["compute-sanitizer", "--tool", "racecheck"]
+    assert commands[0][-3:] == ["--child", "1", "2"]
+
+
+def test_outputs_are_left_as_they_were_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty, ran = [], []
+
+    def as_allocated(shape: Any, dtype: Any) -> Any:
+        empty.append(shape)
+        return np.zeros(shape, dtype)
+
+    cuda = SimpleNamespace(
+        set_allocator=ran.append,
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: ran.append("synchronized")),
+    )
+    fake = SimpleNamespace(cuda=cuda, empty=as_allocated, asarray=lambda made: made)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
+    launched(FIVE[:2])
+    assert empty == [(1,), (2,)]
+    assert ran == [None, "synchronized", "synchronized"]
+
+
+def test_what_another_launch_wrote_for_a_kernel_is_not_left_as_allocated() -> None:
+    second = specimen("6", "", SCALE, case(x=output(3), y=output(3), n=3, grid=1, block=64))
+    assert untouched(second) == {"y"}
+    assert untouched(FIVE[0]) == {"y"}
+
+
+def test_kernels_that_do_not_run_at_all_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitizer, "_looking", lambda *_: lambda tool, found: "" if tool else "ended with 1")
+    with pytest.raises(LessonError, match="ended with 1"):
+        examine("compute-sanitizer", FIVE, Path("listed.json"))
+
+
+def recorded(*rows: Finding, **provenance: str) -> DeviceRecord[Finding]:
+    return DeviceRecord("sanitizer", PROVENANCE | provenance, rows)
+
+
+def test_a_record_comes_back_and_an_edited_one_does_not(tmp_path: Path) -> None:
+    record = recorded(Finding("one", "k" * 64, NOTHING))
+    path = write(record, tmp_path / FOLDER / "sanitizer")
+    assert findings(tmp_path) == (record,)
+    path.write_text(path.read_text(encoding="utf-8").replace('"one"', '"two"'), encoding="utf-8")
+    with pytest.raises(LessonError, match="edited by hand"):
+        findings(tmp_path)
+
+
+def test_rows_of_other_kernels_are_kept_on_the_same_device(tmp_path: Path) -> None:
+    said, folder = NOTHING | {"memcheck": "Invalid read"}, tmp_path / FOLDER / "sanitizer"
+    write(recorded(Finding("a", "1", said), Finding("b", "1", said)), folder)
+    write(recorded(Finding("c", "1", said), device="NVIDIA H200"), folder)
+    both = added(recorded(Finding("b", "2", NOTHING), Finding("d", "1", NOTHING)), tmp_path)
+    assert [(row.name, row.key) for row in both.rows] == [("a", "1"), ("b", "2"), ("d", "1")]
+
+
+def test_clean_is_what_all_four_tools_looked_at() -> None:
+    assert clean(Finding("one", "k", NOTHING))
+    assert not clean(Finding("one", "k", NOTHING | {"racecheck": "a race"}))
+    assert not clean(Finding("one", "k", {"memcheck": ""}))
+
+
+def test_the_page_counts_findings_and_kernels_that_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {f"part/one: scale with BY={by}": f"key {by}" for by in (2, 3, 4)}
+    first, second, third = keys
+    rows = tuple(Row(name, key) for name, key in keys.items())
+    comparison = Comparison({}, {}, (), "", "", {}, {LESSONS: rows})
+    monkeypatch.setattr(page, "load_comparison", lambda _: comparison)
+    assert "No device" in page.fragment("sanitizer", tmp_path)
+    found = [Finding(first, keys[first], NOTHING | {"racecheck": "a race"})]
+    found += [Finding(second, keys[second], NOTHING), Finding(third, "another key", NOTHING)]
+    write(recorded(*found), tmp_path / FOLDER / "sanitizer")
+    shown = page.fragment("sanitizer", tmp_path)
+    assert "part/one" in shown and "2026.1" in shown and f"{first}: a race" in shown
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", shown, re.DOTALL)]
+    assert cells == ["part/one", "2", "1", "0", "1", "0", "0"]
+
+
+@pytest.mark.parametrize("record", findings(), ids=lambda one: one.device)
+def test_every_kernel_that_was_looked_at_is_clean(record: DeviceRecord[Finding]) -> None:
+    assert {"device", "date", "driver", "versions", "sm_count", "compute_capability"} == set(
+        record.provenance
+    )
+    kernels = {one.name: one.key for one in specimens(COURSE)}
+    looked = [row for row in record.rows if kernels.get(row.name) == row.key]
+    assert [(row.name, row.said) for row in looked if not clean(row)] == []
+    wanted = {name for name in kernels if name.startswith("matmul/")}
+    assert wanted
+    assert sorted(wanted - {row.name for row in looked}) == []

@@ -1,0 +1,6 @@
+"""The simulator held against NVIDIA's compiler, a GPU's counters, its sanitizer and a second clang.
+
+In: the lessons' kernels and many small ones. Out: the records in ``records/``, those that need a GPU from
+``python -m validation`` and ``python -m validation.sanitizer``, the others from ``make records``. Two pages
+of the site show them (``tilewise.measurements.validation``); no reader's process imports this package.
+"""

@@ -1,0 +1,74 @@
+"""``python -m validation``: record the counters of this machine's GPU for every specimen.
+
+In: nothing, on a machine with an NVIDIA GPU, CuPy and Nsight Compute. Out: the device's record, written
+into ``records/counters`` or a folder that is named. With ``--renew`` it renews the records that need no GPU
+instead. The lessons run on the simulator for their kernels: where a machine has a GPU and no clang,
+``--list FILE`` on another writes these down, and ``--listed FILE`` takes them from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from tilewise.errors import LessonError
+from tilewise.gpu.counters import find_ncu
+from tilewise.gpu.device import gpu_fault
+from tilewise.measurements.validation_file import FOLDER
+from validation.collection import COURSE, collect, save_specimens, specimens
+from validation.counting import child, count
+from validation.record import PROJECT, write
+from validation.renewal import renew
+
+
+def main() -> int:
+    """Record or renew."""
+    parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
+    parser.add_argument(
+        "--out", type=Path, default=PROJECT / FOLDER / "counters", help="the folder that gets the record"
+    )
+    parser.add_argument("--renew", action="store_true", help="renew the records that need no GPU")
+    parser.add_argument("--list", type=Path, help="write the lessons' kernels and launches into this file")
+    parser.add_argument("--listed", type=Path, help="take them from such a file, where no clang is")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    try:
+        return _done(parser.parse_args())
+    except LessonError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _done(given: argparse.Namespace) -> int:
+    if given.child:
+        child(given.child, collect(listed=given.listed))
+        return 0
+    if given.list:
+        save_specimens(specimens(COURSE), given.list)
+        return 0
+    if given.renew:
+        return _renew()
+    ncu, fault = find_ncu(), gpu_fault()
+    if ncu is None or fault is not None:
+        print(
+            f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
+        )
+        return 1
+    print(write(count(ncu, collect(listed=given.listed), given.listed), given.out))
+    return 0
+
+
+def _renew() -> int:
+    try:
+        failures = renew(partial(print, flush=True))
+    except KeyboardInterrupt:
+        print("Interrupted. What was done is recorded; make records goes on from there.", file=sys.stderr)
+        return 130
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

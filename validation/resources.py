@@ -1,0 +1,63 @@
+"""What NVIDIA's compiler reports for a kernel, as the record of compiled kernels keeps it.
+
+In: a kernel. Out: its row; and the record's file, which ``tilewise.measurements.compiled_kernels`` reads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tilewise.gpu import compile_gate
+from tilewise.gpu.compile_gate import ARCHITECTURES, CompileGateError, Resources
+from tilewise.gpu.kernel import Kernel
+from tilewise.gpu.options import architecture
+from tilewise.measurements.compiled_kernels import FILE, FORM, ResourceRecord, ResourceRow, kernel_key, title
+from tilewise.measurements.validation_file import FOLDER
+from validation.record import save
+
+
+def examine(kernel: Kernel) -> ResourceRow:
+    """Compile a kernel for every architecture that has its instructions.
+
+    Raises:
+        CompileGateError: NVRTC refuses it, for another reason than an architecture that lacks something.
+    """
+    targets = compile_gate.architectures(kernel.source, kernel.options)
+    taken: dict[str, Resources] = {}
+    needs = targets[0] if targets[0] in ARCHITECTURES[1:] and not architecture(kernel.options) else ""
+    for target in targets:
+        try:
+            (taken[target],) = compile_gate.compile_kernel(kernel, [target])
+        except CompileGateError as error:
+            if error.needs is None or _number(error.needs) <= _number(target):
+                raise
+            needs = error.needs
+    key = kernel_key(kernel.source, kernel.name, kernel.defines, kernel.options)
+    spills = compile_gate.declared_spill(kernel.source) or ""
+    return ResourceRow(title(kernel.name, kernel.defines), key, spills, needs, taken)
+
+
+def _number(architecture: str) -> int:
+    return int("".join(letter for letter in architecture if letter.isdigit()))
+
+
+def save_resources(record: ResourceRecord, project: Path) -> None:
+    """Write a project's record; by architecture registers, local bytes, spills stored and loaded, shared."""
+    rows = {lesson: [_data(row) for row in found] for lesson, found in record.lessons.items() if found}
+    save(project / FOLDER / FILE, FORM, {"nvrtc": record.nvrtc}, rows)
+
+
+def _data(row: ResourceRow) -> dict[str, Any]:
+    taken = {
+        target: [
+            one.registers,
+            one.stack_bytes,
+            one.spill_store_bytes,
+            one.spill_load_bytes,
+            one.shared_bytes,
+        ]
+        for target, one in row.taken.items()
+    }
+    whole = {"kernel": row.title, "key": row.key, "spills": row.spills, "needs": row.needs, "taken": taken}
+    return {name: value for name, value in whole.items() if value or name == "taken"}
