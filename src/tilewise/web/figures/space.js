@@ -49,6 +49,9 @@ export function space(root, { onPreview = () => {}, onSelect = () => {} }) {
   /** @type {number[]} */
   let full = [];
   let turn = Promise.resolve();
+  // While a button is down, Plotly says "click" after each redraw, also after the one that a click caused.
+  let pressed = false;
+  root.addEventListener("pointerdown", () => (pressed = true), true);
 
   const cubeOf = (event) => {
     const point = event.points?.[0];
@@ -71,7 +74,9 @@ export function space(root, { onPreview = () => {}, onSelect = () => {} }) {
           root.on("plotly_unhover", () => onPreview(null));
           root.on("plotly_click", (event) => {
             const cube = cubeOf(event);
-            if (cube !== null) onSelect(cube);
+            if (cube === null || !pressed) return;
+            pressed = false;
+            onSelect(cube);
           });
         });
       return turn;
