@@ -168,7 +168,7 @@ def switch(figure: Locator, label: str) -> None:
 
 
 def click_inside(room: Locator, across: float, down: float) -> None:
-    """A click as a hand does it, at a place given as shares of width and height; the page must answer after it."""
+    """A click as a hand does it, at shares of width and height; the page must answer after it."""
     box = room.bounding_box()
     assert box
     mouse = room.page.mouse
@@ -177,7 +177,9 @@ def click_inside(room: Locator, across: float, down: float) -> None:
     mouse.down()
     room.page.wait_for_timeout(120)
     mouse.up()
-    room.page.wait_for_function("new Promise((done) => requestAnimationFrame(() => done(true)))", timeout=5000)
+    room.page.wait_for_function(
+        "new Promise((done) => requestAnimationFrame(() => done(true)))", timeout=5000
+    )
 
 
 def wait_for_cubes(figure: Locator) -> None:
