@@ -14,7 +14,7 @@ from typing import Any
 from tilewise.cases import Case
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
-from tilewise.gpu.launches import Noted
+from tilewise.gpu.launches import LoggedKernel
 from tilewise.gpu.saved_launches import decode, encode
 from tilewise.measurements.key import digest
 
@@ -94,7 +94,7 @@ def inexact(kernel: Kernel) -> bool:
 
 def encode_specimen(one: Specimen) -> dict[str, Any]:
     """A specimen as JSON can hold it, for another process or another machine."""
-    kernel = encode(Noted(one.launch.kernel, (one.launch,)))
+    kernel = encode(LoggedKernel(one.launch.kernel, (one.launch,)))
     path = one.launch.kernel.origin[0]
     return {"name": one.name, "idea": one.idea, "path": path, "stated": one.stated, "kernel": kernel}
 

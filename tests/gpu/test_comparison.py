@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.mutation import survivors
-from tilewise.cases import case, constant, integers, normal, output
+from tilewise.cases import case, integers, normal, output
 from tilewise.errors import LessonError
 from tilewise.gpu.comparison import (
     CheckError,
     agree,
     check,
-    recorded_agreements,
 )
 from tilewise.gpu.difference import difference
 from tilewise.gpu.kernel import Kernel
@@ -265,31 +263,3 @@ def test_a_count_smaller_than_its_array_is_a_size_too():
     kernel = Kernel('extern "C" __global__ void f(float* x, int n) {}')
     assert does_not_divide(kernel.on(case(x=output(256), n=250, grid=2, block=128)))
     assert not does_not_divide(kernel.on(case(x=output(256), n=256, grid=2, block=128)))
-
-
-def test_agreements_can_be_recorded_and_every_mutant_is_noticed(shown):
-    with recorded_agreements() as found:
-        agree(row_sums, ROW_SUMS, CASES, rtol=1e-6)
-    (agreement,) = found
-    assert (agreement.pseudocode, agreement.kernel, agreement.cases) == (row_sums, ROW_SUMS, tuple(CASES))
-    assert survivors(agreement) == ()
-
-
-def test_a_hole_in_the_cases_leaves_a_survivor(shown):
-    kernel = Kernel(
-        'extern "C" __global__ void clip(const float* x, float* y, int n) { int i = threadIdx.x; '
-        "if (i < n) y[i] = x[i] > 2.0f ? 2.0f : x[i]; }"
-    )
-
-    def clip(x, y):
-        for i in parallel(len(x)):
-            y[i] = min(x[i], 2)
-
-    low = [case(x=constant(n, value=1), y=output(n), n=n, grid=1, block=32) for n in (5, 7)]
-    high = [case(x=normal(n, scale=9), y=output(n), n=n, grid=1, block=32) for n in (5, 7)]
-    left = []
-    for cases in (low, low + high):
-        with recorded_agreements() as found:
-            agree(clip, kernel, cases)
-        left.append([one.change for one in survivors(found[0])])
-    assert left == [["y[i] -> y[i - 1]", "x[i] -> x[i - 1]", "2 -> 3"], []]

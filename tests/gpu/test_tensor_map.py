@@ -259,13 +259,13 @@ def test_agree_compares_the_outputs_that_maps_name() -> None:
 
 def test_a_lesson_s_launches_with_maps_are_noted_and_read_back() -> None:
     x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
-    with launches.noting() as notes:
+    with launches.logging_launches() as log:
         TWICE.on(given()).simulate()
         TWICE.simulate(make(x, (8, 16)), make(y, (8, 16)), grid=1, block=32)
-    (noted,) = notes.kernels()
-    data = json.loads(json.dumps(saved_launches.encode(noted)))
+    (logged,) = log.kernels()
+    data = json.loads(json.dumps(saved_launches.encode(logged)))
     back = saved_launches.decode(data, "lessons/matmul/hopper.py")
-    assert [one.fingerprint() for one in back.launches] == [one.fingerprint() for one in noted.launches]
+    assert [one.fingerprint() for one in back.launches] == [one.fingerprint() for one in logged.launches]
     values = back.launches[0].run()
     assert np.array_equal(values["y"], 2 * values["x"])
 
