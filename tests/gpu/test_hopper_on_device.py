@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from tests.simulator import test_bulk_copies, test_clusters, test_wgmma
-from tests.simulator.hopper import bf16, matmul_arguments, matmul_inputs, matmul_kernel
 from tilewise.gpu import backend, device
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.tensor_map import tensor_map
@@ -36,36 +35,6 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert backend.backend() == "gpu"
     yield
     backend.chosen.cache_clear()
-
-
-SHAPES = [((128, 128, 64), 2), ((256, 384, 192), 2), ((200, 136, 136), 3), ((1024, 512, 2048), 4)]
-
-
-@pytest.mark.parametrize(("shape", "stages"), SHAPES)
-def test_a_product_by_tma_mbarriers_and_wgmma(shape: tuple[int, int, int], stages: int) -> None:
-    m, n, k = shape
-    a, b, c = matmul_inputs(m, n, k)
-    launch = {"grid": (-(-n // 128), -(-m // 128)), "block": 384, "shared_bytes": max(stages * 32768, 65536)}
-    matmul_kernel(stages=stages)(*matmul_arguments(a, b, c), **launch)
-    assert np.array_equal(c, a @ b.T)
-
-
-def test_the_simulator_s_sums_are_within_the_hardware_s_rounding() -> None:
-    random = np.random.default_rng(9)
-    held = [bf16(random.standard_normal(shape)) for shape in ((128, 1024), (128, 1024))]
-    a, b = ((one.astype(np.uint32) << 16).view(np.float32) for one in held)
-    there, here = np.zeros((128, 128), np.float32), np.zeros((128, 128), np.float32)
-    launch = {"grid": 1, "block": 384, "shared_bytes": 98304}
-    matmul_kernel()(*matmul_arguments(a, b, there), **launch)
-    matmul_kernel().simulate(*matmul_arguments(a, b, here), **launch)
-    size = np.abs(a).astype(np.float64) @ np.abs(b).T.astype(np.float64)
-    exact = a.astype(np.float64) @ b.T.astype(np.float64)
-    apart = float((np.abs(there - here) / size).max())
-    wrong = [float((np.abs(one - exact) / size).max()) for one in (there, here)]
-    print(
-        f"largest difference over the sum of magnitudes: {apart:.3g}; errors {wrong[0]:.3g}, {wrong[1]:.3g}"
-    )
-    assert apart < 2**-19
 
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
@@ -100,35 +69,10 @@ def test_boxes_lie_in_shared_memory_as_the_simulator_says(swizzle: int, x: int, 
     assert np.array_equal(there, here)
 
 
-@pytest.mark.parametrize(("x", "y"), [(0, 0), (24, 10), (64, 0)])
-def test_boxes_are_clipped_when_stored(x: int, y: int) -> None:
-    shared = "__shared__ __align__(128) float s[128];"
-    made = test_bulk_copies.kernel(f"{test_bulk_copies.MAP} A, int x, int y", test_bulk_copies.STORE, shared)
-    there, here = (np.full((12, 32), -1, np.float32) for _ in range(2))
-    made(tensor_map(there, box=(8, 16)), x, y, grid=1, block=32)
-    made.simulate(tensor_map(here, box=(8, 16)), x, y, grid=1, block=32)
-    assert np.array_equal(there, here)
-
-
-def test_bulk_copies_there_and_back() -> None:
-    x, there, here = np.arange(80, dtype=np.int32), np.zeros(80, np.int32), np.zeros(80, np.int32)
-    test_bulk_copies.there_and_back()(x, there, grid=1, block=32)
-    test_bulk_copies.there_and_back().simulate(x, here, grid=1, block=32)
-    assert np.array_equal(there, here)
-
-
 def test_blocks_of_a_cluster_read_each_other() -> None:
     there, here = np.zeros(256, np.int32), np.zeros(256, np.int32)
     test_clusters.kernel("int* y", test_clusters.RING)(there, grid=8, block=32)
     test_clusters.kernel("int* y", test_clusters.RING).simulate(here, grid=8, block=32)
-    assert np.array_equal(there, here)
-
-
-def test_clusters_of_sixteen() -> None:
-    body = test_clusters.RING.replace("% 4", "% 16")
-    there, here = np.zeros(512, np.int32), np.zeros(512, np.int32)
-    test_clusters.kernel("int* y", body, "16")(there, grid=16, block=32)
-    test_clusters.kernel("int* y", body, "16").simulate(here, grid=16, block=32)
     assert np.array_equal(there, here)
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
-import pytest
 
-from tests.simulator.kernels import TILED, on_threads, simulate
-from tilewise.simulator import Accesses, Requests, Run, Trace
+from tests.simulator.kernels import on_threads, simulate
+from tilewise.simulator import Run, Trace
 from tilewise.simulator.trace import ATOMIC, GLOBAL, LOAD, LOCAL, SHARED, STORE
 
 MIXED = on_threads(
@@ -31,35 +28,6 @@ if (i == 40) s[5] = y[i];""",
 def _mixed() -> Run:
     x, y = np.arange(192, dtype=np.float32), np.zeros(96, np.float32)
     return simulate(MIXED, x, y, grid=2, block=48, trace=Trace())
-
-
-def _tiled() -> Run:
-    a, b, c = np.ones((3, 16, 16), np.float32)
-    return simulate(TILED, a, b, c, *map(np.int32, (16, 16, 16)), grid=(2, 2), block=(8, 8), trace=Trace())
-
-
-@pytest.mark.parametrize("make", [_mixed, _tiled])
-def test_requests_of_a_trace_are_those_that_were_counted(make: object) -> None:
-    run: Run = make()  # type: ignore[operator]
-    requests = run.accesses.requests()
-    counts = run.counts
-    for kind, of_global, of_shared in (
-        (LOAD, counts.global_load, counts.shared_load),
-        (STORE, counts.global_store, counts.shared_store),
-        (ATOMIC, counts.global_atomic, counts.shared_atomic),
-    ):
-        in_global = (requests.space == GLOBAL) & (requests.kind == kind)
-        in_shared = (requests.space == SHARED) & (requests.kind == kind)
-        assert in_global.sum() == of_global.requests
-        assert requests.sectors[in_global].sum() == of_global.sectors
-        assert in_shared.sum() == of_shared.requests
-        lanes = [int(mask).bit_count() for mask in requests.mask[in_global]]
-        assert sum(lanes) == of_global.lane_accesses
-    assert not requests.sectors[requests.space != GLOBAL].any()
-    assert not requests.banks[requests.space != SHARED].any()
-    for line, here in run.lines.items():
-        loads = (requests.space == GLOBAL) & (requests.kind == LOAD) & (requests.line == line)
-        assert requests.sectors[loads].sum() == here.global_load.sectors
 
 
 def test_masks_sectors_banks_and_intervals_of_known_instructions() -> None:
@@ -105,10 +73,3 @@ def test_sectors_count_from_their_array_and_banks_by_words() -> None:
     assert (accesses.bank[accesses.space != SHARED] == -1).all()
     assert (accesses.sector[accesses.space != GLOBAL] == -1).all()
     assert {GLOBAL, SHARED, LOCAL} == set(accesses.space.tolist())
-
-
-def test_a_trace_of_nothing_has_no_requests() -> None:
-    none = _mixed().accesses.where(np.zeros(len(_mixed().accesses), np.bool_))
-    assert len(none.requests()) == 0 and len(none.sector) == 0
-    assert all(len(getattr(none.requests(), field.name)) == 0 for field in fields(Requests))
-    assert isinstance(none, Accesses)

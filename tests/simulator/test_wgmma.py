@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, bf16, line_of, wgmma
-from tilewise.gpu import compile_gate
 from tilewise.gpu.kernel import Kernel
 from tilewise.simulator import HazardError
 from tilewise.simulator.frontend import LessonError
@@ -151,15 +150,6 @@ def test_signs_and_what_is_added_to() -> None:
     assert np.array_equal(multiply(a, b, start=c, signs=(-1, -1)), c + a @ b.T)
 
 
-def test_the_error_against_float64_is_one_rounding() -> None:
-    random = np.random.default_rng(5)
-    a, b = (bf16(random.standard_normal(shape)) for shape in ((64, 16), (64, 16)))
-    left, right = ((one.astype(np.uint32) << 16).view(np.float32) for one in (a, b))
-    exact = left.astype(np.float64) @ right.T.astype(np.float64)
-    got = multiply(left, right)
-    assert np.array_equal(got, exact.astype(np.float32))
-
-
 def test_half_results() -> None:
     a, b = whole(64, 16) / 4, whole(16, 16, seed=1) / 4
     first, a_lead, a_stride = image(a.astype(np.float16), False, 128)
@@ -173,21 +163,6 @@ def test_half_results() -> None:
     halves = held.view(np.float16).reshape(4, 128, 2).transpose(0, 2, 1).reshape(8, 128)
     row, column = places(16)
     assert np.array_equal(halves, (a @ b.T).astype(np.float16)[row, column])
-
-
-def test_whole_numbers() -> None:
-    random = np.random.default_rng(6)
-    a, b = (random.integers(-128, 128, shape).astype(np.int8) for shape in ((64, 32), (24, 32)))
-    first, a_lead, a_stride = image(a, False, 128)
-    second, b_lead, b_stride = image(b, False, 128)
-    held = np.ones((12, 128), np.int32)
-    made = kernel_of(24, "s8", 32, "s32", "")
-    arguments = (first.view(np.uint32), second.view(np.uint32), held.reshape(-1))
-    made.simulate(
-        *arguments, a_lead, a_stride, 1, b_lead, b_stride, 1, 1, grid=1, block=128, shared_bytes=131072
-    )
-    row, column = places(24)
-    assert np.array_equal(held, 1 + (a.astype(np.int32) @ b.T.astype(np.int32))[row, column])
 
 
 REGISTERS = r"""
@@ -308,27 +283,11 @@ def test_planted_bugs_in_products(
     assert (hazard.caller or hazard.line) == wanted, str(caught.value)
 
 
-def test_a_block_of_less_than_a_warpgroup() -> None:
-    with pytest.raises(HazardError, match="waits for its warpgroup, and warp 3 never comes"):
-        order(block=96)
-
-
 @pytest.mark.parametrize("shape", ["m64n12k16", "m64n264k16", "m64n8k8", "m32n8k16"])
 def test_shapes_that_are_none(shape: str) -> None:
     source = ORDER.replace("m64n8k16", shape)
     with pytest.raises(LessonError, match="does not carry out"):
         order(source)
-
-
-@pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
-def test_nvrtc_accepts_the_same_texts() -> None:
-    def accepts(made: Kernel) -> Any:
-        return compile_gate.compile_kernel(made)[0].architecture
-
-    assert accepts(Kernel(ORDER, options=OPTIONS)) == "sm_90a"
-    assert accepts(Kernel(DEVICE + REGISTERS.replace("TURN", "1"), options=OPTIONS)) == "sm_90a"
-    assert accepts(kernel_of(24, "s8", 32, "s32", "")) == "sm_90a"
-    assert accepts(kernel_of(24, "tf32", 8, "f32", "1, -1")) == "sm_90a"
 
 
 def in_a_cluster(cut: str, launch: Callable[..., Any] = Kernel.simulate) -> list[np.ndarray]:
@@ -355,12 +314,3 @@ def in_a_cluster(cut: str, launch: Callable[..., Any] = Kernel.simulate) -> list
 
 def test_descriptors_in_a_cluster() -> None:
     assert not any(apart.any() for apart in in_a_cluster(" & 0x3ffff"))
-
-
-def test_an_address_in_a_cluster_says_the_block_and_spoils_a_descriptor_that_takes_all_of_it() -> None:
-    try:
-        apart = in_a_cluster("")
-    except HazardError as error:
-        assert error.hazard.kind in ("out of bounds", "uninitialised"), str(error)
-    else:
-        assert apart[1].any()

@@ -13,12 +13,6 @@ from tilewise.simulator import Run, Trace
 from .traffic import differences
 
 SEEDS = pytest.mark.parametrize("seed", range(10))
-COPY = """\
-extern "C" __global__ void copy(const float* A, float* B, int rows, int cols) {
-    int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
-    if (row < rows && col < cols) B[row * cols + col] = A[row * cols + col];
-}
-"""
 TURN = """\
 extern "C" __global__ void turn(const float* A, float* B, int rows, int cols) {
     __shared__ float tile[T * (T + PAD)];
@@ -46,12 +40,6 @@ COUNT = """\
 extern "C" __global__ void count(const int* x, int* bins, int n, int first) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) atomicAdd(&bins[x[i] - first], 1);
-}
-"""
-GATHER = """\
-extern "C" __global__ void gather(const TYPE* x, const int* at, TYPE* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = x[at[i]];
 }
 """
 
@@ -104,20 +92,6 @@ def test_vector_addition(seed: int) -> None:
 
 
 @SEEDS
-def test_a_copy_in_two_dimensions(seed: int) -> None:
-    made = _made(seed, "copy")
-    rows, cols = (int(one) for one in made.integers(1, 60, 2))
-    x, y = int(made.integers(1, 40)), int(made.integers(1, 20))
-    a = made.normal(size=(rows, cols)).astype(np.float32)
-    b = np.full_like(a, np.nan)
-    run = _run(COPY, a, b, np.int32(rows), np.int32(cols), grid=(-(-cols // x), -(-rows // y)), block=(x, y))
-    assert np.array_equal(a, b)
-    _agree(run)
-    assert run.counts.global_load.lane_accesses == run.counts.global_store.lane_accesses == rows * cols
-    assert run.counts.global_load == run.counts.global_store
-
-
-@SEEDS
 def test_a_transpose_through_a_tile(seed: int) -> None:
     made = _made(seed, "turn")
     rows, cols = (int(one) for one in made.integers(1, 70, 2))
@@ -133,18 +107,6 @@ def test_a_transpose_through_a_tile(seed: int) -> None:
     if tile == 32 and rows % 32 == 0 and cols % 32 == 0:
         ways = np.gcd(32 + pad, 32)
         assert run.counts.shared_load.wavefronts == ways * run.counts.shared_load.requests
-
-
-@pytest.mark.parametrize(("pad", "ways"), [(0, 32), (1, 1), (2, 2)])
-def test_a_whole_tile_conflicts_as_its_pitch_says(pad: int, ways: int) -> None:
-    source = f"#define T 32\n#define PAD {pad}\n#line 1\n{TURN}"
-    a, b = np.arange(64 * 32, dtype=np.float32).reshape(64, 32), np.zeros((32, 64), np.float32)
-    run = _run(source, a, b, np.int32(64), np.int32(32), grid=(1, 2), block=(32, 32))
-    assert np.array_equal(b, a.T)
-    _agree(run)
-    assert run.counts.shared_load.requests == 64 and run.counts.shared_load.wavefronts == 64 * ways
-    assert run.counts.shared_store.wavefronts == 64
-    assert run.counts.global_load.sectors == run.counts.global_store.sectors == 64 * 4
 
 
 @SEEDS
@@ -179,21 +141,6 @@ def test_a_histogram_by_atomics(seed: int) -> None:
     _agree(run)
     assert run.counts.global_atomic.requests == run.counts.global_load.requests
     assert run.counts.global_atomic.lane_accesses == n and run.counts.global_store.requests == 0
-
-
-@SEEDS
-@pytest.mark.parametrize(
-    ("ctype", "dtype", "width"), [("double", "f8", 1), ("float4", "f4", 4), ("short", "i2", 1)]
-)
-def test_a_gather_of_any_width(seed: int, ctype: str, dtype: str, width: int) -> None:
-    made = _made(seed, ctype)
-    n, size, block = int(made.integers(1, 400)), int(made.integers(1, 300)), int(made.integers(1, 200))
-    x = made.integers(-999, 999, (size, width)).astype(dtype)
-    at = made.integers(0, size, n).astype(np.int32)
-    y = np.zeros((n, width), dtype)
-    run = _run(GATHER.replace("TYPE", ctype), x, at, y, np.int32(n), grid=-(-n // block), block=block)
-    assert np.array_equal(y, x[at])
-    _agree(run)
 
 
 @SEEDS
