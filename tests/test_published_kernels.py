@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -27,24 +26,6 @@ def run(kernel, case):
 
 def test_the_files_are_what_the_lessons_say():
     assert differing(files(LESSONS), kernels.FOLDER) == []
-
-
-def test_all_names_the_published_kernels_and_the_functions():
-    functions = {"PUBLISHED", "Published", "case_of", "kernel", "source"}
-    assert set(kernels.__all__) == {*PUBLISHED, *functions}
-    assert {*PUBLISHED} <= set(dir(kernels))
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_published_kernel_is_its_lessons_text_without_marks(name):
-    lesson = (LESSONS / f"{PUBLISHED[name].lesson}.py").read_text(encoding="utf-8")
-    kernel = getattr(kernels, name)
-    assert kernel is getattr(kernels, name)
-    assert kernel.origin == (str(kernels.FOLDER / f"{name}.cu"), 1)
-    assert "// New" not in kernel.source
-    assert not re.search(r"^\s*// (\[\w+|\w+\])$", kernel.source, re.M)
-    code = [line.split("//")[0].strip() for line in kernel.source.split("#endif\n")[-1].split("\n")]
-    assert all(line in lesson for line in code)
 
 
 @pytest.mark.parametrize("n", [1, 700, 20_003])
@@ -111,17 +92,6 @@ def test_the_command_writes_what_is_stale_and_deletes_what_is_not_published(tmp_
     assert main(["--check"], tmp_path) == 0
 
 
-def test_a_changed_lesson_is_noticed(tmp_path):
-    shutil.copytree(LESSONS / "memory", tmp_path / "memory")
-    lesson = tmp_path / "memory" / "reductions.py"
-    lesson.write_text(
-        lesson.read_text().replace("return (s.x + s.y) + (s.z + s.w);", "return s.x + s.y + s.z + s.w;")
-    )
-    found = files(tmp_path, {"sum_fp32": PUBLISHED["sum_fp32"]})
-    assert "s.x + s.y + s.z" in found["sum_fp32"]
-    assert found["sum_fp32"] != kernels.source("sum_fp32")
-
-
 LESSON = """
 TEXT = "extern \\"C\\" __global__ void one(float* x)" + " { x[0] = STEP; }"
 ONE = Kernel(TEXT, defines={"STEP": 1}, options=("-std=c++17",))
@@ -154,15 +124,6 @@ def test_what_cannot_be_published_is_said_with_its_place(tmp_path, entry, said):
     } | entry
     with pytest.raises(LessonError, match=said):
         files(tmp_path, {"one": Published(**whole)})
-
-
-def test_a_text_of_several_parts_and_another_constants_text_are_read(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.py").write_text(LESSON)
-    entry = Published("a/b", "TWO", "One.", dict, {"STEP": 5})
-    text = files(tmp_path, {"one": entry})["one"]
-    assert "#define STEP 5\n#endif\nextern" in text
-    assert "{ x[0] = STEP; }" in text
 
 
 def test_the_page_of_published_kernels_names_them_all():

@@ -94,34 +94,6 @@ def test_a_wrong_kernel_of_numbas_is_turned_down_by_case_and_place():
 
 
 @needs_numba
-def test_a_kernel_of_numbas_that_writes_nothing_or_lacks_the_output_is_refused():
-    @cuda.jit
-    def reads(x, factor):
-        pass
-
-    with pytest.raises(LessonError, match='Numba does not take "y", which the kernel writes'):
-        shown(reads, SCALE, CASES, by="Numba")
-
-    @cuda.jit
-    def other(x, y, beta):
-        pass
-
-    with pytest.raises(LessonError, match='other takes "beta", which the case does not name'):
-        shown(other, SCALE, CASES, by="Numba")
-
-
-def test_the_sizes_must_not_divide_for_other_front_ends_either():
-    @cuda.jit
-    def scale_numba(x, y):
-        pass
-
-    if isinstance(scale_numba, Absent):
-        pytest.skip("needs numba")
-    with pytest.raises(LessonError, match="two are needed"):
-        shown(scale_numba, SCALE, [scaling(32), scaling(64)], by="Numba")
-
-
-@needs_numba
 def test_the_log_of_launches_does_not_get_these_comparisons():
     @cuda.jit
     def scale_numba(x, y):

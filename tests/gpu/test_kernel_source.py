@@ -11,7 +11,6 @@ from tilewise.gpu.kernel_source import (
     define_lines,
     global_functions,
     tokens,
-    without_comments,
 )
 from tilewise.gpu.regions import is_marker, regions
 
@@ -106,11 +105,6 @@ def test_types_are_numpys(name, expected):
     assert (str(found.dtype), found.width) == expected
 
 
-def test_a_struct_is_no_known_type():
-    assert c_type("Pair") is None
-    assert c_type("") is None
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -139,10 +133,6 @@ def test_a_source_that_cannot_be_launched_says_why(source, message):
     with pytest.raises(KernelError) as caught:
         global_functions(source)
     assert str(caught.value) == message
-
-
-def test_comments_go_and_lines_and_texts_stay():
-    assert without_comments('a // b\n/* c\nd */ e "// f" /* g') == 'a  \n \n e "// f"  '
 
 
 def test_tokens_ignore_comments_white_space_regions_and_line_directives():

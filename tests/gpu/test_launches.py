@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import Project
-from tilewise.cases import case, constant, integers, normal, output
+from tilewise.cases import case, normal, output
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launches import AT_MOST, LARGEST_BYTES, LaunchLog, logging_launches
+from tilewise.gpu.launches import AT_MOST, LaunchLog, logging_launches
 from tilewise.gpu.saved_launches import decode, encode
 from tilewise.simulator import HazardError
 
@@ -50,13 +50,6 @@ def test_arrays_of_no_recipe_are_copied_before_the_kernel_writes_and_give_way_to
     assert _only(log) == ((33, 32), (40, 32))
 
 
-def test_large_arrays_of_no_recipe_are_not_kept() -> None:
-    with logging_launches() as log:
-        large = np.zeros(LARGEST_BYTES, np.uint8).view(np.float32)
-        Kernel(DOUBLE).simulate(large, large.copy(), 3, 2.0, grid=1, block=32)
-    assert _only(log) == ()
-
-
 @pytest.mark.parametrize("hazards", ["raise", "collect"])
 @pytest.mark.parametrize("by_case", [True, False])
 def test_a_kernel_that_had_a_hazard_keeps_no_launch(hazards: str, by_case: bool) -> None:
@@ -73,20 +66,6 @@ def test_a_kernel_that_had_a_hazard_keeps_no_launch(hazards: str, by_case: bool)
         kernel.on(case(x=normal(64), y=output(64), n=63, by=2.0, grid=2, block=32)).run()
     (logged,) = log.kernels()
     assert logged.kernel is kernel and logged.launches == ()
-
-
-def test_kernels_that_are_made_and_not_launched_are_noted_too_each_once() -> None:
-    both = DOUBLE + DOUBLE.replace("twice", "thrice")
-    with logging_launches() as log:
-        first = Kernel(both, "twice")
-        first.named("thrice")
-        Kernel(both, "twice", defines={"T": 8})
-        Kernel("  \n" + both, "twice")
-    assert [(one.kernel.name, dict(one.kernel.defines)) for one in log.kernels()] == [
-        ("twice", {}), ("thrice", {}), ("twice", {"T": 8}),
-    ]  # fmt: skip
-    Kernel(DOUBLE)
-    assert len(log.kernels()) == 3
 
 
 def test_what_is_noted_comes_back_from_json() -> None:
@@ -117,18 +96,3 @@ def test_a_build_hands_on_the_kernels_of_a_lesson_also_from_the_cache(project: P
         assert run.executed is executed
         (logged,) = (decode(one, lesson.path) for one in run.launches)
         assert logged.kernel.name == "twice" and [one.case.values["n"] for one in logged.launches] == [75, 40]
-
-
-def test_recipes_of_every_kind_are_carried() -> None:
-    with logging_launches() as log:
-        source = (
-            'extern "C" __global__ void f(const int* a, const float* b, float* c) { c[0] = a[0] + b[0]; }'
-        )
-        made = case(
-            a=integers(3, low=1, high=9, seed=4), b=constant(2, value=0.5), c=output(1), grid=1, block=1
-        )
-        Kernel(source).on(made).run()
-    (logged,) = log.kernels()
-    again = decode(encode(logged), "x.py").launches[0].case.make()
-    for name, value in made.make().items():
-        np.testing.assert_array_equal(again[name], value)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tilewise.cases import case, constant, integers, normal, output, uniform
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import KernelError
 
 TAKES = Kernel(
     'struct P { int a; };\nextern "C" __global__ void takes(float* a, half* b, double* c, int* d, '
@@ -42,16 +40,6 @@ def test_every_kind_of_input_is_made_bit_for_bit(cupy):
     assert from_script["k"] == pairs[:1].tobytes()
 
 
-def test_a_kernel_with_much_shared_memory_asks_for_it(cupy):
-    kernel = Kernel('extern "C" __global__ void f(float* y) {}', options=("-arch=sm_90a",))
-    exec(kernel.standalone(case(y=output(1), grid=1, block=1, shared_bytes=60_000)), {"__name__": "__main__"})
-    assert cupy.shared_limits == [60_000]
-    assert cupy.made == [
-        ("RawModule", (kernel.gpu_source, ("-arch=sm_90a",))),
-        ("get_function", ("f",)),
-    ]
-
-
 def test_a_script_run_by_itself_prints_a_checksum_of_each_result(cupy, capsys):
     kernel = Kernel('extern "C" __global__ void f(const int* x, int* y) {}')
     given = case(
@@ -61,30 +49,8 @@ def test_a_script_run_by_itself_prints_a_checksum_of_each_result(cupy, capsys):
     assert capsys.readouterr().out == "y (2,) int32 crc 6522df69\n"
 
 
-def test_an_array_too_large_to_write_out_is_refused():
-    kernel = Kernel('extern "C" __global__ void f(float* y) {}')
-    with pytest.raises(KernelError) as caught:
-        kernel.standalone(case(y=np.zeros(20_000, np.float32), grid=1, block=1))
-    assert str(caught.value) == (
-        'standalone: "y" is an array of 80000 bytes, too large for a script. '
-        "Use a recipe such as normal(...) in the case."
-    )
-
-
 def test_a_source_with_three_quotes_survives(cupy):
     kernel = Kernel('// """ and \\\nextern "C" __global__ void f(float* y) {}')
     namespace: dict = {"__name__": "standalone"}
     exec(kernel.standalone(case(y=output(1), grid=1, block=1)), namespace)
     assert namespace["SOURCE"] == kernel.gpu_source
-
-
-def test_a_parameter_may_be_called_like_a_word_of_the_script(cupy):
-    kernel = Kernel('extern "C" __global__ void f(const float* in, float* kernel, int random) {}')
-    given = case(kernel=output(2), random=3, grid=1, block=1, **{"in": normal(4)})
-    received = []
-    cupy.body = lambda *args: received.append([np.asarray(one).tobytes() for one in args])
-    namespace: dict = {"__name__": "standalone"}
-    exec(kernel.standalone(given), namespace)
-    assert list(namespace["results"]()) == ["kernel"]
-    made = given.make()
-    assert received == [[made["in"].tobytes(), made["kernel"].tobytes(), np.int32(3).tobytes()]]

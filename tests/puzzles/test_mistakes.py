@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tilewise.errors import LessonError
-from tilewise.puzzles import catalogue
 from tilewise.puzzles.catalogue import named
 from tilewise.puzzles.judging import judge
 from tilewise.puzzles.model import Limit
@@ -57,31 +54,3 @@ def test_a_right_result_by_another_name_is_no_ones_output() -> None:
     wrong = replace(GUARD, expected=lambda v: {"result": v["a"]})
     with pytest.raises(LessonError, match=r'`expected` gives "result", which is none of a, b, out, n\. Name'):
         judge(wrong, GUARD.solution, "mine.cu")
-
-
-def _module(puzzle: object) -> ModuleType:
-    made = ModuleType("tilewise.puzzles.kernels.triple")
-    if puzzle is not None:
-        made.__dict__["PUZZLE"] = puzzle
-    return made
-
-
-@pytest.mark.parametrize(
-    ("modules", "said"),
-    [
-        ({}, r"the catalogue names this puzzle, and there is no such file\. Write it, or take the name out"),
-        ({"tilewise.puzzles.kernels.triple": _module(None)}, r"the module has no puzzle\. Call it PUZZLE"),
-        (
-            {"tilewise.puzzles.kernels.triple": _module(GUARD)},
-            r'the puzzle is named "kernels/guard"\. Name it "kernels/triple", like its file\.',
-        ),
-    ],
-)
-def test_a_name_without_its_puzzle_is_told(
-    monkeypatch: pytest.MonkeyPatch, modules: dict[str, ModuleType], said: str
-) -> None:
-    monkeypatch.setattr(catalogue, "NAMES", (*catalogue.NAMES, "kernels/triple"))
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    with pytest.raises(LessonError, match=rf"^src/tilewise/puzzles/kernels/triple\.py: {said}"):
-        named("kernels/triple")

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.tensor_map import tensor_map
-
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
 
 DEVICE = r"""
