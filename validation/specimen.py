@@ -81,14 +81,14 @@ def specimen(
 def inexact(kernel: Kernel) -> bool:
     """Whether it uses what need not give the same bits everywhere: functions, mma, atomic sums of floats."""
     from tilewise.simulator import compile_kernel
-    from tilewise.simulator.names import numbers
+    from tilewise.simulator.shared import numbers
 
     module = compile_kernel(kernel.preprocessed, options=kernel.options, origin=kernel.origin)
     code = module.kernels[kernel.name].program.code
     names = {number: name for name, number in numbers("OP").items()}
     used = {names[int(op)] for op in set(code["op"].tolist())}
-    sums = code[(code["op"] == numbers("OP")["atom"]) & (code["sub"] == numbers("A")["add"])]
-    floats = {numbers("T")[name] for name in ("f16", "bf16", "f32", "f64")}
+    sums = code[(code["op"] == numbers("OP")["atom"]) & (code["sub"] == numbers("ATOMIC")["add"])]
+    floats = {numbers("TYPE")[name] for name in ("f16", "bf16", "f32", "f64")}
     return bool(used & _INEXACT) or bool(floats & set(sums["type2"].tolist()))
 
 

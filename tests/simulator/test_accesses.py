@@ -6,7 +6,10 @@ import numpy as np
 
 from tests.simulator.kernels import on_threads, simulate
 from tilewise.simulator import Run, Trace
-from tilewise.simulator.trace import ATOMIC, GLOBAL, LOAD, LOCAL, SHARED, STORE
+from tilewise.simulator.shared import numbers
+
+GLOBAL, SHARED, LOCAL = (numbers("SPACE")[name] for name in ("GLOBAL", "SHARED", "LOCAL"))
+LOAD, STORE, ATOMIC = (numbers("KIND")[name] for name in ("LOAD", "STORE", "ATOMIC"))
 
 MIXED = on_threads(
     """__shared__ float s[144];

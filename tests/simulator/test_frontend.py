@@ -129,7 +129,7 @@ def test_a_machine_that_does_not_load_is_built_anew(
         return damaged
 
     monkeypatch.setattr(machine, "prepare", prepare)
-    assert machine._loaded().tw_layout(0) > 0
+    assert machine._loaded().tw_run
     monkeypatch.setattr(machine, "prepare", lambda: tmp_path / "nothing.so")
     with pytest.raises(machine.MachineError, match="does not load"):
         machine._loaded()

@@ -309,7 +309,6 @@ class Kernel:
                 shared_bytes=shared_bytes,
                 hazards=hazards,
                 trace=trace,
-                options=self.options,
                 max_steps=simulator.MAX_STEPS if max_steps is None else max_steps,
             )
         except LessonError:

@@ -9,9 +9,10 @@ from typing import Any
 
 from .async_findings import AsynchronousFindings
 from .frontend import Entry
-from .hazards import KINDS, Hazard
+from .hazards import Hazard
 from .memory import Memory, short_name
 from .program import Program
+from .shared import HAZARD_KINDS
 
 
 class Describer(AsynchronousFindings):
@@ -24,18 +25,17 @@ class Describer(AsynchronousFindings):
         memory: Memory,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        source: str,
         max_steps: int,
         shared_bytes: int,
     ) -> None:
         self.entry, self.program, self.memory = entry, program, memory
-        self.grid, self.block, self.lines = grid, block, source.splitlines()
+        self.grid, self.block, self.lines = grid, block, entry.module.source.splitlines()
         self.max_steps, self.shared_bytes = max_steps, shared_bytes
 
     def hazard(self, row: Any) -> Hazard:
         """The hazard of one row of the machine."""
         line = self.program.lines[row["line"]] if self.program.lines else 0
-        kind = KINDS[int(row["kind"])]
+        kind = HAZARD_KINDS[int(row["kind"])]
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         caller = int(row["caller"])
         return Hazard(

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .operands import GLOBAL_BASE, GLOBAL_SHIFT
+from .shared import GLOBAL_BASE, GLOBAL_SHIFT, numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-GLOBAL, SHARED, LOCAL = 0, 1, 2
-LOAD, STORE, ATOMIC = 0, 1, 2
-WATCH = 3
+GLOBAL, SHARED = numbers("SPACE")["GLOBAL"], numbers("SPACE")["SHARED"]
+WATCH = numbers("KIND")["WATCH"]
 SECTOR_BYTES, WORD_BYTES, BANKS = 32, 4, 32
 
 
