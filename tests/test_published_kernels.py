@@ -10,7 +10,6 @@ import pytest
 
 from tilewise import Kernel, bf16, kernels
 from tilewise.errors import LessonError
-from tilewise.kernels.__main__ import differing, main
 from tilewise.kernels.lesson_texts import files
 from tilewise.kernels.published import PUBLISHED, Published
 
@@ -25,7 +24,8 @@ def run(kernel, case):
 
 
 def test_the_files_are_what_the_lessons_say():
-    assert differing(files(LESSONS), kernels.FOLDER) == []
+    there = {path.stem: path.read_text(encoding="utf-8") for path in kernels.FOLDER.glob("*.cu")}
+    assert there == files(LESSONS), "python -m tilewise.kernels"
 
 
 @pytest.mark.parametrize("n", [1, 700, 20_003])
@@ -82,16 +82,6 @@ def test_a_name_that_is_not_published_is_told_what_there_is():
         kernels.case_of("sum_fp23", n=1)
 
 
-def test_the_command_writes_what_is_stale_and_deletes_what_is_not_published(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TILEWISE_LESSONS", str(LESSONS))
-    (tmp_path / "gone.cu").write_text("old")
-    assert main(["--check"], tmp_path) == 1
-    assert "sum_fp32.cu is not what the lesson says" in capsys.readouterr().err
-    assert main([], tmp_path) == 0
-    assert sorted(path.stem for path in tmp_path.glob("*.cu")) == sorted(PUBLISHED)
-    assert main(["--check"], tmp_path) == 0
-
-
 LESSON = """
 TEXT = "extern \\"C\\" __global__ void one(float* x)" + " { x[0] = STEP; }"
 ONE = Kernel(TEXT, defines={"STEP": 1}, options=("-std=c++17",))
@@ -102,17 +92,16 @@ NUMBER = 3
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    "entry",
     [
-        ({"lesson": "b/a"}, "no such lesson"),
-        ({"constant": "THREE"}, "does not assign"),
-        ({"constant": "MADE"}, r"cannot be read without running the lesson: make\(TEXT\)"),
-        ({"constant": "NUMBER"}, r"is no Kernel\(\.\.\.\)"),
-        ({"constant": "TWO", "defines": {}}, "TWO sets STEP"),
-        ({"constant": "ONE"}, r"has the options \('-std=c\+\+17',\)"),
+        {"constant": "THREE"},
+        {"constant": "MADE"},
+        {"constant": "NUMBER"},
+        {"constant": "TWO", "defines": {}},
+        {"constant": "ONE"},
     ],
 )
-def test_what_cannot_be_published_is_said_with_its_place(tmp_path, entry, said):
+def test_what_cannot_be_published_is_said_with_its_place(tmp_path, entry):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.py").write_text(LESSON)
     whole = {
@@ -122,7 +111,7 @@ def test_what_cannot_be_published_is_said_with_its_place(tmp_path, entry, said):
         "inputs": dict,
         "defines": {"STEP": 2},
     } | entry
-    with pytest.raises(LessonError, match=said):
+    with pytest.raises(LessonError, match=f"{entry['constant']} is published as one"):
         files(tmp_path, {"one": Published(**whole)})
 
 

@@ -5,10 +5,6 @@ Everything here is skipped, and counted as skipped, where CuPy finds no GPU.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zlib
-
 import numpy as np
 import pytest
 
@@ -50,14 +46,6 @@ def test_gpu_and_simulator_write_the_same_bits_and_touch_nothing_else():
     assert there["y"].tobytes() == here["y"].tobytes()
     assert there["x"].tobytes() == here["x"].tobytes()
     assert np.isnan(there["y"][1000:]).all()
-
-
-def test_a_script_of_its_own_gives_the_same_bits(tmp_path):
-    script = tmp_path / "scale.py"
-    script.write_text(SCALE.standalone(GIVEN))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    expected = zlib.crc32(SCALE.on(GIVEN).run()["y"].tobytes())
-    assert done.stdout == f"y (1100,) float32 crc {expected:08x}\n"
 
 
 def test_arrays_of_cupy_are_written_where_they_are():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from typing import Any
 
 import numpy as np
@@ -227,34 +226,3 @@ def test_agree_compares_the_outputs_that_maps_name() -> None:
         with pytest.raises(CheckError, match=r"differ in case 1 .*: y\["):
             agree(thrice, TWICE, cases)
     assert "y" in str(sink.outputs[0])
-
-
-def test_a_script_of_its_own_encodes_its_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = TWICE.standalone(given())
-    driver, seen = Driver(), []
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: driver)
-
-    class Fake:
-        @staticmethod
-        def asarray(array: Any) -> Any:
-            return Memory(array)
-
-        @staticmethod
-        def asnumpy(array: Any) -> Any:
-            return array.host
-
-        class RawModule:
-            def __init__(self, code: str, options: Any) -> None:
-                assert "__grid_constant__" in code
-
-            def get_function(self, name: str) -> Any:
-                return lambda grid, block, arguments: seen.append((name, grid, block, arguments))
-
-    monkeypatch.setitem(sys.modules, "cupy", Fake)
-    names: dict[str, Any] = {"__name__": "script"}
-    exec(compile(script, "twice.py", "exec"), names)
-    assert list(names["results"]()) == ["y"]
-    ((name, grid, block, passed),) = seen
-    assert (name, grid, block) == ("twice", (3, 3, 1), (32, 1, 1))
-    assert [one.tobytes() for one in passed] == [b"\7" * 128] * 2
-    assert driver.seen[4:8] == ([36, 21], [144, 0], [16, 8], [1, 1])

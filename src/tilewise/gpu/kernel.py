@@ -273,12 +273,6 @@ class Kernel:
         blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
         return self._simulate(arguments, blocks, threads, size, hazards, trace, max_steps)
 
-    def standalone(self, case: Case) -> str:
-        """A script that runs this kernel on this case with NumPy and bare CuPy, importing nothing of ours."""
-        from tilewise.gpu.standalone import script
-
-        return script(self.on(case))
-
     def _simulate(
         self,
         arguments: list[Argument],

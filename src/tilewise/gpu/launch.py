@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tilewise.cases import Array, Case, Dim3, Scalar
 from tilewise.errors import LessonError
 from tilewise.gpu.launches import launch_log, without_logging
-from tilewise.gpu.tensor_map import TensorMap, bound
+from tilewise.gpu.tensor_map import TensorMap, with_array
 
 if TYPE_CHECKING:
     from tilewise.gpu.kernel import Kernel
@@ -91,7 +91,7 @@ class Launch:
 
     def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
         """The kernel's arguments in order, picked by name."""
-        return [bound(values[one.name], values) for one in self.kernel.parameters]
+        return [with_array(values[one.name], values) for one in self.kernel.parameters]
 
     @property
     def taken(self) -> dict[str, Any]:

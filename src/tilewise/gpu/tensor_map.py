@@ -251,7 +251,7 @@ def tensor_map(
     return made if isinstance(array, str) else made.of(array)
 
 
-def bound(value: Any, values: Any) -> Any:
+def with_array(value: Any, values: Any) -> Any:
     """A value, or where it is a map of a named array the map of that array among `values`.
 
     Raises:

@@ -15,7 +15,7 @@ import pytest
 from tests.simulator.kernels import ORIGIN, simulate
 from tests.sweeps import SIMULATOR
 from tilewise.gpu.kernel_source import KernelError
-from tilewise.gpu.tensor_map import TensorMap, bound
+from tilewise.gpu.tensor_map import TensorMap, with_array
 from tilewise.simulator import CompileError, HazardError, Run
 
 from .operators import Mutant, mutants
@@ -80,7 +80,7 @@ class Subject:
         """Run a source on arguments, which it writes."""
         return simulate(
             source or self.source,
-            *(bound(given[name], given) for name in self.parameters or given),
+            *(with_array(given[name], given) for name in self.parameters or given),
             grid=self.grid,
             block=self.block,
             name=self.entry,
