@@ -17,8 +17,8 @@ import numpy as np
 from tilewise.errors import LessonError
 
 from . import machine
+from .async_findings import Describer
 from .counts import Counts
-from .findings import Describer
 from .frontend import Entry
 from .hazards import Hazard, HazardError
 from .memory import Memory, shared_owners, watched_values

@@ -46,7 +46,7 @@ def numbers(macro: str) -> dict[str, int]:
 
 @cache
 def values(macro: str) -> dict[str, int]:
-    """Name to value of ``CONSTANT`` or ``FLAG``."""
+    """Name to value of ``CONSTANT``, ``FLAG`` or ``WGMMA_FLAG``."""
     return {name: int(value, 0) for name, value in _entries(macro)}
 
 

@@ -10,10 +10,11 @@ import re
 import numpy as np
 
 from .operands import SATURATE, Assembler, Handlers
+from .shared import values
 
 _COLUMNS_OF_A = {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, "u8": 32}
 _RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",)}
-_A_REGISTERS, _TURN_A, _TURN_B, _NEGATE_A, _NEGATE_B = 1, 2, 4, 8, 16
+_A_REGISTERS, _TRANSPOSE_A, _TRANSPOSE_B, _NEGATE_A, _NEGATE_B = values("WGMMA_FLAG").values()
 
 
 def _wgmma(asm: Assembler) -> None:
@@ -81,9 +82,9 @@ def _immediates(asm: Assembler, given: list[int], a: str, in_registers: bool) ->
         raise asm.unknown()
     how |= (_NEGATE_A if given[0] < 0 else 0) | (_NEGATE_B if given[1] < 0 else 0)
     if wanted == 3:
-        return how | (_TURN_B if given[2] else 0)
+        return how | (_TRANSPOSE_B if given[2] else 0)
     if wanted == 4:
-        return how | (_TURN_A if given[2] else 0) | (_TURN_B if given[3] else 0)
+        return how | (_TRANSPOSE_A if given[2] else 0) | (_TRANSPOSE_B if given[3] else 0)
     return how
 
 

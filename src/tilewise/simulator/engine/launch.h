@@ -24,6 +24,14 @@ enum {
 enum {
 #include "shared.def"
 };
+#define WGMMA_FLAG(name, value) name = value,
+enum {
+#include "shared.def"
+};
+#define AGENT(name) BY_##name,
+enum {
+#include "shared.def"
+};
 #define SPACE(name) SPACE_##name,
 enum {
 #include "shared.def"
