@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewise.cases import case, ceil_div, constant, integers, normal, output, uniform
+from tilewise.cases import case, constant, integers, normal, output, uniform
 
 
 def test_a_case_makes_equal_but_separate_arrays_each_time():
@@ -87,18 +87,3 @@ def test_what_is_neither_recipe_nor_array_nor_number_is_refused():
 def test_a_grid_is_one_to_three_whole_numbers(grid):
     with pytest.raises(ValueError, match=r"^grid is .* Give a whole number or a tuple of one to three"):
         case(grid=grid)
-
-
-def test_wrong_recipes_say_what_to_use():
-    with pytest.raises(ValueError, match=r"^normal: int32 is not a floating type. Use integers"):
-        normal(3, dtype="int32")
-    with pytest.raises(ValueError, match=r"^integers: low=3 must be less than high=3"):
-        integers(3, low=3, high=3)
-    with pytest.raises(ValueError, match=r"^shape \(-1,\) has a negative extent"):
-        output(-1)
-
-
-def test_ceil_div_rounds_up():
-    assert [ceil_div(n, 256) for n in (0, 1, 255, 256, 257, 20_000)] == [0, 1, 1, 1, 2, 79]
-    with pytest.raises(ValueError, match="cannot divide 4 into pieces of 0"):
-        ceil_div(4, 0)

@@ -84,19 +84,6 @@ def test_what_is_not_installed_is_stood_in_for(monkeypatch: pytest.MonkeyPatch) 
         frameworks._loaded.cache_clear()
 
 
-def test_a_gpu_that_numba_cannot_compile_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cuda:
-        @staticmethod
-        def jit(signature: str) -> object:
-            raise RuntimeError("libNVVM cannot be found\nlong explanation")
-
-    monkeypatch.setattr(frameworks, "gpu_here", lambda: True)
-    monkeypatch.setattr(frameworks, "import_module", lambda name: Cuda)
-    found = frameworks._numba()
-    assert str(found) == "Numba cannot compile for this GPU: libNVVM cannot be found"
-    assert found.packages == ("numba",)
-
-
 @pytest.mark.parametrize(
     ("missing", "said"),
     [

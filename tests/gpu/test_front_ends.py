@@ -15,7 +15,7 @@ from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launches import logging_launches
 from tilewise.outputs import AgreeOutput, CollectingSink, LackOutput, installed
 
-pytestmark = pytest.mark.skipif(gpu_here(), reason="a GPU runs them here; see test_front_ends_on_gpu")
+pytestmark = pytest.mark.skipif(gpu_here(), reason="a GPU runs them here")
 
 SCALE = Kernel(r"""
 extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tilewise import kernels
-from tilewise.gpu import compile_gate
 from tilewise.gpu import machine_code as module
 from tilewise.gpu.compile_gate import CompileGateError
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.machine_code import available, machine_code
-from tilewise.run import child, store
 
 both = pytest.mark.skipif(available() is not None, reason=str(available()))
 
@@ -109,23 +106,3 @@ def test_a_tool_older_than_the_compiler_is_not_trusted(
     monkeypatch.setattr(module, "nvdisasm", lambda: tool)
     said = available()
     assert said is not None and why in said and "pip install nvidia-cuda-nvdisasm" in said
-
-
-def test_a_cell_may_need_either_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert child._is_there("nvdisasm") == (module.nvdisasm() is not None)
-    assert child._is_there("nvrtc") == (compile_gate.available() is None)
-    monkeypatch.setattr(module, "nvdisasm", lambda: None)
-    monkeypatch.setattr(compile_gate, "available", lambda: "missing")
-    assert not child._is_there("nvdisasm") and not child._is_there("nvrtc")
-
-
-def test_a_kept_result_does_not_outlive_a_tool_that_its_cells_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(*needs: str) -> Any:
-        return SimpleNamespace(cells=[SimpleNamespace(needs=needs), SimpleNamespace(needs=("gpu",))])
-
-    monkeypatch.setattr(store, "_version", lambda name: f"of {name}")
-    assert store._tools(asked("nvrtc", "nvdisasm")) == [
-        "nvdisasm of nvidia-cuda-nvdisasm",
-        "nvrtc of nvidia-cuda-nvrtc",
-    ]
-    assert store._tools(asked("torch")) == []

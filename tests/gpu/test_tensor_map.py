@@ -45,15 +45,6 @@ def test_what_the_copy_unit_cannot_do_is_refused(arguments: tuple[Any, ...], mes
         make(*arguments)
 
 
-def test_it_says_what_it_is() -> None:
-    assert str(make(A, (8, 32), 128)) == "tensor_map(<array (64, 32)>, box=(8, 32), swizzle=128)"
-    named = make("A", (8, 32), shape=(7, 7), dtype="bfloat16", l2_promotion=256)
-    assert repr(named) == (
-        "tensor_map('A', box=(8, 32), swizzle=0, shape=(7, 7), dtype='bfloat16', l2_promotion=256)"
-    )
-    assert make(A, (8, 32)).box_bytes == 1024
-
-
 def _plain(value: Any) -> Any:
     return list(value) if hasattr(value, "_length_") else getattr(value, "value", value)
 
@@ -83,12 +74,6 @@ def test_what_reaches_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     assert at == encoded.ctypes.data
     assert (encoded.size, encoded.dtype.itemsize, encoded.dtype.names) == (1, 128, ("opaque",))
     assert encoded.tobytes() == b"\7" * 128
-
-
-def test_the_driver_s_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_map, "_driver", lambda: Driver(1))
-    with pytest.raises(KernelError, match="failed with CUDA error 1"):
-        make(A, (8, 32)).encoded(16)
 
 
 SOURCE = r"""
@@ -129,13 +114,6 @@ def test_a_case_names_the_arrays_of_its_maps() -> None:
     values = TWICE.on(given()).run()
     assert np.array_equal(values["y"], 2 * values["x"])
     assert isinstance(values["X"], TensorMap)
-
-
-def test_a_launch_s_fingerprint_counts_map_and_array() -> None:
-    first = TWICE.on(given()).fingerprint()
-    assert TWICE.on(given()).fingerprint() == first
-    assert TWICE.on(given(x=normal(21, 36, seed=5))).fingerprint() != first
-    assert TWICE.on(given(X=make("x", (8, 16), l2_promotion=64))).fingerprint() != first
 
 
 def test_maps_go_where_maps_are_declared_only() -> None:

@@ -97,19 +97,3 @@ def test_more_or_less_than_one_puzzle_is_refused(
     assert main(["puzzle", *words]) == 1
     assert "this takes one puzzle at a time. Give one name" in capsys.readouterr().err
     assert not list(folder.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", 'the source has no kernel. Write: extern "C"'),
-        (b"\xff\xfe", "the file is no UTF-8 text. Save it as UTF-8."),
-        (b'#include <stdio.h>\nextern "C" __global__ void square(const float* a, float* out) {}', "stdio.h"),
-    ],
-)
-def test_a_file_that_is_no_answer_is_told_so(
-    content: bytes, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "mine.cu").write_bytes(content)
-    assert main(["puzzle", "kernels/map", "--file", "mine.cu"]) == 1
-    assert said in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -138,16 +137,15 @@ def box_of(
     x: int,
     y: int,
     swizzle: int = 0,
-    launch: Callable[..., Any] = Kernel.simulate,
     **more: Any,
 ) -> tuple[Any, Any]:
-    """The bytes of a box in shared memory, and the run; `launch` may be a GPU's."""
+    """The bytes of a box in shared memory, and the run."""
     made = tensor_map(array, box=box, swizzle=swizzle, **more)
     size = made.box_bytes
     body = BOX.replace("BYTES", str(size))
     one = kernel(f"{MAP} A, int x, int y, unsigned* out", body, f"__shared__ __align__(1024) char s[{size}];")
     out = np.zeros(size // 4, np.uint32)
-    run = launch(one, made, x, y, out, grid=1, block=32)
+    run = one.simulate(made, x, y, out, grid=1, block=32)
     return out.view(np.uint8), run
 
 
@@ -177,28 +175,6 @@ def test_swizzles_move_pieces_of_16_bytes(swizzle: int) -> None:
             address ^= ((at >> 7) & (swizzle // 16 - 1)) << 4
         expected[address : address + 16] = a.reshape(-1)[at : at + 16]
     assert np.array_equal(got, expected)
-
-
-@pytest.mark.parametrize("rank", [1, 3, 4, 5])
-def test_other_numbers_of_axes(rank: int) -> None:
-    shape, box, corner = (3, 4, 5, 6, 16)[-rank:], (2, 2, 3, 2, 8)[-rank:], (1, 3, -1, 4, 4)[-rank:]
-    a = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape) + 1
-    made = tensor_map(a, box=box)
-    coordinates = ", ".join(str(one) for one in corner[::-1])
-    numbers = ", ".join(f"%{3 + at}" for at in range(rank))
-    given = ", ".join(f'"r"({one})' for one in corner[::-1])
-    body = SET_UP + (
-        f"if (i == 0) {{ expect(&bar, {made.box_bytes}); // at {coordinates}\n"
-        f'asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes '
-        f'[%0], [%1, {{{numbers}}}], [%2];" :: "r"(at(s)), "l"(&A), "r"(at(&bar)), {given} : "memory"); }}\n'
-        f"wait(&bar, 0);\nfor (int k = i; k < {made.box_bytes // 4}; k += 32) out[k] = s[k];"
-    )
-    shared = f"__shared__ __align__(128) float s[{made.box_bytes // 4}];"
-    out = np.zeros(made.box_bytes // 4, np.float32)
-    kernel(f"{MAP} A, float* out", body, shared).simulate(made, out, grid=1, block=32)
-    padded = np.pad(a, 8)
-    expected = padded[tuple(slice(8 + at, 8 + at + many) for at, many in zip(corner, box, strict=True))]
-    assert np.array_equal(out.reshape(box), expected)
 
 
 STORE = (

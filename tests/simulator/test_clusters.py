@@ -7,7 +7,6 @@ import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, line_of
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.tensor_map import tensor_map
 from tilewise.simulator import HazardError
 
@@ -87,16 +86,6 @@ def test_missing_barriers_of_a_cluster(
     assert (hazard.caller or hazard.line) == line_of(made.source, line_with), str(caught.value)
 
 
-def test_a_thread_that_never_arrives_is_named() -> None:
-    made = kernel(
-        "int* y",
-        "__shared__ int s[32]; s[i] = i;\nif (rank() == 2 && i == 5) __syncthreads();\nelse {\n" + SYNC + "}",
-    )
-    with pytest.raises(HazardError, match=r"thread 5 of block 2 never arrives") as caught:
-        made.simulate(np.zeros(4 * 32, np.int32), grid=4, block=32)
-    assert caught.value.hazard.kind == "deadlock"
-
-
 def test_a_race_between_blocks_of_a_cluster() -> None:
     body = (
         "__shared__ int s[32];\ns[i] = 0;\n" + SYNC + "int address = mapa(&s[i], 0);\n"
@@ -117,17 +106,6 @@ def test_a_race_between_blocks_of_a_cluster() -> None:
     assert y.tolist() == list(range(32))
 
 
-def test_atomics_on_another_block_s_memory() -> None:
-    body = (
-        "__shared__ int s;\nif (i == 0) s = 0;\n" + SYNC + "int address = mapa(&s, 0), old;\n"
-        'asm volatile("atom.add.shared::cluster.s32 %0, [%1], %2;"\n'
-        ': "=r"(old) : "r"(address), "r"(1) : "memory");\n' + SYNC + "if (rank() == 0 && i == 0) y[0] = s;"
-    )
-    y = np.zeros(1, np.int32)
-    kernel("int* y", body).simulate(y, grid=4, block=64)
-    assert y[0] == 256
-
-
 def test_a_rank_that_is_not_there_and_memory_beyond_a_variable() -> None:
     with pytest.raises(HazardError, match="names block 7 of its cluster, which has no such block"):
         kernel("int* y", RING.replace("other)", "other + 7 - other)")).simulate(
@@ -137,11 +115,6 @@ def test_a_rank_that_is_not_there_and_memory_beyond_a_variable() -> None:
         kernel("int* y", RING.replace("&s[31 - i]", "&s[32 + i]")).simulate(
             np.zeros(128, np.int32), grid=4, block=32
         )
-
-
-def test_a_grid_must_be_whole_clusters() -> None:
-    with pytest.raises(KernelError, match="whole number of clusters"):
-        kernel("int* y", RING).simulate(np.zeros(192, np.int32), grid=6, block=32)
 
 
 PIPE = (

@@ -41,19 +41,6 @@ def test_sectors_and_lines_of_one_load(index: str, sectors: int, lines: int) -> 
     assert counts.useful_bytes == 128
 
 
-@pytest.mark.parametrize(
-    ("ctype", "dtype", "sectors"),
-    [
-        ("unsigned char", "uint8", 1),
-        ("short", "int16", 2),
-        ("double", "float64", 8),
-        ("long long", "int64", 8),
-    ],
-)
-def test_sectors_by_element_size(ctype: str, dtype: str, sectors: int) -> None:
-    assert _loads("i", 32, ctype, dtype).sectors == sectors
-
-
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 8, 16, 32, 33])
 def test_bank_conflicts_by_stride(stride: int) -> None:
     source = on_threads(

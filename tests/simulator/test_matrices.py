@@ -124,15 +124,6 @@ def test_tf32_drops_the_lower_bits_of_the_multiplicands() -> None:
     assert (_result(_multiply("tf32", 8, "f32", *_fragments("tf32", 8, "f32", a, b, c)), "f32") == 8.0).all()
 
 
-def test_integer_sums_wrap_or_saturate() -> None:
-    a, b = np.full((16, 32), 127), np.full((32, 8), 127)
-    c = np.full((16, 8), 2**31 - 1)
-    parts = _fragments("s8", 32, "s32", a, b, c)
-    wrapped = np.int32(2**31 - 1 + 32 * 127 * 127 - 2**32)
-    assert (_result(_multiply("s8", 32, "s32", *parts), "s32") == wrapped).all()
-    assert (_result(_multiply("s8", 32, "s32", *parts, extra=".satfinite"), "s32") == 2**31 - 1).all()
-
-
 def test_mma_needs_the_whole_warp() -> None:
     text = (
         'unsigned d0, d1;\nif (i < 16) asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16'

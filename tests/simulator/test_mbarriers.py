@@ -94,15 +94,6 @@ def test_parities_of_a_fresh_barrier_and_of_its_phases() -> None:
     assert run(body)[:6].tolist() == [1, 0, 1, 0, 1, 0]
 
 
-def test_states_counts_and_drops() -> None:
-    body = SET_UP.replace("COUNT", "5") + (
-        "if (i == 0) { u64 s = arrive_many(&bar, 3); y[0] = pending(s); y[1] = test_state(&bar, s);\n"
-        "drop(&bar); y[2] = test_state(&bar, s); arrive(&bar); y[3] = test_state(&bar, s);\n"
-        "s = arrive_many(&bar, 4); y[4] = pending(s); y[5] = test_state(&bar, s); }"
-    )
-    assert run(body)[:6].tolist() == [5, 0, 0, 1, 4, 1]
-
-
 def test_bytes_hold_a_phase_open() -> None:
     body = SET_UP.replace("COUNT", "1") + (
         "if (i == 0) { expect_only(&bar, 48); arrive(&bar); y[0] = test(&bar, 0); complete(&bar, 32);\n"

@@ -85,28 +85,6 @@ extern "C" __global__ void scaled(double* y, Scale s, long long n, signed char s
     assert np.array_equal(y, np.array([1.5, -0.75] * 2) + (1 << 40) - 7)
 
 
-def test_inline_assembly_keeps_its_registers_to_itself() -> None:
-    source = on_threads(
-        'int a, b; asm("{ .reg .s32 t; add.s32 t, %1, 1; mul.lo.s32 %0, t, t; }" : "=r"(a) : "r"(i));\n'
-        'asm("{ .reg .s32 t; sub.s32 t, %1, 5; mov.b32 %0, t; }" : "=r"(b) : "r"(a)); y[i] = b;',
-        "int* y",
-    )
-    y = np.zeros(32, np.int32)
-    simulate(source, y)
-    assert np.array_equal(y, (np.arange(32) + 1) ** 2 - 5)
-
-
-def test_a_register_copied_keeps_its_value_when_the_first_changes() -> None:
-    source = on_threads(
-        "int a = i, b = i; for (int k = 0; k < n; ++k) { int t = a; a = b + 1; b = t; } y[i] = a * 100 + b;",
-        "int* y, int n",
-    )
-    y = np.zeros(8, np.int32)
-    simulate(source, y, np.int32(3), block=8)
-    i = np.arange(8)
-    assert np.array_equal(y, (i + 2) * 100 + (i + 1))
-
-
 def test_lanes_that_loop_differently_meet_again() -> None:
     source = on_threads(
         "int s = 0; for (int k = 0; k < i; ++k) { if (k == 20) break; s += k; }\n y[i] = s;", "int* y"
@@ -128,13 +106,6 @@ def test_the_same_array_twice_is_one_memory() -> None:
     )
     assert np.array_equal(x, np.arange(32) + 1)
     assert np.array_equal(z, x * x)
-
-
-def test_a_clock_counts_instructions_and_marks_the_run() -> None:
-    t = np.zeros(1, np.int64)
-    run = simulate(on_threads("if (i == 0) t[0] = clock64();", "long long* t"), t)
-    assert run.clock_is_not_time and 0 < t[0] < 100
-    assert not simulate(VEC_ADD, *np.zeros((3, 32), np.float32), np.int32(32)).clock_is_not_time
 
 
 def test_a_trace_holds_who_read_what() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,6 @@ from tilewise.measurements.compiled_kernels import (
     kernel_faults,
     kernel_key,
     load_resources,
-    page_table,
     spill_fault,
 )
 from tilewise.measurements.validation_file import FOLDER
@@ -183,15 +181,6 @@ def test_a_changed_kernel_is_named_with_its_line_and_the_repair(course: Project)
     ]
 
 
-def test_a_kernel_that_is_gone_is_named(course: Project) -> None:
-    course.lesson(LESSON.partition("COPIES")[0])
-    (fault,) = faults_of(course)
-    assert fault == (
-        'lessons/part/one.py: the record of compiled kernels lists "copies", which the lesson no longer has. '
-        "Run make records."
-    )
-
-
 def test_a_lesson_that_is_new_or_gone_is_named(course: Project) -> None:
     course.lesson(LESSON + 'for n in (5, 6, 7): Kernel(SCALE.source, defines={"BY": n})\n', "part/two")
     (fault,) = faults_of(course)
@@ -258,21 +247,3 @@ def test_a_malformed_record_is_one_error_with_the_repair(course: Project, spoil:
 
 
 # The page
-
-
-def test_the_page_has_a_row_for_every_kernel(tmp_path: Path) -> None:
-    def on(name: str, registers: int, spilled: int) -> compile_gate.Resources:
-        return compile_gate.Resources("k", name, registers, 8, spilled, spilled, 0)
-
-    spilling = {name: on(name, 24, 4) for name in ("sm_75", "sm_80")}
-    rows = (
-        ResourceRow("spilling", "1", "to show it", "", spilling),
-        ResourceRow("copies", "2", "", "sm_80", {"sm_80": on("sm_80", 8, 0)}),
-    )
-    save_resources(ResourceRecord("13.5", {"part/one": rows, "part/two": ()}), tmp_path)
-    assert load_resources(tmp_path).lessons.keys() == {"part/one"}
-    text = page_table(tmp_path)
-    assert text.startswith("### part/one\n\n<div") and "part/two" not in text
-    cells = [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", text)]
-    assert cells == ["spilling", "0", "8", "24, spills", "24, spills", "copies", "0", "8", "–", "8"]
-    assert "4 bytes stored, 4 loaded back: to show it" in text and "needs sm_80" in text

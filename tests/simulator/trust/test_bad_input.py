@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tilewise import Kernel
 from tilewise.errors import LessonError
-from tilewise.gpu.kernel_source import KernelError
 from tilewise.simulator import HazardError
 
 SCALE = """\
@@ -18,60 +15,15 @@ extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
     if (i < n) y[i] = x[i] * by;
 }
 """
-TILE = """\
-extern "C" __global__ void tile(float* y) {
-    __shared__ float s[12000];
-    s[threadIdx.x] = y[threadIdx.x];
-    __syncthreads();
-    y[threadIdx.x] = s[0];
-}
-"""
 BOUNDED = 'extern "C" __global__ void __launch_bounds__(64) bounded(float* y) { y[threadIdx.x] = 1.0f; }\n'
-X = np.arange(64, dtype=np.float32)
-Arguments = tuple[Any, ...]
 
 
 def _y() -> np.ndarray:
     return np.linspace(-3, 5, 64).astype(np.float32)
 
 
-def _launch(**changes: Any) -> dict[str, Any]:
-    return {"grid": 2, "block": 32} | changes
-
-
 READ_ONLY = _y()
 READ_ONLY.flags.writeable = False
-GOOD: Arguments = (X, "y", 64, 2.0)
-REFUSED: dict[str, tuple[str, Arguments, dict[str, Any], tuple[str, ...]]] = {
-    "too few arguments": (SCALE, (X, "y", 64), _launch(), ("takes 4 arguments and got 3", "float by")),
-    "another dtype": (SCALE, (X.astype("f8"), "y", 64, 2.0), _launch(), ('"x"', "float64", "float32")),
-    "a read-only output": (SCALE, (X, READ_ONLY, 64, 2.0), _launch(), ('"y"', "read-only")),
-    "a grid beyond y": (SCALE, GOOD, _launch(grid=(1, 65536)), ("in y", "65535")),
-    "beyond launch bounds": (BOUNDED, ("y",), _launch(block=65), ("65 threads", "64", "__launch_bounds__")),
-    "shared memory in all": (TILE, ("y",), _launch(shared_bytes=190_000), ("190000", "48000", "232448")),
-    "static shared memory": (
-        TILE.replace("12000", "12289"),
-        ("y",),
-        _launch(),
-        ("49156", "extern __shared__"),
-    ),
-}
-"""One of each kind of check; all of them are in `tests/gpu/test_arguments.py`."""
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused_before_anything_runs(name: str) -> None:
-    source, arguments, launch, words = REFUSED[name]
-    y = _y()
-    before = y.tobytes()
-    given = [y if isinstance(one, str) else one for one in arguments]
-    for way in ("simulate", "__call__"):
-        with pytest.raises(KernelError) as caught:
-            getattr(Kernel(source), way)(*given, **launch)
-        for word in words:
-            assert word in str(caught.value)
-        assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
-    assert y.tobytes() == before and X.tobytes() == np.arange(64, dtype=np.float32).tobytes()
 
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -111,21 +63,6 @@ def test_a_kernel_that_fails_leaves_every_byte_as_it_was(name: str, block: int) 
     assert (y.tobytes(), c.tobytes()) == before
     assert caught.value.hazard.line == 4 and (not kind or caught.value.hazard.kind == kind)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"max_steps": 0}, "max_steps is 0"),
-        ({"max_steps": 1e6}, "max_steps is 1000000.0"),
-        ({"hazards": "raises"}, "hazards is 'raises'"),
-    ],
-)
-def test_a_run_cannot_be_told_what_is_not_there(given: dict[str, Any], words: str) -> None:
-    y = _y()
-    with pytest.raises(ValueError, match=words):
-        Kernel(BOUNDED).simulate(y, grid=1, block=64, **given)
-    assert y.tobytes() == _y().tobytes()
 
 
 def test_a_function_that_is_declared_and_not_defined_is_named() -> None:
