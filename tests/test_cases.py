@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewise.cases import Recipe, case, ceil_div, constant, integers, normal, output, uniform
+from tilewise.cases import case, constant, integers, normal, output, uniform
 
 
 def test_a_case_makes_equal_but_separate_arrays_each_time():
@@ -16,16 +16,6 @@ def test_a_case_makes_equal_but_separate_arrays_each_time():
     assert first["x"].shape == (3, 5)
     assert first["x"].dtype == np.float32
     assert first["n"] == 3
-
-
-def test_two_inputs_of_one_case_never_hold_the_same_numbers():
-    made = case(q=normal(64), k=normal(64)).make()
-    assert not np.array_equal(made["q"], made["k"])
-
-
-def test_a_seed_decides_whatever_the_name():
-    made = case(q=normal(64, seed=7), k=normal(64, seed=7)).make()
-    assert np.array_equal(made["q"], made["k"])
 
 
 def test_a_recipe_makes_the_bits_that_numpy_makes():
@@ -97,25 +87,3 @@ def test_what_is_neither_recipe_nor_array_nor_number_is_refused():
 def test_a_grid_is_one_to_three_whole_numbers(grid):
     with pytest.raises(ValueError, match=r"^grid is .* Give a whole number or a tuple of one to three"):
         case(grid=grid)
-
-
-def test_wrong_recipes_say_what_to_use():
-    with pytest.raises(ValueError, match=r"^normal: int32 is not a floating type. Use integers"):
-        normal(3, dtype="int32")
-    with pytest.raises(ValueError, match=r"^integers: low=3 must be less than high=3"):
-        integers(3, low=3, high=3)
-    with pytest.raises(ValueError, match=r"^shape \(-1,\) has a negative extent"):
-        output(-1)
-
-
-def test_ceil_div_rounds_up():
-    assert [ceil_div(n, 256) for n in (0, 1, 255, 256, 257, 20_000)] == [0, 1, 1, 1, 2, 79]
-    with pytest.raises(ValueError, match="cannot divide 4 into pieces of 0"):
-        ceil_div(4, 0)
-
-
-def test_a_recipe_says_what_it_is():
-    assert str(normal(64, 32, scale=2)) == "normal(64 x 32 float32, scale=2.0)"
-    assert isinstance(output(2), Recipe)
-    assert (output(3, 4).size, output(3, 4).nbytes) == (12, 48)
-    assert str(case(x=normal(2, 3), n=4)) == "case(x: 2 x 3 float32, n=4)"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tilewise import frameworks
-from tilewise.frameworks import Absent, AbsentError, is_numba_kernel, listed
+from tilewise.frameworks import Absent, AbsentError, is_numba_kernel
 from tilewise.lesson import Cell
 from tilewise.outputs import Context
 from tilewise.page.code import code_cell
@@ -82,29 +82,6 @@ def test_what_is_not_installed_is_stood_in_for(monkeypatch: pytest.MonkeyPatch) 
         assert str(frameworks.triton) == "needs Triton"
     finally:
         frameworks._loaded.cache_clear()
-
-
-def test_a_gpu_that_numba_cannot_compile_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cuda:
-        @staticmethod
-        def jit(signature: str) -> object:
-            raise RuntimeError("libNVVM cannot be found\nlong explanation")
-
-    monkeypatch.setattr(frameworks, "gpu_here", lambda: True)
-    monkeypatch.setattr(frameworks, "import_module", lambda name: Cuda)
-    found = frameworks._numba()
-    assert str(found) == "Numba cannot compile for this GPU: libNVVM cannot be found"
-    assert found.packages == ("numba",)
-
-
-def test_other_names_are_refused() -> None:
-    with pytest.raises(AttributeError, match="no name 'jax'; it has cuda, torch, triton, tl"):
-        frameworks.jax  # noqa: B018
-
-
-def test_packages_are_listed_by_their_names() -> None:
-    assert listed(["numba"]) == "Numba"
-    assert listed(("gpu", "torch", "triton")) == "a GPU, PyTorch and Triton"
 
 
 @pytest.mark.parametrize(
@@ -191,25 +168,3 @@ def test_only_listed_cells_may_be_skipped_where_frameworks_are_there(
     assert [line.partition(": ")[2] for line in undue] == [
         reason for reason in reasons if not reason.endswith("first_launch")
     ]
-
-
-NUMBA_MEASURED = LESSON.replace(
-    'assert str(fill_numba) == "needs Numba", fill_numba',
-    """def by_numba():
-    return fill_numba
-
-
-# %% needs="numba" record="kind"
-print(type(by_numba()).__name__)""",
-)
-
-
-def test_recording_runs_a_tab_on_which_a_record_rests(tmp_path: Path) -> None:
-    pytest.importorskip("numba")
-    from tilewise.measurements.playback import find_lesson, play
-
-    (tmp_path / "lessons/part").mkdir(parents=True)
-    (tmp_path / "lessons/part/one.py").write_text(NUMBA_MEASURED, encoding="utf-8")
-    said = []
-    assert play(find_lesson("part/one", tmp_path / "lessons"), lambda cell, text: said.append(text)) == []
-    assert said not in ([], ["Absent"])

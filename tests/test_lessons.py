@@ -103,8 +103,8 @@ def _reading_order() -> list[str]:
     return [entry.removeprefix("lessons/").removesuffix(".py") for entry in entries]
 
 
-def numba_tabs() -> Iterator[Any]:
-    """Every Numba tab beside a CUDA tab: its lesson's file, and which of the lesson's tabs it is."""
+def compared_tabs() -> Iterator[Any]:
+    """Every tab of pseudocode or Numba beside a CUDA tab: its lesson's file, and which of its cells it is."""
     for file in FILES:
         lesson = lesson_of(file)
         beside = [
@@ -112,11 +112,11 @@ def numba_tabs() -> Iterator[Any]:
             for members in lesson.tab_sets
             if any(lesson.cells[index].tab.startswith("CUDA") for index in members)
             for index in members
-            if lesson.cells[index].tab == "Numba"
+            if lesson.cells[index].tab in ("Numba", "Pseudocode")
         ]
         for number, at in enumerate(beside, 1):
-            sweep = pytest.mark.sweep(lesson.path)
-            yield pytest.param(file, at, id=f"{lesson.id} {number}", marks=sweep)
+            name = f"{lesson.id} {lesson.cells[at].tab} {number}"
+            yield pytest.param(file, at, id=name, marks=pytest.mark.sweep(lesson.path))
 
 
 def with_a_wrong_line(lesson: Lesson, at: int) -> tuple[str, Cell]:
@@ -161,17 +161,17 @@ def _writes(node: ast.AST) -> bool:
 @pytest.mark.sweep(
     *SIMULATOR,
     *(f"src/tilewise/gpu/{name}.py" for name in ("comparison", "difference", "front_ends")),
-    "src/tilewise/frameworks.py",
+    *(f"src/tilewise/{name}.py" for name in ("frameworks", "pseudocode", "pseudocode_source")),
     packages=["numba", "numpy", "ziglang"],
 )
-@pytest.mark.parametrize(("file", "at"), list(numba_tabs()))
-def test_agree_turns_down_a_wrong_line_of_a_numba_tab(file: Path, at: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file", "at"), list(compared_tabs()))
+def test_agree_turns_down_a_wrong_line_of_a_tab(file: Path, at: int, tmp_path: Path) -> None:
     pytest.importorskip("numba")
     lesson = lesson_of(file)
     text, comparing = with_a_wrong_line(lesson, at)
     with (
         Runner(ROOT, tmp_path) as runner,
-        pytest.raises(LessonError, match=r"^\S+ Numba \w+ and kernel") as caught,
+        pytest.raises(LessonError, match=r"^\S+ (Numba|pseudocode) \w+ and kernel") as caught,
     ):
         runner.run(parse(text, lesson.path, lesson.id))
     assert comparing.first_line <= caught.value.line <= comparing.last_line, str(caught.value)

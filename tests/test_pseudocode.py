@@ -1,12 +1,9 @@
-"""Pseudocode's three words, the check against flat indices, and mistakes made on purpose."""
+"""Pseudocode's three words and the check against flat indices."""
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
-from tests.mutation import LoopLimitError, mutants
 from tilewise.errors import LessonError
 from tilewise.pseudocode import lanes, parallel, shuffle_seed, tiles
 from tilewise.pseudocode_source import check_no_flat_index, place_of
@@ -23,11 +20,6 @@ def test_parallel_over_two_extents_gives_pairs():
     assert sorted(given) == [(i, j) for i in range(7) for j in range(11)]
     assert given != sorted(given)
     assert sorted(parallel(2, 1, 2)) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
-
-
-def test_parallel_over_nothing_runs_no_step():
-    assert list(parallel(0)) == []
-    assert list(parallel(3, 0)) == []
 
 
 def test_one_seed_gives_one_order_and_the_next_run_another():
@@ -103,91 +95,6 @@ def test_a_flattened_index_is_an_error_with_its_line(function, written, below):
 
 def test_arithmetic_that_flattens_nothing_passes():
     check_no_flat_index(shaped)
-
-
-def test_pseudocode_without_readable_source_is_refused():
-    namespace: dict = {}
-    exec("def gone(x):\n    x[0] = 1\n", namespace)
-    with pytest.raises(LessonError, match=r'the source of pseudocode "gone" cannot be read'):
-        check_no_flat_index(namespace["gone"])
-
-
-def halve(x, out):
-    total = 0.0
-    for i in range(len(x)):
-        if i < 2 and not x[i] == 3:  # noqa: SIM201 - a mutant drops the "not"
-            total += max(x[i], 0.5)
-    out[0, 1] = -total if total > 1 else total
-
-
-def test_each_mutant_differs_in_one_place_and_names_it():
-    _, line = place_of(halve)
-    found = [(one.line - line, one.change) for one in mutants(halve)]
-    assert sorted(found) == sorted(
-        [
-            (1, "without: total = 0.0"),
-            (1, "0.0 -> 1.0"),
-            (2, "without: for i in range(len(x)):"),
-            (2, "range(len(x)) -> range(len(x) - 1)"),
-            (3, "without: if i < 2 and (not x[i] == 3):"),
-            (3, "i < 2 and (not x[i] == 3) -> i < 2 or not x[i] == 3"),
-            (3, "i < 2 -> i <= 2"),
-            (3, "2 -> 3"),
-            (3, "not x[i] == 3 -> x[i] == 3"),
-            (3, "x[i] == 3 -> x[i] != 3"),
-            (3, "x[i] -> x[i - 1]"),
-            (3, "3 -> 4"),
-            (4, "total += max(x[i], 0.5) -> total -= max(x[i], 0.5)"),
-            (4, "total += max(x[i], 0.5) -> total = max(x[i], 0.5)"),
-            (4, "without: total += max(x[i], 0.5)"),
-            (4, "max(x[i], 0.5) -> min(x[i], 0.5)"),
-            (4, "x[i] -> x[i - 1]"),
-            (4, "0.5 -> 1.5"),
-            (5, "without: out[0, 1] = -total if total > 1 else total"),
-            (5, "-total if total > 1 else total -> total if total > 1 else -total"),
-            (5, "total > 1 -> total >= 1"),
-            (5, "1 -> 2"),
-            (5, "-total -> total"),
-            (5, "out[0, 1] -> out[1, 0]"),
-            (5, "out[0, 1] -> out[0 - 1, 1]"),
-            (5, "out[0, 1] -> out[0, 1 - 1]"),
-            (5, "0 -> 1"),
-            (5, "1 -> 2"),
-        ]
-    )
-
-
-def test_a_mutant_runs_with_its_mistake_and_the_original_stays():
-    before = inspect.getsource(halve)
-    written = {}
-    for one in mutants(halve):
-        if one.change == "without: total = 0.0":
-            with pytest.raises(UnboundLocalError):
-                one.function([1.0, 2.0], {})
-        if one.change in ("i < 2 -> i <= 2", "max(x[i], 0.5) -> min(x[i], 0.5)"):
-            out: dict = {}
-            one.function([0.25, 0.125, 0.0625], out)
-            written[one.change] = out
-    assert written == {
-        "i < 2 -> i <= 2": {(0, 1): -1.5},
-        "max(x[i], 0.5) -> min(x[i], 0.5)": {(0, 1): 0.375},
-    }
-    out = {}
-    halve([0.25, 0.125, 0.0625], out)
-    assert out == {(0, 1): 1.0}
-    assert inspect.getsource(halve) == before
-
-
-def countdown(out, n):
-    while n > 0:
-        n -= 1
-    out[0] = n
-
-
-def test_a_mutant_that_does_not_end_is_stopped():
-    endless = next(one for one in mutants(countdown) if one.change == "without: n -= 1")
-    with pytest.raises(LoopLimitError, match="more than 1000000 turns"):
-        endless.function([0], 3)
 
 
 def flat_by_name(a, b, n):

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewise.cases import Dim3
 from tilewise.gpu.launch import Launch
-from tilewise.gpu.launches import Noted
+from tilewise.gpu.launches import LoggedKernel
 from tilewise.gpu.saved_launches import decode
 from tilewise.lesson import read
 from tilewise.measurements.compiled_kernels import title
@@ -59,7 +59,7 @@ def launches(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, Sequ
             yield lesson.id, lesson.path, runner.run(lesson).launches
 
 
-def lesson_kernels(root: Path) -> Mapping[str, tuple[Noted, ...]]:
+def lesson_kernels(root: Path) -> Mapping[str, tuple[LoggedKernel, ...]]:
     """Every kernel of every lesson by the lesson's id; lessons run unless what they gave is kept.
 
     Args:
@@ -72,7 +72,9 @@ def lesson_kernels(root: Path) -> Mapping[str, tuple[Noted, ...]]:
 
 
 @lru_cache(maxsize=4)
-def _lesson_kernels(root: Path, stamped: tuple[tuple[Path, int], ...]) -> Mapping[str, tuple[Noted, ...]]:
+def _lesson_kernels(
+    root: Path, stamped: tuple[tuple[Path, int], ...]
+) -> Mapping[str, tuple[LoggedKernel, ...]]:
     runs = launches(root, (file for file, _ in stamped))
     return {lesson: tuple(decode(one, path) for one in made) for lesson, path, made in runs}
 
@@ -93,7 +95,7 @@ def specimens(root: Path) -> tuple[Specimen, ...]:
     return tuple(first.values())
 
 
-def of_lesson(lesson: str, kernels: Sequence[Noted]) -> list[Specimen]:
+def of_lesson(lesson: str, kernels: Sequence[LoggedKernel]) -> list[Specimen]:
     """The specimens that one lesson's kernels make."""
     made: list[Specimen] = []
     seen: dict[str, int] = {}

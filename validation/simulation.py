@@ -54,7 +54,7 @@ def simulator_key() -> str:
     folder, own = Path(simulator.__file__).parent, Path(__file__)
     found = [
         *sorted(folder.glob("*.py")),
-        *sorted(folder.glob("*/*.[ch]")),
+        *sorted(folder.glob("*/*.[chd]*")),
         own,
         own.with_name("specimen.py"),
     ]

@@ -14,7 +14,7 @@ from typing import Any
 from tilewise.cases import Case
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.launch import Launch
-from tilewise.gpu.launches import Noted
+from tilewise.gpu.launches import LoggedKernel
 from tilewise.gpu.saved_launches import decode, encode
 from tilewise.measurements.key import digest
 
@@ -81,20 +81,20 @@ def specimen(
 def inexact(kernel: Kernel) -> bool:
     """Whether it uses what need not give the same bits everywhere: functions, mma, atomic sums of floats."""
     from tilewise.simulator import compile_kernel
-    from tilewise.simulator.names import numbers
+    from tilewise.simulator.shared import numbers
 
     module = compile_kernel(kernel.preprocessed, options=kernel.options, origin=kernel.origin)
     code = module.kernels[kernel.name].program.code
     names = {number: name for name, number in numbers("OP").items()}
     used = {names[int(op)] for op in set(code["op"].tolist())}
-    sums = code[(code["op"] == numbers("OP")["atom"]) & (code["sub"] == numbers("A")["add"])]
-    floats = {numbers("T")[name] for name in ("f16", "bf16", "f32", "f64")}
+    sums = code[(code["op"] == numbers("OP")["atom"]) & (code["sub"] == numbers("ATOMIC")["add"])]
+    floats = {numbers("TYPE")[name] for name in ("f16", "bf16", "f32", "f64")}
     return bool(used & _INEXACT) or bool(floats & set(sums["type2"].tolist()))
 
 
 def encode_specimen(one: Specimen) -> dict[str, Any]:
     """A specimen as JSON can hold it, for another process or another machine."""
-    kernel = encode(Noted(one.launch.kernel, (one.launch,)))
+    kernel = encode(LoggedKernel(one.launch.kernel, (one.launch,)))
     path = one.launch.kernel.origin[0]
     return {"name": one.name, "idea": one.idea, "path": path, "stated": one.stated, "kernel": kernel}
 

@@ -8,9 +8,6 @@ from tilewise import Kernel
 from tilewise.gpu import compile_gate
 from tilewise.gpu.capability import HOSTED, named, needed
 from tilewise.gpu.compile_gate import CompileGateError, compile_kernel
-from tilewise.outputs.kernel import KernelOutput
-from tilewise.page.frame import hardware
-from tilewise.run import LessonRun
 
 SHELL = 'extern "C" __global__ void k(float* a) { __shared__ __align__(16) float s[64]; BODY a[0] = s[0]; }'
 ADDRESS = "unsigned at = (unsigned)__cvta_generic_to_shared(s);"
@@ -64,19 +61,3 @@ def test_an_architecture_of_its_own_decides() -> None:
     assert needed("", ("-arch=sm_100a",)) == (10, 0)
     assert named((9, 0)) == "compute capability 9.0 (Hopper)"
     assert HOSTED == (7, 5)
-
-
-def run_with(*kernels: KernelOutput) -> LessonRun:
-    return LessonRun((), {}, (), kernels={0: {kernel.name: kernel for kernel in kernels}})
-
-
-def test_a_page_says_when_a_lesson_needs_more_than_a_hosted_gpu_has() -> None:
-    assert hardware(run_with()) == ""
-    plain = KernelOutput("add", "c[i] = a[i];")
-    copies = KernelOutput("copy", 'asm("cp.async.commit_group;");')
-    assert (
-        hardware(run_with(plain)) == "The notebook runs on a hosted T4, and without a GPU on the simulator."
-    )
-    assert hardware(run_with(plain, copies)).startswith(
-        "On a GPU the notebook needs compute capability 8.0 (Ampere) for copy: more than a hosted T4 has."
-    )

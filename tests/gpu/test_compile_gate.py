@@ -51,14 +51,6 @@ def test_spills_are_seen():
     assert (found.registers, found.shared_bytes) == (24, 0)
 
 
-def test_a_kernel_that_names_its_architecture_is_compiled_for_that_alone():
-    kernel = Kernel(
-        'extern "C" __global__ void w() { asm volatile("wgmma.fence.sync.aligned;"); }',
-        options=("-arch=sm_90a",),
-    )
-    assert [one.architecture for one in compile_kernel(kernel)] == ["sm_90a"]
-
-
 def test_the_flags_are_cupys():
     assert flags(BARS.options, "sm_80") == ("--maxrregcount=24", "-std=c++17", "-ftz=true", "-arch=sm_80")
     assert flags(("-std=c++14", "-arch=sm_90a"), "sm_90a") == ("-std=c++14", "-ftz=true", "-arch=sm_90a")
@@ -81,14 +73,6 @@ extern "C" __global__ void broken(float* y) {
     )
 
 
-def test_a_kernel_that_includes_nvidias_headers_finds_them():
-    for header, kind in (("cuda_fp16.h", "half"), ("cuda_bf16.h", "__nv_bfloat16")):
-        source = (
-            f'#include <{header}>\nextern "C" __global__ void narrow({kind}* x) {{ x[0] = x[1] + x[2]; }}\n'
-        )
-        assert {one.architecture for one in compile_kernel(Kernel(source))} == set(ARCHITECTURES)
-
-
 @pytest.mark.parametrize(
     ("line", "needs"),
     [
@@ -104,12 +88,6 @@ def test_what_an_architecture_lacks_is_told_from_what_is_wrong(line, needs):
     with pytest.raises(CompileGateError) as caught:
         compile_kernel(kernel, ["sm_75"])
     assert caught.value.needs == needs
-
-
-def test_a_carveout_is_no_option_of_the_compiler():
-    kernel = Kernel(BARS.source, "bars", defines={"T": 32}, options=("--carveout=50", "-fmad=false"))
-    assert flags(kernel.options, "sm_90") == ("-fmad=false", "-std=c++17", "-ftz=true", "-arch=sm_90")
-    assert compile_kernel(kernel, ["sm_90"])
 
 
 def test_a_spill_is_declared_in_the_source():

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tilewise.cases import case, normal, output
@@ -34,11 +33,6 @@ TWO = r"""
 extern "C" __global__ void one(float* y) { y[0] = 1; }
 extern "C" __global__ void two(float* y, int n) { y[0] = n; }
 """
-
-
-@pytest.fixture
-def simulated(monkeypatch):
-    monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
 
 
 def test_a_kernel_knows_what_it_is():
@@ -80,13 +74,6 @@ def test_the_origin_is_right_in_a_cell_that_a_runner_executes(tmp_path):
     assert namespace["K"].origin == (str(lesson), 10)
 
 
-def test_the_origin_falls_back_to_the_call_where_the_text_stands_nowhere():
-    namespace: dict = {"__name__": "elsewhere", "Kernel": Kernel}
-    code = '\n\nK = Kernel("extern \\"C\\" __global__ void f(int* x) {}")\n'
-    exec(compile(code, "<cell>", "exec"), namespace)
-    assert namespace["K"].origin == ("<cell>", 3)
-
-
 @pytest.mark.parametrize(
     ("source", "name", "options", "message"),
     [
@@ -121,20 +108,6 @@ def test_a_region_has_its_true_lines():
         KernelError, match=r'^kernel "scale" has no region "play"; it has work\. Correct the name\.$'
     ):
         SCALE.region("play")
-
-
-def test_another_kernel_of_the_source_shares_all_but_name_and_parameters():
-    one = Kernel(TWO, "one", defines={"A": 1})
-    two = one.named("two")
-    assert (two.name, [parameter.name for parameter in two.parameters]) == ("two", ["y", "n"])
-    assert (two.source, two.defines, two.options, two.origin) == (
-        one.source,
-        one.defines,
-        one.options,
-        one.origin,
-    )
-    assert (one.name, one.wants_module, two.wants_module, SCALE.wants_module) == ("one", True, True, False)
-    assert one.fingerprint() != two.fingerprint()
 
 
 def test_a_fingerprint_ignores_comments_and_keeps_defines_and_options():
@@ -179,22 +152,6 @@ def test_a_case_that_lacks_a_parameter_or_a_grid_is_refused():
     )
     with pytest.raises(KernelError, match=r'^kernel "scale": no grid was given'):
         SCALE.on(case(x=normal(5), y=output(5), n=5, by=1.0))
-
-
-def test_a_launch_without_a_gpu_runs_on_the_simulator(simulated):
-    x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
-    assert SCALE(x, y, 5, 0.5, grid=1, block=32) is None
-    assert y.tolist() == [0, 1, 2, 3, 4]
-    values = SCALE.on(case(x=x, y=output(5), n=5, by=1.5, grid=1, block=32)).run()
-    assert values["y"].tolist() == [0, 3, 6, 9, 12]
-
-
-def test_a_simulation_counts_and_writes_the_arrays_it_was_given():
-    launch = SCALE.on(case(x=normal(64), y=output(64), n=64, by=1.5, grid=1, block=64))
-    arrays = launch.case.make()
-    run = launch.simulate(arrays=arrays)
-    assert np.array_equal(arrays["y"], arrays["x"] * np.float32(3))
-    assert (run.counts.global_load.requests, run.counts.global_store.requests) == (2, 2)
 
 
 def test_the_environment_decides_where_kernels_run(monkeypatch, capsys):

@@ -11,7 +11,6 @@ from tilewise.gpu.kernel_source import (
     define_lines,
     global_functions,
     tokens,
-    without_comments,
 )
 from tilewise.gpu.regions import is_marker, regions
 
@@ -73,12 +72,6 @@ def test_parameters_are_read_with_pointers_constness_and_aliases():
     assert (declared(third), declared(fourth)) == ([], [])
 
 
-def test_a_define_may_name_a_type_or_a_launch_bound():
-    source = 'extern "C" __global__ void __launch_bounds__(T) f(const TYPE* x) {}'
-    (found,) = global_functions(source, {"TYPE": "double", "T": "64"})
-    assert (found.max_threads, declared(found)) == (64, [("x", "const TYPE*", "double", True, True)])
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -104,11 +97,6 @@ def test_types_are_numpys(name, expected):
     found = c_type(name)
     assert found is not None
     assert (str(found.dtype), found.width) == expected
-
-
-def test_a_struct_is_no_known_type():
-    assert c_type("Pair") is None
-    assert c_type("") is None
 
 
 @pytest.mark.parametrize(
@@ -139,10 +127,6 @@ def test_a_source_that_cannot_be_launched_says_why(source, message):
     with pytest.raises(KernelError) as caught:
         global_functions(source)
     assert str(caught.value) == message
-
-
-def test_comments_go_and_lines_and_texts_stay():
-    assert without_comments('a // b\n/* c\nd */ e "// f" /* g') == 'a  \n \n e "// f"  '
 
 
 def test_tokens_ignore_comments_white_space_regions_and_line_directives():
@@ -194,14 +178,6 @@ def test_regions_that_do_not_match_are_errors(source, message):
     with pytest.raises(KernelError) as caught:
         regions(source)
     assert str(caught.value) == message
-
-
-def test_defines_become_lines_before_line_one():
-    given = {"T": 16, "SCALE": 0.1, "ON": True, "TYPE": "float", "EMPTY": ""}
-    assert define_lines(given) == (
-        "#define T 16\n#define SCALE 0.1\n#define ON 1\n#define TYPE float\n#define EMPTY\n#line 1\n"
-    )
-    assert define_lines({}) == ""
 
 
 @pytest.mark.parametrize("defines", [{"a b": 1}, {"": 1}, {"T": None}, {"T": "a\nb"}, {"T": [1]}])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import Project
-from tilewise.cases import case, constant, integers, normal, output
+from tilewise.cases import case, normal, output
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launches import AT_MOST, LARGEST_BYTES, Notebook, noting
+from tilewise.gpu.launches import AT_MOST, LaunchLog, logging_launches
 from tilewise.gpu.saved_launches import decode, encode
 from tilewise.simulator import HazardError
 
@@ -24,43 +24,36 @@ def _case(n: int, block: int) -> object:
     return case(x=normal(n), y=output(n), n=n, by=2.0, grid=-(-n // block), block=block)
 
 
-def _only(notes: Notebook) -> tuple[object, ...]:
-    (noted,) = notes.kernels()
-    return tuple((one.case.values["n"], one.block[0]) for one in noted.launches)
+def _only(log: LaunchLog) -> tuple[object, ...]:
+    (logged,) = log.kernels()
+    return tuple((one.case.values["n"], one.block[0]) for one in logged.launches)
 
 
 def test_ragged_and_large_launches_come_first_and_those_with_other_blocks() -> None:
-    with noting() as notes:
+    with logging_launches() as log:
         kernel = Kernel(DOUBLE)
         for n, block in ((64, 32), (76, 32), (75, 32), (20_000, 32), (40, 32), (41, 64), (76, 32)):
             kernel.on(_case(n, block)).simulate()
-    assert _only(notes) == ((76, 32), (41, 64), (75, 32))
-    assert len(_only(notes)) == AT_MOST
+    assert _only(log) == ((76, 32), (41, 64), (75, 32))
+    assert len(_only(log)) == AT_MOST
 
 
 def test_arrays_of_no_recipe_are_copied_before_the_kernel_writes_and_give_way_to_recipes() -> None:
-    with noting() as notes:
+    with logging_launches() as log:
         kernel = Kernel(DOUBLE)
         y = np.full(40, 7, np.float32)
         kernel.simulate(np.ones(40, np.float32), y, 40, 2.0, grid=2, block=32)
-        (noted,) = notes.kernels()
-        assert (noted.launches[0].case.values["y"] == 7).all() and (y == 2).all()
+        (logged,) = log.kernels()
+        assert (logged.launches[0].case.values["y"] == 7).all() and (y == 2).all()
         kernel.on(_case(33, 32)).run()
         kernel.simulate(np.ones(40, np.float32), y, 40, 2.0, grid=2, block=32)
-    assert _only(notes) == ((33, 32), (40, 32))
-
-
-def test_large_arrays_of_no_recipe_are_not_kept() -> None:
-    with noting() as notes:
-        large = np.zeros(LARGEST_BYTES, np.uint8).view(np.float32)
-        Kernel(DOUBLE).simulate(large, large.copy(), 3, 2.0, grid=1, block=32)
-    assert _only(notes) == ()
+    assert _only(log) == ((33, 32), (40, 32))
 
 
 @pytest.mark.parametrize("hazards", ["raise", "collect"])
 @pytest.mark.parametrize("by_case", [True, False])
 def test_a_kernel_that_had_a_hazard_keeps_no_launch(hazards: str, by_case: bool) -> None:
-    with noting() as notes:
+    with logging_launches() as log:
         kernel = Kernel(DOUBLE.replace("i < n", "i <= n"))
         made = _case(40, 32)
         try:
@@ -71,36 +64,22 @@ def test_a_kernel_that_had_a_hazard_keeps_no_launch(hazards: str, by_case: bool)
         except HazardError:
             pass
         kernel.on(case(x=normal(64), y=output(64), n=63, by=2.0, grid=2, block=32)).run()
-    (noted,) = notes.kernels()
-    assert noted.kernel is kernel and noted.launches == ()
-
-
-def test_kernels_that_are_made_and_not_launched_are_noted_too_each_once() -> None:
-    both = DOUBLE + DOUBLE.replace("twice", "thrice")
-    with noting() as notes:
-        first = Kernel(both, "twice")
-        first.named("thrice")
-        Kernel(both, "twice", defines={"T": 8})
-        Kernel("  \n" + both, "twice")
-    assert [(one.kernel.name, dict(one.kernel.defines)) for one in notes.kernels()] == [
-        ("twice", {}), ("thrice", {}), ("twice", {"T": 8}),
-    ]  # fmt: skip
-    Kernel(DOUBLE)
-    assert len(notes.kernels()) == 3
+    (logged,) = log.kernels()
+    assert logged.kernel is kernel and logged.launches == ()
 
 
 def test_what_is_noted_comes_back_from_json() -> None:
     import json
 
-    with noting() as notes:
+    with logging_launches() as log:
         kernel = Kernel(DOUBLE, defines={"T": 4}, options=("-fmad=false",))
         kernel.on(_case(40, 32)).run()
         kernel.simulate(
             np.arange(8, dtype=np.float32), np.zeros(8, np.float32), np.int32(8), 0.1, grid=1, block=32
         )
-    (noted,) = notes.kernels()
-    again = decode(json.loads(json.dumps(encode(noted))), "lessons/part/one.py")
-    assert [one.fingerprint() for one in again.launches] == [one.fingerprint() for one in noted.launches]
+    (logged,) = log.kernels()
+    again = decode(json.loads(json.dumps(encode(logged))), "lessons/part/one.py")
+    assert [one.fingerprint() for one in again.launches] == [one.fingerprint() for one in logged.launches]
     assert again.kernel.origin == ("lessons/part/one.py", kernel.origin[1])
     assert again.kernel.fingerprint() == kernel.fingerprint()
 
@@ -115,20 +94,5 @@ def test_a_build_hands_on_the_kernels_of_a_lesson_also_from_the_cache(project: P
     for executed in (True, False):
         run = project.run(lesson)
         assert run.executed is executed
-        (noted,) = (decode(one, lesson.path) for one in run.launches)
-        assert noted.kernel.name == "twice" and [one.case.values["n"] for one in noted.launches] == [75, 40]
-
-
-def test_recipes_of_every_kind_are_carried() -> None:
-    with noting() as notes:
-        source = (
-            'extern "C" __global__ void f(const int* a, const float* b, float* c) { c[0] = a[0] + b[0]; }'
-        )
-        made = case(
-            a=integers(3, low=1, high=9, seed=4), b=constant(2, value=0.5), c=output(1), grid=1, block=1
-        )
-        Kernel(source).on(made).run()
-    (noted,) = notes.kernels()
-    again = decode(encode(noted), "x.py").launches[0].case.make()
-    for name, value in made.make().items():
-        np.testing.assert_array_equal(again[name], value)
+        (logged,) = (decode(one, lesson.path) for one in run.launches)
+        assert logged.kernel.name == "twice" and [one.case.values["n"] for one in logged.launches] == [75, 40]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tilewise.cases import case, normal, output
-from tilewise.gpu import cupy_backend, launches, saved_launches, tensor_map
+from tilewise.gpu import cupy_backend, tensor_map
 from tilewise.gpu.comparison import CheckError, agree
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.kernel_source import KernelError
@@ -47,15 +45,6 @@ def test_what_the_copy_unit_cannot_do_is_refused(arguments: tuple[Any, ...], mes
         make(*arguments)
 
 
-def test_it_says_what_it_is() -> None:
-    assert str(make(A, (8, 32), 128)) == "tensor_map(<array (64, 32)>, box=(8, 32), swizzle=128)"
-    named = make("A", (8, 32), shape=(7, 7), dtype="bfloat16", l2_promotion=256)
-    assert repr(named) == (
-        "tensor_map('A', box=(8, 32), swizzle=0, shape=(7, 7), dtype='bfloat16', l2_promotion=256)"
-    )
-    assert make(A, (8, 32)).box_bytes == 1024
-
-
 def _plain(value: Any) -> Any:
     return list(value) if hasattr(value, "_length_") else getattr(value, "value", value)
 
@@ -85,22 +74,6 @@ def test_what_reaches_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     assert at == encoded.ctypes.data
     assert (encoded.size, encoded.dtype.itemsize, encoded.dtype.names) == (1, 128, ("opaque",))
     assert encoded.tobytes() == b"\7" * 128
-
-
-def test_the_driver_s_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_map, "_driver", lambda: Driver(1))
-    with pytest.raises(KernelError, match="failed with CUDA error 1"):
-        make(A, (8, 32)).encoded(16)
-
-
-def test_a_missing_driver_is_told() -> None:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        with pytest.raises(KernelError, match="driver is not there"):
-            make(A, (8, 32)).encoded(16)
-    else:
-        pytest.skip("NVIDIA's driver is installed.")
 
 
 SOURCE = r"""
@@ -143,23 +116,6 @@ def test_a_case_names_the_arrays_of_its_maps() -> None:
     assert isinstance(values["X"], TensorMap)
 
 
-def test_a_launch_s_fingerprint_counts_map_and_array() -> None:
-    first = TWICE.on(given()).fingerprint()
-    assert TWICE.on(given()).fingerprint() == first
-    assert TWICE.on(given(x=normal(21, 36, seed=5))).fingerprint() != first
-    assert TWICE.on(given(X=make("x", (8, 16), l2_promotion=64))).fingerprint() != first
-
-
-def test_a_map_of_an_array_that_the_case_lacks() -> None:
-    with pytest.raises(KernelError, match='the case has no "z"'):
-        TWICE.on(given(X=make("z", (8, 16)))).run()
-
-
-def test_a_case_takes_no_map_of_an_array_itself() -> None:
-    with pytest.raises(TypeError, match="tensor_map of a named array"):
-        given(X=make(A, (8, 16)))
-
-
 def test_maps_go_where_maps_are_declared_only() -> None:
     x = np.zeros((8, 16), np.float32)
     with pytest.raises(KernelError, match='"X" names the array "x", as in a case'):
@@ -170,13 +126,6 @@ def test_maps_go_where_maps_are_declared_only() -> None:
     small = Kernel('struct S { int a; };\nextern "C" __global__ void small(S x) {}')
     with pytest.raises(KernelError, match="takes 4 bytes, aligned to 4"):
         small.simulate(make(x, (8, 16)), grid=1, block=32)
-
-
-def test_read_only_arrays_are_not_written() -> None:
-    x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
-    y.flags.writeable = False
-    with pytest.raises(Exception, match=r"writes Y.*read-only"):
-        TWICE.simulate(make(x, (8, 16)), make(y, (8, 16)), grid=1, block=32)
 
 
 class Memory:
@@ -255,47 +204,3 @@ def test_agree_compares_the_outputs_that_maps_name() -> None:
         with pytest.raises(CheckError, match=r"differ in case 1 .*: y\["):
             agree(thrice, TWICE, cases)
     assert "y" in str(sink.outputs[0])
-
-
-def test_a_lesson_s_launches_with_maps_are_noted_and_read_back() -> None:
-    x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
-    with launches.noting() as notes:
-        TWICE.on(given()).simulate()
-        TWICE.simulate(make(x, (8, 16)), make(y, (8, 16)), grid=1, block=32)
-    (noted,) = notes.kernels()
-    data = json.loads(json.dumps(saved_launches.encode(noted)))
-    back = saved_launches.decode(data, "lessons/matmul/hopper.py")
-    assert [one.fingerprint() for one in back.launches] == [one.fingerprint() for one in noted.launches]
-    values = back.launches[0].run()
-    assert np.array_equal(values["y"], 2 * values["x"])
-
-
-def test_a_script_of_its_own_encodes_its_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = TWICE.standalone(given())
-    driver, seen = Driver(), []
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: driver)
-
-    class Fake:
-        @staticmethod
-        def asarray(array: Any) -> Any:
-            return Memory(array)
-
-        @staticmethod
-        def asnumpy(array: Any) -> Any:
-            return array.host
-
-        class RawModule:
-            def __init__(self, code: str, options: Any) -> None:
-                assert "__grid_constant__" in code
-
-            def get_function(self, name: str) -> Any:
-                return lambda grid, block, arguments: seen.append((name, grid, block, arguments))
-
-    monkeypatch.setitem(sys.modules, "cupy", Fake)
-    names: dict[str, Any] = {"__name__": "script"}
-    exec(compile(script, "twice.py", "exec"), names)
-    assert list(names["results"]()) == ["y"]
-    ((name, grid, block, passed),) = seen
-    assert (name, grid, block) == ("twice", (3, 3, 1), (32, 1, 1))
-    assert [one.tobytes() for one in passed] == [b"\7" * 128] * 2
-    assert driver.seen[4:8] == ([36, 21], [144, 0], [16, 8], [1, 1])

@@ -12,35 +12,6 @@ OTHERS = {
         "kernels/guard",
         [("if (i < n) {", "if (i >= n) return;\n    {")],
     ),
-    "pixels read from the other end": (
-        "kernels/mirror",
-        [
-            ("out[row * width + (width - 1 - col)]", "out[row * width + col]"),
-            ("in[row * width + col]", "in[row * width + (width - 1 - col)]"),
-        ],
-    ),
-    "a column by subtraction": (
-        "kernels/broadcast",
-        [("int col = i % cols;", "int col = i - row * cols;")],
-    ),
-    "a loop with while": (
-        "kernels/stride_loop",
-        [
-            ("for (int i = first; i < n; i += step) {", "int i = first;\n    while (i < n) {"),
-            ("out[i] = a[i] * b[i];", "out[i] = a[i] * b[i];\n        i += step;"),
-        ],
-    ),
-    "from an infinite peak": (
-        "speed/one_pass",
-        [
-            ("float most = A[col];\n    int times = 1;", "float most = -INFINITY;\n    int times = 0;"),
-            ("int row = 1;", "int row = 0;"),
-        ],
-    ),
-    "the upper half does the even ones": (
-        "speed/sides",
-        [("bool odd = threadIdx.x >= half;", "bool odd = threadIdx.x < half;")],
-    ),
     "warps in turn": (
         "speed/sides",
         [
@@ -55,37 +26,6 @@ OTHERS = {
     "lanes past the end have left": (
         "memory/scan",
         [("int sum = i < n ? in[i] : 0;", "if (i >= n) return;\n    int sum = in[i];")],
-    ),
-    "backwards along the row": (
-        "memory/row_sums",
-        [
-            (
-                "for (int col = lane; col < cols; col += 32)",
-                "for (int col = cols - 1 - lane; col >= 0; col -= 32)",
-            )
-        ],
-    ),
-    "the rest by the first threads": (
-        "memory/vectors",
-        [
-            (
-                "} else {\n        for (int i = 4 * q; i < n; ++i) out[i] = 3 * in[i];\n    }",
-                "}\n    int i = n / 4 * 4 + q;\n    if (i < n) out[i] = 3 * in[i];",
-            )
-        ],
-    ),
-    "a rim by the first threads": (
-        "memory/stencil",
-        [
-            (
-                "for (int j = threadIdx.x; j < THREADS + 2 * REACH; j += THREADS) {\n"
-                "        int from = first - REACH + j;\n"
-                "        tile[j] = from >= 0 && from < n ? in[from] : 0.0f;\n    }",
-                "int t = threadIdx.x;\n    tile[t + REACH] = i < n ? in[i] : 0.0f;\n    if (t < REACH) {\n"
-                "        tile[t] = i >= REACH ? in[i - REACH] : 0.0f;\n"
-                "        tile[t + REACH + THREADS] = i + THREADS < n ? in[i + THREADS] : 0.0f;\n    }",
-            ),
-        ],
     ),
     "a tile without spare words, each row turned": (
         "memory/transpose",
@@ -108,10 +48,6 @@ OTHERS = {
                 "        if (t == 0) part[0] = sum;\n    }",
             )
         ],
-    ),
-    "bins that nobody met are left out": (
-        "memory/histogram",
-        [("atomicAdd(&counts[b], own[b]);", "if (own[b]) atomicAdd(&counts[b], own[b]);")],
     ),
 }
 

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.tensor_map import tensor_map
-
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
 
 DEVICE = r"""
@@ -89,88 +86,9 @@ def wgmma(
     )
 
 
-MATMUL = r"""
-// C (M x N, float) = A (M x K) B^T (B is N x K), bf16: a block makes 128 x 128 of C from tiles of 64 along K.
-// Warp 0 brings tiles into a ring of stages; warpgroups 1 and 2 multiply, 64 rows each.
-extern "C" __global__ void __launch_bounds__(384) matmul(const __grid_constant__ TensorMap A,
-        const __grid_constant__ TensorMap B, const __grid_constant__ TensorMap C, int tiles) {
-    extern __shared__ __align__(1024) unsigned char memory[];
-    __shared__ __align__(8) u64 full[STAGES], empty[STAGES];
-    unsigned char* a = memory; unsigned char* b = a + STAGES * 16384;
-    float* c = (float*)memory;
-    if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) { init(&full[s], 1); init(&empty[s], 2); }
-        fence_init();
-    }
-    __syncthreads();
-    int group = threadIdx.x / 128;
-    if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x == 0) {
-            for (int t = 0; t < tiles; ++t) {
-                int s = t % STAGES;
-                wait(&empty[s], (t / STAGES & 1) ^ 1);
-                expect(&full[s], 32768);
-                load_2d(a + s * 16384, &A, t * 64, blockIdx.y * 128, &full[s]);
-                load_2d(b + s * 16384, &B, t * 64, blockIdx.x * 128, &full[s]);
-            }
-        }
-    } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        float d[64];
-        #pragma unroll
-        for (int i = 0; i < 64; ++i) d[i] = 0;
-        for (int t = 0; t < tiles; ++t) {
-            int s = t % STAGES;
-            wait(&full[s], t / STAGES & 1);
-            wgmma_fence();
-            for (int k = 0; k < 4; ++k)
-                multiply(d, descriptor(a + s * 16384 + (group - 1) * 8192 + k * 32, 16, 1024, 1),
-                    descriptor(b + s * 16384 + k * 32, 16, 1024, 1), 1);
-            wgmma_commit();
-            wgmma_wait<0>();
-            if (threadIdx.x % 128 == 0) arrive(&empty[s]);
-        }
-        asm volatile("bar.sync 1, 256;" ::: "memory");
-        int w = threadIdx.x / 32 % 4, l = threadIdx.x % 32, row = (group - 1) * 64 + w * 16 + l / 4;
-        #pragma unroll
-        for (int i = 0; i < 64; ++i)
-            c[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + l % 4 * 2 + i % 2] = d[i];
-        fence_async();
-        asm volatile("bar.sync 1, 256;" ::: "memory");
-        if (threadIdx.x == 128) {
-            store_2d(&C, c, blockIdx.x * 128, blockIdx.y * 128);
-            bulk_commit();
-            bulk_wait<0>();
-        }
-    }
-}
-"""
-MATMUL_SOURCE = DEVICE + wgmma(128) + MATMUL
-
-
 def bf16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bits of float32 values as bf16, cut off: exact for values that bf16 holds."""
     return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
-
-
-def matmul_inputs(m: int, n: int, k: int, seed: int = 0) -> tuple[Any, Any, Any]:
-    """Small whole numbers, so that every sum is exact, and a poisoned result."""
-    random = np.random.default_rng(seed)
-    a = random.integers(-4, 5, (m, k)).astype(np.float32)
-    b = random.integers(-4, 5, (n, k)).astype(np.float32)
-    return a, b, np.full((m, n), np.nan, np.float32)
-
-
-def matmul_kernel(source: str = MATMUL_SOURCE, stages: int = 3) -> Kernel:
-    """The kernel for a source, perhaps with a bug in it."""
-    return Kernel(source, defines={"STAGES": stages}, options=OPTIONS)
-
-
-def matmul_arguments(a: Any, b: Any, c: Any) -> list[Any]:
-    """Tensor maps of inputs and result."""
-    maps = [tensor_map(bf16(one), box=(128, 64), swizzle=128, dtype="bfloat16") for one in (a, b)]
-    return [*maps, tensor_map(c, box=(128, 128)), -(-a.shape[1] // 64)]
 
 
 def line_of(source: str, text: str, number: int = 0) -> int:

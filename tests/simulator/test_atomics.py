@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.simulator.kernels import on_threads, simulate
-from tilewise.simulator import CompileError
 
 TYPES = {
     "int": np.int32,
@@ -47,22 +46,3 @@ def test_folds_of_every_scope(ctype: str, name: str) -> None:
     run = simulate(on_threads(body, f"const {ctype}* x, {ctype}* y"), x, y, block=64)
     assert set(y.tolist()) == {FOLDS[name].reduce(np.concatenate([first, x]))}
     assert run.counts.global_atomic.requests == run.counts.shared_atomic.requests == 3 * 2
-
-
-@pytest.mark.parametrize("scope", ["", "_block", "_system"])
-def test_sums_exchanges_and_comparisons_of_every_scope(scope: str) -> None:
-    source = on_threads(
-        f"atomicAdd{scope}(y, x[i]); atomicSub{scope}(y + 1, x[i]);\n"
-        f"if (atomicCAS{scope}(y + 2, 7, 8) == 7) y[3] = 1;\n"
-        f"if (i == 9) y[5] = atomicExch{scope}(y + 4, 11);",
-        "const int* x, int* y",
-    )
-    x, y = _values(np.int32), np.array([1, 2, 7, 0, 5, 0], np.int32)
-    simulate(source, x, y, block=64)
-    total = x.sum(dtype=np.int32)
-    assert y.tolist() == [1 + total, 2 - total, 8, 1, 11, 5]
-
-
-def test_what_cuda_lacks_is_lacking() -> None:
-    with pytest.raises(CompileError, match="atomicAnd"):
-        simulate(on_threads("atomicAnd(y, 1ll);", "long long* y"), np.zeros(1, np.int64))

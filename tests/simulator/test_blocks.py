@@ -46,24 +46,6 @@ def test_code_behind_a_loop_moves_behind_it() -> None:
     assert _lines(in_order(function)) == ["start", "loop:", "turn", "@p bra loop", "done:", "store", "ret"]
 
 
-def test_a_block_that_no_longer_falls_through_gets_a_jump() -> None:
-    function = _function(
-        "@p bra loop", "done:", "store", "ret", "loop:", "turn", "@q bra done", "more", "bra.uni loop"
-    )
-    ordered = _lines(in_order(function))
-    assert ordered == [
-        "@p bra loop", "bra.uni done", "loop:", "turn", "@q bra done", "more", "bra.uni loop",
-        "done:", "store", "ret",
-    ]  # fmt: skip
-
-
-def test_an_ordered_function_is_left_alone() -> None:
-    function = _function(
-        "start", "loop:", "turn", "@p bra loop", "store", "@q bra end", "more", "end:", "ret"
-    )
-    assert in_order(function) is function
-
-
 def test_the_code_behind_an_inner_loop_stays_in_the_outer_one() -> None:
     function = _function(
         "outer:", "a", "bra.uni inner", "last:", "ret", "behind:", "b", "@p bra outer", "bra.uni last",
@@ -82,15 +64,6 @@ def test_branch_tables_lead_to_where_their_blocks_went() -> None:
     assert _lines(in_order(function)) == [
         "brx.idx i, ways", "one:", "a", "bra.uni end", "two:", "b", "end:", "ret",
     ]  # fmt: skip
-
-
-def test_a_function_that_ends_without_a_return_gets_one_where_it_moves() -> None:
-    function = _function(
-        "bra.uni loop", "end:", "store", "bra.uni out", "loop:", "@p bra loop", "bra.uni end", "out:"
-    )
-    ordered = in_order(function)
-    assert _lines(ordered)[:4] == ["loop:", "@p bra loop", "end:", "store"]
-    assert ordered.labels["out"] == len(ordered.instructions)
 
 
 @pytest.mark.parametrize("store", ["y[i] = n;", "if (n & 1) y[i] = n; else y[i] = n;"])

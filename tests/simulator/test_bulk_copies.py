@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.simulator.hopper import DEVICE, OPTIONS, bf16, line_of
-from tilewise.gpu import compile_gate
+from tests.simulator.hopper import DEVICE, OPTIONS, line_of
 from tilewise.gpu.kernel import Kernel
 from tilewise.gpu.tensor_map import tensor_map
-from tilewise.simulator import HazardError, Trace
+from tilewise.simulator import HazardError
 
 MAP = "const __grid_constant__ TensorMap"
 SET_UP = "if (i == 0) { init(&bar, 1); fence_init(); }\n__syncthreads();\n"
@@ -139,16 +137,15 @@ def box_of(
     x: int,
     y: int,
     swizzle: int = 0,
-    launch: Callable[..., Any] = Kernel.simulate,
     **more: Any,
 ) -> tuple[Any, Any]:
-    """The bytes of a box in shared memory, and the run; `launch` may be a GPU's."""
+    """The bytes of a box in shared memory, and the run."""
     made = tensor_map(array, box=box, swizzle=swizzle, **more)
     size = made.box_bytes
     body = BOX.replace("BYTES", str(size))
     one = kernel(f"{MAP} A, int x, int y, unsigned* out", body, f"__shared__ __align__(1024) char s[{size}];")
     out = np.zeros(size // 4, np.uint32)
-    run = launch(one, made, x, y, out, grid=1, block=32)
+    run = one.simulate(made, x, y, out, grid=1, block=32)
     return out.view(np.uint8), run
 
 
@@ -166,16 +163,6 @@ def test_boxes_are_dense_and_zero_outside(x: int, y: int, dtype: str) -> None:
     assert run.counts.bulk_load.shared_bytes == 128 * a.itemsize
 
 
-@pytest.mark.parametrize(
-    ("dtype", "x", "multiples"),
-    [("float32", 3, 4), ("float32", -5, 4), ("float16", 1, 8), ("uint8", 100, 16), ("uint8", -5, 16)],
-)
-def test_boxes_begin_at_multiples_of_16_bytes_as_an_h100_asks(dtype: str, x: int, multiples: int) -> None:
-    a = np.ones((12, 128), dtype)
-    with pytest.raises(HazardError, match=f"gives {x} as the first coordinate .* multiples of {multiples},"):
-        box_of(a, (4, 64), x, 0)
-
-
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
 def test_swizzles_move_pieces_of_16_bytes(swizzle: int) -> None:
     row = swizzle or 128
@@ -188,36 +175,6 @@ def test_swizzles_move_pieces_of_16_bytes(swizzle: int) -> None:
             address ^= ((at >> 7) & (swizzle // 16 - 1)) << 4
         expected[address : address + 16] = a.reshape(-1)[at : at + 16]
     assert np.array_equal(got, expected)
-
-
-def test_part_of_longer_rows_counts_as_inside() -> None:
-    a = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
-    got, _ = box_of(a, (8, 32), 0, 0, shape=(7, 29))
-    expected = a.copy()
-    expected[7:], expected[:, 29:] = 0, 0
-    assert np.array_equal(got.view(np.float32).reshape(8, 32), expected)
-
-
-@pytest.mark.parametrize("rank", [1, 3, 4, 5])
-def test_other_numbers_of_axes(rank: int) -> None:
-    shape, box, corner = (3, 4, 5, 6, 16)[-rank:], (2, 2, 3, 2, 8)[-rank:], (1, 3, -1, 4, 4)[-rank:]
-    a = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape) + 1
-    made = tensor_map(a, box=box)
-    coordinates = ", ".join(str(one) for one in corner[::-1])
-    numbers = ", ".join(f"%{3 + at}" for at in range(rank))
-    given = ", ".join(f'"r"({one})' for one in corner[::-1])
-    body = SET_UP + (
-        f"if (i == 0) {{ expect(&bar, {made.box_bytes}); // at {coordinates}\n"
-        f'asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes '
-        f'[%0], [%1, {{{numbers}}}], [%2];" :: "r"(at(s)), "l"(&A), "r"(at(&bar)), {given} : "memory"); }}\n'
-        f"wait(&bar, 0);\nfor (int k = i; k < {made.box_bytes // 4}; k += 32) out[k] = s[k];"
-    )
-    shared = f"__shared__ __align__(128) float s[{made.box_bytes // 4}];"
-    out = np.zeros(made.box_bytes // 4, np.float32)
-    kernel(f"{MAP} A, float* out", body, shared).simulate(made, out, grid=1, block=32)
-    padded = np.pad(a, 8)
-    expected = padded[tuple(slice(8 + at, 8 + at + many) for at, many in zip(corner, box, strict=True))]
-    assert np.array_equal(out.reshape(box), expected)
 
 
 STORE = (
@@ -244,38 +201,6 @@ def test_boxes_are_clipped_when_stored(x: int, y: int) -> None:
     whole[100 + y : 108 + y, 100 + x : 116 + x] = np.arange(128).reshape(8, 16)
     assert np.array_equal(a, whole[100:112, 100:132])
     assert counts.bulk_store.useful_bytes == 4 * int((a != -1).sum())
-
-
-def test_tensor_reductions_add_in_the_map_s_type() -> None:
-    reduce = STORE.replace(
-        "store_2d(&A, s, x, y);",
-        'asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "\n'
-        '"[%0, {%2, %3}], [%1];"\n'
-        ':: "l"(&A), "r"(at(s)), "r"(x), "r"(y) : "memory");',
-    )
-    a = np.ones((12, 32), np.float32)
-    made = kernel(f"{MAP} A, int x, int y", reduce, "__shared__ __align__(128) float s[128];")
-    made.simulate(tensor_map(a, box=(8, 16)), 8, 2, grid=(2,), block=32)
-    expected = np.ones((12, 32), np.float32)
-    expected[2:10, 8:24] += 2 * np.arange(128).reshape(8, 16)
-    assert np.array_equal(a, expected)
-
-
-def test_two_blocks_that_store_one_box_race() -> None:
-    made = kernel(
-        f"{MAP} A, int x, int y",
-        STORE.replace("= k;", "= k + blockIdx.x;"),
-        "__shared__ __align__(128) float s[128];",
-    )
-    fails(
-        made,
-        tensor_map(np.zeros((8, 16), np.float32), box=(8, 16)),
-        0,
-        0,
-        kind="race",
-        line_with="store_2d(&A",
-        grid=2,
-    )
 
 
 def test_bad_maps_are_named() -> None:
@@ -317,50 +242,3 @@ def test_bad_maps_are_named() -> None:
         kind="misaligned",
         line_with="load_2d(s + 4",
     )
-
-
-def test_a_trace_shows_both_sides_of_a_copy() -> None:
-    a = bf16(np.arange(64.0).reshape(8, 8))
-    made = tensor_map(a, box=(8, 8))
-    body = SET_UP + "if (i == 0) { expect(&bar, 128);\nload_2d(s, &A, 0, 0, &bar); }\nwait(&bar, 0);\n"
-    one = kernel(f"{MAP} A", body, "__shared__ __align__(128) float s[32];")
-    accesses = one.simulate(made, grid=1, block=32, trace=Trace()).accesses
-    reads = accesses.where((accesses.space == 0) & (accesses.kind == 0))
-    writes = accesses.where((accesses.space == 1) & (accesses.kind == 1))
-    assert reads.index.tolist() == list(range(64))
-    assert writes.index.tolist() == list(range(32))
-    assert reads.value.tolist() == a.reshape(-1).astype(float).tolist()
-    assert writes.step.min() > reads.step.max()
-
-
-SPELLINGS = r"""
-unsigned leader;
-asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}" : "=r"(leader));
-if (leader) {
-    asm volatile("prefetch.tensormap [%0];" :: "l"(&A) : "memory");
-    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];"
-        :: "l"(&A), "r"(0), "r"(0) : "memory");
-    init(&bar, 1);
-    asm volatile("fence.proxy.async;" ::: "memory");
-    u64 policy; asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    expect(&bar, 512);
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-        "[%0], [%1, {%3, %4}], [%2], %5;"
-        :: "r"(at(s)), "l"(&A), "r"(at(&bar)), "r"(0), "r"(0), "l"(policy) : "memory");
-}
-__syncwarp();
-asm volatile("griddepcontrol.wait;" ::: "memory");
-asm volatile("{\n.reg .pred p;\nW:\nmbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%0], %1, %2;\n"
-    "@p bra D;\nbra W;\nD:\n}" :: "r"(at(&bar)), "r"(0), "r"(1000000) : "memory");
-for (int k = i; k < 128; k += 32) y[k] = s[k];
-"""
-
-
-def test_other_spellings_and_what_does_nothing() -> None:
-    made = kernel(f"{MAP} A, float* y", SPELLINGS, "__shared__ __align__(128) float s[128];")
-    a, y = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros(128, np.float32)
-    counts = made.simulate(tensor_map(a, box=(8, 16)), y, grid=1, block=32).counts
-    assert np.array_equal(y, a.reshape(-1))
-    assert counts.bulk_load.requests == 1
-    if compile_gate.available() is None:
-        assert compile_gate.compile_kernel(made)[0].architecture == "sm_90a"

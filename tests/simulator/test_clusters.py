@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, line_of
-from tilewise.gpu import compile_gate
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.tensor_map import tensor_map
 from tilewise.simulator import HazardError
 
@@ -88,24 +86,6 @@ def test_missing_barriers_of_a_cluster(
     assert (hazard.caller or hazard.line) == line_of(made.source, line_with), str(caught.value)
 
 
-def test_a_thread_that_never_arrives_is_named() -> None:
-    made = kernel(
-        "int* y",
-        "__shared__ int s[32]; s[i] = i;\nif (rank() == 2 && i == 5) __syncthreads();\nelse {\n" + SYNC + "}",
-    )
-    with pytest.raises(HazardError, match=r"thread 5 of block 2 never arrives") as caught:
-        made.simulate(np.zeros(4 * 32, np.int32), grid=4, block=32)
-    assert caught.value.hazard.kind == "deadlock"
-
-
-def test_threads_that_have_exited_need_not_arrive() -> None:
-    y = np.zeros(4, np.int32)
-    kernel("int* y", "if (i >= rank()) return;\n" + SYNC + "if (i == 0) y[rank()] = 1;").simulate(
-        y, grid=4, block=32
-    )
-    assert y.tolist() == [0, 1, 1, 1]
-
-
 def test_a_race_between_blocks_of_a_cluster() -> None:
     body = (
         "__shared__ int s[32];\ns[i] = 0;\n" + SYNC + "int address = mapa(&s[i], 0);\n"
@@ -126,17 +106,6 @@ def test_a_race_between_blocks_of_a_cluster() -> None:
     assert y.tolist() == list(range(32))
 
 
-def test_atomics_on_another_block_s_memory() -> None:
-    body = (
-        "__shared__ int s;\nif (i == 0) s = 0;\n" + SYNC + "int address = mapa(&s, 0), old;\n"
-        'asm volatile("atom.add.shared::cluster.s32 %0, [%1], %2;"\n'
-        ': "=r"(old) : "r"(address), "r"(1) : "memory");\n' + SYNC + "if (rank() == 0 && i == 0) y[0] = s;"
-    )
-    y = np.zeros(1, np.int32)
-    kernel("int* y", body).simulate(y, grid=4, block=64)
-    assert y[0] == 256
-
-
 def test_a_rank_that_is_not_there_and_memory_beyond_a_variable() -> None:
     with pytest.raises(HazardError, match="names block 7 of its cluster, which has no such block"):
         kernel("int* y", RING.replace("other)", "other + 7 - other)")).simulate(
@@ -146,11 +115,6 @@ def test_a_rank_that_is_not_there_and_memory_beyond_a_variable() -> None:
         kernel("int* y", RING.replace("&s[31 - i]", "&s[32 + i]")).simulate(
             np.zeros(128, np.int32), grid=4, block=32
         )
-
-
-def test_a_grid_must_be_whole_clusters() -> None:
-    with pytest.raises(KernelError, match="whole number of clusters"):
-        kernel("int* y", RING).simulate(np.zeros(192, np.int32), grid=6, block=32)
 
 
 PIPE = (
@@ -178,20 +142,6 @@ def test_multicast_gives_each_block_all_halves() -> None:
     _, a, y = pipe()
     expected = a.reshape(4, 16, 32).sum(axis=(0, 1))
     assert np.array_equal(y.reshape(2, 32), np.stack([expected, expected]))
-
-
-RELAXED = 'asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); cluster_wait();\n'
-
-
-def test_a_relaxed_arrival_passes_on_what_is_initialised_and_fenced() -> None:
-    _, a, y = pipe(PIPE.replace("fence_init(); }\n" + SYNC, "fence_init(); }\n" + RELAXED))
-    assert np.array_equal(y[:32], a.reshape(4, 16, 32).sum(axis=(0, 1)))
-
-
-def test_without_the_fence_it_passes_on_nothing() -> None:
-    with pytest.raises(HazardError) as caught:
-        pipe(PIPE.replace("fence_init(); }\n" + SYNC, "}\n" + RELAXED))
-    assert caught.value.hazard.kind in ("cluster", "mbarrier", "proxy")
 
 
 @pytest.mark.parametrize(
@@ -242,13 +192,6 @@ def test_a_copy_from_block_to_block() -> None:
     run = kernel("int* y", body, "2").simulate(y, grid=2, block=32)
     assert y.tolist() == [100 + i for i in range(32)] + list(range(32))
     assert (run.counts.bulk_load.useful_bytes, run.counts.bulk_load.shared_bytes) == (0, 256)
-
-
-@pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
-def test_nvrtc_accepts_the_same_texts() -> None:
-    parameters = "const __grid_constant__ TensorMap A, float* y"
-    for made in (kernel("int* y", RING), kernel(parameters, PIPE, "2")):
-        assert compile_gate.compile_kernel(made)[0].architecture == "sm_90a"
 
 
 def test_generic_pointers_reach_other_blocks_too() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.kernels import on_threads, simulate
-from tilewise.simulator import HazardError, Trace
+from tilewise.simulator import HazardError
 
 COPY = (
     '#define copy16(to, from, ...) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" \\\n'
@@ -70,17 +70,6 @@ def test_planted_bugs(find: str, put: str, kind: str | tuple[str, ...] | None, l
     assert caught.value.hazard.line == line, str(caught.value)
 
 
-def test_the_message_names_the_copy_and_the_reader() -> None:
-    source = COPY + on_threads(
-        "__shared__ float4 s[32]; copy16(&s[i], &x[i]); COMMIT;\ny[i] = s[i].x;", "const float4* x, float* y"
-    )
-    with pytest.raises(
-        HazardError, match=r"reads s\[0\], where an asynchronous copy .* began at line 3"
-    ) as caught:
-        simulate(source, np.zeros(128, np.float32), np.zeros(32, np.float32))
-    assert "cp.async.wait_group" in caught.value.repair
-
-
 def test_others_need_a_barrier_after_the_wait() -> None:
     source = COPY + on_threads(
         "__shared__ float4 s[64]; copy16(&s[i], &x[i]); COMMIT; WAIT(0);\n{barrier}\ny[i] = s[63 - i].x;",
@@ -116,30 +105,3 @@ def test_sizes_and_filling_with_zeros(how: str, size: int) -> None:
     assert (counts.global_load.requests, counts.shared_store.requests) == (1, 1)
     assert counts.shared_store.wavefronts == max(1, words)
     assert counts.global_load.lane_accesses == 21
-
-
-def test_a_copy_beyond_the_array_is_legal_where_zeros_fill_it() -> None:
-    source = COPY + on_threads(
-        "__shared__ float4 s[32]; int left = n - 4 * i; left = left < 0 ? 0 : left > 4 ? 4 : left;\n"
-        "copy16(&s[i], &x[i], - 16 + 4 * left); COMMIT; WAIT(0);\ny[i] = s[i].x + s[i].y + s[i].z + s[i].w;",
-        "const float4* x, float* y, int n",
-    )
-    y = np.zeros(32, np.float32)
-    simulate(source, np.ones(50, np.float32), y, np.int32(50))
-    assert y.tolist() == [4.0] * 12 + [2.0] + [0.0] * 19
-    with pytest.raises(HazardError, match="out of bounds"):
-        simulate(source, np.ones(50, np.float32), y, np.int32(51))
-
-
-def test_a_trace_shows_the_delivery_at_the_wait() -> None:
-    source = COPY + on_threads(
-        "__shared__ float4 s[32];\ncopy16(&s[i], &x[i]);\nCOMMIT;\nWAIT(0);\ny[i] = s[i].x;",
-        "const float4* x, float* y",
-    )
-    run = simulate(source, np.arange(128, dtype=np.float32), np.zeros(32, np.float32), trace=Trace())
-    accesses = run.accesses
-    reads = accesses.where((accesses.space == 0) & (accesses.kind == 0))
-    writes = accesses.where((accesses.space == 1) & (accesses.kind == 1))
-    assert reads.value.tolist() == writes.value.tolist() == list(range(128))
-    assert set(reads.step) != set(writes.step)
-    assert max(reads.step) < min(writes.step)

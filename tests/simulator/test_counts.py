@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import TILED, VEC_ADD, on_threads, simulate
+from tests.simulator.kernels import on_threads, simulate
 from tilewise.simulator import GlobalCounts
 
 
@@ -39,38 +39,6 @@ def test_sectors_and_lines_of_one_load(index: str, sectors: int, lines: int) -> 
     counts = _loads(index, 1024)
     assert (counts.requests, counts.sectors, counts.lines, counts.lane_accesses) == (1, sectors, lines, 32)
     assert counts.useful_bytes == 128
-
-
-@pytest.mark.parametrize(
-    ("ctype", "dtype", "sectors"),
-    [
-        ("unsigned char", "uint8", 1),
-        ("short", "int16", 2),
-        ("double", "float64", 8),
-        ("long long", "int64", 8),
-    ],
-)
-def test_sectors_by_element_size(ctype: str, dtype: str, sectors: int) -> None:
-    assert _loads("i", 32, ctype, dtype).sectors == sectors
-
-
-def test_idle_lanes_touch_nothing() -> None:
-    x, y = np.ones(32, np.float32), np.zeros(32, np.float32)
-    counts = simulate(on_threads("if (i % 16 == 3) y[i] = x[i];", "const float* x, float* y"), x, y).counts
-    assert counts.global_load == GlobalCounts(1, 2, 1, 8, 2) == counts.global_store
-
-
-def test_a_partial_warp_is_one_request() -> None:
-    counts = simulate(VEC_ADD, *np.zeros((3, 40), np.float32), np.int32(40), block=40).counts
-    assert counts.global_store == GlobalCounts(2, 5, 2, 160, 40)
-    assert counts.global_load == GlobalCounts(4, 10, 4, 320, 80)
-
-
-def test_atomics_count_apart() -> None:
-    y = np.zeros(4, np.int32)
-    counts = simulate(on_threads("atomicAdd(&y[i % 4], 1);", "int* y"), y).counts
-    assert counts.global_atomic == GlobalCounts(1, 1, 1, 128, 32)
-    assert counts.global_load == counts.global_store == GlobalCounts()
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 8, 16, 32, 33])
@@ -110,18 +78,6 @@ def test_wide_shared_accesses_go_by_parts_of_a_warp(ctype: str, words: int, wave
     assert np.array_equal(y.reshape(32, -1), x.reshape(32, -1)[::-1])
     assert run.counts.shared_load.requests == 1
     assert run.counts.shared_load.wavefronts == wavefronts == run.counts.shared_store.wavefronts
-
-
-def test_a_tiled_product_reads_each_tile_once() -> None:
-    n, tile = 32, 8
-    a, b, c = np.ones((3, n, n), np.float32)
-    counts = simulate(TILED, a, b, c, *[np.int32(n)] * 3, grid=(4, 4), block=(8, 8)).counts
-    tiles = (n // tile) ** 3
-    # A warp holds four rows of a tile, each 32 bytes: one sector.
-    assert counts.global_load == GlobalCounts(4 * tiles, 16 * tiles, 16 * tiles, 512 * tiles, 128 * tiles)
-    assert counts.barriers == 2 * tiles * 2
-    assert counts.shared_store.requests == 4 * tiles
-    assert counts.shared_load.requests == 2 * tile * 2 * tiles
 
 
 def test_lines_of_inlined_functions_are_the_functions_own() -> None:

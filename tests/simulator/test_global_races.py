@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import TILED, VEC_ADD, on_threads, simulate
+from tests.simulator.kernels import on_threads, simulate
 from tilewise import Kernel, case, integers
 from tilewise.simulator import ExpectationError, Hazard, HazardError, expect_hazard
 
@@ -59,11 +59,6 @@ def test_one_block_reads_what_another_writes() -> None:
     _race(source, 3, "block 1 reads y[0]", "block 0 touched at line 4")
 
 
-def test_one_block_writes_what_another_has_read() -> None:
-    source = on_threads("if (blockIdx.x == 0) y[i + 64] = y[i + 32];\nelse y[i] = 7;", "int* y")
-    _race(source, 4, "block 1 writes y[32]", "block 0 touched at line 3")
-
-
 def test_a_sum_that_several_blocks_add_to() -> None:
     _race(on_threads("if (threadIdx.x == 0)\n  y[7] += 5;", "int* y"), 4, "y[7]")
 
@@ -81,11 +76,6 @@ def test_lanes_of_one_instruction_write_different_values() -> None:
     simulate(on_threads("y[i / 2] = i / 2 + 7;", "int* y"), _ints(32))
 
 
-def test_a_store_against_an_atomic() -> None:
-    source = on_threads("if (blockIdx.x == 0) { if (i == 0) y[3] = 0; }\nelse atomicAdd(&y[3], 1);", "int* y")
-    _race(source, 4, "y[3]", "line 3")
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -99,14 +89,6 @@ def test_a_store_against_an_atomic() -> None:
 )
 def test_right_kernels(body: str) -> None:
     simulate(on_threads(body, "int* y"), _ints(256), grid=2)
-
-
-def test_two_parameters_with_one_array_are_one_memory() -> None:
-    source = on_threads("y[i] = x[63 - i] + 1;", "const int* x, int* y")
-    shared = _ints(64)
-    with pytest.raises(HazardError, match="race"):
-        simulate(source, shared, shared, grid=2)
-    simulate(source, _ints(64), _ints(64), grid=2)
 
 
 def _last_block(source: str = LAST_BLOCK) -> float:
@@ -138,21 +120,6 @@ def test_a_lock() -> None:
     assert y.tolist() == [0, 20]
     with pytest.raises(HazardError, match="race"):
         simulate(on_threads(body.replace("{fence}", "").replace("__threadfence();", ""), "int* y"), y, grid=4)
-
-
-def test_collecting_goes_on() -> None:
-    y = np.zeros(32, np.int32)
-    run = simulate(on_threads("y[threadIdx.x] = i + 1;", "int* y"), y, grid=3, collect=True)
-    assert [(hazard.kind, hazard.count) for hazard in run.hazards] == [("race", 64)]
-    assert y.tolist() == list(range(65, 97))
-
-
-def test_whole_kernels_stay_silent() -> None:
-    a, b, c = np.ones((3, 1000), np.float32)
-    simulate(VEC_ADD, a, b, c, np.int32(1000), grid=32)
-    m, n, out = np.ones((20, 12), np.float32), np.ones((12, 17), np.float32), np.zeros((20, 17), np.float32)
-    simulate(TILED, m, n, out, np.int32(20), np.int32(17), np.int32(12), grid=(3, 3), block=(8, 8))
-    assert (out == 12).all()
 
 
 def test_of_several_hazards_the_expected_one_is_shown() -> None:

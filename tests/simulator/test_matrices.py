@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.kernels import on_threads, simulate
-from tilewise.simulator import HazardError, Trace
+from tilewise.simulator import HazardError
 
 Array = np.ndarray[Any, Any]
 SHAPES = [
@@ -117,47 +117,11 @@ def test_products_of_random_matrices(kind: str, k: int, result: str) -> None:
         np.testing.assert_array_max_ulp(found, exact.astype(np.float16), maxulp=1)
 
 
-@pytest.mark.parametrize(("kind", "k", "result"), SHAPES)
-def test_where_each_element_of_the_fragments_goes(kind: str, k: int, result: str) -> None:
-    """A one at every place of A in turn, against a B whose elements are all different."""
-    per = PER[kind]
-    b = (np.arange(k)[:, None] * 8 + np.arange(8)) % 128  # below 256, so exact in every type
-    empty = np.zeros((16, 8))
-    for lane in range(0, 32, 5):
-        for register in range(k // (2 * per)):
-            for i in range(per):
-                row, column = _place_a(lane, register, i, per)
-                a = np.zeros((16, k))
-                a[row, column] = 1
-                found = _result(_multiply(kind, k, result, *_fragments(kind, k, result, a, b, empty)), result)
-                expected = np.zeros((16, 8))
-                expected[row] = b[column]
-                assert np.array_equal(found, expected), (lane, register, i)
-
-
 def test_tf32_drops_the_lower_bits_of_the_multiplicands() -> None:
     a = np.full((16, 8), 1 + 2.0**-11, np.float32)
     b = np.full((8, 8), 1.0, np.float32)
     c = np.zeros((16, 8))
     assert (_result(_multiply("tf32", 8, "f32", *_fragments("tf32", 8, "f32", a, b, c)), "f32") == 8.0).all()
-
-
-def test_cvt_rna_tf32_rounds_ties_away() -> None:
-    x = np.array([1 + 2**-11, 1 + 3 * 2**-11, -1 - 2**-11, 1 + 2**-12, np.inf, -np.inf, 0.0, 3.0], np.float32)
-    y = np.zeros(8, np.uint32)
-    source = on_threads('asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y[i]) : "f"(x[i]));', "float* x, unsigned* y")
-    simulate(source, x, y, block=8)
-    expected = np.array([1 + 2**-10, 1 + 2**-9, -1 - 2**-10, 1, np.inf, -np.inf, 0, 3], np.float32)
-    assert np.array_equal(y.view(np.float32), expected)
-
-
-def test_integer_sums_wrap_or_saturate() -> None:
-    a, b = np.full((16, 32), 127), np.full((32, 8), 127)
-    c = np.full((16, 8), 2**31 - 1)
-    parts = _fragments("s8", 32, "s32", a, b, c)
-    wrapped = np.int32(2**31 - 1 + 32 * 127 * 127 - 2**32)
-    assert (_result(_multiply("s8", 32, "s32", *parts), "s32") == wrapped).all()
-    assert (_result(_multiply("s8", 32, "s32", *parts, extra=".satfinite"), "s32") == 2**31 - 1).all()
 
 
 def test_mma_needs_the_whole_warp() -> None:
@@ -207,14 +171,6 @@ def test_ldmatrix_of_rows_in_one_bank_takes_eight_passes() -> None:
     )
     run = simulate(source, np.zeros(1024, np.uint16), np.zeros(32, np.uint32))
     assert run.lines[8].shared_load.wavefronts == 8
-
-
-def test_ldmatrix_traces_the_elements_that_each_lane_gets() -> None:
-    x = np.arange(256, dtype=np.uint16)
-    run = simulate(_load(1, ".trans"), x, np.zeros(32, np.uint32), trace=Trace())
-    seen = run.accesses.where((run.accesses.line == 8) & (run.accesses.space == 1))
-    assert len(seen) == 64
-    assert seen.index[seen.lane == 5].tolist() == [2 * 8 + 1, 3 * 8 + 1]
 
 
 @pytest.mark.parametrize("trans", ["", ".trans"])

@@ -45,15 +45,6 @@ def run(body: str, block: int = 64, shared: str = "__shared__ u64 bar;") -> Any:
     return y
 
 
-def fails(body: str, kind: str, line_with: str, match: str | None = None, block: int = 64) -> None:
-    with pytest.raises(HazardError, match=match) as caught:
-        run(body, block)
-    hazard = caught.value.hazard
-    assert hazard.kind == kind, str(caught.value)
-    at = line_of(source_of(body), line_with)
-    assert at in (hazard.line, hazard.caller), f"{caught.value} and not at line {at}"
-
-
 SET_UP = "if (i == 0) { init(&bar, COUNT); fence_init(); }\n__syncthreads();\n"
 
 
@@ -103,15 +94,6 @@ def test_parities_of_a_fresh_barrier_and_of_its_phases() -> None:
     assert run(body)[:6].tolist() == [1, 0, 1, 0, 1, 0]
 
 
-def test_states_counts_and_drops() -> None:
-    body = SET_UP.replace("COUNT", "5") + (
-        "if (i == 0) { u64 s = arrive_many(&bar, 3); y[0] = pending(s); y[1] = test_state(&bar, s);\n"
-        "drop(&bar); y[2] = test_state(&bar, s); arrive(&bar); y[3] = test_state(&bar, s);\n"
-        "s = arrive_many(&bar, 4); y[4] = pending(s); y[5] = test_state(&bar, s); }"
-    )
-    assert run(body)[:6].tolist() == [5, 0, 0, 1, 4, 1]
-
-
 def test_bytes_hold_a_phase_open() -> None:
     body = SET_UP.replace("COUNT", "1") + (
         "if (i == 0) { expect_only(&bar, 48); arrive(&bar); y[0] = test(&bar, 0); complete(&bar, 32);\n"
@@ -126,34 +108,6 @@ def test_a_wait_counts_once_however_long_it_takes() -> None:
     counts = simulate(source_of(body), y, block=64, options=OPTIONS).counts
     assert counts.mbarriers == 3  # init, wait, arrive
     assert y[:32].tolist() == [1] * 32
-
-
-def test_polling_sees_what_others_do_meanwhile() -> None:
-    body = SET_UP.replace("COUNT", "32") + (
-        "if (i < 32) { int n = 0; while (!test(&bar, 0)) ++n; y[i] = 1; }\n"
-        "else { for (int t = 0; t < 100; ++t) __syncwarp(); arrive(&bar); }"
-    )
-    assert run(body)[:32].tolist() == [1] * 32
-
-
-def test_a_barrier_may_be_set_up_again_after_inval() -> None:
-    body = (
-        "if (i == 0) { init(&bar, 1); arrive(&bar); inval(&bar); init(&bar, 2); arrive(&bar);\n"
-        "y[0] = test(&bar, 0); arrive(&bar); y[1] = test(&bar, 0); inval(&bar);\n"
-        "*(int*)&bar = 7; y[2] = *(int*)&bar; }"
-    )
-    assert run(body)[:3].tolist() == [0, 1, 7]
-
-
-def test_relaxed_arrivals_order_nothing() -> None:
-    body = (
-        "__shared__ int s[32];\n" + SET_UP.replace("COUNT", "32") + "if (i < 32) { s[i] = i;\n"
-        'asm volatile("mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [%0];" :: "r"(at(&bar))\n'
-        ': "memory"); }\n'
-        "else { wait(&bar, 0);\ny[i] = s[63 - i]; }"
-    )
-    fails(body, "race", "y[i] = s[63 - i]")
-    run(body.replace("relaxed", "release"))
 
 
 @pytest.mark.parametrize(

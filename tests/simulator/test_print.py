@@ -37,18 +37,6 @@ def test_formats(call: str, text: str, capsys: pytest.CaptureFixture[str]) -> No
     assert _said(f"printf({call});", capsys) == text
 
 
-def test_blocks_and_threads_print_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    body = 'if (threadIdx.x % 20 == 0) printf("%d.%d\\n", blockIdx.x, threadIdx.x); y[i % 64] = 0;'
-    expected = "".join(f"{block}.{thread}\n" for block in range(3) for thread in (0, 20, 40, 60))
-    assert _said(body, capsys, grid=3, block=64) == expected
-
-
-def test_printf_returns_how_many_arguments_it_took() -> None:
-    y = np.zeros(1, np.int32)
-    simulate(on_threads('y[0] = printf("%d %s %f", 1, "a", 2.0);', "int* y"), y, block=1)
-    assert y[0] == 3
-
-
 def test_what_was_printed_before_a_fault_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     source = on_threads('printf("at %d\\n", i); y[1 << 20] = 1;', "int* y")
     with pytest.raises(HazardError) as caught:

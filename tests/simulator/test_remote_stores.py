@@ -7,7 +7,6 @@ import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, line_of
 from tilewise.errors import LessonError
-from tilewise.gpu import compile_gate
 from tilewise.gpu.kernel import Kernel
 from tilewise.simulator import HazardError
 
@@ -73,21 +72,8 @@ def test_planted_bugs(find: str, put: str, kinds: tuple[str, ...], line_with: st
         assert (hazard.caller or hazard.line) == line_of(made.source, line_with), str(caught.value)
 
 
-def test_a_box_in_turn_needs_readers_that_are_done() -> None:
-    """Without the block's barrier a slow warp may still read while the next round but one is sent."""
-    late = ROUNDS.replace("__syncthreads();\n}\n", "}\n")
-    with pytest.raises(HazardError) as caught:
-        rounds(late).simulate(np.zeros(5 * 4 * 64, np.int32), 5, grid=4, block=64)
-    assert caught.value.hazard.kind in ("overwritten", "race")
-
-
 def test_the_simulator_says_which_forms_it_does_not_carry_out() -> None:
     made = rounds(ROUNDS)
     text = made.source.replace(".b64 [%0], %1, [%2]", ".v2.b64 [%0], {%1, %1}, [%2]")
     with pytest.raises(LessonError, match="does not carry out"):
         Kernel(text, options=OPTIONS).simulate(np.zeros(5 * 4 * 64, np.int32), 5, grid=4, block=64)
-
-
-@pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
-def test_nvrtc_accepts_the_text() -> None:
-    assert compile_gate.compile_kernel(rounds())[0].architecture == "sm_90a"

@@ -3,94 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from tests.simulator.kernels import TILED, VEC_ADD, on_threads, simulate
+from tests.simulator.kernels import VEC_ADD, on_threads, simulate
 from tilewise.simulator import Trace
 
 RNG = np.random.Generator(np.random.PCG64(7))
-
-
-@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000, 4097])
-def test_vectors_add_at_any_length(n: int) -> None:
-    a, b = RNG.normal(size=(2, n)).astype(np.float32)
-    c = np.full(n, np.nan, np.float32)
-    simulate(VEC_ADD, a, b, c, np.int32(n), grid=-(-n // 96), block=96)
-    assert np.array_equal(c, a + b)
-
-
-@pytest.mark.parametrize(("m", "n", "k"), [(8, 8, 8), (13, 21, 5), (1, 40, 17)])
-def test_a_tiled_product_equals_numpy(m: int, n: int, k: int) -> None:
-    a, b = RNG.normal(size=(m, k)).astype(np.float32), RNG.normal(size=(k, n)).astype(np.float32)
-    c = np.full((m, n), np.nan, np.float32)
-    simulate(TILED, a, b, c, *map(np.int32, (m, n, k)), grid=(-(-n // 8), -(-m // 8)), block=(8, 8))
-    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-5)
-
-
-def test_three_dimensional_launches_number_blocks_and_threads_x_first() -> None:
-    source = """
-extern "C" __global__ void where(int* out) {
-    int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] =
-        threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z + 1000 * blockIdx.x
-        + 10000 * blockIdx.y + 100000 * blockIdx.z;
-}"""
-    out = np.zeros(2 * 3 * 4 * 5 * 3 * 2, np.int32)
-    simulate(source, out, grid=(2, 3, 4), block=(5, 3, 2))
-    bz, by, bx, tz, ty, tx = np.ogrid[:4, :3, :2, :2, :3, :5]
-    expected = tx + 10 * ty + 100 * tz + 1000 * bx + 10000 * by + 100000 * bz
-    assert np.array_equal(out, expected.reshape(-1))
-
-
-def test_one_thread_runs_softmax_of_rows() -> None:
-    source = """
-extern "C" __global__ void softmax(const float* x, float* y, int rows, int n) {
-    if (blockIdx.x > 0 || threadIdx.x > 0) return;
-    for (int i = 0; i < rows; ++i) {
-        float m = -INFINITY, z = 0.0f;
-        for (int j = 0; j < n; ++j) m = fmaxf(m, x[i * n + j]);
-        for (int j = 0; j < n; ++j) z += expf(x[i * n + j] - m);
-        for (int j = 0; j < n; ++j) y[i * n + j] = expf(x[i * n + j] - m) / z;
-    }
-}"""
-    x = RNG.normal(size=(5, 37)).astype(np.float32) * 4
-    y = np.zeros_like(x)
-    simulate(source, x, y, np.int32(5), np.int32(37), block=33)
-    w = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
-    np.testing.assert_allclose(y, w / w.sum(1, keepdims=True), rtol=2e-6)
-
-
-def test_a_tree_reduction_in_dynamic_shared_memory_sums() -> None:
-    source = """
-extern "C" __global__ void sum(const float* x, float* y, int n) {
-    extern __shared__ float s[];
-    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
-    s[t] = i < n ? x[i] : 0.0f;
-    __syncthreads();
-    for (int h = blockDim.x / 2; h > 0; h /= 2) {
-        if (t < h) s[t] += s[t + h];
-        __syncthreads();
-    }
-    if (t == 0) y[blockIdx.x] = s[0];
-}"""
-    x = RNG.integers(0, 100, 1000).astype(np.float32)
-    y = np.zeros(8, np.float32)
-    simulate(source, x, y, np.int32(1000), grid=8, block=128, shared_bytes=512)
-    assert np.array_equal(y, np.pad(x, (0, 24)).reshape(8, 128).sum(1))
-
-
-def test_a_warp_reduces_by_shuffles_and_an_atomic() -> None:
-    source = on_threads(
-        "float v = x[i]; for (int o = 16; o; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);"
-        " if (threadIdx.x % 32 == 0) atomicAdd(y, v);",
-        "const float* x, float* y",
-    )
-    x = np.arange(256, dtype=np.float32)
-    y = np.zeros(1, np.float32)
-    run = simulate(source, x, y, grid=2, block=128)
-    assert y[0] == x.sum()
-    assert run.counts.global_atomic.requests == 8
 
 
 def test_switch_reaches_each_case() -> None:
@@ -155,17 +72,6 @@ extern "C" __global__ void use(float* y, int* c) {
     assert c[0] == 36
 
 
-def test_vectors_of_four_are_one_access() -> None:
-    source = on_threads("float4 v = x[i]; v.x += v.w; y[i] = v;", "const float4* x, float4* y")
-    x = RNG.normal(size=(32, 4)).astype(np.float32)
-    y = np.zeros_like(x)
-    run = simulate(source, x, y)
-    x[:, 0] += x[:, 3]
-    assert np.array_equal(y, x)
-    assert run.counts.global_load.requests == 1
-    assert run.counts.global_load.sectors == 16
-
-
 def test_structs_by_value_and_64_bit_scalars_arrive_whole() -> None:
     source = """
 struct Scale { int first; double by[2]; };
@@ -177,28 +83,6 @@ extern "C" __global__ void scaled(double* y, Scale s, long long n, signed char s
     y = np.zeros(4)
     simulate(source, y, scale, np.int64(1 << 40), np.int8(-7), block=4)
     assert np.array_equal(y, np.array([1.5, -0.75] * 2) + (1 << 40) - 7)
-
-
-def test_inline_assembly_keeps_its_registers_to_itself() -> None:
-    source = on_threads(
-        'int a, b; asm("{ .reg .s32 t; add.s32 t, %1, 1; mul.lo.s32 %0, t, t; }" : "=r"(a) : "r"(i));\n'
-        'asm("{ .reg .s32 t; sub.s32 t, %1, 5; mov.b32 %0, t; }" : "=r"(b) : "r"(a)); y[i] = b;',
-        "int* y",
-    )
-    y = np.zeros(32, np.int32)
-    simulate(source, y)
-    assert np.array_equal(y, (np.arange(32) + 1) ** 2 - 5)
-
-
-def test_a_register_copied_keeps_its_value_when_the_first_changes() -> None:
-    source = on_threads(
-        "int a = i, b = i; for (int k = 0; k < n; ++k) { int t = a; a = b + 1; b = t; } y[i] = a * 100 + b;",
-        "int* y, int n",
-    )
-    y = np.zeros(8, np.int32)
-    simulate(source, y, np.int32(3), block=8)
-    i = np.arange(8)
-    assert np.array_equal(y, (i + 2) * 100 + (i + 1))
 
 
 def test_lanes_that_loop_differently_meet_again() -> None:
@@ -222,13 +106,6 @@ def test_the_same_array_twice_is_one_memory() -> None:
     )
     assert np.array_equal(x, np.arange(32) + 1)
     assert np.array_equal(z, x * x)
-
-
-def test_a_clock_counts_instructions_and_marks_the_run() -> None:
-    t = np.zeros(1, np.int64)
-    run = simulate(on_threads("if (i == 0) t[0] = clock64();", "long long* t"), t)
-    assert run.clock_is_not_time and 0 < t[0] < 100
-    assert not simulate(VEC_ADD, *np.zeros((3, 32), np.float32), np.int32(32)).clock_is_not_time
 
 
 def test_a_trace_holds_who_read_what() -> None:
@@ -304,10 +181,3 @@ def test_watched_variables_come_with_a_trace_and_change_nothing() -> None:
     assert set(seen.line) == {5}
     assert np.array_equal(seen.value[seen.lane == 2], np.cumsum(x[6:9]))
     assert np.array_equal(run.watched["row"].value, run.watched["row"].lane)
-
-
-def test_an_untraced_run_watches_nothing() -> None:
-    assert (
-        simulate(WATCHED, np.zeros(24, np.float32), np.zeros(8, np.float32), np.int32(3), block=8).watched
-        == {}
-    )

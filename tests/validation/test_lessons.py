@@ -53,23 +53,6 @@ def test_every_kernel_that_a_lesson_launches_rightly_is_a_specimen(project: Proj
     assert all(one.exact and one.launch.kernel.origin == ("lessons/part/one.py", 10) for one in found)
 
 
-def test_a_new_lesson_and_a_changed_one_are_seen(project: Project) -> None:
-    project.lesson(LESSON)
-    before = {one.name: one.key for one in specimens(project.root / "lessons")}
-    project.lesson(LESSON.replace("x[i] * BY", "BY * x[i]"), "part/two")
-    after = {one.name: one.key for one in specimens(project.root / "lessons")}
-    assert {name: key for name, key in after.items() if name in before} == before
-    assert sum(name.startswith("part/two") for name in after) == 4
-    assert not {key for name, key in after.items() if name not in before} & set(before.values())
-
-
-def test_every_lesson_that_launches_what_no_other_does_gives_kernels() -> None:
-    """Reading machine code launches the first kernel again, as the first lesson does."""
-    lessons = {file.relative_to(COURSE).with_suffix("").as_posix() for file in COURSE.glob("*/*.py")}
-    using = {name for name in lessons if "Kernel(" in (COURSE / f"{name}.py").read_text(encoding="utf-8")}
-    assert {one.name.partition(":")[0] for one in specimens(COURSE)} == using - {"toolbox/machine_code"}
-
-
 def test_a_machine_without_clang_takes_the_specimens_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     some = [one for one in specimens(COURSE) if one.name.startswith(("machine/warps", "memory/precision"))]

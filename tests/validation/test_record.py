@@ -6,10 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tilewise.errors import LessonError
@@ -18,7 +16,7 @@ from tilewise.gpu.device import gpu_fault
 from tilewise.measurements.validation_file import FOLDER
 from validation import record as records
 from validation.collection import collect
-from validation.counting import METRICS, chosen_metrics, known_metrics, matched
+from validation.counting import METRICS, matched
 from validation.record import PROJECT, Counted, DeviceRecord, Output
 
 ROW = Counted("one", "k" * 64, {"global_load_requests": 3}, {"y": Output("a" * 64)})
@@ -43,32 +41,6 @@ def test_an_edited_or_broken_record_is_an_error(tmp_path: Path) -> None:
         path.write_text(spoilt, encoding="utf-8")
         with pytest.raises(LessonError, match=message):
             records.counters(tmp_path)
-
-
-def test_records_name_no_person_and_no_host() -> None:
-    for record in records.counters():
-        provenance = record.provenance
-        assert set(provenance) == {
-            "device", "compute_capability", "date", "driver", "sm_count", "versions",
-        }  # fmt: skip
-        assert {"cupy", "ncu", "nvrtc", "cuda_runtime"} <= set(provenance["versions"])
-
-
-def test_an_array_is_kept_whole_only_where_a_difference_is_allowed() -> None:
-    array = np.array([[1.5, np.nan], [-0.0, 3e-40]], np.float32)
-    kept = records.output(array, exact=False)
-    assert records.array_of(kept, np.empty_like(array)).tobytes() == array.tobytes()
-    assert records.output(array, exact=True) == Output(kept.sha256)
-    with pytest.raises(ValueError, match="hash"):
-        records.array_of(records.output(array, exact=True), array)
-
-
-def test_metrics_that_the_tool_lacks_are_left_out() -> None:
-    printed = "smsp__inst_executed    Counter   inst  # of warp instructions\n\nsomething else\n"
-    known = known_metrics("ncu", lambda *_, **__: SimpleNamespace(stdout=printed))
-    assert known == {"smsp__inst_executed"}
-    assert chosen_metrics(known) == {"instructions": "smsp__inst_executed.sum"}
-    assert chosen_metrics(set()) == METRICS
 
 
 def _launches(names: list[str]) -> list[tuple[str, dict[str, float]]]:

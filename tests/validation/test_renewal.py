@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import Project
-from tilewise.errors import LessonError, raise_all
 from tilewise.gpu import compile_gate
 from tilewise.measurements.compiled_kernels import load_resources
 from tilewise.measurements.validation import LESSONS, load_comparison
 from tilewise.measurements.validation_file import FOLDER
 from validation import renewal
-from validation.__main__ import main
 from validation.comparison import file_name
 from validation.kernels.global_memory import SPECIMENS
 from validation.record import PROJECT, counters
@@ -116,37 +112,6 @@ def test_a_declaration_that_changes_is_taken_over_without_the_compiler(course: P
 
 
 @nvrtc
-@pytest.mark.parametrize("name", ["resources.json", COMPARISON])
-def test_a_truncated_record_is_made_anew(course: Project, name: str) -> None:
-    renewed(course)
-    before = texts(course)
-    (course.root / FOLDER / name).write_text(before[name][:-99], encoding="utf-8")
-    renewed(course)
-    assert texts(course) == before
-
-
-@nvrtc
-def test_an_interrupt_loses_nothing_that_is_done(course: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    renewed(course)
-    before = texts(course)
-    for file in (course.root / FOLDER).rglob("*.json"):
-        file.unlink()
-    monkeypatch.setattr(Here, "interrupt_after", 1)
-    for compiled, simulated in ((2, None), (1, 3), (0, 2), (0, 1)):
-        if (compiled, simulated) == (0, 1):
-            monkeypatch.setattr(Here, "interrupt_after", None)
-            renewed(course)
-        else:
-            with pytest.raises(KeyboardInterrupt):
-                renewed(course)
-        assert Here.tasks.get("Compiling kernels") == compiled
-        assert Here.tasks.get("Simulating kernels") == simulated
-        for text in texts(course).values():
-            assert json.loads(text)
-    assert texts(course) == before
-
-
-@nvrtc
 def test_what_fails_is_said_and_the_rest_is_recorded(course: Project) -> None:
     course.lesson(LESSON + "Kernel('extern \"C\" __global__ void wrong(int* x) { x[0] = missing; }')\n")
     (failure,) = renewed(course)
@@ -160,49 +125,6 @@ def test_a_lesson_that_fails_stops_before_anything_is_written(course: Project) -
     (failure,) = renewed(course)
     assert failure.startswith("lessons/part/one.py:17: ")
     assert texts(course) == {}
-
-
-def test_without_the_compiler_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(compile_gate, "available", lambda: "NVRTC is not installed.")
-    monkeypatch.setattr("sys.argv", ["validation", "--renew"])
-    assert main() == 1
-    assert capsys.readouterr().err == "NVRTC is not installed. Install it: pip install nvidia-cuda-nvrtc.\n"
-
-
-def test_an_interrupt_ends_with_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(say: object) -> list[str]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("validation.__main__.renew", interrupted)
-    monkeypatch.setattr("sys.argv", ["validation", "--renew"])
-    assert main() == 130
-    assert capsys.readouterr().err.startswith("Interrupted. What was done is recorded")
-
-
-def test_processes_do_the_tasks_and_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewal, "QUIET_S", 0.0)
-    lines: list[str] = []
-    with Workers(lines.append) as workers:
-        assert list(workers.each("Waiting", time.sleep, [0.0, 0.0, 0.0])) == [None] * 3
-        assert lines == [f"Waiting: {done} of 3" for done in range(4)]
-        assert list(workers.each("Checking", raise_all, [[LessonError("lessons/a.py", 0, "no.")], []])) == [
-            None
-        ]
-        assert list(workers.each("Waiting again", time.sleep, [])) == []
-    assert workers.failures == ["lessons/a.py: no."]
-    assert lines[-2:] == ["Checking: 2 of 2", "Waiting again: nothing has changed"]
-
-
-def test_an_interrupt_does_not_wait_for_what_runs() -> None:
-    began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), Workers(lambda line: None) as workers:
-        for _ in workers.each("Waiting", time.sleep, [0.0, *[300.0] * 4]):
-            raise KeyboardInterrupt
-    assert time.monotonic() - began < 100
 
 
 @nvrtc

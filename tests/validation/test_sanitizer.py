@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tilewise import Kernel, case, normal, output
@@ -20,7 +19,7 @@ from tilewise.measurements.validation_file import FOLDER
 from validation import sanitizer
 from validation.collection import COURSE, specimens
 from validation.record import DeviceRecord, Finding, findings, write
-from validation.sanitizer import FOUND, added, clean, examine, first_line, launched, sort_out, untouched
+from validation.sanitizer import FOUND, clean, examine, sort_out
 from validation.specimen import Specimen, specimen
 
 SCALE = Kernel(r"""
@@ -54,17 +53,6 @@ def test_only_a_specimen_with_a_finding_is_given_it() -> None:
     assert sort_out("memcheck", (), look) == {}
 
 
-def test_the_first_finding_of_a_log_is_kept() -> None:
-    clean = "========= COMPUTE-SANITIZER\n2.0\n========= ERROR SUMMARY: 0 errors\n"
-    assert first_line(clean) == ""
-    found = (
-        "========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n"
-        "=========     at scale+0x90\n========= Target application returned an error\n"
-        "========= ERROR SUMMARY: 1 error\n"
-    )
-    assert first_line(found) == "Invalid __global__ write of size 4 bytes"
-
-
 @pytest.mark.parametrize(
     ("status", "stdout", "said"),
     [
@@ -90,31 +78,6 @@ def test_every_end_but_a_quiet_one_is_a_finding(
     assert commands[0][-3:] == ["--child", "1", "2"]
 
 
-def test_outputs_are_left_as_they_were_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
-    empty, ran = [], []
-
-    def as_allocated(shape: Any, dtype: Any) -> Any:
-        empty.append(shape)
-        return np.zeros(shape, dtype)
-
-    cuda = SimpleNamespace(
-        set_allocator=ran.append,
-        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: ran.append("synchronized")),
-    )
-    fake = SimpleNamespace(cuda=cuda, empty=as_allocated, asarray=lambda made: made)
-    monkeypatch.setitem(sys.modules, "cupy", fake)
-    monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
-    launched(FIVE[:2])
-    assert empty == [(1,), (2,)]
-    assert ran == [None, "synchronized", "synchronized"]
-
-
-def test_what_another_launch_wrote_for_a_kernel_is_not_left_as_allocated() -> None:
-    second = specimen("6", "", SCALE, case(x=output(3), y=output(3), n=3, grid=1, block=64))
-    assert untouched(second) == {"y"}
-    assert untouched(FIVE[0]) == {"y"}
-
-
 def test_kernels_that_do_not_run_at_all_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sanitizer, "_looking", lambda *_: lambda tool, found: "" if tool else "ended with 1")
     with pytest.raises(LessonError, match="ended with 1"):
@@ -132,14 +95,6 @@ def test_a_record_comes_back_and_an_edited_one_does_not(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace('"one"', '"two"'), encoding="utf-8")
     with pytest.raises(LessonError, match="edited by hand"):
         findings(tmp_path)
-
-
-def test_rows_of_other_kernels_are_kept_on_the_same_device(tmp_path: Path) -> None:
-    said, folder = NOTHING | {"memcheck": "Invalid read"}, tmp_path / FOLDER / "sanitizer"
-    write(recorded(Finding("a", "1", said), Finding("b", "1", said)), folder)
-    write(recorded(Finding("c", "1", said), device="NVIDIA H200"), folder)
-    both = added(recorded(Finding("b", "2", NOTHING), Finding("d", "1", NOTHING)), tmp_path)
-    assert [(row.name, row.key) for row in both.rows] == [("a", "1"), ("b", "2"), ("d", "1")]
 
 
 def test_clean_is_what_all_four_tools_looked_at() -> None:

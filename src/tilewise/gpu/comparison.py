@@ -7,10 +7,8 @@ tolerance, else one line with the place and both values. `kernel` and `front_end
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +30,7 @@ from tilewise.gpu.front_ends import (
     runner,
 )
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launches import unnoted
+from tilewise.gpu.launches import without_logging
 from tilewise.gpu.sizes import does_not_divide, sizes
 from tilewise.gpu.tensor_map import TensorMap
 from tilewise.pseudocode import shuffle_seed
@@ -43,25 +41,6 @@ Pseudocode = Callable[..., Any]
 
 class CheckError(AssertionError):
     """Results differ by more than the tolerance."""
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """What a call of `agree` compared, for those who want to compare it again."""
-
-    pseudocode: Pseudocode
-    """The function."""
-    kernel: Kernel
-    """The kernel."""
-    cases: tuple[Case, ...]
-    """The cases."""
-    rtol: float
-    """Relative tolerance."""
-    atol: float
-    """Absolute tolerance."""
-
-
-_recorder: contextvars.ContextVar[list[Agreement] | None] = contextvars.ContextVar("agreements", default=None)
 
 
 def check(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, name: str | None = None) -> None:
@@ -131,12 +110,9 @@ def agree(
         sink().add(LackOutput(by, kernel.name, missing))
         return
     check_front_end(by, function, kernel)
-    check_pair(function, kernel, cases, by)
-    recorder = _recorder.get()
-    if recorder is not None and by == PSEUDOCODE:
-        recorder.append(Agreement(function, kernel, cases, rtol, atol))
-    with contextlib.nullcontext() if by == PSEUDOCODE else unnoted():
-        largest = compare(function, kernel, cases, kernel_results(kernel, cases), rtol, atol, by)
+    _check_pair(function, kernel, cases, by)
+    with contextlib.nullcontext() if by == PSEUDOCODE else without_logging():
+        largest = _compare(function, kernel, cases, rtol, atol, by)
     sink().add(
         AgreeOutput(
             function_of(function).__name__,
@@ -152,7 +128,7 @@ def agree(
     )
 
 
-def check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str = PSEUDOCODE) -> None:
+def _check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str) -> None:
     """Whether the pair can be compared at all, before anything runs.
 
     Raises:
@@ -184,41 +160,18 @@ def check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str = P
         )
 
 
-def kernel_results(kernel: Kernel, cases: Sequence[Case]) -> list[dict[str, Array]]:
-    """What the kernel leaves in the arrays it may write, for each case."""
-    results = []
-    for case in cases:
-        names = written_names(kernel, case)
-        values = kernel.on(case).run()
-        results.append({name: values[name] for name in names})
-    return results
-
-
-def compare(
-    function: Any,
-    kernel: Kernel,
-    cases: Sequence[Case],
-    results: Sequence[dict[str, Array]],
-    rtol: float,
-    atol: float,
-    by: str = PSEUDOCODE,
+def _compare(
+    function: Any, kernel: Kernel, cases: Sequence[Case], rtol: float, atol: float, by: str
 ) -> float:
-    """Run a function on every case and compare what it writes with the kernel's results.
-
-    Returns:
-        The largest absolute difference.
-
-    Raises:
-        CheckError: they differ.
-        LessonError: the function returns a value or never writes an array.
-    """
+    """The largest absolute difference between what a function and the kernel write, over all cases."""
     title = function_of(function).__name__
     path, line = place_of(function_of(function))
-    run = run_pseudocode if by == PSEUDOCODE else runner(by)
+    run = _run_pseudocode if by == PSEUDOCODE else runner(by)
     names = written_names(kernel, cases[0])
     unwritten = set(names)
     largest = 0.0
-    for number, (case, result) in enumerate(zip(cases, results, strict=True), start=1):
+    for number, case in enumerate(cases, start=1):
+        result = kernel.on(case).run()
         values = run(function, kernel, case, number)
         before = case.make()
         coded = bf16.names(case.values)
@@ -248,7 +201,7 @@ def compare(
     return largest
 
 
-def run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int) -> dict[str, Any]:
+def _run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int) -> dict[str, Any]:
     """Run the pseudocode on fresh copies and return the case's values; what is const is read-only for it too.
 
     Raises:
@@ -292,17 +245,6 @@ def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
     maps = [case.values[one.name] for one in kernel.parameters]
     mapped = (value.name for value in maps if isinstance(value, TensorMap))
     return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
-
-
-@contextlib.contextmanager
-def recorded_agreements() -> Iterator[list[Agreement]]:
-    """Collect what `agree` compares within a `with` block, so that a test can compare it again, changed."""
-    found: list[Agreement] = []
-    token = _recorder.set(found)
-    try:
-        yield found
-    finally:
-        _recorder.reset(token)
 
 
 def _host(value: Any) -> Array:

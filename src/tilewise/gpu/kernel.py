@@ -36,7 +36,7 @@ from tilewise.gpu.kernel_source import (
     tokens,
 )
 from tilewise.gpu.launch import Hazards, Launch
-from tilewise.gpu.launches import copied, notebook
+from tilewise.gpu.launches import copied, launch_log
 from tilewise.gpu.options import architecture, check_options
 from tilewise.gpu.origin import origin_of
 from tilewise.gpu.regions import regions
@@ -106,12 +106,12 @@ class Kernel:
         check_includes(self.source)
         regions(self.source)
         self._choose(name)
-        self._note()
+        self._log()
 
-    def _note(self) -> None:
-        notes = notebook()
-        if notes is not None:
-            notes.made(self)
+    def _log(self) -> None:
+        log = launch_log()
+        if log is not None:
+            log.add(self)
 
     def _choose(self, name: str | None) -> None:
         names = ", ".join(self._functions)
@@ -183,7 +183,7 @@ class Kernel:
         made = object.__new__(Kernel)
         made.__dict__.update({key: value for key, value in self.__dict__.items() if key != "tokens"})
         made._choose(other)
-        made._note()
+        made._log()
         return made
 
     def on(
@@ -273,12 +273,6 @@ class Kernel:
         blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
         return self._simulate(arguments, blocks, threads, size, hazards, trace, max_steps)
 
-    def standalone(self, case: Case) -> str:
-        """A script that runs this kernel on this case with NumPy and bare CuPy, importing nothing of ours."""
-        from tilewise.gpu.standalone import script
-
-        return script(self.on(case))
-
     def _simulate(
         self,
         arguments: list[Argument],
@@ -298,8 +292,8 @@ class Kernel:
             cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
             for one, value in zip(self.parameters, arguments, strict=True)
         ]
-        notes = notebook()
-        noted = copied(self, host, grid, block, shared_bytes) if notes and notes.wants(self, host) else None
+        log = launch_log()
+        logged = copied(self, host, grid, block, shared_bytes) if log and log.wants(self, host) else None
         try:
             run = simulator.launch(
                 entry,
@@ -309,17 +303,16 @@ class Kernel:
                 shared_bytes=shared_bytes,
                 hazards=hazards,
                 trace=trace,
-                options=self.options,
                 max_steps=simulator.MAX_STEPS if max_steps is None else max_steps,
             )
         except LessonError:
-            if notes is not None:
-                notes.faulted(self)
+            if log is not None:
+                log.faulted(self)
             raise
-        if notes is not None and run.hazards:
-            notes.faulted(self)
-        elif notes is not None and noted is not None:
-            notes.launched(noted, from_recipes=False)
+        if log is not None and run.hazards:
+            log.faulted(self)
+        elif log is not None and logged is not None:
+            log.launched(logged, from_case=False)
         for one, value, copy in zip(self.parameters, arguments, host, strict=True):
             if one.is_pointer and not one.is_const and is_device_array(value):
                 cupy_backend.write_back(value, copy)

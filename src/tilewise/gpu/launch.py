@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tilewise.cases import Array, Case, Dim3, Scalar
 from tilewise.errors import LessonError
-from tilewise.gpu.launches import notebook, unnoted
-from tilewise.gpu.tensor_map import TensorMap, bound
+from tilewise.gpu.launches import launch_log, without_logging
+from tilewise.gpu.tensor_map import TensorMap, with_array
 
 if TYPE_CHECKING:
     from tilewise.gpu.kernel import Kernel
@@ -48,7 +48,7 @@ class Launch:
             The values by name, after the run.
         """
         made = dict(self.case.make() if arrays is None else arrays)
-        with self._noted(own=arrays is None):
+        with self._logged(own=arrays is None):
             self.kernel(
                 *self.arguments(made), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes
             )
@@ -63,7 +63,7 @@ class Launch:
     ) -> Run:
         """Run on the simulator, with values made afresh unless given."""
         made = dict(self.case.make() if arrays is None else arrays)
-        with self._noted(own=arrays is None and hazards == "raise"):
+        with self._logged(own=arrays is None and hazards == "raise"):
             return self.kernel.simulate(
                 *self.arguments(made),
                 grid=self.grid,
@@ -75,23 +75,23 @@ class Launch:
             )
 
     @contextmanager
-    def _noted(self, own: bool) -> Iterator[None]:
-        """Note a run of the case's own values, if notes are taken and it ends without a hazard."""
-        notes = notebook() if own else None
-        if notes is None:
+    def _logged(self, own: bool) -> Iterator[None]:
+        """Log a run of the case's own values, if a log is open and it ends without a hazard."""
+        log = launch_log() if own else None
+        if log is None:
             yield
             return
         try:
-            with unnoted():
+            with without_logging():
                 yield
         except LessonError:
-            notes.faulted(self.kernel)
+            log.faulted(self.kernel)
             raise
-        notes.launched(self, from_recipes=True)
+        log.launched(self, from_case=True)
 
     def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
         """The kernel's arguments in order, picked by name."""
-        return [bound(values[one.name], values) for one in self.kernel.parameters]
+        return [with_array(values[one.name], values) for one in self.kernel.parameters]
 
     @property
     def taken(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a lesson made and launched: its kernels and, of each, a few launches that went well.
 
-In: notes that `Kernel` and `Launch` take while a `Notebook` is open. Out: `Noted` kernels, for
-`saved_launches` to write and read. What is done with all kernels of the course begins here.
+In: what `Kernel` and `Launch` report while a `LaunchLog` is open. Out: a `LoggedKernel` each, which
+`saved_launches` writes and reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Rank = tuple[bool, bool, bool, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Noted:
+class LoggedKernel:
     """A kernel of a lesson, and launches of it if none had a hazard."""
 
     kernel: Kernel
@@ -44,49 +44,50 @@ class Noted:
 
 
 @dataclass
-class _Page:
+class _Entry:
     kernel: Kernel
     launches: list[tuple[Rank, Launch]] = field(default_factory=list)
     faulty: bool = False
 
 
-class Notebook:
-    """Takes notes of the kernels that are made and launched while it is open."""
+class LaunchLog:
+    """The kernels that are made and launched while it is open."""
 
     def __init__(self) -> None:
-        self._pages: dict[str, _Page] = {}
+        self._entries: dict[str, _Entry] = {}
 
-    def made(self, kernel: Kernel) -> None:
+    def add(self, kernel: Kernel) -> None:
         """A kernel was made, or chosen from a source that has several."""
-        self._pages.setdefault(kernel.fingerprint(), _Page(kernel))
+        self._entries.setdefault(kernel.fingerprint(), _Entry(kernel))
 
     def wants(self, kernel: Kernel, values: Sequence[Any]) -> bool:
-        """Whether arguments that no case made should be copied: only where no better launch is noted."""
-        self.made(kernel)
+        """Whether arguments that no case made should be copied: only where no better launch is logged."""
+        self.add(kernel)
         arrays = [one.source if isinstance(one, TensorMap) else one for one in values]
         small = sum(one.nbytes for one in arrays if isinstance(one, np.ndarray)) <= LARGEST_BYTES
-        known = self._pages[kernel.fingerprint()].launches
+        known = self._entries[kernel.fingerprint()].launches
         return small and sum(rank[0] for rank, _ in known) < AT_MOST and all(rank[0] for rank, _ in known)
 
-    def launched(self, launch: Launch, from_recipes: bool) -> None:
+    def launched(self, launch: Launch, from_case: bool) -> None:
         """A launch ended without a hazard."""
-        self.made(launch.kernel)
+        self.add(launch.kernel)
         threads = int(np.prod(launch.threads))
         size = sum(one.nbytes for one in launch.case.values.values() if isinstance(one, Recipe | np.ndarray))
         large = threads > LARGEST_THREADS or size > LARGEST_BYTES
         sign = 1 if large else -1
-        rank = (not from_recipes, large, not does_not_divide(launch), sign * threads, sign * size)
-        self._pages[launch.kernel.fingerprint()].launches.append((rank, launch))
+        rank = (not from_case, large, not does_not_divide(launch), sign * threads, sign * size)
+        self._entries[launch.kernel.fingerprint()].launches.append((rank, launch))
 
     def faulted(self, kernel: Kernel) -> None:
         """A launch had a hazard, so the kernel is wrong, and on purpose: its other launches do not count."""
-        self.made(kernel)
-        self._pages[kernel.fingerprint()].faulty = True
+        self.add(kernel)
+        self._entries[kernel.fingerprint()].faulty = True
 
-    def kernels(self) -> tuple[Noted, ...]:
+    def kernels(self) -> tuple[LoggedKernel, ...]:
         """Every kernel in the order in which they were made, each with its best launches."""
         return tuple(
-            Noted(page.kernel, () if page.faulty else _best(page.launches)) for page in self._pages.values()
+            LoggedKernel(entry.kernel, () if entry.faulty else _best(entry.launches))
+            for entry in self._entries.values()
         )
 
 
@@ -105,18 +106,18 @@ def _best(found: list[tuple[Rank, Launch]]) -> tuple[Launch, ...]:
     return tuple([*first, *others][:AT_MOST])
 
 
-_open: contextvars.ContextVar[Notebook | None] = contextvars.ContextVar("notebook", default=None)
+_open: contextvars.ContextVar[LaunchLog | None] = contextvars.ContextVar("launch log", default=None)
 
 
-def notebook() -> Notebook | None:
-    """The open notebook; None outside a build."""
+def launch_log() -> LaunchLog | None:
+    """The open log; None outside a build."""
     return _open.get()
 
 
 @contextmanager
-def noting() -> Iterator[Notebook]:
-    """Take notes within a ``with`` block."""
-    made = Notebook()
+def logging_launches() -> Iterator[LaunchLog]:
+    """Log kernels and launches within a ``with`` block."""
+    made = LaunchLog()
     token = _open.set(made)
     try:
         yield made
@@ -125,8 +126,8 @@ def noting() -> Iterator[Notebook]:
 
 
 @contextmanager
-def unnoted() -> Iterator[None]:
-    """No notes within a ``with`` block: what a `Launch` does is noted by the launch itself."""
+def without_logging() -> Iterator[None]:
+    """Log nothing within a ``with`` block: a `Launch` logs itself."""
     token = _open.set(None)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Noted kernels and their launches as JSON can hold them, and back.
+"""Logged kernels and their launches as JSON can hold them, and back.
 
-In: what a `Notebook` noted. Out: plain data, or the same kernels and launches.
+In: what a `LaunchLog` holds. Out: plain data, or the same kernels and launches.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from tilewise.cases import Array, Recipe, Scalar
 from tilewise.cases import case as a_case
 from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launches import Noted
+from tilewise.gpu.launches import LoggedKernel
 from tilewise.gpu.tensor_map import TensorMap, tensor_map
 
 
-def encode(noted: Noted) -> dict[str, Any]:
-    """A noted kernel as JSON can hold it."""
-    kernel = noted.kernel
+def encode(logged: LoggedKernel) -> dict[str, Any]:
+    """A logged kernel as JSON can hold it."""
+    kernel = logged.kernel
     return {
         "source": kernel.source,
         "name": kernel.name,
@@ -36,13 +36,13 @@ def encode(noted: Noted) -> dict[str, Any]:
                 "shared_bytes": one.shared_bytes,
                 "values": {name: _value(value) for name, value in one.taken.items()},
             }
-            for one in noted.launches
+            for one in logged.launches
         ],
     }
 
 
-def decode(data: Mapping[str, Any], path: str) -> Noted:
-    """The noted kernel whose `encode` gave ``data``; its messages name ``path``."""
+def decode(data: Mapping[str, Any], path: str) -> LoggedKernel:
+    """The logged kernel whose `encode` gave ``data``; its messages name ``path``."""
     kernel = Kernel(data["source"], data["name"], data["defines"], tuple(data["options"]))
     kernel.origin = (path, int(data["line"]))
     launches = tuple(
@@ -56,7 +56,7 @@ def decode(data: Mapping[str, Any], path: str) -> Noted:
         )
         for one in data["launches"]
     )
-    return Noted(kernel, launches)
+    return LoggedKernel(kernel, launches)
 
 
 def _value(value: Recipe | Array | Scalar | TensorMap) -> dict[str, Any]:

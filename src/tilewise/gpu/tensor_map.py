@@ -78,7 +78,7 @@ class TensorMap:
 
     def described(self, address: int) -> bytes:
         """The 128 bytes that the simulator reads, for an array that begins at an address of its memory."""
-        from tilewise.simulator.names import numbers
+        from tilewise.simulator.shared import numbers
 
         dtype, kind = self._element()
         rank = len(self.box)
@@ -89,7 +89,7 @@ class TensorMap:
             rank,
             dtype.itemsize,
             _SWIZZLES[self.swizzle][1],
-            numbers("T").get(_KINDS[kind][1], 0),
+            numbers("TYPE").get(_KINDS[kind][1], 0),
             address,
         )
         body = struct.pack(
@@ -251,7 +251,7 @@ def tensor_map(
     return made if isinstance(array, str) else made.of(array)
 
 
-def bound(value: Any, values: Any) -> Any:
+def with_array(value: Any, values: Any) -> Any:
     """A value, or where it is a map of a named array the map of that array among `values`.
 
     Raises:

@@ -217,7 +217,7 @@ class Recorder:
         return None
 
     def _record(self, experiment: Experiment, early: Path | None) -> Record:
-        """Time an experiment, and compare its standalone scripts once the first times are safe.
+        """Time an experiment.
 
         Args:
             experiment: what to time.
@@ -231,8 +231,6 @@ class Recorder:
             made = self._of_rounds(experiment, taken)
             if early is not None:
                 write_record(made, early)
-            if len(taken) == 1:
-                self._compare_standalone(experiment)
         return made
 
     def _of_rounds(self, experiment: Experiment, taken: Sequence[Bench]) -> Record:
@@ -304,27 +302,6 @@ class Recorder:
                 rows.append(row)
         rows += [row.without_times() for row in counted.values()]
         return replace(made, rows=tuple(rows))
-
-    def _compare_standalone(self, experiment: Experiment) -> None:
-        """Run each kernel's standalone script too, at the count case, and require the same bits.
-
-        Raises:
-            LessonError: an array differs.
-        """
-        from tilewise.gpu.standalone import script
-
-        parameters = experiment.cases[0] if experiment.count_case is None else experiment.count_case
-        for label in experiment.variants:
-            for launch in experiment.launches(label, parameters):
-                names: dict[str, Any] = {"__name__": "standalone"}
-                exec(compile(script(launch), f"{launch.kernel.name}.py", "exec"), names)
-                theirs, ours = names["results"](), launch.run()
-                if wrong := [name for name in theirs if theirs[name].tobytes() != ours[name].tobytes()]:
-                    kernel = launch.kernel.name
-                    raise experiment.error(
-                        f'"{label}": the standalone script of {kernel} gives other bits in {wrong[0]}.'
-                    )
-        self.progress(f"{experiment.name}: the standalone scripts give the same bits")
 
     def record_text(self, lesson: LessonFile, cell: Cell, text: str) -> None:
         """Write what a cell printed, unless the record of it is current."""

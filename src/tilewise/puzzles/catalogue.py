@@ -41,30 +41,12 @@ def named(name: str) -> Puzzle:
     """The puzzle of a name.
 
     Raises:
-        LessonError: there is none, or its module holds none of that name.
+        LessonError: there is none.
     """
     if name not in NAMES:
-        message = "there is no such puzzle."
         near = nearest(name, NAMES) or "`tilewise puzzle` lists them."
-        raise LessonError(name, 0, message, near)
-    place = f"src/tilewise/puzzles/{name}.py"
-    whole = f"tilewise.puzzles.{name.replace('/', '.')}"
-    try:
-        module = import_module(whole)
-    except ModuleNotFoundError as error:
-        if error.name is None or not whole.startswith(error.name):
-            raise
-        repair = "Write it, or take the name out of puzzles/catalogue.py."
-        raise LessonError(
-            place, 0, "the catalogue names this puzzle, and there is no such file.", repair
-        ) from None
-    puzzle = getattr(module, "PUZZLE", None)
-    if not isinstance(puzzle, Puzzle):
-        raise LessonError(place, 0, "the module has no puzzle.", "Call it PUZZLE: PUZZLE = Puzzle(...).")
-    if puzzle.name != name:
-        raise LessonError(
-            place, 0, f'the puzzle is named "{puzzle.name}".', f'Name it "{name}", like its file.'
-        )
+        raise LessonError(name, 0, "there is no such puzzle.", near)
+    puzzle: Puzzle = import_module(f"tilewise.puzzles.{name.replace('/', '.')}").PUZZLE
     return puzzle
 
 

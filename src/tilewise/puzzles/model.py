@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 from tilewise.cases import Array, Case
-from tilewise.errors import LessonError, nearest
 
 Values = Mapping[str, Any]
 """A launch's arrays and numbers by parameter name, before it ran."""
@@ -145,30 +144,6 @@ class Puzzle:
     atol: float = 0.0
     """The same, absolute."""
 
-    def __post_init__(self) -> None:
-        problem = _open_or_empty_gap(self.code) or self._what_is_missing()
-        if problem:
-            message, repair = problem
-            raise LessonError(f"src/tilewise/puzzles/{self.name}.py", 0, message, repair)
-
-    def _what_is_missing(self) -> tuple[str, str] | None:
-        """What makes the puzzle less than one, with its repair."""
-        unknown = [limit.counter for limit in self.limits if limit.counter not in COUNTERS]
-        if unknown:
-            near = nearest(unknown[0], tuple(COUNTERS)) or f"Use one of {', '.join(COUNTERS)}."
-            return f'a limit on "{unknown[0]}", which nothing counts.', near
-        if len(self.hints) < 3 or isinstance(self.hints, str):
-            return (
-                "hints are a tuple of at least three, from a nudge to nearly the answer.",
-                'Write hints=("...", "...", "..."), with a comma behind each.',
-            )
-        if len(self.trials) < 5:
-            return (
-                f"{len(self.trials)} trials; an answer is tried at five sizes at least.",
-                "Add sizes that divide by nothing, a very small one among them.",
-            )
-        return None
-
     @property
     def part(self) -> str:
         """The part of the course it belongs to."""
@@ -231,32 +206,6 @@ class Puzzle:
         lines[-1:] = [*budget, "", *commands]
         head = "\n".join(f"// {line}".rstrip() for line in lines)
         return f"{head}\n\n{self.gaps}"
-
-
-def _open_or_empty_gap(code: str) -> tuple[str, str] | None:
-    """What is wrong with the gaps of a text, with its repair."""
-    inside, held, gaps = False, 0, 0
-    for line in code.split("\n"):
-        if re.match(r"^\s*// \[gap", line):
-            if inside or not _OPENS.match(line):
-                what = "a gap opens within another" if inside else "a gap asks nothing"
-                return f"{what}, at `{line.strip()}`.", "Write `// [gap question`, the answer, `// gap]`."
-            inside, held, gaps = True, 0, gaps + 1
-        elif _CLOSES.match(line):
-            if not inside or not held:
-                what = "holds no solution" if inside else "is closed and was not opened"
-                return (
-                    f"gap {max(gaps, 1)} {what}.",
-                    "Between `// [gap question` and `// gap]` stand right lines.",
-                )
-            inside = False
-        else:
-            held += inside and bool(line.strip())
-    if inside:
-        return f"gap {gaps} is never closed.", "Put `// gap]` on a line of its own below its last line."
-    if not gaps:
-        return "the text has no gap.", "Enclose what the reader writes in `// [gap question` and `// gap]`."
-    return None
 
 
 def plain_text(markdown: str) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 
 from tilewise.errors import LessonError
 from tilewise.frameworks import stand_ins
-from tilewise.gpu.launches import noting
+from tilewise.gpu.launches import logging_launches
 from tilewise.gpu.saved_launches import encode as encode_launches
 from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
 from tilewise.outputs.kinds import NOT_CURRENT, PENDING
@@ -112,7 +112,7 @@ class Execution:
         signal.signal(signal.SIGALRM, out_of_time)
         signal.setitimer(signal.ITIMER_REAL, self._job.time_limit_s)
         try:
-            with installed(self._sink), noting() as notes:
+            with installed(self._sink), logging_launches() as log:
                 self._run_cells()
         except LessonError as error:
             self._messages({"error": error_to_dict(error)})
@@ -121,7 +121,7 @@ class Execution:
         own = str(root.resolve() / self._job.path)
         unused = self._imports.unused() if self._imports is not None else ()
         read = {*watch.stop(unused), str(Path(__file__).resolve())} - {own}
-        launches = [encode_launches(noted) for noted in notes.kernels()]
+        launches = [encode_launches(logged) for logged in log.kernels()]
         self._messages({"end": {"launches": launches, "inputs": relative(sorted(read), root)}})
 
     def _run_cells(self) -> None:
@@ -190,7 +190,7 @@ class Execution:
         """Execute a cell with another machine's records, and add to its result what then differs."""
         sink = PrintedSink(self._printed)
         try:
-            with records_of(machine), installed(sink), noting():
+            with records_of(machine), installed(sink), logging_launches():
                 outputs = self._outputs(cell, names, sink)
         except LessonError as error:
             if machine not in self._job.course_machines:

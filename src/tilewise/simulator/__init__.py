@@ -51,7 +51,7 @@ from tilewise.simulator.frontend import Entry, Module, compile_kernel
 from tilewise.simulator.hazards import ExpectationError, Hazard, HazardError, expect_hazard
 from tilewise.simulator.run import MAX_STEPS, Run, launch
 from tilewise.simulator.toolchain import ToolchainError
-from tilewise.simulator.trace import Accesses, Requests, Trace, Watched
+from tilewise.simulator.trace import Accesses, Trace, Watched
 
 __all__ = [
     "MAX_STEPS",
@@ -65,7 +65,6 @@ __all__ = [
     "Hazard",
     "HazardError",
     "Module",
-    "Requests",
     "Run",
     "SharedCounts",
     "ToolchainError",

@@ -6,43 +6,14 @@ what all findings share stands in ``findings``.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
-from .memory import Memory, short_name
-from .program import Program
-
-_BY_WARP, _BY_BULK, _BY_GROUP, _BY_OBJECT = range(4)
+from .findings import BY_OBJECT, Findings
+from .memory import short_name
 
 
-class AsynchronousFindings(ABC):
-    """Sentences for the hazards of ``engine/agents.h`` and of what stands on it."""
-
-    program: Program
-    memory: Memory
-    lines: list[str]
-
-    @abstractmethod
-    def _who(self, row: Any) -> str: ...
-
-    @abstractmethod
-    def _thread(self, number: int) -> str: ...
-
-    @abstractmethod
-    def _block(self, number: int) -> str: ...
-
-    @abstractmethod
-    def _shared(self, address: int, size: int) -> str: ...
-
-    @abstractmethod
-    def _verb(self, row: Any) -> str: ...
-
-    def _at(self, row: Any) -> str:
-        """Line and text of the other side; assembly says little and is long."""
-        other = self.program.lines[int(row["other_line"])]
-        text = self.lines[other - 1].strip() if 0 < other <= len(self.lines) else ""
-        quoted = f" (`{text}`)" if text and not text.startswith("asm") else ""
-        return f"at line {other}{quoted}"
+class Describer(Findings):
+    """Sentences for the hazards of ``engine/agents.h`` and of what stands on it, beside all others."""
 
     def _object(self, address: int) -> str:
         """An mbarrier by its variable: ``full[1]``."""
@@ -51,19 +22,6 @@ class AsynchronousFindings(ABC):
                 number = (address - start) // 8
                 return short_name(name) + (f"[{number}]" if length > 8 or number else "")
         return self._shared(address, 8)
-
-    def _other(self, row: Any) -> str:
-        """The agent on the other side, with its block where that is another."""
-        block = int(row["other_block"])
-        where = f" of {self._block(block)}" if block >= 0 and block != int(row["block"]) else ""
-        sort, warp = int(row["agent"]), int(row["other_warp"])
-        if sort == _BY_BULK:
-            return f"a bulk copy that warp {warp}{where} began"
-        if sort == _BY_GROUP:
-            return f"a wgmma of warps {warp} to {warp + 3}{where}"
-        if sort == _BY_OBJECT:
-            return f"an asynchronous copy{where}"
-        return f"warp {warp}{where}"
 
     def _mbarrier(self, row: Any) -> str:
         name = self._object(int(row["address"]))
@@ -129,7 +87,7 @@ class AsynchronousFindings(ABC):
         return f"{self._who(row)} writes {word}, which {self._other(row)} {self._at(row)} may still read"
 
     def _proxy(self, row: Any) -> str:
-        if int(row["agent"]) == _BY_OBJECT:
+        if int(row["agent"]) == BY_OBJECT:
             return (
                 f"{self._who(row)} lets a copy tell {self._object(int(row['address']))}, which warp "
                 f"{int(row['other_warp'])} initialised {self._at(row)} with no fence for copies since"

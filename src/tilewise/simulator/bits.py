@@ -5,124 +5,80 @@ In: parsed instructions. Out: rows of the program. They are carried out in ``eng
 
 from __future__ import annotations
 
-from .operands import Operands
+from functools import partial
+
+from .operands import Assembler, Handlers
 from .ptx import type_bytes
 
 
-class Bits(Operands):
-    """Handlers ``_op_<mnemonic>`` of these instructions."""
+def _logic(asm: Assembler, name: str) -> None:
+    kind = asm.opcode[-1]
+    asm.emit_operands(f"{name}_{64 if type_bytes(kind) == 8 else 32}", kind, kind)
 
-    def _logic(self, name: str) -> None:
-        kind = self.instruction.opcode[-1]
-        target, left, right = self._operands()
-        wide = type_bytes(kind) == 8
-        self._emit(
-            f"{name}_{64 if wide else 32}",
-            d0=self._slot(target),
-            a=self._value(left, kind),
-            b=self._value(right, kind),
-        )
 
-    def _op_and(self) -> None:
-        self._logic("and")
+def _not(asm: Assembler) -> None:
+    kind = asm.opcode[-1]
+    asm.emit_operands(f"not_{1 if kind == 'pred' else 8 * type_bytes(kind)}", kind)
 
-    def _op_or(self) -> None:
-        self._logic("or")
 
-    def _op_xor(self) -> None:
-        self._logic("xor")
+def _shift(asm: Assembler) -> None:
+    name, kind = asm.opcode[0], asm.opcode[-1]
+    sign = "" if name == "shl" else "s" if kind.startswith("s") else "u"
+    asm.emit_operands(f"{name}_{sign}{8 * type_bytes(kind)}", kind, "u32")
 
-    def _op_not(self) -> None:
-        kind = self.instruction.opcode[-1]
-        target, source = self._operands()
-        bits = 1 if kind == "pred" else 8 * type_bytes(kind)
-        self._emit(f"not_{bits}", d0=self._slot(target), a=self._value(source, kind))
 
-    def _op_shl(self) -> None:
-        self._shift("shl", "")
+def _funnel_shift(asm: Assembler) -> None:
+    asm.emit_operands(f"shf_{asm.opcode[1]}", "b32", "b32", "u32", sub=int("wrap" in asm.opcode))
 
-    def _op_shr(self) -> None:
-        kind = self.instruction.opcode[-1]
-        self._shift("shr", "s" if kind.startswith("s") else "u")
 
-    def _shift(self, name: str, sign: str) -> None:
-        kind = self.instruction.opcode[-1]
-        target, value, by = self._operands()
-        self._emit(
-            f"{name}_{sign}{8 * type_bytes(kind)}",
-            d0=self._slot(target),
-            a=self._value(value, kind),
-            b=self._value(by, "u32"),
-        )
+def _any_logic(asm: Assembler) -> None:
+    asm.emit_operands("lop3", "b32", "b32", "b32", imm=int(asm.operands[4], 0))
 
-    def _op_shf(self) -> None:
-        parts = self.instruction.opcode
-        target, low, high, by = self._operands()
-        self._emit(
-            f"shf_{parts[1]}",
-            sub=int("wrap" in parts),
-            d0=self._slot(target),
-            a=self._value(low, "b32"),
-            b=self._value(high, "b32"),
-            c=self._value(by, "u32"),
-        )
 
-    def _op_lop3(self) -> None:
-        target, *sources = self._operands()
-        a, b, c = (self._value(part, "b32") for part in sources[:3])
-        self._emit("lop3", d0=self._slot(target), a=a, b=b, c=c, imm=int(sources[3], 0))
+def _permute(asm: Assembler) -> None:
+    if len(asm.opcode) != 2:
+        raise asm.unknown()
+    asm.emit_operands("prmt", "b32", "b32", "b32")
 
-    def _op_prmt(self) -> None:
-        if len(self.instruction.opcode) != 2:
-            raise self._unknown()
-        target, *sources = self._operands()
-        a, b, c = (self._value(part, "b32") for part in sources)
-        self._emit("prmt", d0=self._slot(target), a=a, b=b, c=c)
 
-    def _count_bits(self, name: str) -> None:
-        kind = self.instruction.opcode[-1]
-        target, source = self._operands()
-        self._emit(f"{name}_{8 * type_bytes(kind)}", d0=self._slot(target), a=self._value(source, kind))
+def _count_bits(asm: Assembler) -> None:
+    asm.emit_operands(f"{asm.opcode[0]}_{8 * type_bytes(asm.opcode[-1])}", asm.opcode[-1])
 
-    def _op_popc(self) -> None:
-        self._count_bits("popc")
 
-    def _op_clz(self) -> None:
-        self._count_bits("clz")
+def _find(asm: Assembler) -> None:
+    if asm.opcode != ("bfind", "u32"):
+        raise asm.unknown()
+    asm.emit_operands("bfind_u32", "u32")
 
-    def _op_brev(self) -> None:
-        self._count_bits("brev")
 
-    def _op_bfind(self) -> None:
-        if self.instruction.opcode != ("bfind", "u32"):
-            raise self._unknown()
-        target, source = self._operands()
-        self._emit("bfind_u32", d0=self._slot(target), a=self._value(source, "u32"))
+def _extract(asm: Assembler) -> None:
+    kind = asm.opcode[-1]
+    asm.emit_operands(f"bfe_{kind}", kind, "u32", "u32")
 
-    def _op_bfe(self) -> None:
-        kind = self.instruction.opcode[-1]
-        target, *sources = self._operands()
-        self._emit(
-            f"bfe_{kind}",
-            d0=self._slot(target),
-            a=self._value(sources[0], kind),
-            b=self._value(sources[1], "u32"),
-            c=self._value(sources[2], "u32"),
-        )
 
-    def _op_bfi(self) -> None:
-        target, *sources = self._operands()
-        kind = self.instruction.opcode[-1]
-        kinds = (kind, kind, "b32", "b32")
-        a, b, c, e = (self._value(part, one) for part, one in zip(sources, kinds, strict=True))
-        self._emit(
-            f"bfi_{8 * type_bytes(self.instruction.opcode[-1])}", d0=self._slot(target), a=a, b=b, c=c, e=e
-        )
+def _insert(asm: Assembler) -> None:
+    kind = asm.opcode[-1]
+    asm.emit_operands(f"bfi_{8 * type_bytes(kind)}", kind, kind, "b32", "b32")
 
-    def _op_dp4a(self) -> None:
-        _, first, second = self.instruction.opcode
-        target, *sources = self._operands()
-        a, b, c = (self._value(part, "b32") for part in sources)
-        self._emit(
-            "dp4a", type=self.types[first], type2=self.types[second], d0=self._slot(target), a=a, b=b, c=c
-        )
+
+def _dot(asm: Assembler) -> None:
+    _, first, second = asm.opcode
+    asm.emit_operands("dp4a", "b32", "b32", "b32", type=asm.types[first], type2=asm.types[second])
+
+
+HANDLERS: Handlers = {
+    **{name: partial(_logic, name=name) for name in ("and", "or", "xor")},
+    "not": _not,
+    "shl": _shift,
+    "shr": _shift,
+    "shf": _funnel_shift,
+    "lop3": _any_logic,
+    "prmt": _permute,
+    "popc": _count_bits,
+    "clz": _count_bits,
+    "brev": _count_bits,
+    "bfind": _find,
+    "bfe": _extract,
+    "bfi": _insert,
+    "dp4a": _dot,
+}

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from .async_findings import AsynchronousFindings
 from .frontend import Entry
-from .hazards import KINDS, Hazard
+from .hazards import Hazard
 from .memory import Memory, short_name
 from .program import Program
+from .shared import HAZARD_KINDS, numbers
+
+_, BY_BULK, BY_GROUP, BY_OBJECT = numbers("AGENT").values()
+"""Who did it: the sorts of agents of ``engine/agents.h``."""
 
 
-class Describer(AsynchronousFindings):
-    """Turns the machine's findings into sentences."""
+class Findings:
+    """Turns the machine's findings into sentences, by a method for each kind."""
 
     def __init__(
         self,
@@ -24,18 +27,17 @@ class Describer(AsynchronousFindings):
         memory: Memory,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        source: str,
         max_steps: int,
         shared_bytes: int,
     ) -> None:
         self.entry, self.program, self.memory = entry, program, memory
-        self.grid, self.block, self.lines = grid, block, source.splitlines()
+        self.grid, self.block, self.lines = grid, block, entry.module.source.splitlines()
         self.max_steps, self.shared_bytes = max_steps, shared_bytes
 
     def hazard(self, row: Any) -> Hazard:
         """The hazard of one row of the machine."""
         line = self.program.lines[row["line"]] if self.program.lines else 0
-        kind = KINDS[int(row["kind"])]
+        kind = HAZARD_KINDS[int(row["kind"])]
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         caller = int(row["caller"])
         return Hazard(
@@ -71,6 +73,26 @@ class Describer(AsynchronousFindings):
         if number == -3:
             return f"byte {int(row['address'])} of local memory"
         return f"address {int(row['address']):#x}"
+
+    def _at(self, row: Any) -> str:
+        """Line and text of the other side; assembly says little and is long."""
+        other = self.program.lines[int(row["other_line"])]
+        text = self.lines[other - 1].strip() if 0 < other <= len(self.lines) else ""
+        quoted = f" (`{text}`)" if text and not text.startswith("asm") else ""
+        return f"at line {other}{quoted}"
+
+    def _other(self, row: Any) -> str:
+        """The agent on the other side, with its block where that is another."""
+        block = int(row["other_block"])
+        where = f" of {self._block(block)}" if block >= 0 and block != int(row["block"]) else ""
+        sort, warp = int(row["agent"]), int(row["other_warp"])
+        if sort == BY_BULK:
+            return f"a bulk copy that warp {warp}{where} began"
+        if sort == BY_GROUP:
+            return f"a wgmma of warps {warp} to {warp + 3}{where}"
+        if sort == BY_OBJECT:
+            return f"an asynchronous copy{where}"
+        return f"warp {warp}{where}"
 
     def _verb(self, row: Any) -> str:
         return "writes" if row["write"] else "reads"

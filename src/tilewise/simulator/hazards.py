@@ -12,29 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.errors import LessonError
 
+from .shared import HAZARD_KINDS
+
 if TYPE_CHECKING:
     from .run import Run
-
-KINDS = {
-    1: "out of bounds",
-    2: "misaligned",
-    3: "barrier",
-    4: "shuffle",
-    5: "race",
-    6: "uninitialised",
-    7: "steps",
-    8: "trap",
-    9: "read-only",
-    10: "undelivered",
-    11: "assert",
-    12: "mbarrier",
-    13: "deadlock",
-    14: "overwritten",
-    15: "proxy",
-    16: "accumulator",
-    17: "cluster",
-    18: "tensor map",
-}
 
 
 @dataclass(frozen=True)
@@ -42,7 +23,7 @@ class Hazard:
     """One fault, at one line of a kernel; equal ones are counted, not repeated."""
 
     kind: str
-    """One of the values of ``KINDS``."""
+    """One of the values of ``HAZARD_KINDS``."""
     line: int
     """Line of the kernel's source, from 1; 0 where the compiler names none."""
     message: str
@@ -129,8 +110,8 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
         ExpectationError: nothing happened, something else did, or at another line.
         ValueError: there is no such kind.
     """
-    if kind not in KINDS.values():
-        raise ValueError(f'there is no hazard "{kind}"; there are {", ".join(KINDS.values())}')
+    if kind not in HAZARD_KINDS.values():
+        raise ValueError(f'there is no hazard "{kind}"; there are {", ".join(HAZARD_KINDS.values())}')
     found = _provoke(launch, kind)
     hazard = next((one for one in found if _at(one, line_with)), None)
     hazard = hazard or next(iter(found), None)

@@ -1,6 +1,6 @@
 """The compiled machine: builds ``machine.c`` once, keeps it in the cache, and calls it.
 
-In: a ``Program`` and memory as pointers. Out: what ``tw_run`` counted and found, as NumPy arrays. The
+In: a launch, with pointers to program and memory. Out: what ``tw_run`` counted and found, as arrays. The
 compiler is the clang of the ``ziglang`` wheel, the same that turns CUDA C into PTX; a library that is
 already in the cache is used without it. C and not Numba, because importing and compiling Numba costs
 seconds that a lesson does not have.
@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .layout import ACCESS, COUNTERS, HAZARD, WORD_BYTES, Buffer, Launch
-from .names import SOURCE, header, machine_text
+from .shared import ACCESS, ENGINE, Launch, numbers
 from .toolchain import ToolchainError, cache_folder, unwritable, zig
 
 if TYPE_CHECKING:
@@ -31,8 +30,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-STOPPED, NO_MEMORY, TOO_MANY_STEPS, PAUSED = 1, 2, 3, 4
-"""What ``tw_run`` returns; 0 is a run to the end."""
+_STATUS = numbers("STATUS")
+STOPPED, NO_MEMORY, TOO_MANY_STEPS = (_STATUS[name] for name in ("STOPPED", "NO_MEMORY", "TOO_MANY_STEPS"))
+"""What ``tw_run`` returns, beside a run to the end."""
 SLICE = 5_000_000
 """Warp instructions between two looks at Python's signals."""
 _FLAGS = (
@@ -49,7 +49,7 @@ _FLAGS = (
 
 
 class MachineError(RuntimeError):
-    """The machine could not be built or does not fit its description."""
+    """The machine could not be built."""
 
 
 def prepare() -> Path:
@@ -59,10 +59,9 @@ def prepare() -> Path:
         MachineError: the compiler failed; its message is given.
         ToolchainError: there is no compiler and no built machine.
     """
-    text = machine_text()
-    name = hashlib.sha256(
-        "\0".join((text, header(), *_FLAGS, platform.machine(), _processor())).encode()
-    ).hexdigest()[:16]
+    sources = [path.read_text() for path in sorted(ENGINE.glob("*.[chd]*"))]
+    key = "\0".join((*sources, *_FLAGS, platform.machine(), _processor()))
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
     target = cache_folder() / f"machine-{name}.so"
     if target.exists():
         return target
@@ -90,7 +89,6 @@ def _processor() -> str:
 
 def _build(compiler: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        (Path(folder) / "ops.h").write_text(header())
         made = Path(folder) / "machine.so"
         flags = [
             flag
@@ -101,12 +99,10 @@ def _build(compiler: Path, target: Path) -> None:
             str(compiler),
             "cc",
             *flags,
-            f"-I{folder}",
-            f"-I{SOURCE.parent}",
             "-Werror=switch",
             "-o",
             str(made),
-            str(SOURCE),
+            str(ENGINE / "machine.c"),
             "-lm",
         ]
         try:
@@ -152,20 +148,6 @@ def _library() -> ctypes.CDLL:
     library.tw_end.restype = None
     library.tw_free.argtypes = [ctypes.c_void_p]
     library.tw_free.restype = None
-    sizes = [library.tw_layout(which) for which in range(7)]
-    from .program import INSTRUCTION
-
-    expected = [
-        INSTRUCTION.itemsize,
-        ctypes.sizeof(Launch),
-        HAZARD.itemsize,
-        ACCESS.itemsize,
-        8 * len(COUNTERS),
-        ctypes.sizeof(Buffer),
-        WORD_BYTES,
-    ]
-    if sizes != expected:
-        raise MachineError(f"machine.c lays out its structures in {sizes} bytes and machine.py in {expected}")
     return library
 
 
@@ -178,7 +160,7 @@ def run(launch: Launch) -> tuple[int, NDArray[np.void], str]:
     launch.slice = SLICE
     accesses, text = np.zeros(0, ACCESS), ""
     try:
-        while (status := library.tw_run(ctypes.byref(launch))) == PAUSED:
+        while (status := library.tw_run(ctypes.byref(launch))) == _STATUS["PAUSED"]:
             pass
         if launch.n_accesses:
             size = launch.n_accesses * ACCESS.itemsize

@@ -15,11 +15,9 @@ import numpy as np
 from tilewise.gpu.kernel_source import KernelError
 from tilewise.gpu.tensor_map import MAP_BYTES, TensorMap
 
-from . import layout
-from .names import numbers
-from .operands import GLOBAL_BASE, GLOBAL_SHIFT
 from .program import Program
 from .ptx import Variable, type_bytes
+from .shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYTES, Buffer, numbers
 from .trace import GLOBAL, SHARED, Accesses, Watched
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ class Memory:
                 if key not in by_pointer:
                     by_pointer[key] = np.frombuffer(value.tobytes(), np.uint8).copy()
                 self.copies[number] = by_pointer[key]
-                address = np.uint64(0x100000000000 + (number << 36))
+                address = np.uint64(GLOBAL_BASE + (number << GLOBAL_SHIFT))
                 self.parameters[at : at + 8] = np.frombuffer(address.tobytes(), np.uint8)
                 entries.append((value.nbytes, self.copies[number].ctypes.data, int(value.flags.writeable)))
                 self.shown.append(value.dtype)
@@ -78,11 +76,11 @@ class Memory:
             self.variables.append(data)
             entries.append((len(data), data.ctypes.data, int(variable.space == "global")))
             self.shown.append(None)
-        self.table = (layout.Buffer * (len(entries) + 1))()
+        self.table = (Buffer * (len(entries) + 1))()
         for number, (length, pointer, writable) in enumerate(entries):
-            self.table[number] = layout.Buffer(length, pointer, writable, number)
+            self.table[number] = Buffer(length, pointer, writable, number)
         self._watch(len(arguments), read_only)
-        self.table[len(entries)] = layout.Buffer(size, self.parameters.ctypes.data, 0, -1)
+        self.table[len(entries)] = Buffer(size, self.parameters.ctypes.data, 0, -1)
         given = parameter_names or [f"argument {number}" for number in range(len(declared))]
         self.global_names = tuple(given) + tuple(one.name for one in program.module_variables)
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
@@ -118,7 +116,7 @@ class Memory:
             constant = number < arguments and number < len(read_only) and read_only[number]
             words = -(-buffer.size // self.program.global_grain)
             if buffer.data and buffer.writable and not constant and words <= _MOST_WATCHED:
-                written.setdefault(buffer.data, np.zeros(words * layout.WORD_BYTES, np.uint8))
+                written.setdefault(buffer.data, np.zeros(words * WORD_BYTES, np.uint8))
         for buffer in self.table:
             if buffer.data in written:
                 buffer.words = written[buffer.data].ctypes.data
@@ -219,7 +217,7 @@ def short_name(name: str) -> str:
 
 def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence[int]) -> dict[str, Watched]:
     """The values that a trace saw of each watched variable."""
-    types = {number: name for name, number in numbers("T").items()}
+    types = {number: name for name, number in numbers("TYPE").items()}
     found = {}
     for number, name in enumerate(names):
         here = rows[rows["buffer"] == number]

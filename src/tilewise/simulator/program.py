@@ -7,52 +7,34 @@ not known stops with its name and its source line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from .arithmetic import Arithmetic
-from .asynchronous import Asynchronous
-from .bits import Bits
-from .comparisons import Comparisons
-from .control import Control
-from .matrices import Matrices
-from .operands import GLOBAL_BASE, GLOBAL_SHIFT, UnknownInstructionError
+from . import accesses, arithmetic, asynchronous, bits, comparisons, control, matrices, warpgroups
+from .operands import Assembler, Handlers, UnknownInstructionError
 from .ptx import Function, Instruction, Ptx, Variable, type_bytes
-from .warpgroups import Warpgroups
+from .shared import GLOBAL_BASE, GLOBAL_SHIFT, INSTRUCTION
+
+HANDLERS: Handlers = {
+    **arithmetic.HANDLERS,
+    **bits.HANDLERS,
+    **comparisons.HANDLERS,
+    **accesses.HANDLERS,
+    **control.HANDLERS,
+    **matrices.HANDLERS,
+    **asynchronous.HANDLERS,  # these see to their own forms of cp, st, fence and barrier, and pass others on
+    **warpgroups.HANDLERS,
+}
+"""What is carried out, by mnemonic."""
 
 SHARED_GAP = 2048
 """Bytes between shared variables, so that an index beyond one does not land in the next.
 
 A multiple of 128, which keeps every word in the bank that it has on a GPU."""
 
-INSTRUCTION = np.dtype(
-    [
-        (name, np.int32)
-        for name in [
-            "op",
-            "sub",
-            "type",
-            "type2",
-            "flags",
-            "pred",
-            "line",
-            "d0",
-            "d1",
-            "d2",
-            "d3",
-            "a",
-            "b",
-            "c",
-            "e",
-            "target",
-            "pad",
-            "caller",
-        ]
-    ]
-    + [("imm", np.int64)]
-)
+_TARGETS = ("d0", "d1", "d2", "d3")
+"""The fields of a row that stand in the array ``d`` of an instruction."""
 
 
 @dataclass
@@ -111,7 +93,7 @@ def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: in
     return _Decoder(module, entry, ftz, first_module_buffer).program()
 
 
-class _Decoder(Asynchronous, Warpgroups, Arithmetic, Bits, Comparisons, Matrices, Control):
+class _Decoder(Assembler):
     def __init__(self, module: Ptx, entry: str, ftz: bool, first_module_buffer: int) -> None:
         super().__init__(module, entry, ftz)
         self._lay_out(first_module_buffer)
@@ -193,27 +175,30 @@ class _Decoder(Asynchronous, Warpgroups, Arithmetic, Bits, Comparisons, Matrices
         code = np.zeros(len(self.rows), INSTRUCTION)
         for number, fields in enumerate(self.rows):
             for key, value in fields.items():
-                code[key][number] = value
+                if key in _TARGETS:
+                    code["d"][number, _TARGETS.index(key)] = value
+                else:
+                    code[key][number] = value
         function = self.module.functions[self.entry]
         constants = np.stack(self.constants) if self.constants else np.zeros((1, 32), np.uint32)
         return Program(
-            self.entry,
-            code,
-            constants,
-            max(self.units, 1),
-            function.parameters,
-            self.parameter_offsets,
-            self.static_shared,
-            self.dynamic_start,
-            self.shared_variables,
-            tuple(self.module_variables),
-            self.local_bytes,
-            self.grain,
-            self.global_grain,
-            self.fences,
-            self.agents,
-            tuple(self.line_rows),
-            self.tables,
+            name=self.entry,
+            code=code,
+            constants=constants,
+            units=max(self.units, 1),
+            parameters=function.parameters,
+            offsets=self.parameter_offsets,
+            shared_bytes=self.static_shared,
+            dynamic_start=self.dynamic_start,
+            shared_variables=self.shared_variables,
+            module_variables=tuple(self.module_variables),
+            local_bytes=self.local_bytes,
+            shared_grain=self.grain,
+            global_grain=self.global_grain,
+            fences=self.fences,
+            agents=self.agents,
+            lines=tuple(self.line_rows),
+            tables=self.tables,
         )
 
     def _function(self, function: Function) -> None:
@@ -234,12 +219,12 @@ class _Decoder(Asynchronous, Warpgroups, Arithmetic, Bits, Comparisons, Matrices
         for instruction in function.instructions:
             first_rows.append(len(self.rows))
             self.instruction, self.jumps, self.branch_tables = instruction, jumps, tables
-            handler: Callable[[], None] | None = getattr(self, f"_op_{instruction.opcode[0]}", None)
+            handler = HANDLERS.get(instruction.opcode[0])
             if handler is None:
-                raise self._unknown()
-            handler()
+                raise self.unknown()
+            handler(self)
         first_rows.append(len(self.rows))
-        self._emit("ret" if not function.is_entry else "exit")
+        self.emit("ret" if not function.is_entry else "exit")
         at = {label: first_rows[index] for label, index in function.labels.items()}
         for row, label in jumps:
             self.rows[row]["target"] = at[label]

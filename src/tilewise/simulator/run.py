@@ -16,12 +16,13 @@ import numpy as np
 
 from tilewise.errors import LessonError
 
-from . import layout, machine
+from . import machine
+from .async_findings import Describer
 from .counts import Counts
-from .findings import Describer
 from .frontend import Entry
 from .hazards import Hazard, HazardError
 from .memory import Memory, shared_owners, watched_values
+from .shared import COUNTERS, HAZARD, Launch
 from .trace import WATCH, Accesses, Trace, Watched
 
 if TYPE_CHECKING:
@@ -96,9 +97,7 @@ def launch(
     shared_bytes: int = 0,
     hazards: Literal["raise", "collect"] = "raise",
     trace: Trace | None = None,
-    options: tuple[str, ...] = (),
     max_steps: int = MAX_STEPS,
-    source: str = "",
 ) -> Run:
     """Run a kernel on the simulator.
 
@@ -111,16 +110,13 @@ def launch(
         shared_bytes: dynamic shared memory of a block.
         hazards: ``raise`` stops at the first; ``collect`` goes on with what this schedule gives.
         trace: which accesses to keep; none by default.
-        options: compiler options, unused here beyond compiling.
         max_steps: warp instructions after which the kernel counts as endless.
-        source: the kernel's text, for quoting lines; by default that of the compiled module.
 
     Raises:
         HazardError: with ``hazards="raise"``; arrays keep their contents.
         ValueError: ``hazards`` or ``max_steps`` is none.
         LessonError: the kernel uses something that the simulator does not carry out, or runs out of memory.
     """
-    del options
     if hazards not in ("raise", "collect"):
         raise ValueError(f'hazards is {hazards!r}; it can be "raise" or "collect".')
     if not isinstance(max_steps, int) or max_steps < 1:
@@ -135,14 +131,14 @@ def launch(
         memory = Memory(program, entry.parameters, arguments, entry.parameter_names, entry.read_only)
     except MemoryError:
         raise _no_memory(entry) from None
-    counts = np.zeros((len(program.lines) or 1, len(layout.COUNTERS)), np.uint64)
-    found = np.zeros(_MAX_HAZARDS, layout.HAZARD)
+    counts = np.zeros((len(program.lines) or 1, len(COUNTERS)), np.uint64)
+    found = np.zeros(_MAX_HAZARDS, HAZARD)
     blocks = _marked(trace.blocks, grid[0] * grid[1] * grid[2]) if trace else None
     warps = _marked(trace.warps, 32) if trace else None
     releases = np.zeros(grid[0] * grid[1] * grid[2], np.uint16) if program.fences else None
     owners = shared_owners(program, shared_bytes)
     cluster = compiled.cluster
-    description = layout.Launch(
+    description = Launch(
         code=program.code.ctypes.data,
         n_code=len(program.code),
         consts=program.constants.ctypes.data,
@@ -177,22 +173,20 @@ def launch(
     print(printed, end="", flush=bool(printed))
     if status == machine.NO_MEMORY:
         raise _no_memory(entry)
-    text = source or entry.module.source
-    names = memory.names
-    said = Describer(entry, program, memory, grid, block, text, max_steps, shared_bytes)
+    describer = Describer(entry, program, memory, grid, block, max_steps, shared_bytes)
     run = Run(
-        entry.name,
-        grid,
-        block,
-        Counts.of(counts.sum(axis=0)),
-        {line: Counts.of(row) for line, row in zip(program.lines, counts, strict=False)},
-        tuple(said.hazard(row) for row in found[: description.n_hazards]),
-        memory.accesses(accesses[accesses["kind"] != WATCH], program.lines),
-        names,
-        bool(description.used_clock),
-        text,
-        watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
-        printed,
+        kernel=entry.name,
+        grid=grid,
+        block=block,
+        counts=Counts.of(counts.sum(axis=0)),
+        lines={line: Counts.of(row) for line, row in zip(program.lines, counts, strict=False)},
+        hazards=tuple(describer.hazard(row) for row in found[: description.n_hazards]),
+        accesses=memory.accesses(accesses[accesses["kind"] != WATCH], program.lines),
+        buffers=memory.names,
+        clock_is_not_time=bool(description.used_clock),
+        source=entry.module.source,
+        watched=watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
+        printed=printed,
     )
     if status in (machine.STOPPED, machine.TOO_MANY_STEPS):
         hazard = run.hazards[-1]

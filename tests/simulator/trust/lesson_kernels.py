@@ -20,7 +20,7 @@ from tilewise.lesson import read
 from tilewise.run import Runner
 from tilewise.simulator.toolchain import cache_folder
 
-from .corpus import Arguments, Subject
+from .planting import Arguments, Subject
 
 LESSONS = Path(__file__).parents[3] / "lessons"
 Kernels = dict[str, tuple[Subject, ...]]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tilewise import Kernel
 from tilewise.errors import LessonError
-from tilewise.gpu.kernel_source import KernelError
-from tilewise.simulator import CompileError, HazardError
+from tilewise.simulator import HazardError
 
 SCALE = """\
 extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
@@ -18,60 +15,15 @@ extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
     if (i < n) y[i] = x[i] * by;
 }
 """
-TILE = """\
-extern "C" __global__ void tile(float* y) {
-    __shared__ float s[12000];
-    s[threadIdx.x] = y[threadIdx.x];
-    __syncthreads();
-    y[threadIdx.x] = s[0];
-}
-"""
 BOUNDED = 'extern "C" __global__ void __launch_bounds__(64) bounded(float* y) { y[threadIdx.x] = 1.0f; }\n'
-X = np.arange(64, dtype=np.float32)
-Arguments = tuple[Any, ...]
 
 
 def _y() -> np.ndarray:
     return np.linspace(-3, 5, 64).astype(np.float32)
 
 
-def _launch(**changes: Any) -> dict[str, Any]:
-    return {"grid": 2, "block": 32} | changes
-
-
 READ_ONLY = _y()
 READ_ONLY.flags.writeable = False
-GOOD: Arguments = (X, "y", 64, 2.0)
-REFUSED: dict[str, tuple[str, Arguments, dict[str, Any], tuple[str, ...]]] = {
-    "too few arguments": (SCALE, (X, "y", 64), _launch(), ("takes 4 arguments and got 3", "float by")),
-    "another dtype": (SCALE, (X.astype("f8"), "y", 64, 2.0), _launch(), ('"x"', "float64", "float32")),
-    "a read-only output": (SCALE, (X, READ_ONLY, 64, 2.0), _launch(), ('"y"', "read-only")),
-    "a grid beyond y": (SCALE, GOOD, _launch(grid=(1, 65536)), ("in y", "65535")),
-    "beyond launch bounds": (BOUNDED, ("y",), _launch(block=65), ("65 threads", "64", "__launch_bounds__")),
-    "shared memory in all": (TILE, ("y",), _launch(shared_bytes=190_000), ("190000", "48000", "232448")),
-    "static shared memory": (
-        TILE.replace("12000", "12289"),
-        ("y",),
-        _launch(),
-        ("49156", "extern __shared__"),
-    ),
-}
-"""One of each kind of check; all of them are in `tests/gpu/test_arguments.py`."""
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused_before_anything_runs(name: str) -> None:
-    source, arguments, launch, words = REFUSED[name]
-    y = _y()
-    before = y.tobytes()
-    given = [y if isinstance(one, str) else one for one in arguments]
-    for way in ("simulate", "__call__"):
-        with pytest.raises(KernelError) as caught:
-            getattr(Kernel(source), way)(*given, **launch)
-        for word in words:
-            assert word in str(caught.value)
-        assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
-    assert y.tobytes() == before and X.tobytes() == np.arange(64, dtype=np.float32).tobytes()
 
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -111,79 +63,6 @@ def test_a_kernel_that_fails_leaves_every_byte_as_it_was(name: str, block: int) 
     assert (y.tobytes(), c.tobytes()) == before
     assert caught.value.hazard.line == 4 and (not kind or caught.value.hazard.kind == kind)
     assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_instruction_leaves_every_byte_as_it_was() -> None:
-    source = BOUNDED.replace("y[threadIdx.x] = 1.0f;", 'y[threadIdx.x] = 1.0f; asm volatile("nosuch.f32;");')
-    y = _y()
-    with pytest.raises(Exception, match=r"nosuch\.f32"):
-        Kernel(source).simulate(y, grid=1, block=64)
-    assert y.tobytes() == _y().tobytes()
-
-
-@pytest.mark.parametrize(
-    ("change", "words", "line"),
-    [
-        (("x[i] * by", "x[i] * missing"), ("undeclared identifier 'missing'", "x[i] * missing"), 3),
-        (("int n", "int m"), ("undeclared identifier 'n'",), 3),
-        (("by;\n}", "by\n}"), ("expected ';'",), 3),
-        (("x[i] * by", "x * by"), ("invalid operands",), 3),
-        (("const float* x, float* y", "const float* x, const float* y"), ("read-only",), 3),
-    ],
-)
-def test_a_source_that_does_not_compile(change: tuple[str, str], words: tuple[str, ...], line: int) -> None:
-    assert change[0] in SCALE
-    y = _y()
-    kernel = Kernel(SCALE.replace(*change))
-    with pytest.raises(CompileError) as caught:
-        kernel.simulate(X, y, 64, 2.0, grid=2, block=32)
-    for word in words:
-        assert word in str(caught.value)
-    assert caught.value.line == kernel.origin[1] + line - 1 and caught.value.path == kernel.origin[0]
-    assert "\n" not in str(caught.value) and y.tobytes() == _y().tobytes()
-
-
-def test_collecting_writes_what_this_schedule_gives_and_drops_bad_writes() -> None:
-    source = 'extern "C" __global__ void past(float* y) { y[threadIdx.x + 8] = 7.0f; }\n'
-    y = _y()
-    run = Kernel(source).simulate(y, grid=1, block=64, hazards="collect")
-    assert [hazard.kind for hazard in run.hazards] == ["out of bounds"]
-    assert y[:8].tobytes() == _y()[:8].tobytes() and (y[8:] == 7).all()
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"max_steps": 0}, "max_steps is 0"),
-        ({"max_steps": 1e6}, "max_steps is 1000000.0"),
-        ({"hazards": "raises"}, "hazards is 'raises'"),
-    ],
-)
-def test_a_run_cannot_be_told_what_is_not_there(given: dict[str, Any], words: str) -> None:
-    y = _y()
-    with pytest.raises(ValueError, match=words):
-        Kernel(BOUNDED).simulate(y, grid=1, block=64, **given)
-    assert y.tobytes() == _y().tobytes()
-
-
-@pytest.mark.parametrize(
-    ("source", "defines", "words"),
-    [
-        (BOUNDED.replace("bounded", "NAME"), {"NAME": "other"}, ('no kernel "NAME"', "but other")),
-        ("#define NAME other\n" + BOUNDED.replace("bounded", "NAME"), {}, ('no kernel "NAME"', "but other")),
-        (f"#if 0\n{BOUNDED}#endif\n", {}, ('no kernel "bounded"', "but none", "#if")),
-    ],
-)
-def test_a_kernel_whose_name_the_preprocessor_changes(
-    source: str, defines: dict[str, str], words: tuple[str, ...]
-) -> None:
-    y = _y()
-    kernel = Kernel(source, defines=defines)
-    with pytest.raises(CompileError) as caught:
-        kernel.simulate(y, grid=1, block=64)
-    assert all(word in str(caught.value) for word in words)
-    assert caught.value.path == kernel.origin[0] and caught.value.line == kernel.origin[1]
-    assert y.tobytes() == _y().tobytes()
 
 
 def test_a_function_that_is_declared_and_not_defined_is_named() -> None:

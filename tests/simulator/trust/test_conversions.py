@@ -200,33 +200,6 @@ def _between_integers() -> list[Row]:
     return rows
 
 
-C_ROWS = [
-    Row(
-        "__float2int_rn",
-        "r = __float2int_rn(a);",
-        (TO_INTEGER.astype(np.float32),),
-        "int32",
-        _whole("rni", "int32", False, True),
-    ),
-    Row(
-        "__float2int_rz",
-        "r = __float2int_rz(a);",
-        (TO_INTEGER.astype(np.float32),),
-        "int32",
-        _whole("rzi", "int32", False, True),
-    ),
-    Row(
-        "(float)unsigned", "r = a;", (INTEGERS.astype(np.uint32),), "float32", lambda x: x.astype(np.float32)
-    ),
-    Row("(float)long long", "r = a;", (INTEGERS,), "float32", lambda x: x.astype(np.float32)),
-    Row(
-        "(double)unsigned long long",
-        "r = a;",
-        (INTEGERS.view(np.uint64),),
-        "float64",
-        lambda x: x.astype(np.float64),
-    ),
-]
 # A register of 64 bits of which a part is read: cvt.s64.s8 %rd2, %rd1.
 PARTS = [
     ptx(f"cvt.{to}.{part} of 64 bits", (S64,), kind, lambda x, d=dtype, k=kind: x.astype(d).astype(k), text)
@@ -244,7 +217,7 @@ PARTS = [
     )
     for dtype in WHOLE.values()
 ]
-ROWS = PARTS + _to_integer() + _from_integer() + _between_floats() + _between_integers() + C_ROWS
+ROWS = PARTS + _to_integer() + _from_integer() + _between_floats() + _between_integers()
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])

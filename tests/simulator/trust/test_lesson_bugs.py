@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from .corpus import Subject
 from .lesson_kernels import LESSONS, from_lesson
 from .operators import Mutant
-from .planting import SWEEP, Outcome, outcome, planted
+from .planting import SWEEP, Outcome, Subject, outcome, planted
 
 LESSONS_WITH_KERNELS = [
     pytest.param(name, id=name, marks=pytest.mark.sweep(f"lessons/{name}.py"))

@@ -103,34 +103,6 @@ def _triples(a: Array, b: Array, edge: Array) -> tuple[Array, Array, Array]:
 
 
 ROWS = _rows()
-HEADERS = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#line 1\n"
-
-
-def _c_rows() -> list[Row]:
-    rows = []
-    for name, (edge, kind) in KINDS.items():
-        a, b = pairs(edge)
-        of = {"f16": "__ushort_as_half", "bf16": "__ushort_as_bfloat16"}[name]
-        back = {"f16": "__half_as_ushort", "bf16": "__bfloat16_as_ushort"}[name]
-        for op, function in {"+": operator.add, "-": operator.sub, "*": operator.mul}.items():
-            code = f"r = {back}({of}(a) {op} {of}(b)); if ((r & 0x7fff) > {_infinity(kind)}) r = 0x7fff;"
-            rows.append(Row(f"{name} {op}", code, (a, b), "uint16", _rounded(function, kind)))
-        code = f"r = {of}(a) < {of}(b);"
-        rows.append(
-            Row(f"{name} <", code, (a, b), "int32", lambda x, y, k=kind: _floats(x, k) < _floats(y, k))
-        )
-        code = f"r = {back}(__hfma({of}(a), {of}(b), {of}(c)));"
-        code += f" if ((r & 0x7fff) > {_infinity(kind)}) r = 0x7fff;"
-        expected = _rounded(lambda x, y, z: x * y + z, kind)
-        rows.append(Row(f"{name} __hfma", code, _triples(a, b, edge), "uint16", expected))
-    return rows
-
-
-def _infinity(kind: Format) -> int:
-    return 0x7C00 if kind is exact.F16 else 0x7F80
-
-
-C_ROWS = _c_rows()
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
@@ -152,11 +124,6 @@ def _with_one_nan(row: Row) -> Row:
 
 
 CANONICAL = [_with_one_nan(row) for row in ROWS]
-
-
-@pytest.mark.parametrize("number", range(len(C_ROWS)), ids=[row.name for row in C_ROWS])
-def test_operator(number: int) -> None:
-    check(C_ROWS, number, HEADERS)
 
 
 @pytest.mark.parametrize("options", [(), ("--use_fast_math",)])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulator.kernels import on_threads, simulate
 
-from .edges import F16, F32, S32, S64, U32, U64
+from .edges import F32, S32, U32, U64
 from .table import C_TYPES, Array
 
 LANES = np.arange(32)
@@ -37,17 +37,6 @@ def test_shuffles(form: str, width: int) -> None:
         assert np.array_equal(out, VALUES[_source(form, np.full(32, amount), width)]), amount
 
 
-def test_shuffles_by_lanes_own_amounts_and_of_wide_values() -> None:
-    by = np.arange(32, dtype=np.int32)[::-1] * 7 % 32
-    x = np.resize(S64, 32).astype(np.float64) / 3
-    out = np.zeros(32)
-    source = on_threads(
-        "y[i] = __shfl_sync(0xffffffff, x[i], by[i]);", "const double* x, const int* by, double* y"
-    )
-    simulate(source, x, by, out)
-    assert np.array_equal(out, x[by])
-
-
 def test_shuffles_among_some_lanes() -> None:
     out = np.zeros(32, np.int32)
     source = on_threads(
@@ -72,26 +61,6 @@ def test_votes(threshold: int, mask: int) -> None:
     assert np.array_equal(y, np.where(named, (on.astype(np.uint64) << LANES.astype(np.uint64)).sum(), 0))
     said = int(on.any()) + 2 * int(on[named].all())
     assert np.array_equal(z, np.where(named, said, 0))
-
-
-def test_active_lanes_and_lane_masks() -> None:
-    source = on_threads(
-        'unsigned lt, ge; asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lt));'
-        ' asm("mov.u32 %0, %%lanemask_ge;" : "=r"(ge));'
-        " x[i] = lt; y[i] = ge; if (i % 3 == 2) z[i] = __activemask();",
-        "unsigned* x, unsigned* y, unsigned* z",
-    )
-    x, y, z = np.zeros((3, 32), np.uint32)
-    simulate(source, x, y, z)
-    assert np.array_equal(x, (1 << LANES) - 1) and np.array_equal(y, ~x)
-    assert set(z[LANES % 3 == 2]) == {sum(1 << int(lane) for lane in LANES[LANES % 3 == 2])}
-
-
-def test_matches() -> None:
-    x = np.resize(np.array([3, -1, 3, 0, 2**31 - 1], np.int32), 32)
-    y = np.zeros(32, np.uint32)
-    simulate(on_threads("y[i] = __match_any_sync(0xffffffff, x[i]);", "const int* x, unsigned* y"), x, y)
-    assert y.tolist() == [sum(1 << int(lane) for lane in np.flatnonzero(x == one)) for one in x]
 
 
 @pytest.mark.parametrize(
@@ -214,10 +183,3 @@ def test_vectors_keep_every_bit(ctype: str, dtype: str, width: int, where: str) 
     assert y.tobytes() == x.tobytes()
     assert run.counts.global_load.requests == run.counts.global_store.requests == 1
     assert run.counts.global_load.useful_bytes == x.nbytes
-
-
-def test_half_precision_keeps_every_bit() -> None:
-    x = np.resize(F16, 32)
-    y = np.zeros(32, np.float16)
-    simulate("#include <cuda_fp16.h>\n#line 1\n" + on_threads("y[i] = x[i];", "const half* x, half* y"), x, y)
-    assert y.tobytes() == x.tobytes()

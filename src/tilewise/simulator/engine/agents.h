@@ -6,6 +6,11 @@
 // agent; barriers of every kind pass that on. An access that meets an earlier one of an agent beyond the time
 // known is a hazard, whatever the order in which this machine happened to run them. A second vector, behind
 // the first, holds what proxy fences cover: generic writes that the asynchronous proxy may read.
+//
+// Why two: loads and stores reach shared memory by the generic proxy, copies and wgmma by the asynchronous
+// one, and a barrier orders accesses of one proxy only. So a warp that knows of a write, by a barrier, may load
+// it, and yet a copy that it begins may read what was there before: only fence.proxy.async says that what is
+// known by the first vector holds for the second.
 
 // A block's agents: its warps, their bulk copies, its warpgroups, its mbarriers.
 static int groups_of(const Block *B) { return (B->n_warps + 3) / 4; }
@@ -14,7 +19,6 @@ static int group_agent(const Block *B, int w) { return B->first + 2 * B->n_warps
 static int object_agent(const Block *B, int number) {
     return B->first + 2 * B->n_warps + groups_of(B) + number;
 }
-enum { BY_WARP, BY_BULK, BY_GROUP, BY_OBJECT };
 static int sort_of(const Block *B, int agent) {
     const int a = agent % B->agents, n = B->n_warps;
     return a < n ? BY_WARP : a < 2 * n ? BY_BULK : a < 2 * n + groups_of(B) ? BY_GROUP : BY_OBJECT;

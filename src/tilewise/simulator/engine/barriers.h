@@ -20,7 +20,7 @@ static void reduce_barrier(Block *B, int id) {
             Warp *W = &B->warps[w]; const int l = __builtin_ctz(r);
             const Ins *in = &L->code[W->bar_pc[l]];
             if (!in->sub) continue;
-            u32 p = (REG(in->c)[l] & 1) ^ (in->flags & VOLATILE ? 1u : 0u);
+            u32 p = (REG(in->c)[l] & 1) ^ (in->flags & OTHER_NEGATED ? 1u : 0u);
             if (pass) REG(in->d[0])[l] = in->sub == 1 ? count : in->sub == 2 ? and : or;
             else { count += p; and &= p; or |= p; }
         }

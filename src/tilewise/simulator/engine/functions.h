@@ -144,10 +144,10 @@ static int accepted(int comparison) {
     }
     return 0;
 }
-// in->e: whether and how (1 and, 2 or, 3 xor) the result is combined with a predicate, which VOLATILE
+// in->e: whether and how (1 and, 2 or, 3 xor) the result is combined with a predicate, which OTHER_NEGATED
 // inverts.
 #define COMPARE(T, GET) do { \
-    const u32 want = (u32)accepted(in->sub), how = (u32)in->e, inverted = in->flags & VOLATILE ? 1 : 0; \
+    const u32 want = (u32)accepted(in->sub), how = (u32)in->e, inverted = in->flags & OTHER_NEGATED ? 1 : 0; \
     u32 unused[32]; \
     const u32 *c = how ? REG(in->c) : 0; u32 *e = in->d[1] != NO_SLOT ? REG(in->d[1]) : unused; \
     if (!how) LANES(T x = GET(a, l); T y = GET(b, l); const u32 r = \

@@ -1,104 +1,118 @@
-// What a launch is made of, laid out as in machine.py, and how hazards and traced accesses are written down.
+// What a launch is made of, and how hazards and traced accesses are written down.
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "ops.h"  // generated from program.py: enum op, enum math, enum compare, ...
 
 typedef uint32_t u32; typedef uint64_t u64; typedef int32_t s32; typedef int64_t s64;
 typedef uint16_t u16; typedef int16_t s16; typedef uint8_t u8; typedef int8_t s8;
 typedef float f32; typedef double f64;
 
 #define FULL 0xffffffffu
-#define GLOBAL_BASE 0x100000000000ull  // array k begins at GLOBAL_BASE + k * GLOBAL_STEP
-#define GLOBAL_SHIFT 36
 #define SHARED_BASE 0x010000000000ull
 #define LOCAL_BASE  0x020000000000ull
 #define WINDOW      0x010000000000ull
 
-enum { NEGATED = 1, FTZ = 2, SATURATE = 4, UNIFORM = 8, SIGNED = 16, VOLATILE = 32, SYNC = 64,
-    RELAXED = 128 };
-enum { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST };
-enum { KIND_LOAD, KIND_STORE, KIND_ATOMIC, KIND_WATCH };
-enum { H_BOUNDS = 1, H_MISALIGNED, H_BARRIER, H_SHUFFLE, H_RACE, H_UNINITIALISED, H_STEPS, H_TRAP, H_READONLY,
-    H_PENDING, H_ASSERT,
-       H_MBARRIER, H_DEADLOCK, H_OVERWRITE, H_PROXY, H_ACCUMULATOR, H_CLUSTER, H_TENSOR };
-// the last three of them also say why a Block stops
-enum { DONE = 0, STOPPED = 1, NO_MEMORY = 2, TOO_MANY_STEPS = 3, PAUSED = 4 };
+// Numbers and structures that Python has too.
+#define CONSTANT(name, value) name = value,
+enum {
+#include "shared.def"
+};
+#define FLAG(name, value) name = value,
+enum {
+#include "shared.def"
+};
+#define WGMMA_FLAG(name, value) name = value,
+enum {
+#include "shared.def"
+};
+#define AGENT(name) BY_##name,
+enum {
+#include "shared.def"
+};
+#define SPACE(name) SPACE_##name,
+enum {
+#include "shared.def"
+};
+#define KIND(name) KIND_##name,
+enum {
+#include "shared.def"
+};
+#define STATUS(name) name,
+enum {
+#include "shared.def"
+};
+#define HAZARD(name, words) H_##name,
+enum {
+    H_NONE,
+#include "shared.def"
+};
+#define OP(name) OP_##name,
+enum op {
+#include "shared.def"
+};
+#define TYPE(name) T_##name,
+enum type {
+#include "shared.def"
+};
+#define ROUNDING(name) R_##name,
+enum rounding {
+#include "shared.def"
+};
+#define MATH(name) M_##name,
+enum math {
+#include "shared.def"
+};
+#define ATOMIC(name) A_##name,
+enum atomic {
+#include "shared.def"
+};
+#define COMPARE(name) C_##name,
+enum compare {
+#include "shared.def"
+};
+#define SPECIAL(name) S_##name,
+enum special {
+#include "shared.def"
+};
+#define SHUFFLE(name) X_##name,
+enum shuffle {
+#include "shared.def"
+};
+#define MBARRIER(name) B_##name,
+enum mbarrier {
+#include "shared.def"
+};
 
+#define INS_FIELD(type, name) type name;
 typedef struct {
-    // caller: the source line that called the function with this instruction, 0 if none
-    s32 op, sub, type, type2, flags, pred, line, d[4], a, b, c, e, target, pad, caller;
-    s64 imm;
+#include "shared.def"
 } Ins;
-
-// What is known of a word of a global array that is watched for races; blocks are numbered from 1.
+#define WORD_FIELD(type, name) type name;
 typedef struct {
-    u32 write_block, read_block, written, read, read_warps, stamp;
-    u16 write_line, read_line, release, read_release; u8 write_warp, atomic; u16 pad;
+#include "shared.def"
 } Word;
-
-typedef struct { u64 size; u8 *data; s32 writable, id; Word *words; } Buffer;  // words: null if not watched
-
-// One row of counters a source line; the order is that of counts.py.
+#define BUFFER_FIELD(type, name) type name;
 typedef struct {
-    u64 gl_requests, gl_sectors, gl_lines, gl_useful, gl_lanes;
-    u64 gs_requests, gs_sectors, gs_lines, gs_useful, gs_lanes;
-    u64 ga_requests, ga_sectors, ga_lines, ga_useful, ga_lanes;
-    u64 sl_requests, sl_wavefronts, sl_useful, sl_lanes;
-    u64 ss_requests, ss_wavefronts, ss_useful, ss_lanes;
-    u64 sa_requests, sa_wavefronts, sa_useful, sa_lanes;
-    u64 issued, active_lanes, barriers, divergent;
-    u64 local_requests, local_useful;
-    // bulk and tensor copies into shared memory, and out of it
-    u64 bl_requests, bl_sectors, bl_useful, bl_delivered;
-    u64 bs_requests, bs_sectors, bs_useful, bs_delivered;
-    u64 wgmma, mbarriers;
+#include "shared.def"
+} Buffer;
+#define COUNTER(name) u64 name;
+typedef struct {
+#include "shared.def"
 } Count;
-
+#define HAZARD_FIELD(type, name) type name;
 typedef struct {
-    // other_lane: from 1, 0 where it is no matter of lanes
-    s32 kind, line, block, warp, lane, thread, buffer, size, write, other_line, other_warp, count,
-        other_block, agent, caller, other_lane;
-    u64 address; s64 index;
+#include "shared.def"
 } Hazard;
-
+#define ACCESS_FIELD(type, name) type name;
 typedef struct {
-    s32 step, block, warp, lane, line, space, kind, size, buffer, interval;
-    u64 address; s64 index; u64 bits;
+#include "shared.def"
 } Access;
-
+#define LAUNCH_FIELD(type, name) type name;
 typedef struct {
-    const Ins *code; s64 n_code;
-    const u32 *consts;            // n * 32 words
-    s64 units;                    // register file units (32 words each) a warp
-    const u8 *params;
-    const Buffer *buffers; s64 n_buffers;
-    s32 grid[3], block[3];
-    s64 shared_bytes; s64 local_bytes; s32 shared_grain; s32 entry;
-    Count *counts; s64 n_lines;
-    Hazard *hazards; s64 max_hazards, n_hazards;
-    s32 collect, tracing;
-    s64 max_steps, steps;
-    const u8 *trace_blocks, *trace_warps;  // one byte a block (may be null), one a warp (may be null)
-    Access *accesses; s64 n_accesses, cap_accesses, max_trace_steps;
-    s32 sm_count; s32 used_clock; s32 stop_line; s32 pad;
-    // of each byte of shared memory: its variable's number from 1, 0 between variables
-    const u8 *owners;
-    // tw_run returns after `slice` steps, to be called again; the step at which it does or gives up
-    s64 slice, limit;
-    // of each block: fences followed by an atomic; null where the kernel has no fence
-    u16 *releases;
-    s64 global_grain;             // smallest access to global memory, in bytes: 1, 2 or 4
-    char *text; s64 n_text, cap_text;  // what printf printed
-    void *state;                  // between calls: the Cluster that is running
-    s32 cluster[3];               // blocks of a cluster in x, y, z
-    // whether something beside warps reads and writes shared memory, or blocks share theirs
-    s32 agents;
-    // the true limit: `limit` is 0 while a warp's registers are watched, see wgmma.h
-    s64 last;
+#include "shared.def"
 } Launch;
 
 typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line;

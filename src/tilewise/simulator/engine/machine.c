@@ -1,5 +1,5 @@
 // The simulated machine: runs a decoded program over a grid, block by block and warp by warp, counts its
-// memory traffic and stops on hazards. In: a Launch, laid out as in machine.py. Out: buffers written, counts
+// memory traffic and stops on hazards. In: a Launch, laid out as in shared.def. Out: buffers written, counts
 // per source line, hazards, accesses. It allocates only what it frees or hands back through the Launch.
 //
 // A warp has one program counter a lane and always runs the lanes whose counter is lowest, so that lanes that
@@ -160,8 +160,3 @@ void tw_end(Launch *L) {
 }
 
 void tw_free(void *p) { free(p); }
-int tw_layout(int which) {
-    const size_t sizes[] = {sizeof(Ins), sizeof(Launch), sizeof(Hazard), sizeof(Access), sizeof(Count),
-        sizeof(Buffer), sizeof(Word)};
-    return (int)sizes[which];
-}

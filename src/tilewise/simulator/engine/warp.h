@@ -80,7 +80,7 @@ static void run_warp(Block *B, int w) {
             case OP_warp_sync: GATHER break;
             case OP_shfl: GATHER shuffle(B, W, w, in, mask); break;
             case OP_vote: { GATHER A32; D32; u32 on = 0, all, named = mask;
-                EACH(on |= ((a[l] & 1) ^ (in->flags & VOLATILE ? 1 : 0)) << l) on &= named;
+                EACH(on |= ((a[l] & 1) ^ (in->flags & OTHER_NEGATED ? 1 : 0)) << l) on &= named;
                 all = named & mask;
                 u32 r = in->sub == 0 ? on == all : in->sub == 1 ? on != 0 : in->sub == 2 ? on == 0
                     || on == all : on; EACH(d[l] = r) break; }

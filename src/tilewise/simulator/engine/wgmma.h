@@ -13,7 +13,6 @@ typedef struct Wgmma {
 } Wgmma;
 
 enum { READ_EARLY, WRITTEN_EARLY, NO_FENCE }; // of H_ACCUMULATOR, in Hazard.buffer
-enum { A_REGISTERS = 1, TURN_A = 2, TURN_B = 4, NEGATE_A = 8, NEGATE_B = 16 }; // in Ins.c
 
 static Wgmma *wgmma_of(Block *B, Warp *W) {
     if (W->wgmma) return W->wgmma;
@@ -122,6 +121,13 @@ static Matrix described(u64 d, int turned) {
                     turned};
 }
 
+// A matrix in shared memory is made of core matrices: 8 rows of 16 bytes, which the tensor cores read at once.
+// Without a swizzle a core matrix is 128 bytes in a row, and the descriptor's two offsets say how far the next
+// one is along K and along the rows. With a swizzle of 32, 64 or 128 bytes (span 2, 4, 8) a row of that many
+// bytes holds several of them side by side, and the 16-byte pieces of 8 such rows change places, so that reading
+// a column of pieces meets every bank once. The swizzle is a function of the address, not of the tile: it is
+// applied last, and a tile must begin where the pattern does.
+//
 // Where the 16-byte piece lies that holds the element of row r (of A; column of B) at byte `at` along K or,
 // for a matrix that is turned, at element k along K and r a multiple of 8.
 static u64 piece(const Matrix *m, int r, int k) {
@@ -239,10 +245,10 @@ static void multiply_groups(Block *B, int w, const Ins *in, s32 pc) {
     {
         const Warp *W = &B->warps[w];
         if (!in_registers)
-            read_matrix(B, w, in, ((u64 *)operand(L, W, in, d_words))[0], in->c & TURN_A, 64, in->type, a, k,
+            read_matrix(B, w, in, ((u64 *)operand(L, W, in, d_words))[0], in->c & TRANSPOSE_A, 64, in->type, a, k,
                         1, &by);
         if (!B->stop)
-            read_matrix(B, w, in, ((u64 *)operand(L, W, in, d_words + a_words))[0], in->c & TURN_B, n,
+            read_matrix(B, w, in, ((u64 *)operand(L, W, in, d_words + a_words))[0], in->c & TRANSPOSE_B, n,
                         in->pad, b, 1, 256, &by);
     }
     for (int part = 0; part < 4 && !B->stop; part++) {
