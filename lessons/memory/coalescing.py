@@ -1391,16 +1391,11 @@ void scale(float* x, float factor, int n, int each) {
 }
 """)
 
-OFF_BY_ONE_SECTOR = Kernel(r"""
-extern "C" __global__
-void scale(float* x, float factor, int n, int each) {
-    int first = blockIdx.x * blockDim.x * each;
-    for (int k = 0; k < each; ++k) {
-        int i = first + (k * blockDim.x + threadIdx.x + 1) % (blockDim.x * each);
-        if (i < n) x[i] *= factor;
-    }
-}
-""")
+OFF_BY_ONE_SECTOR = Kernel(
+    INTERLEAVED.source.replace(
+        "k * blockDim.x + threadIdx.x;", "(k * blockDim.x + threadIdx.x + 1) % (blockDim.x * each);"
+    )
+)
 
 
 def scale_tests(kernel):
