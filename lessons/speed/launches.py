@@ -352,8 +352,8 @@ show(
 # %% [markdown]
 # ## Load ahead
 #
-# Here is a program that waits for its data. {{ loader.batches }} batches of
-# {{ loader.megabytes | .1f }} MB lie in pinned memory of the host, which the operating system has
+# Here is a program that waits for its data. {{ batch.batches }} batches of
+# {{ batch.megabytes | .1f }} MB lie in pinned memory of the host, which the operating system has
 # promised not to move, so that the device can copy from it by itself. Each batch is copied and worked
 # on. The work stands for a step of training: as many multiply-adds on each number as one likes.
 
@@ -384,14 +384,14 @@ void train(const float* x, float* y, int n, int steps,
 # %% [markdown]
 # In one stream a batch is loaded, then worked on, then the next is loaded. With two streams the next
 # batch is loaded while this one is worked on, into a second buffer; each stream waits for an event of
-# the other where it must. Loading takes the batch's bytes over the link, {{ loader.load_us | .0f }}
+# the other where it must. Loading takes the batch's bytes over the link, {{ batch.load_us | .0f }}
 # µs at its peak. If that is shorter than the work, it should vanish.
 
 # %% fold="Code of the contenders"
 BATCHES = 8
 BATCH = 2**22
 publish(
-    loader={
+    batch={
         "batches": BATCHES,
         "megabytes": 4 * BATCH / 1e6,
         "load_us": 4 * BATCH / 64e3,
@@ -519,7 +519,7 @@ if np.isfinite(LOAD):
 
 # %% [markdown]
 # A load takes {{ loading.us | .0f }} µs, {{ loading.gb_per_s | .0f }} GB/s over the link, and the
-# work with 2,048 multiply-adds {{ loading.work_us | .0f }} µs.[^rate] All {{ loader.batches }}
+# work with 2,048 multiply-adds {{ loading.work_us | .0f }} µs.[^rate] All {{ batch.batches }}
 # batches take {{ loader.load_then_work.steps_2048.median | us }} in turn and
 # {{ loader.load_during_work.steps_2048.median | us }} loaded ahead,
 # {{ loading.gain | .2f }} times as fast. With 8,192 multiply-adds the gain is
