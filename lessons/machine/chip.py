@@ -767,17 +767,8 @@ rates = measure(
 )
 
 
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 speeds = by_size(rates, lambda kb, us: kb * 1024 * 132 * ROUNDS / us / 1e6)
-show(
-    line_chart(
-        [Series(f"{kb} KB a block", ASKED_KB, speeds[kb], role=role) for kb, role in ROLES.items()],
-        x="shared memory asked for [KB]",
-        y="rate [TB/s]",
-        title="What L1 no longer holds comes at L2's rate",
-        caption="Bytes read per second by 132 blocks that read 32, 96 or 160 KB each, 256 times over, against the shared memory that the kernel asks for, on an {machine}.",
-    )
-)
 publish(
     reread={"rounds": ROUNDS},
     border={

@@ -329,40 +329,7 @@ publish(
 # recorded.
 
 # %% [markdown]
-# Now the offsets, each divided by offset 0, which is the stride of 1. The figure has the sectors,
-# as simulated and, on an H100, as counted, and the time.
-
-# %% fold="Code of the figure"
-SHIFTED = [reads_rows["stride 1"], *(reads_rows[f"offset {offset}"] for offset in OFFSETS)]
-
-
-def over_first(values):
-    return [value / values[0] for value in values]
-
-
-def sectors_by(source):
-    """Load sectors of every offset, from the simulator or from the GPU; NaN where there are none."""
-    return [(row[source] or {}).get("global_load_sectors", np.nan) for row in SHIFTED]
-
-
-counted = [Series("sectors, GPU", range(32), over_first(sectors_by("counted")), role="read", line=False)]
-show(
-    line_chart(
-        [
-            Series("sectors, simulator", range(32), over_first(sectors_by("simulated")), role="predicted"),
-            *(counted if np.isfinite(sectors_by("counted")).all() else []),
-            Series("time", range(32), over_first([reads_us["stride 1"], *offset_us])),
-        ],
-        x="offset [numbers of 4 bytes]",
-        y="offset 0 = 1",
-        y_range=(0, 1.4),
-        title="A request that is not aligned asks for a fifth sector and takes hardly longer",
-        caption="8,388,608 numbers side by side on an {machine}, read from an offset on: sectors of the loads by the simulator and, where they were read, by the GPU's counters, and the time.",
-    )
-)
-
-# %% [markdown]
-# The sectors go up to 5 in place of 4 wherever the offset is no multiple of 8. The time does not:
+# Now the offsets. The sectors go up to 5 in place of 4 wherever the offset is no multiple of 8. The time does not:
 # {{ seen.offset_least_us | .1f }} to {{ seen.offset_most_us | .1f }} µs from offset 1 to 31, and
 # {{ reads.stride_1.n_8388608.median | us }} at 0. The fifth sector of a warp is the first of the
 # next one's. It is asked for twice and counted twice, in front of the caches, and comes from memory
@@ -425,65 +392,7 @@ publish(
 # Why is opening slow? A cell of such memory is a charge too small to be read as it is, and reading
 # spends it. So a row of amplifiers takes over a whole row of cells and holds their numbers. From
 # there bursts leave quickly; but another row can be opened only when this one has been restored and
-# closed. Here four numbers are wanted, one after the other.
-
-# %% fold="Code of the figure"
-from tilewise.figures import State, stepped
-
-CELLS, BURST = np.arange(64.0).reshape(4, 16), 4
-WANTED = (5, 6, 10, 37)
-
-
-def bursts_of(wanted):
-    """What cells and amplifiers hold while these numbers are read, and what is sent."""
-    cells, open_row, sent = CELLS.copy(), None, set()
-    amplifiers, leaving = (np.full((1, CELLS.shape[1]), np.nan) for _ in range(2))
-    opened = bursts = 0
-    states = []
-
-    def now(said, **reads):
-        arrays = {"cells": cells.copy(), "amplifiers": amplifiers.copy(), "sent": leaving.copy()}
-        values = {"opened": opened, "bursts": bursts}
-        states.append(State(said, arrays=arrays, values=values, reads=reads))
-
-    now("All numbers lie in their cells, and no row is open.")
-    for number in wanted:
-        row, place = divmod(number, CELLS.shape[1])
-        burst = slice(place // BURST * BURST, place // BURST * BURST + BURST)
-        if number in sent:
-            now(f"Number {number} came with a burst before, and nothing is asked of the memory.")
-            continue
-        if open_row not in (None, row):
-            cells[open_row] = amplifiers[0]
-            amplifiers[:] = np.nan
-            now(f"Number {number} lies in another row. Row {open_row} is restored to its cells and closed.")
-        if open_row != row:
-            flat = range(row * CELLS.shape[1], (row + 1) * CELLS.shape[1])
-            amplifiers[0], cells[row] = cells[row], np.nan
-            open_row, opened = row, opened + 1
-            now(
-                f"For number {number} row {row} is opened: its charges are spent, and the amplifiers hold its numbers.",
-                cells=flat,
-            )
-        leaving[:] = np.nan
-        leaving[0, burst] = amplifiers[0, burst]
-        sent |= {int(one) for one in amplifiers[0, burst]}
-        bursts += 1
-        now(
-            f"A burst sends {BURST} neighbours, {number} among them.",
-            amplifiers=range(burst.start, burst.stop),
-        )
-    return states
-
-
-show(
-    stepped(
-        bursts_of(WANTED),
-        blanks=True,
-        title="A row is opened once, and what lies beside a number comes with it",
-        caption="A model of the order, not of time, and smaller than any memory: a burst of this GPU has 16 numbers, not 4, and rows are longer by far. Numbers stand for their places.",
-    )
-)
+# closed. A row is opened once, and what lies beside a number comes with it.
 
 # %% [markdown]
 # ## Own row, own column
@@ -1308,32 +1217,6 @@ publish(
 # {{ sectors.stride_8 }} lines waits longer than one that waits for one. The sum stays as it was.
 # Turning $Q$ takes {{ third_turn.us | .1f }} µs. Softmax is now the largest part, and
 # {{ third_turn.rows }} threads are all that it has.
-
-# %% fold="Code of the table"
-VERSIONS = (
-    ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread.kernel_1_one_thread"),
-    (
-        "Kernel 2: three kernels",
-        "five independent loops are axes",
-        "attention_three_kernels.kernel_2_three_kernels",
-    ),
-    (
-        "Kernel 3: coalesced",
-        "lanes along the queries, three arrays turned",
-        "attention_coalesced.kernel_3_coalesced",
-    ),
-    ("torch, three operations", "library", "attention_three_kernels.torch_three_operations"),
-)
-show(
-    Table(
-        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
-        [
-            [name, what, *(recorded(f"{path}.n_{N}_d_128.median", None) for N in (256, 1024))]
-            for name, what, path in VERSIONS
-        ],
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
-    )
-)
 
 # %% [markdown]
 # ## The answer

@@ -412,15 +412,10 @@ publish(
 # addition loses a part. The figure adds up random numbers between 0 and 1 in four ways.
 
 # %% fold="Code of the figure"
+from tilewise import bf16
+
 LENGTHS = 2 ** np.arange(2, 16)
 DRAWN = np.random.default_rng(5).random((16, LENGTHS[-1])).astype(np.float16)
-
-
-def bf16(values):
-    """Rounded to BF16, ties to even, and kept as float32."""
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-    return rounded.view(np.float32)
 
 
 def in_pairs(values):
@@ -442,7 +437,7 @@ def step_by_step(values, rounded):
 RIGHT = np.cumsum(DRAWN, axis=1, dtype=np.float64)[:, LENGTHS - 1]
 SUMS = {
     "FP16": np.add.accumulate(DRAWN, axis=1)[:, LENGTHS - 1],
-    "BF16": step_by_step(DRAWN, bf16)[:, LENGTHS - 1],
+    "BF16": step_by_step(DRAWN, lambda sums: bf16.values(bf16.bits(sums)))[:, LENGTHS - 1],
     "FP16 in pairs": np.stack([in_pairs(DRAWN[:, :length]) for length in LENGTHS], axis=1),
     "FP32": np.add.accumulate(DRAWN, axis=1, dtype=np.float32)[:, LENGTHS - 1],
 }

@@ -215,7 +215,7 @@ void backward_again(const float* x, const float* dout, float* dx, int n, int dep
 # This walk goes forwards, from the first layer to the last, although it is the backward pass. A
 # product of numbers comes out the same in either direction, but for rounding. Where layers mix
 # elements, as a product of matrices does, the order matters, and what is made on the way up has to
-# wait for the way down. Step through both ways with four numbers.
+# wait for the way down.
 
 # %% fold="Code of the checks"
 
@@ -258,74 +258,8 @@ for _ in range(3):
 again = BACKWARD_AGAIN.on(chain(1003, 3)).run()
 check(again["dx"], small["dout"] * (up - down) / 2e-4, rtol=1e-4, atol=1e-9, name="dx, by small steps")
 
-# %% fold="Code of the figures"
-import re
-
-from tilewise.figures import Series, State, line_chart, stepped
-
-IN_MEMORY = ("x", "a", "b", "out", "dout", "dx")
-KEPT_STEPS = """\
-v = x
-v = sigmoid(v); a = v
-v = sigmoid(v); b = v
-v = sigmoid(v); out = v
-v = out; g = dout
-g = g * slope(v)
-v = b
-g = g * slope(v)
-v = a
-g = g * slope(v); dx = g"""
-AGAIN_STEPS = """\
-v = x
-v = sigmoid(v)
-v = sigmoid(v)
-v = sigmoid(v); out = v
-v = x; g = dout
-v = sigmoid(v)
-g = g * slope(v)
-v = sigmoid(v)
-g = g * slope(v)
-v = sigmoid(v)
-g = g * slope(v); dx = g"""
-
-
-def said(line, comes, goes):
-    """A step as a sentence."""
-    parts = ["in comes " + " and ".join(comes)] if comes else []
-    parts += ["the next activation is made"] * ("sigmoid" in line)
-    parts += ["the gradient takes the slope of a layer"] * ("slope" in line)
-    sentence = ", ".join(parts + [f"out goes {name}" for name in goes])
-    return f"{sentence[0].upper()}{sentence[1:]}."
-
-
-def walked(lines):
-    """Every line of a walk with what it moves, for four numbers."""
-    nothing = np.full(4, np.nan)
-    memory = dict.fromkeys(IN_MEMORY, nothing) | {"x": np.array([-2.0, -0.5, 1.0, 3.0]), "dout": np.ones(4)}
-    chip = {"v": nothing, "g": nothing}
-    carried, states = 0, []
-
-    def now(sentence, **step):
-        held = {f"{name} on the chip": values for name, values in chip.items()}
-        states.append(State(sentence, values={"carried": carried}, arrays={**memory, **held}, **step))
-
-    now("x lies in memory; the chip is empty.")
-    for number, line in enumerate(lines.splitlines(), start=1):
-        if line.startswith("v = ") and "dout" in line:  # another launch
-            chip = {"v": nothing, "g": nothing}
-        comes, goes = [], []
-        for part in line.split("; "):
-            name, formula = part.split(" = ")
-            comes += [one for one in IN_MEMORY if re.search(rf"\b{one}\b", formula)]
-            made = eval(formula, {"sigmoid": sigmoid, "slope": slope}, {**memory, **chip})
-            if name in IN_MEMORY:
-                goes.append(name)
-                memory = {**memory, name: made}
-            else:
-                chip = {**chip, name: made}
-        carried += len(comes) + len(goes)
-        now(said(line, comes, goes), line=number, reads={name: range(4) for name in comes})
-    return states
+# %% fold="Code of the table"
+from tilewise import Table
 
 
 def values_moved(way, depth):
@@ -355,20 +289,14 @@ publish(
         "ratio_six": total("operation by operation") / total("made again"),
     }
 )
-for steps, title, caption in (
-    (
-        KEPT_STEPS,
-        f"Kept: {total('all kept')} trips for each number",
-        "Three sigmoids and their gradient for four numbers. x, a, b, out, dout and dx lie in memory, v and g are on the chip. A model of the traffic, not of time.",
-    ),
-    (
-        AGAIN_STEPS,
-        f"Made again: {total('made again')} trips, and a and b are never in memory",
-        "The same four numbers. The backward pass fetches x and makes every activation a second time.",
-    ),
-):
-    states = walked(steps)
-    show(stepped(states, source=steps, language="python", blanks=True, title=title, caption=caption))
+WAYS = ("operation by operation", "all kept", "all but the last kept", "made again")
+show(
+    Table(
+        ["way", "values moved", "sigmoids"],
+        [[way, total(way), sum(done for _, done in values_moved(way, 3))] for way in WAYS],
+        caption="Three sigmoids and their gradient: values that cross between chip and memory for each number, and sigmoids computed. A model of the traffic, not of time.",
+    )
+)
 
 # %% [markdown]
 # ## Predict
@@ -671,7 +599,7 @@ def three(*names, keeps=""):
 
 
 LARGE = 2**25
-WAYS = {
+LAUNCHES = {
     "operation by operation": lambda n: [one.on(layers(n)) for one in SIX],
     "all kept": three("forward_kept", "backward_kept", keeps="kept"),
     "all but the last kept": three("forward_kept", "backward_last_again", keeps="kept"),
@@ -679,7 +607,7 @@ WAYS = {
 }
 three_layers = measure(
     "three_layers",
-    variants=WAYS,
+    variants=LAUNCHES,
     cases=[{"n": LARGE}],
     count_case={"n": 2**14},
     bytes=lambda n: 4 * 5 * n,
@@ -709,13 +637,12 @@ three_layers = measure(
 # of launches with {{ counted.n | , }} numbers. The times beside them are those of a larger launch.
 
 # %% fold="Code of the table and of the numbers"
-from tilewise import Table
 from tilewise.measurements import medians_us, recorded
 
 COUNTED = 2**12
 COUNTS = {}
 for label, launches in (
-    WAYS | {"slopes kept": three("forward_slopes", "backward_slopes", keeps="slopes")}
+    LAUNCHES | {"slopes kept": three("forward_slopes", "backward_slopes", keeps="slopes")}
 ).items():
     counts = [one.simulate().counts for one in launches(COUNTED)]
     sectors = sum(one.global_load.sectors + one.global_store.sectors for one in counts)
@@ -829,6 +756,8 @@ depths = measure(
 )
 
 # %% fold="Code of the figure and of the numbers"
+from tilewise.figures import Series, line_chart
+
 DEPTHS = range(2, 17)
 SHOWN = {"all kept": "read", "slopes kept": "tile", "made again": "block"}
 depth_us = medians_us(depths, "depth")

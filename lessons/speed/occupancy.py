@@ -578,26 +578,6 @@ if available() is None:
             [found] = compile_kernel(held_to(cap, d), ["sm_90"])
             TAKEN[d, cap] = (found.registers, found.spill_store_bytes)
     show(
-        Table(
-            [
-                "registers allowed",
-                *(f"D\u00a0=\u00a0{d}: {what}" for d in DEPTHS for what in ("registers", "warps")),
-            ],
-            [
-                [
-                    cap or "no cap",
-                    *(
-                        entry
-                        for d in DEPTHS
-                        for entry in (TAKEN[d, cap][0], occupancy(128, TAKEN[d, cap][0]).warps_per_sm)
-                    ),
-                ]
-                for cap in CAPS
-            ],
-            caption="The compiler's report for an H100: registers of a thread, and the warps that fit on an SM in blocks of 128 threads.",
-        )
-    )
-    show(
         line_chart(
             [
                 Series(f"D = {d}", CAPS[:0:-1], [TAKEN[d, cap][1] for cap in CAPS[:0:-1]], role=role)

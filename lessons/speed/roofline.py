@@ -592,7 +592,7 @@ publish(many=MANY)
 # from device memory. Below the knees the time should stay at what the bytes take, and above them grow
 # in proportion to `REPEAT`. The 32-bit kernels are timed twice: as on the tab, with 4 bytes a load,
 # and with four neighbouring numbers to a thread, 16 bytes a load. Bytes, operations and intensity are
-# the same, so the roofline cannot tell the two apart. The tables are folded; the figures show their
+# the same, so the roofline cannot tell the two apart. The tables are folded; the figure shows their
 # rows.
 
 # %% fold="Code of the measurement"
@@ -685,29 +685,6 @@ if HAVE:
             caption=f"{MANY:,} numbers, each worked on REPEAT times: recorded on an {{machine}} (solid) and the roofline at its peaks (data sheet, dashed), whose knees are dotted.",
         )
     )
-    show(
-        line_chart(
-            [
-                Series("32-bit", TIMES["32-bit"][0], rate("32-bit"), role="block"),
-                Series(
-                    "32-bit, multiply", TIMES["32-bit, multiply"][0], rate("32-bit, multiply"), role="read"
-                ),
-                Series("16-bit in pairs", TIMES["16-bit in pairs"][0], rate("16-bit in pairs"), role="tile"),
-            ],
-            x="passes over each number",
-            y="rate [TFLOP/s]",
-            log_x=True,
-            log_y=True,
-            marks=[
-                Mark(f"{peak:.1f} TFLOP/s", y=peak, role="predicted")
-                for peak in (part * ROOF.tflop_per_s["fp32"] for part in (0.5, 1, 2))
-            ],
-            title="A lone multiply has half the ceiling of a multiply-add; pairs of 16 bits miss theirs",
-            caption="Operations a second with 16 bytes a load, a multiply-add counted as two. Dotted: units times the {machine}'s highest clock, and its half and double.",
-        )
-    )
-    assert 0.45 < rate("32-bit, multiply")[-1] / rate("32-bit")[-1] < 0.55, "the title: a multiply has half"
-    assert rate("16-bit in pairs")[-1] < 1.1 * rate("32-bit")[-1], "the title: pairs miss their ceiling"
 
 
 # %% fold="Code of the numbers"
