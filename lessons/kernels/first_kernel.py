@@ -387,21 +387,12 @@ def least_us(n):
     return kernel_us, copies_us
 
 
-# %% fold="Code of the table"
-from tilewise import Table
-
+# %% fold="Code of the numbers"
 moved = 12 * n
 publish(
     moved={"bytes": moved, "pieces": moved // 32},
     memory={"tb_per_s": GPU.memory_gb_per_s / 1000},
     link={"gb_per_s": link_gb_per_s, "ratio": GPU.memory_gb_per_s / link_gb_per_s},
-)
-show(
-    Table(
-        ["elements", "bytes moved", "kernel at least, µs", "copies at least, µs"],
-        [[size, 12 * size, *least_us(size)] for size in (20_000, 2**22, 2**26)],
-        caption="Least times of an addition on an {machine} at its peaks (data sheet), with every byte moved once; much can make it slower.",
-    )
 )
 
 # %% [markdown]

@@ -284,6 +284,7 @@ show(
 )
 
 # %% [markdown]
+# A row of weights is what a classifier gives: the keys are its classes, each with a probability, and the
 # answer is the mean over them.
 
 # %% [markdown]

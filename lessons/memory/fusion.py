@@ -199,26 +199,19 @@ BELT = "\n".join(step for _, _, step, _, _ in TRIPS)
 STATES = {fused: on_the_belt(fused) for fused in (False, True)}
 moved = {name: STATES[fused][-1].values["carried"] for name, fused in (("five", False), ("one", True))}
 publish(moved={**moved, "saved": moved["five"] - moved["one"], "ratio": moved["five"] / moved["one"]})
-show(
-    stepped(
-        STATES[False],
-        source=BELT,
-        language="python",
-        blanks=True,
-        title="Five launches: what the factory has just made leaves, and comes back for the next step",
-        caption="Four numbers, five launches. The rows of the factory are x, s, c, s2 and c2. A model of the traffic, not of time.",
-    )
-)
-show(
-    stepped(
-        STATES[True],
-        source=BELT,
-        language="python",
-        blanks=True,
-        title="One launch: x comes in once, y goes out once, and the rest never leaves",
-        caption="The same four numbers in one launch. What lies between x and y stays in the factory: on a GPU, in registers.",
-    )
-)
+for fused, title, caption in (
+    (
+        False,
+        "Five launches: what the factory has just made leaves, and comes back for the next step",
+        "Four numbers, five launches. The rows of the factory are x, s, c, s2 and c2. A model of the traffic, not of time.",
+    ),
+    (
+        True,
+        "One launch: x comes in once, y goes out once, and the rest never leaves",
+        "The same four numbers in one launch. What lies between x and y stays in the factory: on a GPU, in registers.",
+    ),
+):
+    show(stepped(STATES[fused], source=BELT, language="python", blanks=True, title=title, caption=caption))
 
 # %% [markdown]
 # ## One trip

@@ -186,7 +186,7 @@ void sum_by_tree(const float* x, float* sums, int n) {
 """)
 agree(sum_by_shuffles, SUM_BY_TREE, [summing(n) for n in (1, 77, 300, 1000)], rtol=0.0)
 
-# %% fold="Code of the table"
+# %% fold="Code of the numbers"
 BLOCKS_OF_256 = {}
 for name, kernel in {"tree": SUM_BY_TREE, "shuffles": SUM_BY_SHUFFLES}.items():
     counts = kernel.on(summing(256)).simulate().counts
@@ -194,22 +194,9 @@ for name, kernel in {"tree": SUM_BY_TREE, "shuffles": SUM_BY_SHUFFLES}.items():
     BLOCKS_OF_256[name] = {
         "meetings": counts.barriers // 8,
         "passes": counts.shared_load.wavefronts + counts.shared_store.wavefronts,
-        "issued": counts.issued,
         "executed": executed,
         "issue_us": 2**26 / 256 * executed / 4 / GPU.sms / GPU.boost_mhz,
     }
-COLUMNS = ["block of 256", "meetings", "passes over shared memory", "PTX instructions"]
-caption = "One block that adds up 256 numbers, counted by the simulator."
-if np.isfinite(executed):
-    COLUMNS += ["instructions executed", "issuing 2²⁶ at least, µs"]
-    caption = "One block that adds up 256 numbers: counted by the simulator, and the instructions that an {machine} executed by its own counters. From these, the least time in which its SMs issue 262,144 such blocks, four instructions per cycle each."
-show(
-    Table(
-        COLUMNS,
-        [[name, *facts.values()][: len(COLUMNS)] for name, facts in BLOCKS_OF_256.items()],
-        caption=caption,
-    )
-)
 publish(block=BLOCKS_OF_256)
 
 # %% [markdown]

@@ -447,41 +447,7 @@ show(
 # %% [markdown]
 # Is the calculator right? The driver knows, since it has to place the blocks. When a kernel of this
 # course is recorded, the driver is asked how many of its blocks fit on an SM, and the answer is kept
-# with the times. Of {{ asked.launches }} different launches in the lessons so far {{ asked.full }}
-# fill an SM; the table has others, each beside the model. A test holds every kernel of
-# the course to it.
-
-# %% fold="Code of the table"
-from tilewise import Table
-from tilewise.measurements import Archive
-from tilewise.measurements.archive import lesson_root
-from tilewise.outputs import Cell
-
-answers = {}
-for record in Archive(lesson_root()).records():
-    so_far = record.lesson.startswith(("kernels/", "machine/", "speed/"))
-    if so_far and device(record.provenance["device"]) is device("H100 SXM"):
-        for taken in record.method.get("resources", []):
-            shared = taken["static_shared_bytes"] + taken["dynamic_shared_bytes"]
-            if taken.get("carveout") is None:
-                launched = (taken["kernel"], taken["threads"], taken["registers"], shared)
-                answers[launched] = taken["blocks_per_sm"]
-rows = []
-for launched, blocks in sorted(answers.items()):
-    model = occupancy(*launched[1:])
-    rows.append([*launched, model.blocks_per_sm, blocks, f"{model.share:.0%}", model.limited_by])
-publish(asked={"launches": len(rows), "full": sum(row[6] == "100%" for row in rows)})
-fewest = {}
-for row in sorted(rows, key=lambda row: row[5]):
-    fewest.setdefault(row[0], row)
-HEADS = ["kernel", "threads", "registers", "shared bytes", "blocks, model", "blocks, driver"]
-show(
-    Table(
-        [*HEADS, "occupancy", "limited by"],
-        [row for row in fewest.values() if row[6] != "100%" and not row[0].startswith("sum_")],
-        caption="Kernels of the lessons so far that do not fill an SM, of each the launch on an {machine} with the fewest blocks: what it takes, and how many blocks fit by the model and by the driver. The sums of this lesson are left out.",
-    )
-)
+# with the times. A test holds the model to that answer, for every kernel of the course.
 
 # %% [markdown]
 # ## What registers cost
@@ -629,6 +595,9 @@ scores = measure(
 
 
 # %% fold="Code of the table"
+from tilewise import Table
+from tilewise.outputs import Cell
+
 took = medians_us(scores, "d")
 LABELS = tuple(dict.fromkeys(label for label, _ in took))
 best = {d: min(LABELS, key=lambda label, d=d: took[label, d]) for d in DEPTHS}
