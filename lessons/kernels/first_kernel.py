@@ -538,7 +538,6 @@ check(
 
 
 def round_trip(pinned):
-    """A contender that starts and ends in host memory."""
 
     def prepare(arrays):
         import cupy

@@ -221,21 +221,9 @@ m = S.max(axis=1)
 slipped = np.exp(S) / np.exp(S - m[:, None]).sum(axis=1, keepdims=True)
 check(slipped.sum(axis=1), np.exp(m), rtol=1e-5, name="rows with one shift add up to exp(m)")
 
-# %% fold="Code of the table"
+# %% fold="Code of the numbers"
 overflows_from = float(np.log(np.finfo(np.float32).max))
 publish(slip={"largest": float(slipped.sum(axis=1).max()), "limit": overflows_from})
-columns = [
-    "row",
-    "largest logit m",
-    "exp(m)",
-    "row sum, shifted in one place",
-    "row sum, shifted in both places",
-]
-rows = [[i, m[i], np.exp(m[i]), slipped[i].sum(), softmax(S[i : i + 1]).sum()] for i in range(4)]
-caption = (
-    "Four of 1,024 rows of weights, d = 128. Without the shift in the numerator a row adds up to exp(m)."
-)
-show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
 # The second concerns the scale. It is sometimes left out, and sometimes printed upside down, as

@@ -107,16 +107,10 @@ parts = [
 stops = [
     Stop("4 KB", ("SM 0",), "4 KB fit the L1 cache of the SM on which the thread runs."),
     Stop(
-        "128 KB",
-        ("SM 0",),
-        "128 KB fit the L1 cache of one SM if little of its store is kept as shared memory.",
-    ),
-    Stop(
         "1 MB",
         ("L2 cache",),
         "1 MB is too much for one SM's L1 cache; L2 holds it, and every SM can see it there.",
     ),
-    Stop("40 MB", ("L2 cache",), "40 MB nearly fill both halves of L2."),
     Stop(
         "1 GB",
         ("device memory",),
@@ -129,7 +123,7 @@ show(
         stops,
         levels={"SM": "shared", "L2 cache": "l2", "device memory": "global"},
         step_name="working set",
-        start=2,
+        start=1,
         title="132 SMs around one cache, and memory beside the chip",
         caption="A schematic plan of an H100: 132 SMs, two halves of L2 between them, five stacks of device memory. Lit is the nearest place that holds the working set.",
     )
@@ -501,7 +495,6 @@ agree(lay_ring, LAY_RING, [ring(1), ring(32), ring(300)], rtol=0.0)
 
 
 def laid(lines):
-    """A ring as the first kernel leaves it."""
     made = ring(lines).make()
     LAY_RING.on(ring(lines)).run(made)
     return made["ring"]

@@ -482,7 +482,6 @@ def sum_own_column_numba(A, out):
 
 # %% fold="Code of the checks"
 def walking(lists, length, along, A=None):
-    """As many lists as threads: each a row of A, or each a column."""
     R, C = (lists, length) if along == "row" else (length, lists)
     A = constant(R, C, value=1, dtype="int32") if A is None else A
     return case(A=A, out=output(lists, dtype="int32"), R=R, C=C, grid=ceil_div(lists, 256), block=256)
@@ -1062,7 +1061,6 @@ def kernel_3(inputs):
 
 
 def part(which, N, d):
-    """The inputs of one of the four, at a size that its blocks do not divide."""
     Q, K, V = normal(N, d), normal(N, d), normal(N, d)
     square = normal(N, N, scale=3.0)
     block = (8, 4)

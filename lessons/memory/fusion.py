@@ -366,7 +366,6 @@ def compiled(formula):
 
 
 def five_in_a_graph(arrays):
-    """The five launches, recorded once and started with one call."""
     import cupy
 
     names = [one.name for one in FIVE]

@@ -274,7 +274,6 @@ def values_moved(way, depth):
 
 
 def total(way, depth=3):
-    """Values moved for each number, forwards and back."""
     return sum(values for values, _ in values_moved(way, depth))
 
 

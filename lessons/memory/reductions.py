@@ -1202,7 +1202,6 @@ void turn_keys(const float* K, float* KT, int N, int d) {
 
 
 def attention(N, d):
-    """One head, with room for what the launches hand on."""
     inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
     between = {"KT": output(d, N), "S": output(N, N), "P": output(N, N)}
     return case(**inputs, **between, O=output(N, d), N=N, d=d, scale=d**-0.5, grid=1, block=1)
@@ -1239,7 +1238,6 @@ def scores_along(Q, KT, S, scale):
 
 
 def part(which, N, d):
-    """The inputs of one of the four, at a size that its blocks do not divide."""
     square, V = normal(N, N, scale=3.0), normal(N, d)
     return {
         "turn": case(K=V, KT=output(d, N), N=N, d=d, grid=(ceil_div(d, 32), ceil_div(N, 32)), block=(32, 8)),

@@ -128,13 +128,11 @@ show(
 
 # %% fold="Code of the contenders"
 def pieces(arrays, n):
-    """Views of a, b and c, n elements each."""
     starts = range(0, arrays["a"].size, n)
     return [tuple(arrays[name][at : at + n] for name in "abc") for at in starts]
 
 
 def one_by_one(arrays, n):
-    """A launch a piece, through CuPy alone."""
     import cupy
 
     add = cupy.RawKernel(VEC_ADD.gpu_source, "vec_add")
@@ -166,7 +164,6 @@ def as_a_graph(arrays, n):
 
 # %% fold="Code of the contender"
 def torch_one_by_one(arrays, n):
-    """A call of torch.add a piece."""
     import torch
 
     given = [tuple(torch.as_tensor(part, device="cuda") for part in piece) for piece in pieces(arrays, n)]

@@ -232,7 +232,6 @@ void sum_wide(const float4* x, float4* wide_partial, int n) {
 
 # %% fold="Code of the cases"
 def summed(n, threads, block=64, shared_bytes=0, rows=1):
-    """n numbers for so many threads."""
     shape = (n // 4, 4) if rows == 4 else (n,)
     return case(
         x=normal(*shape),
@@ -407,7 +406,6 @@ if np.isfinite(small[64]):
 
 # %% fold="Code of the figure"
 def fitting(threads_in_a_block, registers_of_a_thread, shared_memory_of_a_block):
-    """The blocks and warps that fit, and the supply that decides."""
     found = occupancy(threads_in_a_block, registers_of_a_thread, shared_memory_of_a_block * 1024)
     if found.blocks_per_sm == 0:
         verdict = "No block fits: such a launch is refused."

@@ -185,7 +185,6 @@ STEPS_OF_INTENSITY = [round(2 ** (step / 2), 4) for step in range(-10, 25)]
 
 
 def roof(GPU, arithmetic, intensity):
-    """The roof of a GPU, and the point of a program below it."""
     ceilings, kind = stated(device(GPU)), UNITS[arithmetic]
     top, ridge = ceilings.tflop_per_s[kind], ceilings.ridge_flop_per_byte(kind)
     reached = attainable_tflop_per_s(ceilings, intensity, kind)
@@ -661,7 +660,6 @@ def least_us(passes, bits):
 
 
 def rate(label):
-    """TFLOP/s by passes."""
     passes, times = TIMES[label]
     return MANY * LADDERS[label][3] * passes / times / 1e6
 
@@ -820,7 +818,6 @@ def summed(n, blocks=1024):
 
 
 def chained(n, steps):
-    """n chains of so many steps that end halfway to 1."""
     return case(x=normal(n), y=output(n), n=n, steps=steps, grid=ceil_div(n, 256), block=256)
 
 
