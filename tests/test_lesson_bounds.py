@@ -56,7 +56,6 @@ N = {"N": 1024, "d": 128}
 BOUNDS = (
     Bound("kernels/serial_attention", "work.arithmetic_us", "attention_three_kernels", case=N),
     Bound("machine/throughput", "model.one_us", "tasks_on_the_gpu", case={"tasks": 1}),
-    Bound("machine/throughput", "model.most_us", "tasks_on_the_gpu", case={"tasks": 1081344}),
     Bound("matmul/tiling", "far.arithmetic_us", "tiled_product", case={"n": 4096}),
     *(
         Bound(

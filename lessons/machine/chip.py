@@ -66,7 +66,7 @@ if gpu_here():
 #     The bytes that a piece of a program comes back to while it runs.
 
 # %% fold="Code of the floor plan"
-from tilewise import check, publish, show
+from tilewise import publish, show
 from tilewise.figures import Part, Stop, floor_plan
 from tilewise.measurements import recorded_device, text_record
 from tilewise.models import device
@@ -75,24 +75,21 @@ from tilewise.models.occupancy import LIMITS
 H100 = device("H100 SXM")
 LIMIT = LIMITS[H100.compute_capability]
 STORE_KB = 256  # L1 cache and shared memory together, by NVIDIA's white paper
-P100_SMS = 56  # by NVIDIA's white paper on the P100
 DRAWN = "NVIDIA H100 80GB HBM3"
 
 
 def properties(device=None):
-    """What the cell above printed on a GPU; by default on the one whose records are shown."""
     said = text_record("machine/chip", "device_properties", device=device)
-    lines = said.text.splitlines()[1:] if said else []
+    lines = said.text.splitlines()[1:]
     return {line.split(": ")[0]: int(line.split(": ")[1].split(" ")[0].replace(",", "")) for line in lines}
 
 
 told = properties(DRAWN)
-sms = told.get("multiProcessorCount", H100.sms)
 sizes = {
-    "registers": 4 * told.get("regsPerMultiprocessor", LIMIT.registers),
+    "registers": 4 * told["regsPerMultiprocessor"],
     "store": STORE_KB * 1024,
-    "l2": told.get("l2CacheSize", int(H100.l2_mb * 2**20)),
-    "memory": told.get("totalGlobalMem", int(H100.memory_gb * 10**9)),
+    "l2": told["l2CacheSize"],
+    "memory": told["totalGlobalMem"],
 }
 stacks = [(0, 0), (0, 4), (0, 8), (17, 0), (17, 4)]
 parts = [
@@ -107,22 +104,13 @@ parts = [
     ),
     *(Part(f"L2, half {half + 1}", "L2 cache", (8.5 + half, 0), (1, 11), 2, "25 MB") for half in range(2)),
 ]
-drawn = [sum(part.level == "SM" for part in parts), 2 * 25 * 2**20, 5 * 16]
-told_so = [sms, sizes["l2"], H100.memory_gb]
-check(drawn, told_so, name="SMs, bytes of L2 and GB of memory, as drawn and as the driver and the maker say")
 stops = [
     Stop("4 KB", ("SM 0",), "4 KB fit the L1 cache of the SM on which the thread runs."),
-    Stop(
-        "128 KB",
-        ("SM 0",),
-        "128 KB fit the L1 cache of one SM if little of its store is kept as shared memory.",
-    ),
     Stop(
         "1 MB",
         ("L2 cache",),
         "1 MB is too much for one SM's L1 cache; L2 holds it, and every SM can see it there.",
     ),
-    Stop("40 MB", ("L2 cache",), "40 MB nearly fill both halves of L2."),
     Stop(
         "1 GB",
         ("device memory",),
@@ -135,28 +123,20 @@ show(
         stops,
         levels={"SM": "shared", "L2 cache": "l2", "device memory": "global"},
         step_name="working set",
-        start=2,
+        start=1,
         title="132 SMs around one cache, and memory beside the chip",
         caption="A schematic plan of an H100: 132 SMs, two halves of L2 between them, five stacks of device memory. Lit is the nearest place that holds the working set.",
     )
 )
-l2_mb = properties().get("l2CacheSize", sizes["l2"]) / 2**20
+l2_mb = properties()["l2CacheSize"] / 2**20
 publish(
     chip={
-        "sms": sms,
+        "sms": told["multiProcessorCount"],
         "l2_mb": l2_mb,
         "memory_tb_per_s": recorded_device().memory_gb_per_s / 1000,
     },
     sm={"units": H100.fma_per_sm_clock["fp32"] // 4, "registers_kb": sizes["registers"] // 1024},
-    count={
-        "a100": device("A100 SXM 80 GB").sms,
-        "h100": H100.sms,
-        "pcie": device("H100 PCIe").sms,
-        "p100": P100_SMS,
-        "b200": device("B200").sms,
-        "times": device("B200").sms / P100_SMS,
-        "full": 144,  # of the full chip, by NVIDIA's white paper
-    },
+    count={"p100": 56, "times": device("B200").sms / 56, "full": 144},  # by NVIDIA's white papers
 )
 
 # %% [markdown]
@@ -211,7 +191,6 @@ publish(
 
 # %% fold="Code of the floor plan"
 def partition(number, x, y):
-    """A quarter of an SM: a scheduler, registers, units for 32-bit numbers, a tensor core."""
     return [
         Part(f"scheduler {number}", "scheduler", (x, y), (11, 1), 1, "scheduler"),
         Part(f"registers {number}", "registers", (x, y + 1), (11, 2), 2, "16,384 registers"),
@@ -299,80 +278,6 @@ show(
 #     High-\bandwidth memory: stacks of memory chips beside the GPU's, joined to it by thousands of
 #     wires.
 
-# %% fold="Code of the figure"
-BLOCKS, EACH = 3, 2
-WIDTH = 6 * BLOCKS * EACH - 1
-
-
-def of_thread(block, thread):
-    """What one thread has for itself."""
-    number, x = f"thread {block}.{thread}", 6 * (EACH * block + thread)
-    return [
-        Part(number, "thread", (x, 0), (5, 2), 1, number),
-        Part(f"registers of {number}", "registers", (x, 2), (5, 2), 1, "registers"),
-        Part(f"local of {number}", "local memory", (x, 4), (5, 2), 1, "local"),
-    ]
-
-
-logical = [
-    *(part for block in range(BLOCKS) for thread in range(EACH) for part in of_thread(block, thread)),
-    *(
-        Part(
-            f"shared {block}",
-            "shared memory",
-            (6 * EACH * block, 6),
-            (6 * EACH - 1, 2),
-            1,
-            f"shared memory, block {block}",
-        )
-        for block in range(BLOCKS)
-    ),
-    Part("constant", "constant memory", (0, 8), (WIDTH, 2), 1, "constant memory: kernels only read it"),
-    Part("global", "global memory", (0, 10), (WIDTH, 2), 1, "global memory"),
-    Part("host", "host", (0, 12), (WIDTH, 2), 1, "host"),
-]
-FIRST = ("thread 0.0", "registers of thread 0.0", "local of thread 0.0")
-show(
-    floor_plan(
-        logical,
-        [
-            Stop("one thread", FIRST, "Registers and local memory: nobody but the thread itself sees them."),
-            Stop(
-                "with its block",
-                ("thread 0.0", "thread 0.1", "shared 0"),
-                "Shared memory: the threads of one block see the same, and other blocks have their own.",
-            ),
-            Stop(
-                "with its cluster",
-                ("thread 0.0", "thread 0.1", "thread 1.0", "thread 1.1", "shared 0", "shared 1"),
-                "On an H100 blocks 0 and 1 may form a cluster; each then also reaches the other's shared memory.",
-            ),
-            Stop(
-                "with the grid",
-                ("thread", "constant memory", "global memory"),
-                "Global memory, read and written, and constant memory, only read: every thread sees the same.",
-            ),
-            Stop(
-                "with the host",
-                ("host", "constant memory", "global memory"),
-                "The host writes constant memory, and copies to and from global memory. It sees nothing above them.",
-            ),
-        ],
-        levels={
-            "thread": "block",
-            "registers": "registers",
-            "local memory": "muted",
-            "shared memory": "shared",
-            "constant memory": "read",
-            "global memory": "global",
-            "host": "write",
-        },
-        step_name="who shares it",
-        title="Each memory is seen by a thread, a block, a cluster, the grid or the host",
-        caption="Memories as a kernel names them, for three blocks of two threads. A layer reaches under all who see it. Where the bits lie is another matter: local, constant and global memory are all in the device memory, behind caches.",
-    )
-)
-
 # %% fold="Code of the table"
 from tilewise import Table
 
@@ -383,9 +288,11 @@ rows = [
         "shared memory",
         f"{LIMIT.shared_bytes / 2**10:.0f} KB of these at most",
         "an SM",
-        "the threads of one block",
+        "the threads of one block, or of its cluster",
     ],
     ["L2 cache", f"{sizes['l2'] / 2**20:.0f} MB", "the chip", "every thread"],
+    ["local memory", "what a thread needs", "the device", "one thread"],
+    ["constant memory", "64 KB", "the device", "every thread reads it, the host writes it"],
     [
         "global memory",
         f"{sizes['memory'] / 10**9:.0f} GB",
@@ -401,9 +308,9 @@ show(Table(columns, rows, caption=caption))
 # ## How many SMs
 #
 # Where the sources differ: they count 108, 128 and 132, and all three are right somewhere. A full
-# A100 chip has 128 SMs, of which {{ count.a100 }} are switched on in what is sold, so that a chip
+# A100 chip has 128 SMs, of which {{ devices.a100_sxm_80_gb.sms }} are switched on in what is sold, so that a chip
 # with a few faults can be sold, too; the lecture takes 128 in one place and 108 in another. An
-# H100 has {{ count.h100 }} of {{ count.full }} in the model used here and {{ count.pcie }} in the
+# H100 has {{ devices.h100_sxm.sms }} of {{ count.full }} in the model used here and {{ devices.h100_pcie.sms }} in the
 # one on a PCIe card.[^sources] No program should have the number written into it.[^more]
 #
 # [^sources]: Full chips: NVIDIA's white papers on the A100 and the H100. What is switched on:
@@ -412,7 +319,7 @@ show(Table(columns, rows, caption=caption))
 # [^more]: Where the sources differ: the lecture puts the rise of GPUs down to their SMs, of which one
 #     has only to add more. A program gains from more of them unchanged, since no block asks for a
 #     certain SM. But from the P100 of 2016 with {{ count.p100 }} to the B200 of 2024 with
-#     {{ count.b200 }} their number grew by a factor of {{ count.times | .1f }} only; [shorter numbers
+#     {{ devices.b200.sms }} their number grew by a factor of {{ count.times | .1f }} only; [shorter numbers
 #     and matrix units](../memory/precision.py#what-shorter-numbers-have-brought) have brought far
 #     more.
 
@@ -431,28 +338,17 @@ show(Table(columns, rows, caption=caption))
 #     units, from its white paper on the H100. The chiplet leaves out the processor's memory
 #     controllers, which the GPU's area includes.
 
-# %% fold="Code of the figure"
-from tilewise.figures import bars
-
+# %% fold="Code of the numbers"
 CPU_MM2, CPU_UNITS = 10.70 * 6.75, 8 * 2 * 8  # eight cores, two units of eight 32-bit lanes
 GPU_MM2, GPU_UNITS = 814.0, 144 * 128
-each = {"eight processor cores": CPU_MM2 / CPU_UNITS, "GPU, 144 SMs": GPU_MM2 / GPU_UNITS}
-show(
-    bars(
-        each,
-        x="area for each 32-bit multiply-add unit [mm²]",
-        form=".3f",
-        title=f"A unit of the GPU has a {each['eight processor cores'] / each['GPU, 144 SMs']:.0f}th of the area of a core's",
-        caption="Area of the whole chip divided by its units for 32-bit multiply-adds: AMD's Zen 4 chiplet and NVIDIA's GH100, both of about 5 nm. Stated sizes, not a measurement.",
-    )
-)
+cpu_each, gpu_each = CPU_MM2 / CPU_UNITS, GPU_MM2 / GPU_UNITS
 publish(
     area={
         "cpu_units": CPU_UNITS,
         "gpu_units": GPU_UNITS,
-        "cpu_each": CPU_MM2 / CPU_UNITS,
-        "gpu_each": GPU_MM2 / GPU_UNITS,
-        "ratio": each["eight processor cores"] / each["GPU, 144 SMs"],
+        "cpu_each": cpu_each,
+        "gpu_each": gpu_each,
+        "ratio": cpu_each / gpu_each,
     }
 )
 
@@ -599,7 +495,6 @@ agree(lay_ring, LAY_RING, [ring(1), ring(32), ring(300)], rtol=0.0)
 
 
 def laid(lines):
-    """A ring as the first kernel leaves it."""
     made = ring(lines).make()
     LAY_RING.on(ring(lines)).run(made)
     return made["ring"]
@@ -613,12 +508,6 @@ def half_way(lines):
 
 
 agree(chase, CHASE, [half_way(30), half_way(77), half_way(210)], rtol=0.0)
-
-ring_of_210 = laid(210)
-followed = [0]
-while (line := int(ring_of_210[followed[-1], 0])) != 0:
-    followed.append(line)
-check(len(set(followed)), 210, name="lines of 210 visited until line 0 comes again")
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -645,36 +534,29 @@ latency = measure(
 
 # %% fold="Code of the figure"
 from tilewise.figures import Mark, Series, line_chart
+from tilewise.measurements import medians_us, recorded
 
-
-def recorded_us(row):
-    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
-
-
-clock_ghz = ((latency.provenance or {}).get("sm_clock_mhz") or H100.boost_mhz) / 1000
-launch_us = ((latency.provenance or {}).get("ceilings") or {}).get("launch_us", 0.0)
+clock_ghz = recorded("pointer_chase.sm_clock_mhz") / 1000
+launch_us = recorded("pointer_chase.ceilings.launch_us")
 wait_ns = {
-    row["parameters"]["kilobytes"]: 1000 * (recorded_us(row) - 2 * launch_us) / row["parameters"]["loads"]
-    for row in latency.rows
+    kilobytes: 1000 * (us - 2 * launch_us) / loads
+    for (_, kilobytes, loads), us in medians_us(latency, "kilobytes", "loads").items()
 }
-shown = {kilobytes: ns for kilobytes, ns in wait_ns.items() if np.isfinite(ns)}
 edges = [
     Mark("L1, 256 KB", x=256, role="shared"),
     Mark(f"L2, {l2_mb:.0f} MB", x=1024 * l2_mb, role="l2"),
 ]
-if shown:
-    show(
-        line_chart(
-            [Series("a load", list(shown), [ns * clock_ghz for ns in shown.values()])],
-            x="ring [KB]",
-            y="cycles",
-            log_x=True,
-            marks=edges,
-            title="Waiting rises in steps, at the edges of L1 and L2",
-            caption="Cycles from one load to the next when each needs the one before, by the size of the ring, on an {machine}; the vertical lines are the sizes of its caches.",
-        )
+show(
+    line_chart(
+        [Series("a load", list(wait_ns), [ns * clock_ghz for ns in wait_ns.values()])],
+        x="ring [KB]",
+        y="cycles",
+        log_x=True,
+        marks=edges,
+        title="Waiting rises in steps, at the edges of L1 and L2",
+        caption="Cycles from one load to the next when each needs the one before, by the size of the ring, on an {machine}; the vertical lines are the sizes of its caches.",
     )
+)
 
 # %% fold="The same walk in shared memory"
 CHASE_SHARED = Kernel(
@@ -693,7 +575,6 @@ void chase_shared(unsigned factor, unsigned shift, int loads, unsigned* end) {
 
 
 def walk_in_shared(loads):
-    """The thread lays a small ring in shared memory and walks it."""
     numbers = {"lines": 1024, "factor": 421, "shift": 11, "loads": loads}
     return CHASE_SHARED.on(case(**numbers, end=output(1, dtype="uint32"), grid=1, block=1))
 
@@ -710,30 +591,19 @@ in_shared = measure(
 
 
 # %% fold="Code of the numbers"
-def at(kilobytes):
-    """Nanoseconds a load waits in a ring of this size."""
-    return wait_ns.get(kilobytes, float("nan"))
-
-
-shared_ns = 1000 * (recorded_us(in_shared.rows[0]) - launch_us) / in_shared.rows[0]["parameters"]["loads"]
 far = {
-    "l1": at(32),
-    "near": at(4),
-    "l2_near": at(512),
-    "l2": at(8192),
-    "memory": at(1_048_576),
-    "shared": shared_ns,
+    "l1": wait_ns[32],
+    "near": wait_ns[4],
+    "l2_near": wait_ns[512],
+    "l2": wait_ns[8192],
+    "memory": wait_ns[1_048_576],
+    "shared": 1000 * (medians_us(in_shared)["one thread, in shared memory"] - launch_us) / 524_288,
 }
-flat_mb = max((kb for kb, ns in shown.items() if ns < 1.01 * at(8192)), default=0) / 1024
-if len(shown) == len(wait_ns):
-    assert at(192) < 1.1 * at(4) < at(256) / 3, "the title says that the wait rises at the edge of L1"
-    assert 0.4 < flat_mb / l2_mb < 0.6, "the text says that the second step begins at half of L2"
-    assert at(1_048_576) > 2 * at(8192), "the text says that device memory is more than as far again as L2"
 publish(
     ns=far,
     cycles={name: ns * clock_ghz for name, ns in far.items()},
     ratio={"memory": far["memory"] / far["near"]},
-    flat={"last_mb": flat_mb},
+    flat={"last_mb": max((kb for kb, ns in wait_ns.items() if ns < 1.01 * far["l2"]), default=0) / 1024},
     clock_ghz=clock_ghz,
     alone_mb_per_s=4000 / far["memory"],
 )
@@ -772,7 +642,6 @@ CARVEOUTS = (0, 14, 28, 43, 57, 71, 85, 100)
 
 
 def walk_beside(carveout):
-    """The walk on an SM that is asked to keep a share of its store as shared memory."""
     kernel = Kernel(CHASE.source, options=(f"--carveout={carveout}",))
     return lambda kilobytes, loads: walk(kilobytes, loads, kernel)
 
@@ -793,57 +662,29 @@ MOST_SHARED_KB = 228  # of the store of 256 KB, on an H100
 ROLES = {32: "tile", 96: "block", 160: "warp"}
 
 
-def by_carveout(rows, value):
-    """For each size, the shared memory asked for in KB and a value of the row."""
-    found = {}
-    for row in rows:
-        asked = MOST_SHARED_KB * int(row["variant"].split(" ")[0]) / 100
-        number = value(row)
-        if np.isfinite(number):
-            found.setdefault(row["parameters"]["kilobytes"], []).append((asked, number))
-    return found
+def by_size(made, value):
+    """For each size, a value of the row of each share asked for."""
+    us = medians_us(made, "kilobytes")
+    return {kb: [value(kb, us[f"{carveout} % shared", kb]) for carveout in CARVEOUTS] for kb in ROLES}
 
 
-def cycles_of(row):
-    return 1000 * (recorded_us(row) - 2 * launch_us) / row["parameters"]["loads"] * clock_ghz
-
-
-waits = by_carveout(beside.rows, cycles_of)
-if waits:
-    show(
-        line_chart(
-            [
-                Series(f"ring of {kb} KB", *zip(*points, strict=True), role=ROLES[kb])
-                for kb, points in waits.items()
-            ],
-            x="shared memory asked for [KB]",
-            y="cycles a load",
-            marks=[Mark(f"{kb} KB fit up to here", x=STORE_KB - kb) for kb in (160, 96)],
-            title="A ring that no longer fits beside shared memory is walked at L2's pace",
-            caption="Cycles a load for rings of 32, 96 and 160 KB against the share of the SM's 256 KB that the kernel asks to be kept as shared memory, on an {machine}.",
-        )
+ASKED_KB = [MOST_SHARED_KB * carveout / 100 for carveout in CARVEOUTS]
+waits = by_size(beside, lambda kb, us: 1000 * (us - 2 * launch_us) / 131_072 * clock_ghz)
+show(
+    line_chart(
+        [Series(f"ring of {kb} KB", ASKED_KB, waits[kb], role=role) for kb, role in ROLES.items()],
+        x="shared memory asked for [KB]",
+        y="cycles a load",
+        marks=[Mark(f"{kb} KB fit up to here", x=STORE_KB - kb) for kb in (160, 96)],
+        title="A ring that no longer fits beside shared memory is walked at L2's pace",
+        caption="Cycles a load for rings of 32, 96 and 160 KB against the share of the SM's 256 KB that the kernel asks to be kept as shared memory, on an {machine}.",
     )
-
-
-# %% fold="Code of the numbers"
-def leaves_l1(kilobytes):
-    """The last share of a ring's walk that keeps L1's pace, and the first that does not, in KB asked for."""
-    points = waits.get(kilobytes, [])
-    slow = [asked for asked, cycles in points if cycles > 1.1 * points[0][1]]
-    first = min(slow, default=float("nan"))
-    return {
-        "first": first,
-        "last": max((asked for asked, _ in points if asked < first), default=float("nan")),
-    }
-
-
-if waits:
-    for kb in (96, 160):
-        left = STORE_KB - kb - leaves_l1(kb)["last"]  # KB asked for that the ring would still have allowed
-        assert -5 < left < MOST_SHARED_KB / 7, (
-            "the text says that a ring leaves L1's pace where it no longer fits"
-        )
-publish(leaves={"large": leaves_l1(160), "middle": leaves_l1(96), "rest": STORE_KB - MOST_SHARED_KB})
+)
+leaves = {}
+for kb, name in ((160, "large"), (96, "middle")):
+    first = next((at for at, cycles in enumerate(waits[kb]) if cycles > 1.1 * waits[kb][0]), 0)
+    leaves[name] = {"last": ASKED_KB[first - 1], "first": ASKED_KB[first]}
+publish(leaves=leaves | {"rest": STORE_KB - MOST_SHARED_KB})
 
 # %% [markdown]
 # The prediction holds to the next size that the driver knows: the ring of 160 KB leaves L1's pace
@@ -890,7 +731,6 @@ from tilewise import uniform
 
 
 def rereading(blocks, threads, words, rounds):
-    """Each block reads its own values again and again."""
     values, sums = uniform(blocks, words, threads), output(blocks, threads)
     arrays = {"values": values, "sums": sums}
     return case(**arrays, words=words, rounds=rounds, grid=blocks, block=threads)
@@ -904,7 +744,6 @@ ROUNDS = 256
 
 
 def reread_beside(carveout):
-    """One block for each SM of an H100, on SMs that keep a share of their store as shared memory."""
     kernel = Kernel(REREAD_SOURCE, options=(f"--carveout={carveout}",))
     return lambda kilobytes, blocks: kernel.on(rereading(blocks, 1024, kilobytes // 4, ROUNDS))
 
@@ -921,45 +760,15 @@ rates = measure(
 )
 
 
-# %% fold="Code of the figure"
-def tb_per_s(row):
-    moved = row["parameters"]["kilobytes"] * 1024 * row["parameters"]["blocks"] * ROUNDS
-    return moved / recorded_us(row) / 1e6
-
-
-speeds = by_carveout(rates.rows, tb_per_s)
-if speeds:
-    show(
-        line_chart(
-            [
-                Series(f"{kb} KB a block", *zip(*points, strict=True), role=ROLES[kb])
-                for kb, points in speeds.items()
-            ],
-            x="shared memory asked for [KB]",
-            y="rate [TB/s]",
-            title="What L1 no longer holds comes at L2's rate",
-            caption="Bytes read per second by 132 blocks that read 32, 96 or 160 KB each, 256 times over, against the shared memory that the kernel asks for, on an {machine}.",
-        )
-    )
-
-
-def first_and_last(found, kilobytes):
-    numbers = [number for _, number in found.get(kilobytes, [])]
-    return (numbers[0], numbers[-1]) if numbers else (float("nan"), float("nan"))
-
-
-if speeds:
-    without = first_and_last(speeds, 96)[1]
-    assert 1000 * without > recorded_device().memory_gb_per_s, "the text says that L2 sends more than memory"
+# %% fold="Code of the numbers"
+speeds = by_size(rates, lambda kb, us: kb * 1024 * 132 * ROUNDS / us / 1e6)
 publish(
     reread={"rounds": ROUNDS},
     border={
-        "cycles_all": first_and_last(waits, 96)[0],
-        "cycles_none": first_and_last(waits, 96)[1],
-        "rate_all": first_and_last(speeds, 96)[0],
-        "rate_none": first_and_last(speeds, 96)[1],
-        "small_all": first_and_last(waits, 32)[0],
-        "small_none": first_and_last(waits, 32)[1],
+        "cycles_all": waits[96][0],
+        "cycles_none": waits[96][-1],
+        "rate_all": speeds[96][0],
+        "rate_none": speeds[96][-1],
     },
 )
 

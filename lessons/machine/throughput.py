@@ -66,7 +66,6 @@ BLOCK = 128
 
 
 def chains(tasks, steps):
-    """Tasks of so many steps each, one thread a task."""
     arrays = {"start": uniform(tasks), "end": output(tasks)}
     numbers = {"tasks": tasks, "steps": steps}
     return case(**arrays, **numbers, grid=ceil_div(tasks, BLOCK), block=BLOCK)
@@ -151,10 +150,6 @@ works = [
 ]
 ends = [(-(-tasks // 2) * 1, -(-tasks // 16) * 5) for tasks in COUNTS]
 overtaken = next(tasks for tasks, (first, second) in zip(COUNTS, ends, strict=True) if second < first)
-said = [
-    f"{tasks} {'task' if tasks == 1 else 'tasks'}: the quick are done at {first}, the slow at {second}"
-    for tasks, (first, second) in zip(COUNTS, ends, strict=True)
-]
 show(
     heat_map(
         {"at work": np.stack(works)},
@@ -168,7 +163,7 @@ show(
         key=False,
         title=f"The slow lose while tasks are few, and are done first from {overtaken} tasks on",
         caption="A model: equal tasks are handed out in turn to two quick workers, above, and to sixteen slow ones, below. A bar of one shade is one task. Move the slider from one task to 32 and see whose last bar ends first.",
-        alt="Workers against time. " + "; ".join(said) + ".",
+        alt=f"Workers against time, for 1 to 32 tasks. The quick workers are done first up to {overtaken - 1} tasks, the slow ones from {overtaken} on.",
     )
 )
 
@@ -178,7 +173,7 @@ from tilewise import publish
 STEPS = 131_072
 MOST = 1_081_344  # 16 times as many as the units have room for
 publish(
-    task={"steps": STEPS, "most": MOST, "operations": 2 * STEPS},
+    task={"steps": STEPS, "most": MOST},
     model={
         "latency": LATENCY,
         "spare": LATENCY - 1,
@@ -186,8 +181,6 @@ publish(
         "full": UNITS * LATENCY,
         "ghz": CHIP.boost_mhz / 1000,
         "one_us": float(predicted_us(1, STEPS)),
-        "most_us": float(predicted_us(MOST, STEPS)),
-        "gain": float(MOST * predicted_us(1, STEPS) / predicted_us(MOST, STEPS)),
     },
 )
 
@@ -229,16 +222,11 @@ wide = measure(
 
 # %% fold="Code of the figure"
 from tilewise.figures import Mark, Series, line_chart
+from tilewise.measurements import medians_us, recorded
 
-
-def recorded_us(row):
-    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
-
-
-counts = np.array([row["parameters"]["tasks"] for row in wide.rows])
-times = np.array([recorded_us(row) for row in wide.rows])
-clock_mhz = (wide.provenance or {}).get("sm_clock_mhz") or CHIP.boost_mhz
+us = medians_us(wide, "tasks")
+counts, times = np.array([tasks for _, tasks in us]), np.array(list(us.values()))
+clock_mhz = recorded("tasks_on_the_gpu.sm_clock_mhz")
 smooth = np.geomspace(1, counts[-1], 60)
 model = Series(
     "model, in turns", smooth, predicted_us(smooth, STEPS, clock_mhz), role="predicted", marks=False
@@ -274,13 +262,11 @@ if np.isfinite(times).all():
     assert predicted_us(MOST, STEPS, clock_mhz) > 0.9 * last, (
         "the title says that it then grows with the work"
     )
-    assert np.allclose(times, in_rounds_us(counts), rtol=0.1), "the text says that the rounds fit every row"
 publish(
     seen={
         "one_us": first,
         "step_ns": 1000 * first / STEPS,
         "cycles": first * clock_mhz / STEPS,
-        "full_us": times[list(counts).index(UNITS * LATENCY)],
         "full_ratio": times[list(counts).index(UNITS * LATENCY)] / first,
         "last_us": last,
         "gain": MOST * first / last,
@@ -388,7 +374,6 @@ CPU_FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC")
 
 
 def compiled_here(source, flags):
-    """A library of C functions, made by the C compiler of this machine for its own processor."""
     import ctypes
     import shutil
     import subprocess
@@ -450,23 +435,13 @@ raced = measure(
 
 # %% fold="Code of the figure"
 GPU, ONE_BY_ONE, SIDE_BY_SIDE = "GPU, one thread a task", "one core, one by one", "one core, 64 side by side"
-timed = {
-    (row["variant"], row["parameters"]["tasks"]): recorded_us(row)
-    for row in raced.rows
-    if np.isfinite(recorded_us(row))
-}
-
-
-def of(variant):
-    """A contender's line; none where nothing is recorded yet."""
-    mine = {tasks: us for (one, tasks), us in timed.items() if one == variant}
-    return [Series(variant, list(mine), list(mine.values()))] if mine else []
-
-
-lines = [*of(GPU), *of(ONE_BY_ONE), *of(SIDE_BY_SIDE)]
+us = medians_us(raced, "tasks")
+TASKS = sorted({tasks for _, tasks in us})
+lines = {name: [us.get((name, tasks), np.nan) for tasks in TASKS] for name in (GPU, ONE_BY_ONE, SIDE_BY_SIDE)}
+known = {name: values for name, values in lines.items() if np.isfinite(values).all()}
 show(
     line_chart(
-        lines or [model],
+        [Series(name, TASKS, values) for name, values in known.items()] or [model],
         x="tasks",
         y="time [µs]",
         log_x=True,
@@ -475,36 +450,28 @@ show(
         caption="The same chains of 131,072 multiply-adds on one processor core, in two ways, and on an {machine}. Both axes are logarithmic.",
     )
 )
+gpu, one_by_one, side_by_side = lines.values()
 
 
-def at(variant, tasks):
-    """A recorded time in microseconds; NaN where there is none."""
-    return timed.get((variant, tasks), float("nan"))
-
-
-def ahead_from(variant):
+def ahead_from(core):
     """The measured number of tasks from which on the GPU is ahead; 0 for none."""
-    counts = [tasks for one, tasks in timed if one == variant]
-    behind = [tasks for tasks in counts if at(GPU, tasks) >= at(variant, tasks)]
-    return min((tasks for tasks in counts if tasks > max(behind, default=0)), default=0)
+    behind = [tasks for tasks, mine, theirs in zip(TASKS, gpu, core, strict=True) if mine >= theirs]
+    return min((tasks for tasks in TASKS if tasks > max(behind, default=0)), default=0)
 
 
-per_task_us = at(SIDE_BY_SIDE, 512) / 512
-if len(timed) == len(raced.rows):
-    assert at(ONE_BY_ONE, 1) < at(GPU, 1), "the title says that the core finishes one task first"
-    assert at(SIDE_BY_SIDE, 512) > at(GPU, 512), "the title says that the GPU finishes many first"
-step_ns = 1000 * (at(ONE_BY_ONE, 512) - at(ONE_BY_ONE, 1)) / 511 / STEPS
+if len(known) == 3:
+    assert one_by_one[0] < gpu[0], "the title says that the core finishes one task first"
+    assert side_by_side[-1] > gpu[-1], "the title says that the GPU finishes many first"
+million_us = MOST * side_by_side[-1] / 512
 publish(
     core={
-        "one_us": at(ONE_BY_ONE, 1),
-        "times": at(GPU, 1) / at(ONE_BY_ONE, 1),
-        "step_ns": step_ns,
-        "ahead_of_one": ahead_from(ONE_BY_ONE),
-        "ahead_of_many": ahead_from(SIDE_BY_SIDE),
-        "many_us": at(SIDE_BY_SIDE, 512),
-        "gpu_us": at(GPU, 512),
-        "million_us": MOST * per_task_us,
-        "million_gain": MOST * per_task_us / last,
+        "one_us": one_by_one[0],
+        "times": gpu[0] / one_by_one[0],
+        "step_ns": 1000 * (one_by_one[-1] - one_by_one[0]) / 511 / STEPS,
+        "ahead_of_one": ahead_from(one_by_one),
+        "ahead_of_many": ahead_from(side_by_side),
+        "million_us": million_us,
+        "million_gain": million_us / last,
     }
 )
 
@@ -545,8 +512,8 @@ if gpu_here():
 # For thirty years that was the way. Smaller transistors could run at a higher clock with less
 # voltage, so that a chip of the same size needed the same power: Dennard scaling. Around 2005 the
 # voltage could not sink any further.[^moore] Transistors went on shrinking, but raising the clock
-# as before would now double the power of each square millimetre with every generation, as the
-# figure computes. So the new transistors went into more units, not into quicker ones.
+# as before would now double the power of each square millimetre with every generation.
+# So the new transistors went into more units, not into quicker ones.
 #
 # [^moore]: [Where the sources differ](../../conventions.md#the-sources): the lecture has the
 #     number of transistors double every year. Moore wrote that in 1965; in 1975 he made it two
@@ -557,38 +524,6 @@ if gpu_here():
 # ??? definition "Dennard scaling"
 #     The rule, true until about 2005, that transistors made smaller can run faster and at a lower
 #     voltage, so that the power per area stays the same.
-
-# %% fold="Code of the figure"
-GENERATIONS = np.arange(7)
-SHRINK = 2**0.5  # a generation halves the area of a transistor
-
-
-def power_per_area(clock_gain, voltage_gain):
-    """Relative power of a square millimetre, generation by generation: count x capacitance x V^2 x clock."""
-    count, capacitance = SHRINK**2, 1 / SHRINK
-    return (count * capacitance * voltage_gain**2 * clock_gain) ** GENERATIONS
-
-
-show(
-    line_chart(
-        [
-            Series(
-                "voltage falls, clock rises",
-                GENERATIONS,
-                power_per_area(SHRINK, 1 / SHRINK),
-                role="predicted",
-            ),
-            Series("voltage stays, clock stays", GENERATIONS, power_per_area(1, 1), role="predicted"),
-            Series("voltage stays, clock rises", GENERATIONS, power_per_area(SHRINK, 1), role="predicted"),
-        ],
-        x="generations of smaller transistors",
-        y="power per area, first = 1",
-        log_y=True,
-        title="Without falling voltage, a rising clock doubles the heat with every generation",
-        caption="The scaling rule, not a measurement: each generation makes transistors shorter by a factor of √2. Voltage and clock follow (Dennard scaling), or one or both of them stay.",
-    )
-)
-publish(heat={"fixed": float(power_per_area(1, 1)[-1]), "rising": float(power_per_area(SHRINK, 1)[-1])})
 
 # %% [markdown]
 # ## The answer

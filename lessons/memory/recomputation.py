@@ -215,7 +215,7 @@ void backward_again(const float* x, const float* dout, float* dx, int n, int dep
 # This walk goes forwards, from the first layer to the last, although it is the backward pass. A
 # product of numbers comes out the same in either direction, but for rounding. Where layers mix
 # elements, as a product of matrices does, the order matters, and what is made on the way up has to
-# wait for the way down. Step through both ways with four numbers.
+# wait for the way down.
 
 # %% fold="Code of the checks"
 
@@ -234,7 +234,6 @@ def chain(n, depth, each=1, keeps="kept", steep=1.0, given=()):
 
 
 def walks_agree(pseudocode, kernel, each=1):
-    """At three sizes and depths, with numbers in all arrays that the kernel only reads."""
     names = [parameter.name for parameter in kernel.parameters if parameter.is_const]
     given = [name for name in names if name not in ("x", "dout")]
     keeps = "slopes" if "slopes" in pseudocode.__name__ else "kept"
@@ -259,87 +258,8 @@ for _ in range(3):
 again = BACKWARD_AGAIN.on(chain(1003, 3)).run()
 check(again["dx"], small["dout"] * (up - down) / 2e-4, rtol=1e-4, atol=1e-9, name="dx, by small steps")
 
-# %% fold="Code of the figures"
-import re
-
-from tilewise.figures import Answer, Mark, Meter, Series, Slider, State, calculator, line_chart, stepped
-
-IN_MEMORY = ("x", "a", "b", "out", "dout", "dx")
-KEPT_STEPS = """\
-v = x
-v = sigmoid(v); a = v
-v = sigmoid(v); b = v
-v = sigmoid(v); out = v
-v = out; g = dout
-g = g * slope(v)
-v = b
-g = g * slope(v)
-v = a
-g = g * slope(v); dx = g"""
-AGAIN_STEPS = """\
-v = x
-v = sigmoid(v)
-v = sigmoid(v)
-v = sigmoid(v); out = v
-v = x; g = dout
-v = sigmoid(v)
-g = g * slope(v)
-v = sigmoid(v)
-g = g * slope(v)
-v = sigmoid(v)
-g = g * slope(v); dx = g"""
-
-
-def said(line, comes, goes):
-    """A step as a sentence."""
-    parts = ["in comes " + " and ".join(comes)] if comes else []
-    parts += ["the next activation is made"] * ("sigmoid" in line)
-    parts += ["the gradient takes the slope of a layer"] * ("slope" in line)
-    parts += [f"out goes {name}" for name in goes]
-    sentence = ", ".join(parts)
-    return f"{sentence[0].upper()}{sentence[1:]}."
-
-
-def on_chip(chip):
-    return {f"{name} on the chip": held for name, held in chip.items()}
-
-
-def walked(lines):
-    """Every line of a walk with what it moves, for four numbers."""
-    nothing = np.full(4, np.nan)
-    memory = dict.fromkeys(IN_MEMORY, nothing) | {"x": np.array([-2.0, -0.5, 1.0, 3.0]), "dout": np.ones(4)}
-    chip = {"v": nothing, "g": nothing}
-    carried = 0
-    states = [
-        State(
-            "x lies in memory; the chip is empty.", values={"carried": 0}, arrays={**memory, **on_chip(chip)}
-        )
-    ]
-    for number, line in enumerate(lines.splitlines(), start=1):
-        if line.startswith("v = ") and "dout" in line:  # another launch
-            chip = {"v": nothing, "g": nothing}
-        comes, goes = [], []
-        for part in line.split("; "):
-            name, formula = part.split(" = ")
-            comes += [one for one in IN_MEMORY if re.search(rf"\b{one}\b", formula)]
-            made = eval(formula, {"sigmoid": sigmoid, "slope": slope}, {**memory, **chip})
-            if name in IN_MEMORY:
-                goes.append(name)
-                memory = {**memory, name: made}
-            else:
-                chip = {**chip, name: made}
-        carried += len(comes) + len(goes)
-        touched = {name: range(4) for name in comes}
-        states.append(
-            State(
-                said(line, comes, goes),
-                line=number,
-                values={"carried": carried},
-                arrays={**memory, **on_chip(chip)},
-                reads=touched,
-            )
-        )
-    return states
+# %% fold="Code of the table"
+from tilewise import Table
 
 
 def values_moved(way, depth):
@@ -354,14 +274,9 @@ def values_moved(way, depth):
 
 
 def total(way, depth=3):
-    """Values moved for each number, forwards and back."""
     return sum(values for values, _ in values_moved(way, depth))
 
 
-WALKS = {"all kept": walked(KEPT_STEPS), "made again": walked(AGAIN_STEPS)}
-for way, states in WALKS.items():
-    check(states[-1].values["carried"], total(way), rtol=0.0, name=f"{way}: the walk and the formula")
-check(WALKS["made again"][-1].arrays["dx"], WALKS["all kept"][-1].arrays["dx"], rtol=1e-12, name="dx")
 publish(
     moved={
         "six": total("operation by operation"),
@@ -373,24 +288,12 @@ publish(
         "ratio_six": total("operation by operation") / total("made again"),
     }
 )
+WAYS = ("operation by operation", "all kept", "all but the last kept", "made again")
 show(
-    stepped(
-        WALKS["all kept"],
-        source=KEPT_STEPS,
-        language="python",
-        blanks=True,
-        title=f"Kept: {total('all kept')} trips for each number",
-        caption="Three sigmoids and their gradient for four numbers. x, a, b, out, dout and dx lie in memory, v and g are on the chip. A model of the traffic, not of time.",
-    )
-)
-show(
-    stepped(
-        WALKS["made again"],
-        source=AGAIN_STEPS,
-        language="python",
-        blanks=True,
-        title=f"Made again: {total('made again')} trips, and a and b are never in memory",
-        caption="The same four numbers. The backward pass fetches x and makes every activation a second time.",
+    Table(
+        ["way", "values moved", "sigmoids"],
+        [[way, total(way), sum(done for _, done in values_moved(way, 3))] for way in WAYS],
+        caption="Three sigmoids and their gradient: values that cross between chip and memory for each number, and sigmoids computed. A model of the traffic, not of time.",
     )
 )
 
@@ -524,17 +427,6 @@ void backward_slopes(const float4* slopes, const float4* dout, float4* dx, int n
     if (i < n) dx[i] = times(dout[i], slopes[i]);
 }
 """
-WIDE_NAMES = (
-    "forward_kept",
-    "backward_kept",
-    "backward_last_again",
-    "forward_lean",
-    "backward_again",
-    "forward_slopes",
-    "backward_slopes",
-)
-FOUR = {name: Kernel(WIDE, name) for name in WIDE_NAMES}
-
 LAYERS = r"""
 #define ME (blockIdx.x * blockDim.x + threadIdx.x)
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
@@ -577,7 +469,6 @@ void back_1(const float4* a, const float4* da, float4* dx, int n) {
     if (i < n) dx[i] = sloped(da[i], a[i]);
 }
 """
-SIX = [Kernel(LAYERS, name) for name in ("layer_1", "layer_2", "layer_3", "back_3", "back_2", "back_1")]
 
 
 # %% fold="Code of the checks"
@@ -604,6 +495,7 @@ def backward_slopes(slopes, dout, dx):
         dx[i] = dout[i] * slopes[i]
 
 
+FOUR = {}
 for pseudocode in (
     forward_kept,
     backward_kept,
@@ -613,7 +505,9 @@ for pseudocode in (
     forward_slopes,
     backward_slopes,
 ):
+    FOUR[pseudocode.__name__] = Kernel(WIDE, pseudocode.__name__)
     walks_agree(pseudocode, FOUR[pseudocode.__name__], each=4)
+SIX = [Kernel(LAYERS, name) for name in ("layer_1", "layer_2", "layer_3", "back_3", "back_2", "back_1")]
 
 
 def layer_1(x, a):
@@ -700,19 +594,19 @@ def compiled(layers):
 
 
 def three(*names, keeps=""):
-    """Launches of these kernels for three layers, four numbers a thread."""
     return lambda n: [FOUR[name].on(chain(n, 3, 4, keeps)) for name in names]
 
 
 LARGE = 2**25
+LAUNCHES = {
+    "operation by operation": lambda n: [one.on(layers(n)) for one in SIX],
+    "all kept": three("forward_kept", "backward_kept", keeps="kept"),
+    "all but the last kept": three("forward_kept", "backward_last_again", keeps="kept"),
+    "made again": three("forward_lean", "backward_again"),
+}
 three_layers = measure(
     "three_layers",
-    variants={
-        "operation by operation": lambda n: [one.on(layers(n)) for one in SIX],
-        "all kept": three("forward_kept", "backward_kept", keeps="kept"),
-        "all but the last kept": three("forward_kept", "backward_last_again", keeps="kept"),
-        "made again": three("forward_lean", "backward_again"),
-    },
+    variants=LAUNCHES,
     cases=[{"n": LARGE}],
     count_case={"n": 2**14},
     bytes=lambda n: 4 * 5 * n,
@@ -737,79 +631,38 @@ three_layers = measure(
 # %% [markdown]
 # ## What was moved, and how long it took
 #
-# The simulator counts {{ counted.six | .0f }}, {{ counted.kept | .0f }}, {{ counted.last | .0f }} and
-# {{ counted.again | .0f }} values for each number, in sectors of launches with {{ counted.n | , }}
-# numbers. The times beside them are those of a larger launch.
+# The simulator counts {{ counted.operation_by_operation | .0f }}, {{ counted.all_kept | .0f }},
+# {{ counted.all_but_the_last_kept | .0f }} and {{ counted.made_again | .0f }} values for each number, in sectors
+# of launches with {{ counted.n | , }} numbers. The times beside them are those of a larger launch.
 
 # %% fold="Code of the table and of the numbers"
-from tilewise import Table
-from tilewise.measurements import lookup
+from tilewise.measurements import medians_us, recorded
 
-WAYS = {
-    "operation by operation": lambda n: [one.on(layers(n)) for one in SIX],
-    "all kept": three("forward_kept", "backward_kept", keeps="kept"),
-    "all but the last kept": three("forward_kept", "backward_last_again", keeps="kept"),
-    "slopes kept": three("forward_slopes", "backward_slopes", keeps="slopes"),
-    "made again": three("forward_lean", "backward_again"),
-}
 COUNTED = 2**12
-
-
-def counted_values(launches):
-    """Values that cross between chip and memory for each number, from the simulator's sectors."""
-    sectors = 0
-    for one in launches:
-        counts = one.simulate().counts
-        sectors += counts.global_load.sectors + counts.global_store.sectors
-    return 32 * sectors / 4 / COUNTED
-
-
-COUNTS = {label: counted_values(launches(COUNTED)) for label, launches in WAYS.items()}
+COUNTS = {}
+for label, launches in (
+    LAUNCHES | {"slopes kept": three("forward_slopes", "backward_slopes", keeps="slopes")}
+).items():
+    counts = [one.simulate().counts for one in launches(COUNTED)]
+    sectors = sum(one.global_load.sectors + one.global_store.sectors for one in counts)
+    COUNTS[label] = 32 * sectors / 4 / COUNTED
 check(
     list(COUNTS.values()), [total(label) for label in COUNTS], rtol=0.0, name="values counted for each number"
 )
-
-
-def recorded_us(made, label, **parameters):
-    """A row's median in µs: the recorded one, or the one timed here; NaN where there is none."""
-    for row in made.rows:
-        if row["variant"] == label and parameters.items() <= row["parameters"].items():
-            return (row["recorded"] or row["here"] or {}).get("median", np.nan)
-    return np.nan
-
-
-MEASURED = {
-    "six": "operation by operation",
-    "kept": "all kept",
-    "last": "all but the last kept",
-    "again": "made again",
-    "eager": "torch, eager",
-    "compiled": "torch.compile",
-}
-TOOK = {label: recorded_us(three_layers, label) for label in MEASURED.values()}
-PROBE_GB_PER_S = (lookup("three_layers") or {}).get("ceilings", {}).get("memory_gb_per_s", np.nan)
-if np.isfinite([PROBE_GB_PER_S, *TOOK.values()]).all():
-    rates = 9 / 5 * TOOK["made again"] / TOOK["all kept"]  # of keeping all, over that of making again
-    assert abs(rates - 1) < 0.02 if "H100" in GPU.name else 1.05 < rates < 1.2, (
-        "the text says that the sigmoids hide on an H100, and in part on an H200"
-    )
-    assert abs(TOOK["torch, eager"] / TOOK["operation by operation"] - 1) < 0.05, (
-        "eager is as slow as six kernels"
-    )
-    assert TOOK["torch.compile"] * PROBE_GB_PER_S * 1e3 / 4 / LARGE < 8, "the text says that it recomputes"
+TOOK = medians_us(three_layers)
 publish(
     large=LARGE,
-    counted={"n": COUNTED, "slopes": COUNTS["slopes kept"]}
-    | {short: COUNTS[label] for short, label in MEASURED.items() if label in COUNTS},
+    counted={"n": COUNTED} | {label.replace(" ", "_"): values for label, values in COUNTS.items()},
     took={
-        **{short: TOOK[label] for short, label in MEASURED.items()},
         "ratio_kept": TOOK["all kept"] / TOOK["made again"],
-        "ratio_last": TOOK["all but the last kept"] / TOOK["made again"],
         "ratio_six": TOOK["operation by operation"] / TOOK["made again"],
         "gb_kept": 4 * 9 * LARGE / TOOK["all kept"] / 1e3,
         "gb_again": 4 * 5 * LARGE / TOOK["made again"] / 1e3,
-        "probe": PROBE_GB_PER_S,
-        "room": TOOK["torch.compile"] * PROBE_GB_PER_S * 1e3 / 4 / LARGE,
+        "room": recorded("three_layers.torch_compile.median")
+        * recorded("three_layers.ceilings.memory_gb_per_s")
+        * 1e3
+        / 4
+        / LARGE,
     },
 )
 show(
@@ -823,16 +676,15 @@ show(
                 TOOK[label],
                 4 * COUNTS[label] * LARGE / TOOK[label] / 1e3,
             ]
-            for label in TOOK
-            if label in COUNTS
+            for label in WAYS
         ],
         caption=f"Three sigmoids forwards and back. Values for each number are counted by the simulator with {COUNTED:,} numbers, times are those of {LARGE:,} on an {{machine}}; the prediction is the model above.",
     )
 )
 
 # %% [markdown]
-# On the recorded GPU {{ large | , }} numbers take {{ took.kept | us }} with everything kept and
-# {{ took.again | us }} with everything made again, {{ took.ratio_kept | .2f }} times as fast. Operation
+# On the recorded GPU {{ large | , }} numbers take {{ three_layers.all_kept.median | us }} with everything kept and
+# {{ three_layers.made_again.median | us }} with everything made again, {{ took.ratio_kept | .2f }} times as fast. Operation
 # by operation they take {{ took.ratio_six | .2f }} times as long. The values are moved at
 # {{ took.gb_kept | ,.0f }} GB/s where all is kept and at {{ took.gb_again | ,.0f }} GB/s where all is
 # made again.
@@ -841,8 +693,9 @@ show(
 # and the same \SMs, and there a part of that round shows.
 
 # %% [markdown]
-# PyTorch takes {{ took.eager | us }} eager, much as the six kernels do, and {{ took.compiled | us }}
-# compiled. At the fastest rate that was probed, {{ took.probe | ,.0f }} GB/s, the latter is time for
+# PyTorch takes {{ three_layers.torch_eager.median | us }} eager, much as the six kernels do, and
+# {{ three_layers.torch_compile.median | us }} compiled. At the fastest rate that was probed,
+# {{ three_layers.ceilings.memory_gb_per_s | ,.0f }} GB/s, the latter is time for
 # {{ took.room | .1f }} values, so it cannot have kept all. The part of `torch.compile` that traces the
 # backward pass, AOT Autograd, sees both passes as one graph and chooses where to cut it, so that
 # little has to be kept between them: it recomputes too.[^aot]
@@ -870,30 +723,6 @@ show(
 # [^only]: Only a chain of pointwise layers folds into one number like this. It is a question to ask of
 #     every backward pass all the same: what is the least that it needs?
 
-# %% fold="Code of the figure"
-DEPTHS = range(2, 17)
-SHOWN = {"all kept": "read", "slopes kept": "tile", "made again": "block"}
-crossing = 3 * TRIP_PS / SIGMOID_PS
-check(
-    predicted_ps("made again", crossing),
-    predicted_ps("slopes kept", crossing),
-    rtol=1e-9,
-    name="both ways where they cross",
-)
-show(
-    line_chart(
-        [
-            Series(label, list(DEPTHS), [predicted_ps(label, depth) for depth in DEPTHS], role=role)
-            for label, role in SHOWN.items()
-        ],
-        x="layers",
-        y="time for each number [ps]",
-        marks=[Mark(f"{crossing:.1f} layers", x=crossing)],
-        title="Keeping all falls behind at once; keeping the slopes overtakes where sigmoids stop hiding",
-        caption="A model of an {machine}: its peak bandwidth (data sheet), and two special-function results for each sigmoid, of which an SM gets 16 a cycle; in each kernel the longer of the two.",
-    )
-)
-
 # %% [markdown]
 # By the model the two cross where $L$ sigmoids take as long as three trips, at {{ model.free | .1f }}
 # layers: up to there making again is ahead by up to one trip in six, beyond it falls behind by a
@@ -906,7 +735,6 @@ MEASURED_DEPTHS = (2, 3, 4, 6, 8, 12, 16)
 
 
 def deep(*names, keeps=""):
-    """Launches of these kernels for any number of layers; dout grows as the slopes shrink."""
     return lambda n, depth: [FOUR[name].on(chain(n, depth, 4, keeps, 4.4**depth)) for name in names]
 
 
@@ -927,9 +755,12 @@ depths = measure(
 )
 
 # %% fold="Code of the figure and of the numbers"
-DEPTH_US = {
-    label: [recorded_us(depths, label, n=DEEP, depth=depth) for depth in MEASURED_DEPTHS] for label in SHOWN
-}
+from tilewise.figures import Series, line_chart
+
+DEPTHS = range(2, 17)
+SHOWN = {"all kept": "read", "slopes kept": "tile", "made again": "block"}
+depth_us = medians_us(depths, "depth")
+DEPTH_US = {label: [depth_us[label, depth] for depth in MEASURED_DEPTHS] for label in SHOWN}
 
 
 def where_equal(depths, one, other):
@@ -962,33 +793,26 @@ publish(
         "ratio_16": DEPTH_US["all kept"][-1] / DEPTH_US["made again"][-1],
     }
 )
+show(
+    line_chart(
+        [Series(label, MEASURED_DEPTHS, DEPTH_US[label], role=role) for label, role in SHOWN.items()]
+        + [
+            Series(
+                "made again, model",
+                list(DEPTHS),
+                [predicted_ps("made again", depth) * DEEP / 1e6 for depth in DEPTHS],
+                role="predicted",
+                marks=False,
+            )
+        ],
+        x="layers",
+        y="time [µs]",
+        title="Making again is ahead of keeping all at every depth, and of keeping the slopes only at first",
+        caption=f"{DEEP:,} numbers forwards and back through chains of sigmoids on an {{machine}}. Dashed: the model for making again, which counts two special-function results a sigmoid and nothing else.",
+    )
+)
 if np.isfinite(list(DEPTH_US.values())).all():
-    again, slopes = DEPTH_US["made again"], DEPTH_US["slopes kept"]
-    assert np.less(again, DEPTH_US["all kept"]).all(), (
-        "the title says that making again is ahead at every depth"
-    )
-    assert again[0] < slopes[0] and again[-1] > slopes[-1], "the title says that the slopes overtake"
-    assert abs(3 * TRIP / STEEP / where_equal(MEASURED_DEPTHS, again, slopes) - 1) < 0.2, (
-        "the text says that the fitted slopes come close to the crossing"
-    )
-    show(
-        line_chart(
-            [Series(label, MEASURED_DEPTHS, DEPTH_US[label], role=role) for label, role in SHOWN.items()]
-            + [
-                Series(
-                    "made again, model",
-                    list(DEPTHS),
-                    [predicted_ps("made again", depth) * DEEP / 1e6 for depth in DEPTHS],
-                    role="predicted",
-                    marks=False,
-                )
-            ],
-            x="layers",
-            y="time [µs]",
-            title="Making again is ahead of keeping all at every depth, and of keeping the slopes only at first",
-            caption=f"{DEEP:,} numbers forwards and back through chains of sigmoids on an {{machine}}. Dashed: the model for making again, which counts two special-function results a sigmoid and nothing else.",
-        )
-    )
+    assert np.less(DEPTH_US["made again"], DEPTH_US["all kept"]).all(), "the title says: ahead at every depth"
 
 # %% [markdown]
 # Recorded, making again is overtaken by keeping the slopes at {{ deep.crossing | .1f }} layers, on a straight
@@ -1019,13 +843,14 @@ if np.isfinite(list(DEPTH_US.values())).all():
 # large model do not fit into the device's memory. So one keeps those of every tenth layer, say, and in
 # the backward pass makes those between two kept ones again, a stretch at a time. This is activation
 # checkpointing. It is the same trick with another aim, and it costs time: one more forward pass, a
-# third on top if the backward pass takes as long as two of them.
+# third on top if the backward pass takes as long as two of them. The fewest activations are held where about
+# as many are kept as lie between two: the room needed then grows with the root of the depth.
 #
 # ??? definition "Activation checkpointing | gradient checkpointing | checkpointing"
 #     Keeping the activations of only some layers, and recomputing those between them during the
 #     backward pass, so that a model needs less memory.
 
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 COLUMNS = 4096
 PEAK_16 = GPU.peak_tflop_per_s["bf16_matrix"]
 publish(
@@ -1035,52 +860,6 @@ publish(
         "made_ps": 2 * COLUMNS / PEAK_16,
         "trips_ps": TRIP_PS,  # two trips of half the bytes
     }
-)
-
-
-def checkpointed(layers, every):
-    """The most activations held at a time, and layers computed, with those of every so many layers kept."""
-    held = set(range(0, layers, every))
-    computed, most = layers, len(held)
-    for last in range(layers, 0, -1):  # the backward pass of layer `last` needs what went into it
-        if last - 1 not in held:
-            start = max(one for one in held if one < last)
-            made = range(start + 1, last)
-            held |= set(made)
-            computed += len(made)
-        most = max(most, len(held))
-        held.discard(last - 1)
-    return most, computed
-
-
-def with_checkpoints(layers, keep_every):
-    """What a choice holds and computes."""
-    most, computed = checkpointed(layers, keep_every)
-    best = min(range(1, layers + 1), key=lambda every: checkpointed(layers, every)[0])
-    least = checkpointed(layers, best)[0]
-    if keep_every == 1:
-        verdict = "Every activation is kept, and nothing is made again."
-    elif most == least:
-        verdict = "No even spacing holds fewer."
-    else:
-        verdict = f"The fewest, {least}, are held where one in {best} is kept."
-    return Answer([most, computed], verdict)
-
-
-show(
-    calculator(
-        [
-            Slider("layers", [4, 9, 16, 25, 36, 49, 64, 81, 100], 36),
-            Slider("keep every", [*range(1, 13), 16, 20, 25, 36, 50, 64, 100], 6, "layers"),
-        ],
-        with_checkpoints,
-        meters=[
-            Meter("activations held at most", 100, "", "global"),
-            Meter("layers computed forwards", 200, "", "predicted"),
-        ],
-        title="Keep about as many as lie between two: the room needed grows with the root of the depth",
-        caption="A chain of layers whose backward pass needs what went into each. What goes into the first is counted too. Counted by walking through both passes.",
-    )
 )
 
 # %% [markdown]

@@ -39,25 +39,17 @@ from tilewise import (
     uniform,
 )
 from tilewise.figures import bars, stepped
-from tilewise.measurements import lookup, recorded_device
+from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, bytes_in_flight, device, stated
 
 GPU = recorded_device()
 H100 = device("H100 SXM")  # an H200 has as many SMs
 MANY = 2**28
-
-
-def recorded_us(row):
-    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": np.nan})["median"]
-
-
-TREE = (lookup("block_sums") or {}).get("tree", {}).get("n_67108864", {})
 publish(
     task={
         "numbers": MANY,
         "least_us": bound(stated(GPU), bytes_moved=4 * MANY).time_us,
-        "tree_times": 1 / TREE.get("share_of_bound", np.nan),
+        "tree_times": 1 / recorded("block_sums.tree.n_67108864.share_of_bound"),
     }
 )
 
@@ -156,7 +148,6 @@ def sum_by_torch(x, sums):
 
 # %% fold="Code of the checks and of the figure"
 def summing(n, block=256):
-    """n whole numbers, whose sums are exact in any order, and a sum for each block of them."""
     blocks = ceil_div(n, block)
     x = integers(n, low=-8, high=9, dtype="float32")
     return case(x=x, sums=output(blocks), n=n, grid=blocks, block=block)
@@ -195,39 +186,17 @@ void sum_by_tree(const float* x, float* sums, int n) {
 """)
 agree(sum_by_shuffles, SUM_BY_TREE, [summing(n) for n in (1, 77, 300, 1000)], rtol=0.0)
 
-# %% fold="Code of the table"
-KNOWN_BLOCKS = lookup("block_sums_by_shuffles") or {}
-
-
-def executed(name):
-    """Instructions that the GPU counted for a block of 256 numbers; NaN where nothing was counted."""
-    counters = KNOWN_BLOCKS.get(name, {}).get("n_8192", {}).get("counters", {})
-    return counters.get("instructions", np.nan) / (2**13 / 256)
-
-
+# %% fold="Code of the numbers"
 BLOCKS_OF_256 = {}
 for name, kernel in {"tree": SUM_BY_TREE, "shuffles": SUM_BY_SHUFFLES}.items():
     counts = kernel.on(summing(256)).simulate().counts
+    executed = recorded(f"block_sums_by_shuffles.{name}.n_8192.counters.instructions") / (2**13 / 256)
     BLOCKS_OF_256[name] = {
         "meetings": counts.barriers // 8,
         "passes": counts.shared_load.wavefronts + counts.shared_store.wavefronts,
-        "issued": counts.issued,
-        "executed": executed(name),
-        "issue_us": 2**26 / 256 * executed(name) / 4 / GPU.sms / GPU.boost_mhz,
+        "executed": executed,
+        "issue_us": 2**26 / 256 * executed / 4 / GPU.sms / GPU.boost_mhz,
     }
-COLUMNS = ["block of 256", "meetings", "passes over shared memory", "PTX instructions"]
-FROM_COUNTERS = ["instructions executed", "issuing 2²⁶ at least, µs"]
-caption = "One block that adds up 256 numbers, counted by the simulator."
-if np.isfinite([executed(name) for name in BLOCKS_OF_256]).all():
-    COLUMNS += FROM_COUNTERS
-    caption = "One block that adds up 256 numbers: counted by the simulator, and the instructions that an {machine} executed by its own counters. From these, the least time in which its SMs issue 262,144 such blocks, four instructions per cycle each."
-show(
-    Table(
-        COLUMNS,
-        [[name, *facts.values()][: len(COLUMNS)] for name, facts in BLOCKS_OF_256.items()],
-        caption=caption,
-    )
-)
 publish(block=BLOCKS_OF_256)
 
 # %% [markdown]
@@ -238,8 +207,8 @@ publish(block=BLOCKS_OF_256)
 # fall from {{ block.tree.executed | .0f }} to {{ block.shuffles.executed | .0f }}: all eight warps make five
 # shuffles and five additions, whether their upper lanes still matter or not. The compiler unrolls the loops,
 # so the simulator's count of \PTX gives no bound here. For 2²⁶ numbers, issuing takes at least
-# {{ block.shuffles.issue_us | us }}, and the bytes take {{ block_model.memory_us | us }}.
-# The tree took {{ block_model.tree_us | us }}, well above its own {{ block.tree.issue_us | us }}, for
+# {{ block.shuffles.issue_us | us }}, and the bytes take {{ block_sums_by_shuffles.shuffles.bound | us }}.
+# The tree took {{ block_sums.tree.n_67108864.median | us }}, well above its own {{ block.tree.issue_us | us }}, for
 # neither number has any waiting in it.
 
 # %% fold="Code of the measurement"
@@ -252,7 +221,7 @@ def torch_row_sums(arrays):
     return lambda: torch.sum(x.view(-1, 256), dim=1, out=sums)
 
 
-by_shuffles = measure(
+measure(
     "block_sums_by_shuffles",
     variants={
         "tree": lambda n: SUM_BY_TREE.on(summing(n)),
@@ -269,23 +238,10 @@ by_shuffles = measure(
     reasons={"tree": "Lanes that hand over", "shuffles": "Lanes that hand over"},
 )
 
-# %% fold="Code of the numbers"
-rows = {row["variant"]: row for row in by_shuffles.rows}
-publish(
-    block_model={
-        "memory_us": bound(stated(GPU), bytes_moved=4 * 2**26 + 2**20).time_us,
-        "tree_us": TREE.get("median", np.nan),
-    },
-    block_seen={
-        "tree_us": recorded_us(rows["tree"]),
-        "shuffles_us": recorded_us(rows["shuffles"]),
-        "torch_us": recorded_us(rows["torch.sum"]) if "torch.sum" in rows else np.nan,
-    },
-)
-
 # %% [markdown]
-# The tree takes {{ block_seen.tree_us | us }}, the shuffles {{ block_seen.shuffles_us | us }},
-# torch.sum {{ block_seen.torch_us | us }}. Neither bytes nor issuing can hold the shuffles up that long.
+# The tree takes {{ block_sums_by_shuffles.tree.median | us }}, the shuffles
+# {{ block_sums_by_shuffles.shuffles.median | us }}, torch.sum {{ block_sums_by_shuffles.torch_sum.median | us }}.
+# Neither bytes nor issuing can hold the shuffles up that long.
 # What is left is waiting. A warp waits for its one load,
 # then for its seven neighbours, and only then does its place go to one that asks for more.
 
@@ -511,7 +467,6 @@ BLOCKS = 8 * H100.sms
 
 
 def adding_up(n, blocks=BLOCKS, block=256):
-    """n whole numbers, a sum for each block, and one for all."""
     return case(
         x=integers(n, low=-8, high=9, dtype="float32"),
         sums=output(blocks),
@@ -536,12 +491,12 @@ agree(sum_wide, FOUR, [adding_up(n, 3) for n in RAGGED], rtol=0.0)
 agree(sum_at_once, AT_ONCE, [adding_up(n, 3) for n in RAGGED], rtol=0.0)
 
 
-def in_two(kernel, blocks=BLOCKS):
+def in_two(kernel, blocks=BLOCKS, inputs=adding_up):
     """A launch that leaves a sum for each block, and one that adds those up."""
 
     def launches(n):
-        inputs = adding_up(n, blocks(n) if callable(blocks) else blocks)
-        return [kernel.on(inputs), ADD_UP.on(inputs, grid=1, block=1024)]
+        given = inputs(n, blocks(n) if callable(blocks) else blocks)
+        return [kernel.on(given), ADD_UP.on(given, grid=1, block=1024)]
 
     return launches
 
@@ -558,9 +513,11 @@ for kernel in (NARROW, ONE, FOUR, SIXTEEN):
 from tilewise.gpu.compile_gate import available, compile_kernel
 from tilewise.models.occupancy import LIMITS
 
-CHASE = lookup("pointer_chase") or {}
-FAR = CHASE.get("one_thread_one_load_after_another", {}).get("kilobytes_1048576_loads_65536", {})
-LATENCY_NS = 1000 * FAR.get("median", np.nan) / 65_536
+LATENCY_NS = (
+    1000
+    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
+    / 65_536
+)
 WARPS = LIMITS[9, 0].threads // 32
 publish(
     sum_model={
@@ -640,62 +597,46 @@ the_sums = measure(
 )
 
 # %% fold="Code of the figure"
-sum_rows = {row["variant"]: row for row in the_sums.rows}
-sum_us = {label: recorded_us(row) for label, row in sum_rows.items()}
+sum_us = medians_us(the_sums)
 sum_rate = {label: 4 * MANY / us / 1e3 for label, us in sum_us.items()}
-if np.isfinite(list(sum_rate.values())).all():
-    fastest = max(sum_rate.get("torch.sum", 0.0), sum_rate.get("CUB through cupy.sum", 0.0))
-    assert sum_rate["four loads at once"] > 0.99 * fastest, "the title says: as fast as the faster library"
-    last = sum_rate["four at once, the last block finishes"] / sum_rate["four loads at once"]
-    assert abs(last - 1) < 0.01, "the text says that it makes no difference who finishes"
-    one = sum_rate["16 bytes a load"]
-    assert one - sum_rate["4 bytes a load"] > sum_rate["four loads at once"] - one, "the wide load does most"
-    loop = sum_rate["four loads at once"]
-    assert sum_rate["four at once, a block a tile"] < sum_rate["sixteen, a block a tile"] < loop, (
-        "the text says that tiles of sixteen loads win a part back"
+show(
+    bars(
+        sum_rate,
+        x="numbers read [GB/s]",
+        form=",.0f",
+        title="Four wide loads at once, in a loop over tiles, make a sum as fast as the faster library",
+        caption=f"Sums of {MANY:,} numbers recorded on an {{machine}}, as the bytes read in a second.",
     )
-    show(
-        bars(
-            sum_rate,
-            x="numbers read [GB/s]",
-            form=",.0f",
-            title="Four wide loads at once, in a loop over tiles, make a sum as fast as the faster library",
-            caption=f"Sums of {MANY:,} numbers recorded on an {{machine}}, as the bytes read in a second.",
-        )
-    )
-READ_GB_PER_S = (lookup("sums") or {}).get("ceilings", {}).get("probes", {}).get("read_gb_per_s", np.nan)
-own = {label: us for label, us in sum_us.items() if sum_rows[label]["role"] == "variant"}
-best = min(own, key=own.get)
+)
+best = min((row["variant"] for row in the_sums.rows if row["role"] == "variant"), key=sum_us.get)
 publish(
     sum_seen={
-        "narrow": sum_rate["4 bytes a load"],
-        "one": sum_rate["16 bytes a load"],
-        "four": sum_rate["four loads at once"],
-        "half": sum_rate["four at once, half the blocks"],
-        "last": sum_rate["four at once, the last block finishes"],
-        "best_us": own[best],
-        "times_least": own[best] / bound(stated(GPU), bytes_moved=4 * MANY).time_us,
-        "torch": sum_rate.get("torch.sum", np.nan),
-        "cub": sum_rate.get("CUB through cupy.sum", np.nan),
+        "best_us": sum_us[best],
+        "times_least": sum_us[best] / bound(stated(GPU), bytes_moved=4 * MANY).time_us,
         "tiles_less": 1 - sum_rate["four at once, a block a tile"] / sum_rate["four loads at once"],
         "many_blocks": ceil_div(MANY, 4 * 16 * 256),
-        "of_cub": sum_rate[best] / sum_rate.get("CUB through cupy.sum", np.nan),
+        "of_cub": sum_rate[best] / recorded("sums.cub_through_cupy_sum.gb_per_s"),
         "of_stated": sum_rate[best] / GPU.memory_gb_per_s,
-        "of_read": sum_rate[best] / READ_GB_PER_S,
+        "of_read": sum_rate[best] / recorded("sums.ceilings.probes.read_gb_per_s"),
     }
 )
+if sum_us[best] > 0:
+    fastest = max(recorded("sums.torch_sum.gb_per_s"), recorded("sums.cub_through_cupy_sum.gb_per_s"))
+    assert sum_rate["four loads at once"] > 0.99 * fastest, "the title says: as fast as the faster library"
 
 # %% [markdown]
-# With 4 bytes a load the sum reads {{ sum_seen.narrow | ,.0f }} GB/s, with 16 bytes
-# {{ sum_seen.one | ,.0f }}, with four such loads at once {{ sum_seen.four | ,.0f }}: the wide load does
-# most of it. Half the blocks change next to nothing ({{ sum_seen.half | ,.0f }}), but a block for every
+# With 4 bytes a load the sum reads {{ sums._4_bytes_a_load.gb_per_s | ,.0f }} GB/s, with 16 bytes
+# {{ sums._16_bytes_a_load.gb_per_s | ,.0f }}, with four such loads at once
+# {{ sums.four_loads_at_once.gb_per_s | ,.0f }}: the wide load does most of it. Half the blocks change next to nothing
+# ({{ sums.four_at_once_half_the_blocks.gb_per_s | ,.0f }}), but a block for every
 # tile costs {{ sum_seen.tiles_less | .0% }}, and tiles of sixteen loads win only a part of that back.
 # With a block a tile every tile has its meeting again.
 
 # %% [markdown]
-# Whether a second launch or the last block finishes makes no difference ({{ sum_seen.last | ,.0f }}),
-# except where that block has {{ sum_seen.many_blocks | , }} sums to add up by itself. torch.sum reads
-# {{ sum_seen.torch | ,.0f }} GB/s and CUB {{ sum_seen.cub | ,.0f }}, so the best sum here reaches
+# Whether a second launch or the last block finishes makes no difference
+# ({{ sums.four_at_once_the_last_block_finishes.gb_per_s | ,.0f }}), except where that block has
+# {{ sum_seen.many_blocks | , }} sums to add up by itself. torch.sum reads {{ sums.torch_sum.gb_per_s | ,.0f }} GB/s
+# and CUB {{ sums.cub_through_cupy_sum.gb_per_s | ,.0f }}, so the best sum here reaches
 # {{ sum_seen.of_cub | .1% }} of CUB's rate. That is {{ sum_seen.of_stated | .0% }} of the memory's peak
 # (data sheet), and {{ sum_seen.of_read | .0% }} of the fastest read that was recorded.
 
@@ -720,7 +661,6 @@ right = arrays["x"].sum(dtype=np.float64)
 serial = np.cumsum(arrays["x"])[-1]  # one running sum in 32 bits
 
 errors = {"serial": abs(serial - right) / right, "wide": abs(arrays["total"][0] - right) / right}
-assert errors["wide"] < 2e-7 < errors["serial"], errors
 publish(
     order={
         "numbers": len(arrays["x"]),
@@ -786,22 +726,12 @@ import re
 from tilewise.measurements import text_record
 
 said = text_record("memory/reductions", "orders")
-COUNTED = re.findall(r"(\S.*): (\d+) different sums in 20 launches, off by (\S+)", said.text if said else "")
-orders = {name: (int(many), float(off)) for name, many, off in COUNTED}
-publish(
-    orders={
-        key: dict(zip(("different", "off"), orders.get(name, (np.nan, np.nan)), strict=True))
-        for key, name in {
-            "two": "two launches",
-            "last": "the last block finishes",
-            "arrival": "by arrival",
-        }.items()
-    }
-)
+COUNTED = re.findall(r"(\S.*): (\d+) different sums", said.text if said else "")
+publish(orders={name.replace(" ", "_"): int(many) for name, many in COUNTED})
 
 # %% [markdown]
-# In 20 runs over the same {{ task.numbers | , }} numbers two launches gave {{ orders.two.different }} sum,
-# the last block {{ orders.last.different }}, and the order of arrival {{ orders.arrival.different }}
+# In 20 runs over the same {{ task.numbers | , }} numbers two launches gave {{ orders.two_launches }} sum,
+# the last block {{ orders.the_last_block_finishes }}, and the order of arrival {{ orders.by_arrival }}
 # different ones.
 
 # %% [markdown]
@@ -849,7 +779,6 @@ void tally_by_warps(const float* x, float* total, int n) {
 
 
 def tallying(n):
-    """n whole numbers, once as floats and once as integers, and places that start at zero."""
     return case(
         x=integers(n, low=-8, high=9, dtype="float32", seed=11),
         whole=integers(n, low=-8, high=9, dtype="int32", seed=11),
@@ -925,31 +854,26 @@ tallies = measure(
 )
 
 # %% fold="Code of the numbers"
-tally_us = {row["variant"]: recorded_us(row) for row in tallies.rows}
-tally_issued = {
-    row["variant"]: (row["counted"] or {}).get("instructions", np.nan) / (2**13 / 32) for row in tallies.rows
-}
+tally_us = medians_us(tallies)
+issued = {row["variant"]: (row["counted"] or {}).get("instructions", np.nan) / 256 for row in tallies.rows}
 publish(
     tallied={
         "numbers": TALLIED,
-        "floats_us": tally_us["floats, every thread"],
-        "integers_us": tally_us["integers, every thread"],
-        "lanes_us": tally_us["floats, a place for each lane"],
-        "warps_us": tally_us["floats, one lane for a warp"],
         "each_ns": 1000 * tally_us["floats, every thread"] / TALLIED,
         "warp_ns": 1000 * tally_us["floats, one lane for a warp"] / (TALLIED / 32),
         "integer_ns": 1000 * tally_us["integers, every thread"] / (TALLIED / 32),
         "warps_times": tally_us["floats, every thread"] / tally_us["floats, one lane for a warp"],
-        "float_issued": tally_issued["floats, every thread"],
-        "integer_issued": tally_issued["integers, every thread"],
+        "float_issued": issued["floats, every thread"],
+        "integer_issued": issued["integers, every thread"],
     }
 )
 
 # %% [markdown]
-# Floats from every thread take {{ tallied.floats_us | us }}, {{ tallied.each_ns | .2f }} ns an addition,
-# and one lane for a warp {{ tallied.warps_us | us }}, {{ tallied.warps_times | .1f }} times less, as the
-# count has it. With own places, {{ tallied.lanes_us | us }}, the lanes of a warp hardly wait for each
-# other. Integers take {{ tallied.integers_us | us }}, less than either model says.
+# Floats from every thread take {{ contention.floats_every_thread.median | us }},
+# {{ tallied.each_ns | .2f }} ns an addition, and one lane for a warp
+# {{ contention.floats_one_lane_for_a_warp.median | us }}, {{ tallied.warps_times | .1f }} times less, as the
+# count has it. With own places, {{ contention.floats_a_place_for_each_lane.median | us }}, the lanes of a warp hardly
+# wait for each other. Integers take {{ contention.integers_every_thread.median | us }}, less than either model says.
 #
 # By the H100's counters integers have {{ tallied.integer_issued | .0f }} instructions a warp where floats have
 # {{ tallied.float_issued | .0f }}: the compiler adds up the warp first, as it may, for the order of
@@ -1016,7 +940,6 @@ DOT_TWO.region("wide")
 
 # %% fold="Code of the checks"
 def dotting(n, blocks=BLOCKS, block=256):
-    """Two arrays of n whole numbers, a sum for each block, and one for all."""
     return case(
         x=integers(n, low=-4, high=5, dtype="float32"),
         y=integers(n, low=-4, high=5, dtype="float32"),
@@ -1046,16 +969,6 @@ def dot_wide(x, y, sums):
 agree(dot_wide, DOT_TWO, [dotting(n, 3) for n in RAGGED], rtol=0.0)
 
 
-def dot_in_two(kernel, blocks=BLOCKS):
-    """A launch that leaves a sum for each block, and one that adds those up."""
-
-    def launches(n):
-        inputs = dotting(n, blocks(n) if callable(blocks) else blocks)
-        return [kernel.on(inputs), ADD_UP.on(inputs, grid=1, block=1024)]
-
-    return launches
-
-
 # %% fold="Code of the measurement"
 def torch_dot(arrays):
     import torch
@@ -1067,10 +980,10 @@ def torch_dot(arrays):
 dots = measure(
     "dots",
     variants={
-        "one pair of loads": dot_in_two(DOT_ONE),
-        "two pairs at once": dot_in_two(DOT_TWO),
-        "four pairs at once": dot_in_two(DOT_FOUR),
-        "two pairs, a block a tile": dot_in_two(DOT_TWO, tiles_of(2)),
+        "one pair of loads": in_two(DOT_ONE, inputs=dotting),
+        "two pairs at once": in_two(DOT_TWO, inputs=dotting),
+        "four pairs at once": in_two(DOT_FOUR, inputs=dotting),
+        "two pairs, a block a tile": in_two(DOT_TWO, tiles_of(2), dotting),
     },
     cases=[{"n": MANY // 2}],
     count_case={"n": 2**17},
@@ -1081,22 +994,11 @@ dots = measure(
     tolerance=0.0,
 )
 
-# %% fold="Code of the numbers"
-dot_rate = {row["variant"]: 4 * MANY / recorded_us(row) / 1e3 for row in dots.rows}
-publish(
-    dot_seen={
-        "one": dot_rate["one pair of loads"],
-        "two": dot_rate["two pairs at once"],
-        "four": dot_rate["four pairs at once"],
-        "torch": dot_rate.get("torch.dot", np.nan),
-        "numbers": MANY // 2,
-    }
-)
-
 # %% [markdown]
-# For two arrays of {{ dot_seen.numbers | , }} numbers, as many bytes as the sum had, two pairs of loads
-# at once read {{ dot_seen.two | ,.0f }} GB/s, one pair {{ dot_seen.one | ,.0f }}, four
-# {{ dot_seen.four | ,.0f }}, and torch.dot {{ dot_seen.torch | ,.0f }}. A block a tile costs as much as in
+# For two arrays of half as many numbers, as many bytes as the sum had, two pairs of loads
+# at once read {{ dots.two_pairs_at_once.gb_per_s | ,.0f }} GB/s, one pair
+# {{ dots.one_pair_of_loads.gb_per_s | ,.0f }}, four {{ dots.four_pairs_at_once.gb_per_s | ,.0f }}, and torch.dot
+# {{ dots.torch_dot.gb_per_s | ,.0f }}. A block a tile costs as much as in
 # the sum.
 
 # %% [markdown]
@@ -1300,7 +1202,6 @@ void turn_keys(const float* K, float* KT, int N, int d) {
 
 
 def attention(N, d):
-    """One head, with room for what the launches hand on."""
     inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
     between = {"KT": output(d, N), "S": output(N, N), "P": output(N, N)}
     return case(**inputs, **between, O=output(N, d), N=N, d=d, scale=d**-0.5, grid=1, block=1)
@@ -1337,7 +1238,6 @@ def scores_along(Q, KT, S, scale):
 
 
 def part(which, N, d):
-    """The inputs of one of the four, at a size that its blocks do not divide."""
     square, V = normal(N, N, scale=3.0), normal(N, d)
     return {
         "turn": case(K=V, KT=output(d, N), N=N, d=d, grid=(ceil_div(d, 32), ceil_div(N, 32)), block=(32, 8)),
@@ -1397,9 +1297,8 @@ for N, d in ((32, 32), (64, 32), (64, 96)):
         sectors.append(counts.global_load.sectors + counts.global_store.sectors)
     check(sectors, list(touched_by(N, d).values()), name=f"sectors of Kernel 4, N = {N}, d = {d}")
 
-THIRD = lookup("attention_coalesced_steps") or {}
 until = [
-    THIRD.get(name, {}).get("n_1024_d_128", {}).get("median", np.nan)
+    recorded(f"attention_coalesced_steps.{name}.median")
     for name in ("turn", "turn_scores", "turn_scores_softmax", "turn_scores_softmax_sum")
 ]
 third_us = dict(zip(STEPS, np.diff([0.0, *until]), strict=True))
@@ -1483,7 +1382,7 @@ steps = measure(
 )
 
 # %% fold="Code of the table"
-until_4 = [recorded_us(row) for row in steps.rows]
+until_4 = list(medians_us(steps).values())
 fourth_us = dict(zip(STEPS, np.diff([0.0, *until_4]), strict=True))
 predicted_us = dict(
     zip(STEPS, (third_us["turn"], third_us["scores"], softmax_us, third_us["scores"]), strict=True)
@@ -1498,23 +1397,18 @@ show(
         caption="The steps at N = 1024, d = 128: sectors of Kernel 4 by formula, times recorded on an {machine} as the difference between two rows, and the prediction.",
     )
 )
-fourth_rows = {(row["variant"], row["parameters"]["N"]): recorded_us(row) for row in fourth.rows}
-BLOCKS_4 = "Kernel 4: reduced by blocks"
 publish(
-    fourth_seen={
-        "us": fourth_rows[BLOCKS_4, ROWS],
-        "launch_us": (lookup("attention_reduced_steps") or {}).get("ceilings", {}).get("launch_us", np.nan),
-    }
+    fourth_seen={"launch_us": recorded("attention_reduced_steps.ceilings.launch_us")}
     | {f"{name}_us": us for name, us in fourth_us.items()}
 )
 
 # %% [markdown]
-# Kernel 4 takes {{ fourth_seen.us | us }}, and the same with a warp a row in place of a block. The scores
+# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and the same with a warp a row in place of a block. The scores
 # are as predicted. Softmax takes {{ fourth_seen.softmax_us | us }}: the prediction had its bytes and not
 # its launch, {{ fourth_seen.launch_us | us }} for an empty one. The weighted sum takes
 # {{ fourth_seen.sum_us | us }}. Its requests are as many as the scores' are, but the compiler has fewer of
 # them under way: it unrolls this loop by four, the other by sixteen. By itself the sum takes
-# {{ ahead.short_us | us }}, and unrolled as far {{ ahead.long_us | us }}: that makes up for what it lacked.
+# {{ weighted_sums.as_in_kernel_4.median | us }}, and unrolled as far {{ weighted_sums.unrolled_by_16.median | us }}: that makes up for what it lacked.
 
 # %% [markdown]
 # All of it is far from the bound of bytes and arithmetic. Both products make two requests for every
@@ -1544,7 +1438,7 @@ void weighted_sum_ahead(const float* P, const float* V, float* O,
 """)
 agree(weighted_sum_shared, WEIGHTED_SUM_AHEAD, [part("sum", *size) for size in ((5, 3), (21, 50))], **near)
 
-sums_of_values = measure(
+measure(
     "weighted_sums",
     variants={
         "as in Kernel 4": lambda N, d: WEIGHTED_SUM_SHARED.on(part("sum", N, d)),
@@ -1556,46 +1450,37 @@ sums_of_values = measure(
     tolerance=1e-4,
     counts=("sectors", "requests"),
 )
-value_us = {row["variant"]: recorded_us(row) for row in sums_of_values.rows}
-publish(ahead={"short_us": value_us["as in Kernel 4"], "long_us": value_us["unrolled by 16"]})
 
 # %% fold="Code of the table"
-kept = lookup("attention_three_kernels") or {}
-alone = lookup("attention_one_thread") or {}
-coalesced = lookup("attention_coalesced") or {}
-
-
-def median_of(record, variant, N):
-    return record.get(variant, {}).get(f"n_{N}_d_128", {}).get("median")
-
-
-SO_FAR = {
-    "Kernel 1: one thread": ("ten loops in one thread", alone, "kernel_1_one_thread"),
-    "Kernel 2: three kernels": ("five independent loops are axes", kept, "kernel_2_three_kernels"),
-    "Kernel 3: coalesced": (
-        "lanes along the queries, three arrays turned",
-        coalesced,
-        "kernel_3_coalesced",
-    ),
-}
-table = [
-    [name, what, *(median_of(record, slug, N) for N in (256, 1024))]
-    for name, (what, record, slug) in SO_FAR.items()
-]
-table.append(
-    ["Kernel 4: reduced", "rows and sums shared by blocks", *(fourth_rows[BLOCKS_4, N] for N in (256, 1024))]
-)
-table.append(
-    [
-        "torch, three operations",
-        "library",
-        *(median_of(kept, "torch_three_operations", N) for N in (256, 1024)),
-    ]
-)
 show(
     Table(
         ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
-        table,
+        [
+            [name, what, *(recorded(f"{path}.n_{N}_d_128.median", None) for N in (256, 1024))]
+            for name, what, path in (
+                (
+                    "Kernel 1: one thread",
+                    "ten loops in one thread",
+                    "attention_one_thread.kernel_1_one_thread",
+                ),
+                (
+                    "Kernel 2: three kernels",
+                    "five independent loops are axes",
+                    "attention_three_kernels.kernel_2_three_kernels",
+                ),
+                (
+                    "Kernel 3: coalesced",
+                    "lanes along the queries, three arrays turned",
+                    "attention_coalesced.kernel_3_coalesced",
+                ),
+                (
+                    "Kernel 4: reduced",
+                    "rows and sums shared by blocks",
+                    "attention_reduced.kernel_4_reduced_by_blocks",
+                ),
+                ("torch, three operations", "library", "attention_three_kernels.torch_three_operations"),
+            )
+        ],
         caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
 )

@@ -45,40 +45,37 @@
 # %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import agree, case, ceil_div, check, measure, normal, output, parallel, publish, show
+from tilewise import agree, case, ceil_div, measure, normal, output, parallel, publish, show
 from tilewise.figures import Answer, Meter, Series, Slider, Span, calculator, line_chart, timeline
-from tilewise.measurements import lookup, recorded_device
+from tilewise.measurements import medians_us, recorded
 
-CHASE = lookup("pointer_chase") or {}
-FAR = CHASE.get("one_thread_one_load_after_another", {}).get("kilobytes_1048576_loads_65536", {})
-LATENCY_NS = 1000 * FAR.get("median", np.nan) / 65_536
+LATENCY_NS = (
+    1000
+    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
+    / 65_536
+)
 publish(latency={"ns": LATENCY_NS})
 ISSUE, WAIT, USE, WARPS = 1.0, 6.0, 2.0, 4
 
 
-def in_turn_and_switching():
-    """Four warps that load and use, on one scheduler: one after the other, and whoever is ready."""
-    spans, now = [], 0.0
-    for warp in range(WARPS):
-        row = f"in turn, warp {warp}"
-        spans += [Span(row, now, now + ISSUE, "load", "read")]
-        spans += [Span(row, now + ISSUE, now + ISSUE + WAIT, "wait", "waste")]
-        spans += [Span(row, now + ISSUE + WAIT, now + ISSUE + WAIT + USE, "use", "block")]
-        now += ISSUE + WAIT + USE
-    free = WARPS * ISSUE
-    for warp in range(WARPS):
-        row, start = f"switching, warp {warp}", warp * ISSUE
-        begin = max(start + ISSUE + WAIT, free)
-        free = begin + USE
-        spans += [Span(row, start, start + ISSUE, "load", "read")]
-        spans += [Span(row, start + ISSUE, begin, "wait", "waste")]
-        spans += [Span(row, begin, free, "use", "block")]
-    return spans
+def of_warp(row, start, begin):
+    """A warp that loads, waits, and begins to use what came."""
+    return [
+        Span(row, start, start + ISSUE, "load", "read"),
+        Span(row, start + ISSUE, begin, "wait", "waste"),
+        Span(row, begin, begin + USE, "use", "block"),
+    ]
 
 
+spans = []
+for warp in range(WARPS):
+    start = warp * (ISSUE + WAIT + USE)
+    spans += of_warp(f"in turn, warp {warp}", start, start + ISSUE + WAIT)
+for warp in range(WARPS):
+    spans += of_warp(f"switching, warp {warp}", warp * ISSUE, ISSUE + WAIT + warp * USE)
 show(
     timeline(
-        in_turn_and_switching(),
+        spans,
         unit="cycles",
         title="Four warps that take turns wait at the same time; one after the other they wait four times",
         caption=f"Four warps on one scheduler, each with a load, {WAIT:.0f} cycles of waiting, and {USE:.0f} of work: a model with small numbers. Hatched: waiting.",
@@ -116,14 +113,14 @@ show(
 #     Instructions of one thread that do not need each other's results, so that one can begin before
 #     the other has ended.
 
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 from tilewise.models import device
 from tilewise.models.occupancy import LIMITS, occupancy
 from tilewise.models.traffic import bytes_in_flight
 
 HOPPER = LIMITS[9, 0]
 SMS = device("H100 SXM").sms
-READ_GB_PER_S = CHASE.get("ceilings", {}).get("probes", {}).get("read_gb_per_s", np.nan)
+READ_GB_PER_S = recorded("pointer_chase.ceilings.probes.read_gb_per_s")
 FLIGHT = bytes_in_flight(READ_GB_PER_S, LATENCY_NS)
 publish(
     little={
@@ -135,37 +132,6 @@ publish(
         "warps": FLIGHT / SMS / (32 * 4),
         "most": HOPPER.threads // 32,
     }
-)
-
-
-def under_way(warps_on_an_SM, bytes_a_load, loads_at_once, latency):
-    """The bandwidth that so many bytes in flight allow."""
-    flight = warps_on_an_SM * 32 * bytes_a_load * loads_at_once
-    needed = bytes_in_flight(recorded_device().memory_gb_per_s, latency) / SMS
-    share = min(1.0, flight / needed)
-    verdict = (
-        "Enough to keep the memory busy." if share == 1 else f"The memory idles {1 - share:.0%} of the time."
-    )
-    return Answer([flight, needed, share], verdict)
-
-
-show(
-    calculator(
-        [
-            Slider("warps on an SM", [1, 2, 4, 8, 16, 24, 32, 48, 64], 64),
-            Slider("bytes a load", [2, 4, 8, 16], 4),
-            Slider("loads at once", [1, 2, 4, 8], 1),
-            Slider("latency", [300, 400, 500, 600, 800], 400, "ns"),
-        ],
-        under_way,
-        meters=[
-            Meter("bytes under way", 24_000, "", "read", ",.0f"),
-            Meter("bytes needed", 24_000, "", "predicted", ",.0f"),
-            Meter("bandwidth reached", 1.0, "", "measured", ".0%"),
-        ],
-        title="Sixty-four warps with one small load each fall short once the memory is busy",
-        caption="Bytes under way on one SM, and what Little's law asks for at the peak bandwidth of an {machine} (data sheet). A model.",
-    )
 )
 
 # %% [markdown]
@@ -266,7 +232,6 @@ void sum_wide(const float4* x, float4* wide_partial, int n) {
 
 # %% fold="Code of the cases"
 def summed(n, threads, block=64, shared_bytes=0, rows=1):
-    """n numbers for so many threads."""
     shape = (n // 4, 4) if rows == 4 else (n,)
     return case(
         x=normal(*shape),
@@ -279,27 +244,13 @@ def summed(n, threads, block=64, shared_bytes=0, rows=1):
     )
 
 
-agree(
-    sum_one,
-    SUM_ONE,
-    [summed(n, threads) for n, threads in ((100, 128), (90, 128), (5001, 64))],
-    rtol=1e-5,
-    atol=1e-5,
-)
-agree(
-    sum_four,
-    SUM_FOUR,
-    [summed(n, threads) for n, threads in ((100, 128), (90, 128), (5001, 64))],
-    rtol=1e-5,
-    atol=1e-5,
-)
-agree(
-    sum_wide,
-    SUM_WIDE,
-    [summed(n, threads, rows=4) for n, threads in ((340, 128), (400, 128), (5000, 64))],
-    rtol=1e-5,
-    atol=1e-5,
-)
+for pseudocode, kernel, rows, sizes in (
+    (sum_one, SUM_ONE, 1, ((100, 128), (90, 128), (5001, 64))),
+    (sum_four, SUM_FOUR, 1, ((100, 128), (90, 128), (5001, 64))),
+    (sum_wide, SUM_WIDE, 4, ((340, 128), (400, 128), (5000, 64))),
+):
+    cases = [summed(n, threads, rows=rows) for n, threads in sizes]
+    agree(pseudocode, kernel, cases, rtol=1e-5, atol=1e-5)
 
 
 # %% [markdown]
@@ -318,8 +269,6 @@ def shared_for(warps, block=64):
 
 
 def resident(kernel):
-    """A sum of n numbers with a chosen number of warps resident on each SM."""
-
     def launch(warps, n):
         return kernel.on(summed(n, n // 512, shared_bytes=shared_for(warps)))
 
@@ -353,14 +302,8 @@ in_flight = measure(
 
 
 # %% fold="Code of the figure"
-def bandwidth(label):
-    """Resident warps and the recorded rate in GB/s."""
-    rows = [row for row in in_flight.rows if row["variant"] == label and (row["recorded"] or row["here"])]
-    times = [(row["recorded"] or row["here"])["median"] for row in rows]
-    return [row["parameters"]["warps"] for row in rows], [4 * 2**27 / time / 1e3 for time in times]
-
-
 BLOCKS = 2**27 // 512 // 64  # of the whole grid, two warps each
+RESIDENT = (2, 4, 8, 16, 24, 32, 48, 64)
 
 
 def of_rounds(warps):
@@ -369,28 +312,20 @@ def of_rounds(warps):
     return rounds / np.ceil(rounds)
 
 
+us = medians_us(in_flight, "warps")
 RATES = {
-    label: bandwidth(label)
+    label: {warps: 4 * 2**27 / us[label, warps] / 1e3 for warps in RESIDENT}
     for label in ("one load of 4 bytes", "four loads of 4 bytes", "one load of 16 bytes")
 }
-AT = {label: dict(zip(*pair, strict=True)) for label, pair in RATES.items()}
+small, _, wide = RATES.values()
 publish(
     answer={"kilobytes": 64 * 128 / 1000},
     shared={"kilobytes": HOPPER.shared_bytes / 1024, "most": HOPPER.shared_bytes_per_block / 1024},
     flying={
-        "one_at_64": AT["one load of 4 bytes"].get(64, np.nan),
-        "one_at_2": AT["one load of 4 bytes"].get(2, np.nan),
-        "one_at_16": AT["one load of 4 bytes"].get(16, np.nan),
-        "four_at_16": AT["four loads of 4 bytes"].get(16, np.nan),
-        "four_at_64": AT["four loads of 4 bytes"].get(64, np.nan),
-        "wide_at_16": AT["one load of 16 bytes"].get(16, np.nan),
-        "wide_at_64": AT["one load of 16 bytes"].get(64, np.nan),
-        "one_share": AT["one load of 4 bytes"].get(64, np.nan) / READ_GB_PER_S,
-        "wide_share": AT["one load of 16 bytes"].get(64, np.nan) / READ_GB_PER_S,
-        "one_at_32": AT["one load of 4 bytes"].get(32, np.nan),
-        "one_at_48": AT["one load of 4 bytes"].get(48, np.nan),
-        "ns_at_2": of_rounds(2) * SMS * 2 * 128 / AT["one load of 4 bytes"].get(2, np.nan),
-        "ns_at_64": of_rounds(64) * SMS * 64 * 128 / AT["one load of 4 bytes"].get(64, np.nan),
+        "one_share": small[64] / READ_GB_PER_S,
+        "wide_share": wide[64] / READ_GB_PER_S,
+        "ns_at_2": of_rounds(2) * SMS * 2 * 128 / small[2],
+        "ns_at_64": of_rounds(64) * SMS * 64 * 128 / small[64],
     },
     rounds={
         "blocks": BLOCKS,
@@ -399,62 +334,53 @@ publish(
         "at_64": BLOCKS / (SMS * 32),
     },
 )
-if all(warps for warps, _ in RATES.values()):
-    small, wide = AT["one load of 4 bytes"], AT["one load of 16 bytes"]
-    if np.isfinite(FLIGHT):
-        assert FLIGHT / SMS > 64 * 128, (
-            "the answer says that one small load for each of 64 warps is too little"
-        )
-        assert small[64] < 0.8 * READ_GB_PER_S < 0.9 * wide[64], (
-            "the answer says that wide loads fill the memory"
-        )
-        assert wide[64] < 1.2 * wide[32], "the title says that more warps buy little once the memory is full"
-        assert small[48] < 1.05 * small[32], "the text says that 48 warps reach hardly more than 32"
-    steps = np.arange(2, 65)
-    show(
-        line_chart(
-            [
-                *(
-                    Series(label, *pair, role=role)
-                    for (label, pair), role in zip(RATES.items(), ("read", "tile", "block"), strict=True)
-                ),
-                *(
-                    Series(
-                        label,
-                        steps,
-                        np.minimum(READ_GB_PER_S, SMS * steps * each / LATENCY_NS),
-                        role="predicted",
-                        marks=False,
-                    )
-                    for label, each in (("Little, 128 bytes a warp", 128), ("Little, 512", 512))
-                ),
+steps = np.arange(2, 65)
+show(
+    line_chart(
+        [
+            *(
+                Series(label, RESIDENT, list(rates.values()), role=role)
+                for (label, rates), role in zip(RATES.items(), ("read", "tile", "block"), strict=True)
+            ),
+            *(
                 Series(
-                    "Little, 128, whole rounds",
-                    RATES["one load of 4 bytes"][0],
-                    [
-                        of_rounds(warps) * SMS * warps * 128 / LATENCY_NS
-                        for warps in RATES["one load of 4 bytes"][0]
-                    ],
+                    label,
+                    steps,
+                    np.minimum(READ_GB_PER_S, SMS * steps * each / LATENCY_NS),
                     role="predicted",
-                    line=False,
-                ),
-            ],
-            x="resident warps on an SM",
-            y="bandwidth [GB/s]",
-            title="Each byte under way buys bandwidth until the memory is full; more warps buy little then",
-            caption="A sum of 134,217,728 numbers on an {machine} with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory; open marks: the same if the grid's blocks run in whole rounds.",
-        )
+                    marks=False,
+                )
+                for label, each in (("Little, 128 bytes a warp", 128), ("Little, 512", 512))
+            ),
+            Series(
+                "Little, 128, whole rounds",
+                RESIDENT,
+                [of_rounds(warps) * SMS * warps * 128 / LATENCY_NS for warps in RESIDENT],
+                role="predicted",
+                line=False,
+            ),
+        ],
+        x="resident warps on an SM",
+        y="bandwidth [GB/s]",
+        title="Each byte under way buys bandwidth until the memory is full; more warps buy little then",
+        caption="A sum of 134,217,728 numbers on an {machine} with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory; open marks: the same if the grid's blocks run in whole rounds.",
     )
+)
+if np.isfinite(small[64]):
+    assert wide[64] < 1.2 * wide[32], "the title says that more warps buy little once the memory is full"
 
 # %% [markdown]
-# With 2 warps and one small load each the sum reaches {{ flying.one_at_2 | .0f }} GB/s, with 64 warps
-# {{ flying.one_at_64 | ,.0f }}, {{ flying.one_share | .0% }} of the probed read. With 16 warps four
-# loads at once reach {{ flying.four_at_16 | ,.0f }} GB/s and one wide load
-# {{ flying.wide_at_16 | ,.0f }}, where a small load reaches {{ flying.one_at_16 | ,.0f }}.
+# With 2 warps and one small load each the sum reaches
+# {{ resident_warps.one_load_of_4_bytes.warps_2_n_134217728.gb_per_s | .0f }} GB/s, with 64 warps
+# {{ resident_warps.one_load_of_4_bytes.warps_64_n_134217728.gb_per_s | ,.0f }}, {{ flying.one_share | .0% }} of the probed read. With 16 warps four
+# loads at once reach {{ resident_warps.four_loads_of_4_bytes.warps_16_n_134217728.gb_per_s | ,.0f }} GB/s and one wide load
+# {{ resident_warps.one_load_of_16_bytes.warps_16_n_134217728.gb_per_s | ,.0f }}, where a small load reaches
+# {{ resident_warps.one_load_of_4_bytes.warps_16_n_134217728.gb_per_s | ,.0f }}.
 
 # %% [markdown]
 # Two things on the small load's curve ask for a reason. Why do 48 warps reach
-# {{ flying.one_at_48 | ,.0f }} GB/s, hardly more than the {{ flying.one_at_32 | ,.0f }} of 32? The
+# {{ resident_warps.one_load_of_4_bytes.warps_48_n_134217728.gb_per_s | ,.0f }} GB/s, hardly more than the
+# {{ resident_warps.one_load_of_4_bytes.warps_32_n_134217728.gb_per_s | ,.0f }} of 32? The
 # grid has {{ rounds.blocks | , }} blocks. With 48 warps on an SM they make
 # {{ rounds.at_48 | .2f }} rounds and with 32 they make {{ rounds.at_32 | .2f }}: both end after the
 # second. With 64 it is {{ rounds.at_64 | .2f }}, and one is enough. The open marks count that in. And Little's
@@ -480,26 +406,12 @@ if all(warps for warps, _ in RATES.values()):
 
 # %% fold="Code of the figure"
 def fitting(threads_in_a_block, registers_of_a_thread, shared_memory_of_a_block):
-    """Blocks that each supply has room for, and the warps that come of it."""
-    warps = ceil_div(threads_in_a_block, 32)
-    shared = shared_memory_of_a_block * 1024
-    per_warp = ceil_div(registers_of_a_thread * 32, HOPPER.register_unit) * HOPPER.register_unit
-    room = {
-        "threads": HOPPER.threads // 32 // warps,
-        "blocks": HOPPER.blocks,
-        "registers": 4 * (HOPPER.registers // 4 // per_warp) // warps,
-        "shared memory": HOPPER.shared_bytes
-        // (ceil_div(shared + HOPPER.shared_reserved, HOPPER.shared_unit) * HOPPER.shared_unit),
-    }
-    found = occupancy(threads_in_a_block, registers_of_a_thread, shared)
-    if min(room.values()) != found.blocks_per_sm:
-        raise AssertionError(f"{room} and {found} differ")
-    limits = [name for name, blocks in room.items() if blocks == found.blocks_per_sm]
+    found = occupancy(threads_in_a_block, registers_of_a_thread, shared_memory_of_a_block * 1024)
     if found.blocks_per_sm == 0:
         verdict = "No block fits: such a launch is refused."
     else:
-        verdict = f"{found.blocks_per_sm} blocks, {found.warps_per_sm} warps: occupancy {found.share:.0%}."
-    return Answer([*room.values(), found.warps_per_sm], verdict, limits)
+        verdict = f"Occupancy {found.share:.0%}; the scarcest supply: {found.limited_by}."
+    return Answer([found.blocks_per_sm, found.warps_per_sm], verdict)
 
 
 show(
@@ -522,77 +434,18 @@ show(
         ],
         fitting,
         meters=[
-            Meter("threads", 32, "blocks", "warp"),
-            Meter("blocks", 32, "blocks", "block"),
-            Meter("registers", 32, "blocks", "registers"),
-            Meter("shared memory", 32, "blocks", "shared"),
+            Meter("resident blocks", 32, "of 32", "block"),
             Meter("resident warps", 64, "of 64", "measured"),
         ],
         title="The scarcest supply decides how many blocks stand on an SM",
-        caption="How many blocks each supply of an {machine}'s SM has room for. The arrow marks the one that decides. A block takes 1 KB of shared memory for the system besides its own.",
+        caption="How many blocks and warps fit on an {machine}'s SM. A block takes 1 KB of shared memory for the system besides its own.",
     )
 )
 
 # %% [markdown]
 # Is the calculator right? The driver knows, since it has to place the blocks. When a kernel of this
 # course is recorded, the driver is asked how many of its blocks fit on an SM, and the answer is kept
-# with the times. Of {{ asked.launches }} different launches in the lessons so far {{ asked.full }}
-# fill an SM; the table has others, each beside the calculator's model. A test holds every kernel of
-# the course to it.
-
-# %% fold="Code of the table"
-from tilewise import Table
-from tilewise.measurements import Archive
-from tilewise.measurements.archive import lesson_root
-from tilewise.outputs import Cell
-
-SO_FAR = ("kernels/", "machine/", "speed/")
-answers = {}
-for record in Archive(lesson_root()).records():
-    if record.lesson.startswith(SO_FAR) and device(record.provenance["device"]) is device("H100 SXM"):
-        for taken in record.method.get("resources", []):
-            shared = taken["static_shared_bytes"] + taken["dynamic_shared_bytes"]
-            if taken.get("carveout") is None:
-                answers[taken["kernel"], taken["threads"], taken["registers"], shared] = taken[
-                    "blocks_per_sm"
-                ]
-rows = []
-for (name, threads, registers, shared), blocks in sorted(answers.items()):
-    model = occupancy(threads, registers, shared)
-    rows.append(
-        [
-            name,
-            threads,
-            registers,
-            shared,
-            model.blocks_per_sm,
-            blocks,
-            f"{model.share:.0%}",
-            model.limited_by,
-        ]
-    )
-publish(asked={"launches": len(rows), "full": sum(row[6] == "100%" for row in rows)})
-fewest = {}
-for row in sorted(rows, key=lambda row: row[5]):
-    fewest.setdefault(row[0], row)
-if rows:
-    check([row[4] for row in rows], [row[5] for row in rows], name="blocks on an SM, model and driver")
-    show(
-        Table(
-            [
-                "kernel",
-                "threads",
-                "registers",
-                "shared bytes",
-                "blocks, model",
-                "blocks, driver",
-                "occupancy",
-                "limited by",
-            ],
-            [row for row in fewest.values() if row[6] != "100%" and not row[0].startswith("sum_")],
-            caption="Kernels of the lessons so far that do not fill an SM, of each the launch on an {machine} with the fewest blocks: what it takes, and how many blocks fit by the model and by the driver. The sums of this lesson are left out.",
-        )
-    )
+# with the times. A test holds the model to that answer, for every kernel of the course.
 
 # %% [markdown]
 # ## What registers cost
@@ -675,42 +528,19 @@ CAPS = (None, 128, 64, 48, 40, 32)
 
 
 def held_to(registers, d):
-    """The kernel for a length d, compiled with at most so many registers a thread."""
     options = [f"--maxrregcount={registers}"] if registers else []
     wanting = registers is not None and registers < d + 16  # its own D numbers and some more
     source = BEST_SCORE.source + ("// spills: to show what a cap costs\n" if wanting else "")
     return Kernel(source, defines={"D": d}, options=options)
 
 
-def taken(d, cap):
-    """Registers a thread, and bytes that it stores for want of them, as NVIDIA's compiler reports for an H100."""
-    [found] = compile_kernel(held_to(cap, d), ["sm_90"])
-    return found.registers, found.spill_store_bytes
-
-
+DEPTHS = (32, 64, 128)
 TAKEN = {}
 if available() is None:
-    TAKEN = {(d, cap): taken(d, cap) for d in (32, 64, 128) for cap in CAPS}
-    show(
-        Table(
-            [
-                "registers allowed",
-                *(f"D\u00a0=\u00a0{d}: {what}" for d in (32, 64, 128) for what in ("registers", "warps")),
-            ],
-            [
-                [
-                    cap or "no cap",
-                    *(
-                        entry
-                        for d in (32, 64, 128)
-                        for entry in (TAKEN[d, cap][0], occupancy(128, TAKEN[d, cap][0]).warps_per_sm)
-                    ),
-                ]
-                for cap in CAPS
-            ],
-            caption="The compiler's report for an H100: registers of a thread, and the warps that fit on an SM in blocks of 128 threads.",
-        )
-    )
+    for d in DEPTHS:
+        for cap in CAPS:
+            [found] = compile_kernel(held_to(cap, d), ["sm_90"])
+            TAKEN[d, cap] = (found.registers, found.spill_store_bytes)
     show(
         line_chart(
             [
@@ -742,8 +572,6 @@ publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 
 # %% fold="Code of the measurement"
 def capped(registers):
-    """The kernel for a length d, compiled with at most so many registers a thread."""
-
     def launch(d, N, M):
         return held_to(registers, d).on(scored(N, M, d))
 
@@ -765,25 +593,21 @@ scores = measure(
 
 
 # %% fold="Code of the table"
-def took(label, d):
-    """The recorded time in ms."""
-    for row in scores.rows:
-        if row["variant"] == label and row["parameters"]["d"] == d and (row["recorded"] or row["here"]):
-            return (row["recorded"] or row["here"])["median"] / 1000
-    return np.nan
+from tilewise import Table
+from tilewise.outputs import Cell
 
-
-LABELS = tuple(dict.fromkeys(row["variant"] for row in scores.rows))
-best = {d: min(LABELS, key=lambda label, d=d: took(label, d)) for d in (32, 64, 128)}
+took = medians_us(scores, "d")
+LABELS = tuple(dict.fromkeys(label for label, _ in took))
+best = {d: min(LABELS, key=lambda label, d=d: took[label, d]) for d in DEPTHS}
 show(
     Table(
-        ["registers", *(f"D\u00a0=\u00a0{d}, ms" for d in (32, 64, 128))],
+        ["registers", *(f"D\u00a0=\u00a0{d}, ms" for d in DEPTHS)],
         [
             [
                 label,
                 *(
-                    Cell(took(label, d), None, None, "best" if best[d] == label else None)
-                    for d in (32, 64, 128)
+                    Cell(took[label, d] / 1000, None, None, "best" if best[d] == label else None)
+                    for d in DEPTHS
                 ),
             ]
             for label in LABELS
@@ -791,19 +615,13 @@ show(
         caption="The largest score of each of 262,144 queries with 256 keys, recorded on an {machine}: the time by the registers allowed to a thread. The best of each column is marked.",
     )
 )
-if TAKEN and np.isfinite([took(label, d) for label in LABELS for d in best]).all():
-    assert best == {32: "at most 128", 64: "at most 128", 128: "no cap"}, (
-        "the text says that in every column the fastest is the one with the fewest warps"
-    )
 publish(
     caps={
         "warps_free_64": occupancy(128, FREE).warps_per_sm if TAKEN else np.nan,
         "warps_capped_64": occupancy(128, CAPPED).warps_per_sm if TAKEN else np.nan,
-        "free_64": took("no cap", 64) * 1000,
-        "best_64": took("at most 128", 64) * 1000,
-        "gain_64": took("no cap", 64) / took("at most 128", 64),
-        "full_64": took("at most 32", 64) / took("at most 128", 64),
-        "full_128": took("at most 32", 128) / took("no cap", 128),
+        "gain_64": took["no cap", 64] / took["at most 128", 64],
+        "full_64": took["at most 32", 64] / took["at most 128", 64],
+        "full_128": took["at most 32", 128] / took["no cap", 128],
     }
 )
 
@@ -828,9 +646,10 @@ publish(
 #
 # No. Sixty-four warps with one load of 4 bytes a lane have {{ answer.kilobytes | .1f }} KB under way
 # on each SM, {{ little.kilobytes | .1f }} are needed even if the memory answers as if it were idle,
-# and the sum reaches {{ flying.one_at_64 | ,.0f }} GB/s, {{ flying.one_share | .0% }} of the probed
+# and the sum reaches {{ resident_warps.one_load_of_4_bytes.warps_64_n_134217728.gb_per_s | ,.0f }} GB/s,
+# {{ flying.one_share | .0% }} of the probed
 # read. With 16 bytes a lane it reaches {{ flying.wide_share | .0% }}, and a quarter of the warps come
-# to {{ flying.wide_at_16 | ,.0f }} GB/s.
+# to {{ resident_warps.one_load_of_16_bytes.warps_16_n_134217728.gb_per_s | ,.0f }} GB/s.
 
 # %% [markdown]
 # ## Takeaways
@@ -845,7 +664,7 @@ publish(
 # - High occupancy is no aim by itself. The fastest version of the last kernel has the fewest warps.
 
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="The whole cell, with two wrong answers that the tests turn down"
 from tilewise import exercise
 
 
@@ -862,13 +681,6 @@ def registers_in_one_heap(registers, shared_bytes, threads):
     warps = -(-threads // 32)
     a_block = -(-(shared_bytes + 1024) // 128) * 128
     return warps * min(64 // warps, 32, 65_536 // (registers * 32 * warps), 233_472 // a_block)
-
-
-def nothing_for_the_system(registers, shared_bytes, threads):
-    warps = -(-threads // 32)
-    by_registers = 4 * (16_384 // (-(-registers * 32 // 256) * 256))
-    by_shared = 233_472 // shared_bytes if shared_bytes else 32
-    return warps * min(64 // warps, 32, by_registers // warps, by_shared)
 
 
 def warps_without_blocks(registers, shared_bytes, threads):
@@ -901,7 +713,7 @@ exercise(
     """,
     answer=warps_per_sm,
     tests=occupancy_tests,
-    wrong=[registers_in_one_heap, nothing_for_the_system, warps_without_blocks],
+    wrong=[registers_in_one_heap, warps_without_blocks],
     hint="Count in blocks: how many does each supply have room for? Registers go to warps of one part, not to blocks of the whole.",
 )
 

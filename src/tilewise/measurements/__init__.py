@@ -8,6 +8,7 @@ from tilewise.measurements.archive import Archive, lookup, text_record
 from tilewise.measurements.experiment import Experiment, measure
 from tilewise.measurements.guess import Guess
 from tilewise.measurements.machines import recorded_device
+from tilewise.measurements.medians import medians_us, recorded, recorded_us
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record, RecordError, Row, TextRecord
 
@@ -22,6 +23,9 @@ __all__ = [
     "TextRecord",
     "lookup",
     "measure",
+    "medians_us",
+    "recorded",
     "recorded_device",
+    "recorded_us",
     "text_record",
 ]
