@@ -175,7 +175,7 @@ def test_a_text_does_not_change_with_the_module_that_a_name_comes_from() -> None
 def test_the_records_of_the_course_have_both_keys_by_the_compiler_of_now() -> None:
     archive = Archive(Path(__file__).parents[2] / "lessons")
     rows = [(record, row) for record in archive.records() for row in record.rows]
-    renew = "run tilewise record all --rekey"
+    renew = "run tilewise record --pending"
     assert {record.compiler for record, _ in rows} == {kernel_code.release()}, renew
     assert [row.variant for _, row in rows if not row.tokens] == [], renew
     by_tokens = {(record.experiment, row.variant) for record, row in rows if not row.compiled}

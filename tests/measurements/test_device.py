@@ -26,8 +26,8 @@ from tilewise.gpu.ceilings import (
 from tilewise.gpu.device import State, gpu_fault, gpu_here, others_computing, state
 from tilewise.gpu.timing import summary
 from tilewise.gpu.wgmma_probe import OPTIONS, wgmma_flop, wgmma_source
-from tilewise.measurements.bench import _oddities
 from tilewise.measurements.births import birth_facts
+from tilewise.measurements.experiment_timing import _oddities
 from tilewise.measurements.provenance import provenance
 from tilewise.models import Ceilings
 

@@ -104,7 +104,6 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
 
 def keyed(project: Path, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Rows of the experiment with their keys, by running its lesson."""
-    from tilewise.measurements.counting import Simulated
     from tilewise.measurements.playback import find_lesson, on_the_simulator, play
     from tilewise.measurements.report import assemble
     from tilewise.measurements.session import handled_by
@@ -113,7 +112,7 @@ def keyed(project: Path, rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
     def handle(experiment):
         experiments.append(experiment)
-        return assemble(experiment, Simulated({}), None, None, (), ())
+        return assemble(experiment, None)
 
     before = Path.cwd()
     os.chdir(project)

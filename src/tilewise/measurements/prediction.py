@@ -6,7 +6,6 @@ device is recorded, and read back to be held against what came out. The formula 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from tilewise.errors import LessonError, nearest
 from tilewise.measurements.archive import Archive, ceilings_of
-from tilewise.measurements.record import Record, RecordError, checksum, write_whole
+from tilewise.measurements.record import Record, checksum, read_sealed, write_whole
 from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import DEVICES, Device, device
 from tilewise.models.scaling import scaled
@@ -25,6 +24,9 @@ FOLDER = "predictions"
 """Where predictions live, under the lessons' folder."""
 TOLERANCE = 0.10
 """How far a recorded time may be from a predicted one, as a share of the predicted one."""
+
+Moved = dict[tuple[str, str, str], tuple[str, str]]
+"""By experiment, label and key of a row, the label and the key that it has now."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def extended(made: Prediction, now: Prediction) -> Prediction:
     return replace(made, rows=(*made.rows, *added))
 
 
-def renewed(made: Prediction, moved: Mapping[tuple[str, str, str], tuple[str, str]]) -> Prediction:
+def renewed(made: Prediction, moved: Moved) -> Prediction:
     """A prediction with the labels and keys that rows have now, by experiment and what they had."""
     rows = []
     for row in made.rows:
@@ -170,19 +172,19 @@ def _rows(record: Record, own: Device, wanted: Device) -> Iterator[PredictedRow]
             continue
         made = scaled(row.median, row.bytes or 0, ceilings, own, wanted)
         yield PredictedRow(
-            record.experiment,
-            record.lesson,
-            row.tokens,
-            row.variant,
-            dict(row.case),
-            row.median,
-            _short(made.time_us),
-            _short(made.ratio),
-            _short(made.launch_us),
-            _short(made.memory_us),
-            _short(made.rest_us),
-            made.waits_for,
-            made.changes,
+            experiment=record.experiment,
+            lesson=record.lesson,
+            key=row.tokens,
+            variant=row.variant,
+            case=dict(row.case),
+            recorded_us=row.median,
+            predicted_us=_short(made.time_us),
+            ratio=_short(made.ratio),
+            launch_us=_short(made.launch_us),
+            memory_us=_short(made.memory_us),
+            rest_us=_short(made.rest_us),
+            waits_for=made.waits_for,
+            changes=made.changes,
         )
 
 
@@ -201,17 +203,9 @@ def read_prediction(path: Path, shown: str | None = None) -> Prediction:
     Raises:
         RecordError: no JSON, another form, or a checksum that does not fit.
     """
-    named = shown or path.as_posix()
     again = "Take the file back as it was committed: a prediction is made once, beforehand."
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError):
-        raise RecordError(named, 0, "the prediction is no JSON; it may be truncated.", again) from None
-    if not isinstance(body, dict) or (body.get("schema"), body.get("kind")) != (SCHEMA, "prediction"):
-        raise RecordError(named, 0, f"this is no prediction of form {SCHEMA}.", again)
-    if body.get("checksum") != checksum(body):
-        message = "the prediction was edited by hand: its checksum does not fit its content."
-        raise RecordError(named, 0, message, again)
+    form = {"schema": SCHEMA, "kind": "prediction"}
+    body = read_sealed(path, shown or path.as_posix(), "prediction", form, again)
     rows = tuple(PredictedRow(**row) for row in body["rows"])
     rest = {name: body[name] for name in Prediction.__dataclass_fields__ if name != "rows"}
     return Prediction(**rest, rows=rows)
