@@ -1,4 +1,4 @@
-"""The command line: ``tilewise record | table | predict | check | doctor | trace | puzzle``.
+"""The command line: ``tilewise record | table | check | doctor | trace | puzzle``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
 called, so that none pays for another's needs.
@@ -48,9 +48,6 @@ def parser() -> argparse.ArgumentParser:
     )
     table = commands.add_parser("table", help="print a lesson's tables")
     table.add_argument("lesson", metavar="LESSON", help="id or path of a lesson")
-    table.add_argument("--json", action="store_true", help="one array of rows")
-    ahead = commands.add_parser("predict", help="say what the records ought to be on another device")
-    ahead.add_argument("--device", required=True, metavar="NAME", help="as the device table names it: H200")
     check = commands.add_parser("check", help="lint the lessons and their records")
     check.add_argument(
         "lessons", metavar="LESSON", nargs="*", help="run these alone; all where none is given"
@@ -141,11 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "table":
             from tilewise.commands.table import table
 
-            return table(given.lesson, given.json)
-        if given.command == "predict":
-            from tilewise.commands.predict import write
-
-            return write(given.device)
+            return table(given.lesson)
         if given.command == "check":
             from tilewise.commands.check import check, print_rules
 

@@ -167,21 +167,14 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
     ]
 
 
-def test_table_prints_one_object_a_row(project: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_prints_what_was_recorded(project: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     main(["record", "kernels/adding"])
     capsys.readouterr()
-    assert main(["table", "kernels/adding", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["variant"] for row in rows] == ["one float", "float4", "cuBLAS"]
-    assert rows[0]["recorded"] == {
-        "median": 120.0, "p20": 120.0, "p80": 120.0, "rounds": [120.0] * 3, "low": 120.0, "high": 120.0,
-    }  # fmt: skip
-    assert rows[0]["simulated"]["global_load_sectors"] == 24
-    assert rows[2]["library"] == "cuBLAS"
     assert main(["table", "kernels/adding"]) == 0
-    text = capsys.readouterr().out
-    assert "counted" not in text, "no table has an empty column"
-    assert "here" not in text.splitlines()[1]
+    heads, _, *lines = capsys.readouterr().out.splitlines()[1:6]
+    assert heads.split("  ")[0] == "variant"
+    assert "here" not in heads
+    assert [line.split("  ")[0] for line in lines] == ["one float", "float4", "cuBLAS"]
 
 
 def test_check_names_a_stale_record_with_the_command_that_repairs_it(

@@ -9,7 +9,7 @@ import pytest
 
 from tilewise.__main__ import main
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.prediction import known_device, predict, prediction_path, write_prediction
+from tilewise.measurements.prediction import PredictedRow, Prediction, write_prediction
 from tilewise.measurements.record import Record, Row, read_record, write_record
 
 LESSON = '''# ---
@@ -56,8 +56,10 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         made = Record("twice", "kernels/twice", "fp32", {**H100, "device": device}, (row,))
         write_record(made, archive.path("twice", device))
     assert main(["record", "kernels/twice", "--pending"]) == 0
-    known = known_device("H200")
-    write_prediction(predict(archive, known, "2026-11-22"), prediction_path(archive.root, known))
+    said = PredictedRow("twice", "kernels/twice", tokens(), "plain", {"n": 64}, 4.5, 4.4, 1.02, 3.0, 0.2, 1.3,
+                        "launch", False)  # fmt: skip
+    made = Prediction("H200", "NVIDIA H100 80GB HBM3", "2026-11-22", 0.1, 1.4, 1.0, (said,))
+    write_prediction(made, archive.root / "predictions" / "h200.json")
     return file
 
 

@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.device import device_name, gpu_here
-from tilewise.gpu.sampling import percentiles
 from tilewise.measurements.archive import MACHINES, Archive, ceilings_of, rates_of
 from tilewise.measurements.births import birth_id
 from tilewise.measurements.counting import simulate
@@ -269,8 +268,6 @@ def _row(
         "share": rates.get("share_of_bound"),
         "gb_per_s": rates.get("gb_per_s"),
         "tflop_per_s": rates.get("tflop_per_s"),
-        "sm_clock_mhz": percentiles(recorded.sm_clock_mhz) if recorded else None,
-        "power_w": percentiles(recorded.power_w) if recorded else None,
     }
 
 
