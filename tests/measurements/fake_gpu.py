@@ -7,7 +7,6 @@ kernel advances by what it says it costs.
 from __future__ import annotations
 
 import sys
-import zlib
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
@@ -100,23 +99,7 @@ class FakeKernel:
         launch = SimpleNamespace(kernel=self, case=case, grid=grid, block=block, shared_bytes=0)
         launch.fingerprint = lambda: text
         launch.arguments = lambda values: [values[parameter.name] for parameter in self.parameters]
-        launch.run = lambda: self._run(case.make(), grid, block)
         return launch
-
-    def _run(self, made: dict[str, Any], grid: Any, block: Any) -> dict[str, Any]:
-        self(*(made[parameter.name] for parameter in self.parameters), grid=grid, block=block)
-        return made
-
-
-def fake_script(launch: Any) -> str:
-    """A standalone script that adds, as ``tilewise.gpu.standalone.script`` would write one."""
-    seeds = {name: zlib.crc32(name.encode()) for name in "ab"}
-    n = launch.case.values["n"]
-    return (
-        "import numpy as np\ndef results():\n"
-        f"    a, b = (np.random.Generator(np.random.PCG64(s)).standard_normal({n}, dtype=np.float32)\n"
-        f"            for s in {tuple(seeds.values())})\n    return {{'c': a + b}}\n"
-    )
 
 
 VECTOR = (Parameter("a", True, True), Parameter("b", True, True), Parameter("c", True, False),
@@ -194,7 +177,6 @@ def install(monkeypatch: pytest.MonkeyPatch, gpu: FakeGpu) -> None:
     from tilewise.gpu import timing
 
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(gpu))
-    monkeypatch.setattr("tilewise.gpu.standalone.script", fake_script)
     monkeypatch.delenv("TILEWISE_BACKEND", raising=False)
     monkeypatch.delenv("TILEWISE_BUILD", raising=False)
     timing._stage.cache_clear()

@@ -144,10 +144,6 @@ FETCH_MAP = """static __device__ void fetch_map(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
 }
 """
-PLACE = """static __device__ int place(int row, int chunk, int chunks) {
-    return row * chunks + (chunk ^ row % 8);
-}
-"""
 STRUCT = "struct __align__(128) TensorMap { unsigned long long opaque[16]; };\n"
 
 SAME = [
