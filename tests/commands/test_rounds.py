@@ -161,7 +161,7 @@ def test_an_experiment_whose_first_round_is_long_has_that_one_alone(
     assert taken(project)["rows"][0]["rounds"] == [100, 100], "who asks for rounds has them"
 
 
-def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_born(
+def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_taken(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["record", "kernels/adding"]) == 0
@@ -176,5 +176,5 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_bor
         (cell,) = Table(["recorded, ms"], [[time / 1000]]).rows[0]
         assert (cell.text, cell.mark) == (0.12, mark)
         assert made[0].rows[1]["recorded"]["median"].mark == "measured", "its sibling"
-        assert f'id="{cell.born}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
+        assert f'id="{cell.origin}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
         assert "another run 120 to 120 µs" in (cell.title or "")

@@ -99,20 +99,20 @@ def test_every_row_is_there_with_what_was_predicted_simulated_counted_and_measur
     ]  # fmt: skip
 
 
-def test_the_table_leads_to_lesson_record_and_birth_and_can_be_sorted(archive: Archive) -> None:
+def test_the_table_leads_to_lesson_record_and_provenance_and_can_be_sorted(archive: Archive) -> None:
     html = fragment("all", LESSONS, archive)
     assert '<a href="../lessons/kernels/adding/#adding">adding</a>' in html
-    assert '<a href="nvidia-h100-80gb-hbm3/adding.json" data-birth-file>adding.json</a>' in html
-    born = "born-nvidia-h100-80gb-hbm3-adding"
-    assert f'data-born="{born}" data-spread="p20 259 µs, median 260 µs, p80 261 µs">260</a>' in html
+    assert '<a href="nvidia-h100-80gb-hbm3/adding.json" data-record-file>adding.json</a>' in html
+    origin = "provenance-nvidia-h100-80gb-hbm3-adding"
+    assert f'data-provenance="{origin}" data-spread="p20 259 µs, median 260 µs, p80 261 µs">260</a>' in html
     assert 'data-value="92.3' in html, "240 predicted of 260 recorded, in percent"
     assert 'data-value="20"' in html, "the 20 µs that the bound leaves unexplained"
     assert html.count('<tr id="adding"') == 1
     heads, first = re.search(r"<thead><tr>(.*)</tr>", html), re.search(r'<tr id="adding".*</tr>', html)
     assert heads and first and len(cells_of(heads[1])) == len(cells_of(first[0])) == 7
-    births = fragment("births", LESSONS, archive)
-    assert f'<dl class="tw-birth" id="{born}">' in births
-    assert "<dt>SM clock</dt><dd>1980 MHz</dd>" in births
+    lists = fragment("provenance", LESSONS, archive)
+    assert f'<dl class="tw-provenance-list" id="{origin}">' in lists
+    assert "<dt>SM clock</dt><dd>1980 MHz</dd>" in lists
     assert "\n\n" not in "".join(fragment(name, LESSONS, archive) for name in FRAGMENTS)
 
 

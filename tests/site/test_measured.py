@@ -32,7 +32,7 @@ measure(
     reference=lambda x: 2 * x,
 )
 '''
-PAGE = "# All\n\n{{ measurements.all }}\n\n{{ measurements.births }}\n\n{{ measurements.comparison }}\n"
+PAGE = "# All\n\n{{ measurements.all }}\n\n{{ measurements.provenance }}\n\n{{ measurements.comparison }}\n"
 CEILINGS = {"memory_gb_per_s": 3260.0, "tflop_per_s": {"fp32": 64.0}, "launch_us": 3.0, "probes": {}}
 BORN = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "versions": {}, "ceilings": CEILINGS}
 
@@ -91,7 +91,7 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
     published = json.loads(offered.read_text(encoding="utf-8"))
     assert published["rows"][0]["median"] == 90.0
     lesson = built.files["lessons/part_1/lesson_02/index.html"].decode()
-    assert 'data-born="born-nvidia-h100-80gb-hbm3-twice"' in lesson
+    assert 'data-provenance="provenance-nvidia-h100-80gb-hbm3-twice"' in lesson
     assert 'href="../../../measurements/nvidia-h100-80gb-hbm3/twice.json"' in lesson
 
     file = project / LESSON

@@ -14,16 +14,16 @@ from typing import Any
 
 from tilewise.measurements import comparison
 from tilewise.measurements.archive import Archive, bound_of
-from tilewise.measurements.births import birth_list
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.every_row import device_of, every_row
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.provenance_links import provenance_list
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import DEVICES
 from tilewise.outputs.table import Column, Table
 
-FRAGMENTS = ("all", "births", "comparison", "devices")
+FRAGMENTS = ("all", "provenance", "comparison", "devices")
 """What ``fragment`` makes, besides ``MISS`` with an experiment's name behind it."""
 MISS = "miss_"
 """Begins the name of a sentence on an experiment's prediction and what came of it."""
@@ -160,8 +160,8 @@ def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
         return escape(comparison.facts(archive, name.removeprefix(MISS)))
     if name == "devices":
         return _devices()
-    if name == "births":
-        return _births(archive)
+    if name == "provenance":
+        return _provenance_lists(archive)
     if name == "comparison":
         return comparison.fragment(archive)
     found = sorted(lines(lessons, archive), key=lambda line: list(lessons.titles).index(line.lesson))
@@ -174,10 +174,10 @@ def _own(found: Sequence[Line], archive: Archive) -> str:
     return next((name for name in devices if device_slug(name) == archive.home), next(iter(devices), ""))
 
 
-def _births(archive: Archive) -> str:
+def _provenance_lists(archive: Archive) -> str:
     lists = [
         f"<h3>{escape(record.experiment)}, {escape(str(record.provenance['device']))}</h3>"
-        + birth_list(record.experiment, record.provenance, _beside)
+        + provenance_list(record.experiment, record.provenance, _beside)
         for record in archive.records()
     ]
     summary = "<summary>Device, clocks, versions and date of each record</summary>"

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.device import device_name, gpu_here
 from tilewise.measurements.archive import MACHINES, Archive, ceilings_of, rates_of
-from tilewise.measurements.births import birth_id
 from tilewise.measurements.counting import simulate
 from tilewise.measurements.current import current, labelled
 from tilewise.measurements.local import agreement, difference
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import Entry, read_pending
+from tilewise.measurements.provenance_links import provenance_id
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
 from tilewise.measurements.slugs import case_slug, device_slug, name_slug
@@ -301,16 +301,16 @@ def _times(row: Row | None) -> dict[str, Any] | None:
 
 
 def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, Any] | None:
-    """A record's times, each a number that knows its birth."""
+    """A record's times, each a number that knows its provenance."""
     times = _times(row)
     if row is None or record is None or times is None:
         return times
-    birth, spread = birth_id(record.experiment, record.provenance["device"]), spread_of(row)
+    origin, spread = provenance_id(record.experiment, record.provenance["device"]), spread_of(row)
     place = f"{record.experiment}.{name_slug(row.variant)}.{case_slug(row.case)}"
     work = {rate: done for rate, done in (("gb_per_s", row.bytes), ("tflop_per_s", row.flop)) if done}
     return times | {
         name: Recorded(
-            times[name], birth, spread, mark, f"{place}.{name}", work=work if name == "median" else None
+            times[name], origin, spread, mark, f"{place}.{name}", work=work if name == "median" else None
         )
         for name in ("median", "p20", "p80")
     }

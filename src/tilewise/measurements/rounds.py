@@ -15,7 +15,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from tilewise.gpu.timing import Timing, summary
-from tilewise.measurements.births import spread_text
+from tilewise.measurements.provenance_links import spread_text
 from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
 
