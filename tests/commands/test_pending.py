@@ -161,21 +161,6 @@ def page(run: LessonRun) -> str:
     return run.measurements[0].markdown(context)
 
 
-def test_after_a_rename_all_is_current_and_nothing_is_pending(
-    archive: Archive, capsys: pytest.CaptureFixture[str]
-) -> None:
-    edit("int i = blockIdx.x", "int col = blockIdx.x")
-    edit("if (i < n) y[i] = ", "if (col < n) y[col] = ")
-    edit("* x[i]", "* x[col]")
-    edit("x[i] + x[i]", "x[col] + x[col]")
-    assert main(["record", "--pending"]) == 0
-    assert read_pending(archive) == {}
-    run, faults = strict()
-    assert faults == []
-    assert run.stale == frozenset()
-    assert main(["check"]) == 0, capsys.readouterr()
-
-
 def test_a_changed_kernel_is_refused_until_it_is_listed_and_then_marked_with_its_commit(
     archive: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

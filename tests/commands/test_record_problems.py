@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,21 +72,6 @@ def test_a_gpu_that_disappears_stops_the_run_and_the_next_one_goes_on(
     assert (project.folder / "later.json").is_file()
 
 
-def test_out_of_memory_ends_one_experiment_and_not_the_run(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path, before = kept_record(project)
-    add_lesson(project, "later")
-    with monkeypatch.context() as context:
-        fails(project, OutOfMemoryError("Out of memory allocating 8,589,934,592 bytes"), context)
-        assert main(["record", "kernels/adding", "--force"]) == 1
-    said = capfd.readouterr().out
-    assert "the memory did not suffice (OutOfMemoryError: Out of memory allocating 8,589,934,592" in said
-    assert "Stop what else uses the GPU" in said
-    assert path.read_bytes() == before
-    assert main(["record", "kernels/later"]) == 0
-
-
 def test_times_beside_other_processes_are_refused(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,17 +93,6 @@ def test_times_at_a_clock_that_was_held_down_are_refused(
     said = capfd.readouterr().out
     assert "the clock was held down by its temperature (hardware) at n = 4,096 from 1980 to 1200 MHz" in said
     assert path.read_bytes() == before
-
-
-def test_the_power_cap_is_noted_and_recorded(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        experiment_timing, "busy_state", lambda: State(1400.0, throttled_by=("the power cap",))
-    )
-    assert main(["record", "kernels/adding"]) == 0
-    notes = json.loads((project.folder / "adding.json").read_text())["provenance"]["notes"]
-    assert "At n = 4,096 the clock was held down by the power cap." in notes
 
 
 def test_without_nsight_compute_counters_are_refused_before_anything_is_timed(

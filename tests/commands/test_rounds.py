@@ -13,7 +13,6 @@ import pytest
 
 import tilewise
 from tilewise.__main__ import main
-from tilewise.gpu.device import State
 from tilewise.measurements import experiment_timing, round_process
 from tilewise.measurements import record as records
 from tilewise.measurements.playback import find_lesson, play
@@ -114,26 +113,6 @@ def test_other_processes_are_told_apart_from_the_process_that_waits(
     assert (project.folder / "adding.json").exists() == (others == 1)
 
 
-def test_a_clock_held_down_in_the_last_round_refuses_them_all(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    hot = State(1200.0, throttled_by=("its temperature (hardware)",))
-    times, calls = experiment_timing.time_contenders, []
-
-    def timed(*given: Any, **more: Any) -> Any:
-        calls.append(given)
-        return times(*given, **more)
-
-    def now() -> State:
-        return hot if len(calls) == 3 else State(1980.0)
-
-    monkeypatch.setattr(experiment_timing, "time_contenders", timed)
-    monkeypatch.setattr(experiment_timing, "busy_state", now)
-    assert main(["record", "kernels/adding"]) == 1
-    assert "the clock was held down by its temperature" in capfd.readouterr().out
-    assert not (project.folder / "adding.json").exists()
-
-
 def test_a_lesson_that_measures_something_else_the_second_time_is_refused(
     project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,13 +120,6 @@ def test_a_lesson_that_measures_something_else_the_second_time_is_refused(
     project.lesson.write_text(project.text.replace('{"n": 4096}', '{"n": next(shared_state.SIZES)}'))
     assert main(["record", "kernels/adding"]) == 1
     assert "its keys change between processes" in capfd.readouterr().out
-
-
-def test_one_round_is_written_as_records_always_were(project: SimpleNamespace) -> None:
-    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
-    body = taken(project)
-    assert "rounds" not in body["provenance"]
-    assert all("rounds" not in row and len(row["samples_us"]) == 200 for row in body["rows"])
 
 
 def test_an_experiment_whose_first_round_is_long_has_that_one_alone(

@@ -12,7 +12,7 @@ from test_record import record
 
 from tilewise import Kernel, case, measure, normal, output
 from tilewise.measurements import Archive, kernel_code
-from tilewise.measurements.current import current, labelled, renewed, renewed_text, text_holds
+from tilewise.measurements.current import current, renewed, renewed_text, text_holds
 from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.key import text_key
@@ -98,28 +98,6 @@ def test_an_edited_kernel_leaves_its_siblings_current(kept: Record) -> None:
     assert said is not None
     assert "is stale for small: what it measured has changed since" in said.why
     assert renewed(now, kept) == kept, "the figures of another version keep its keys"
-
-
-def test_one_case_of_a_variant_may_be_stale_alone(kept: Record) -> None:
-    several = {64: variant(TWICE, 64), 100: variant(TWICE, 32)}
-    now = experiment({"small": lambda n: several[n](n), "large": variant(TWICE, 128)})
-    assert stale(now, kept) == {("small", 100)}
-
-
-def test_a_new_label_finds_its_times_and_is_written(kept: Record) -> None:
-    now = experiment({"64 threads": variant(TWICE, 64), "large": variant(RENAMED, 128)})
-    assert stale(now, kept) == set()
-    times = {row.variant: row.median for row in labelled(now, kept).rows}
-    assert times == {"64 threads": 1, "large": 2, "cupy": 3}
-    again = renewed(now, kept)
-    assert [row.variant for row in again.rows] == ["64 threads", "large", "cupy"] * 2
-    assert stale(now, again) == set()
-
-
-def test_labels_that_changed_places_do_not_change_the_times(kept: Record) -> None:
-    now = experiment({"large": variant(TWICE, 64), "small": variant(TWICE, 128)})
-    assert stale(now, kept) == set()
-    assert {row.variant: row.median for row in labelled(now, kept).rows}["large"] == 1
 
 
 def test_after_another_clang_the_tokens_prove_the_code(kept: Record) -> None:
