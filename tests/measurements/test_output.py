@@ -14,9 +14,9 @@ from tilewise.outputs import Context, decode, encode
 
 def row(variant: str, role: str = "variant", **changes: Any) -> dict[str, Any]:
     base = {
-        "experiment": "adding", "variant": variant, "role": role, "parameters": {"n": 1000}, "bound": 3.0,
+        "variant": variant, "role": role, "parameters": {"n": 1000}, "bound": 3.0,
         "limited_by": "memory", "recorded": {"median": 10.0, "p20": 9.0, "p80": 11.0}, "here": None,
-        "unit": "us", "library": None, "device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "share": 0.3,
+        "device": "NVIDIA H100 80GB HBM3", "share": 0.3,
         "gb_per_s": 1.2345678, "tflop_per_s": None, "counted": None,
         "simulated": {"global_load_sectors": 16.0, "global_store_sectors": 8.0},
     }  # fmt: skip

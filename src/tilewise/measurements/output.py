@@ -51,10 +51,9 @@ class Measurement(Output):
     counts: tuple[str, ...]
     """Which counts the table shows."""
     rows: tuple[Mapping[str, Any], ...]
-    """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted, stale,
-    recorded (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which
-    another run should lie), here (median, p20, p80), unit, library, device, date, share, gb_per_s,
-    tflop_per_s."""
+    """One mapping a row: variant, role, parameters, bound, limited_by, simulated, counted, stale, recorded
+    (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which another
+    run should lie), here (median, p20, p80), device, share, gb_per_s, tflop_per_s."""
     provenance: Mapping[str, Any] | None
     """Of the record; None where there is none."""
     record: str | None

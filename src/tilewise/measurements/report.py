@@ -252,7 +252,6 @@ def _row(
     rates = rates_of(recorded, record) if recorded and record else {}
     is_stale = stale is not None and experiment.place(label, parameters) in stale.rows
     return {
-        "experiment": experiment.name,
         "variant": label,
         "role": role,
         "parameters": dict(parameters),
@@ -261,10 +260,7 @@ def _row(
         "recorded": _recorded(recorded, record, "stale" if is_stale else "measured"),
         "stale": is_stale,
         "here": _times(timed),
-        "unit": "us",
-        "library": label if role == "library" else None,
         "device": record.provenance["device"] if record else None,
-        "date": record.provenance["date"] if record else None,
         "share": rates.get("share_of_bound"),
         "gb_per_s": rates.get("gb_per_s"),
         "tflop_per_s": rates.get("tflop_per_s"),
