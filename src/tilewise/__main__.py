@@ -1,4 +1,4 @@
-"""The command line: ``tilewise record | table | predict | check | doctor | trace | puzzle``.
+"""The command line: ``tilewise record | table | check | doctor | trace | puzzle``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
 called, so that none pays for another's needs.
@@ -24,37 +24,21 @@ def parser() -> argparse.ArgumentParser:
         "lessons",
         nargs="*",
         metavar="LESSON",
-        help="id or path of a lesson; 'all' for every one, as --stale and --pending mean where none is given",
+        help="id or path of a lesson; every one where none is given",
     )
     record.add_argument(
-        "--stale", action="store_true", help="record exactly what has no current record of this GPU"
-    )
-    record.add_argument(
-        "--pending", action="store_true", help="list what has no current record at all; needs no GPU"
+        "--pending",
+        action="store_true",
+        help="without a GPU: renew keys and labels, and list what has no current record",
     )
     record.add_argument("--counters", action="store_true", help="also count with Nsight Compute")
-    record.add_argument("--out", metavar="DIR", help="write there instead of lessons/measurements")
     record.add_argument("--force", action="store_true", help="record anew what is current")
-    record.add_argument(
-        "--budget", type=float, default=20.0, metavar="S", help="timed seconds a contender (20)"
-    )
-    record.add_argument(
-        "--repetitions",
-        type=int,
-        default=200,
-        metavar="N",
-        help="repetitions a contender, over all rounds (200)",
-    )
     record.add_argument(
         "--rounds",
         type=int,
         metavar="N",
         help="rounds, each in a process of its own (3; 1 where one takes long)",
     )
-    record.add_argument(
-        "--rekey", action="store_true", help="renew keys and labels alone, on a machine without a GPU"
-    )
-    record.add_argument("--add", action="store_true", help="add rounds to the records that are current")
     record.add_argument(
         "--only",
         action="append",
@@ -64,12 +48,6 @@ def parser() -> argparse.ArgumentParser:
     )
     table = commands.add_parser("table", help="print a lesson's tables")
     table.add_argument("lesson", metavar="LESSON", help="id or path of a lesson")
-    table.add_argument("--json", action="store_true", help="one array of rows")
-    ahead = commands.add_parser("predict", help="say what the records ought to be on another device")
-    ahead.add_argument("--device", required=True, metavar="NAME", help="as the device table names it: H200")
-    ahead.add_argument("--out", metavar="FILE", help="write there instead of lessons/predictions")
-    ahead.add_argument("--add", action="store_true", help="add the experiments that a prediction lacks")
-    ahead.add_argument("--force", action="store_true", help="replace a prediction that is there")
     check = commands.add_parser("check", help="lint the lessons and their records")
     check.add_argument(
         "lessons", metavar="LESSON", nargs="*", help="run these alone; all where none is given"
@@ -119,9 +97,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("lesson")
     one.add_argument("--experiment", required=True)
     one.add_argument("--out", required=True)
-    one.add_argument("--budget", type=float, required=True)
-    one.add_argument("--repetitions", type=int, required=True)
-    one.add_argument("--with-host", action="store_true")
+    one.add_argument("--round", type=int, required=True)
+    one.add_argument("--of", type=int, required=True)
     return top
 
 
@@ -141,23 +118,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 from tilewise.commands.pending import pending
 
                 return pending(given.lessons)
-            if not given.lessons and not given.stale:
-                message = "there is no lesson named."
-                raise LessonError("tilewise record", 0, message, "Name one, or all, or give --stale.")
-            if given.rekey:
-                from tilewise.commands.rekey import rekey
-
-                return rekey(given.lessons)
             from tilewise.commands.record import record
 
-            wanted = (given.lessons, given.counters, given.out, given.force, given.budget)
-            return record(*wanted, given.rounds, given.add, given.only, given.repetitions, given.stale)
+            return record(
+                given.lessons,
+                counters=given.counters,
+                force=given.force,
+                rounds=given.rounds,
+                only=given.only,
+            )
         if given.command == "round-child":
             from tilewise.commands.record import round_child
-            from tilewise.gpu.timing import Plan
 
-            plan = Plan(given.budget, given.repetitions, with_host=given.with_host)
-            return round_child(given.lesson, given.experiment, given.out, plan)
+            return round_child(given.lesson, given.experiment, given.out, (given.round, given.of))
         if given.command == "count-child":
             from tilewise.commands.record import count_child
 
@@ -165,11 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "table":
             from tilewise.commands.table import table
 
-            return table(given.lesson, given.json)
-        if given.command == "predict":
-            from tilewise.commands.predict import write
-
-            return write(given.device, given.out, given.force, given.add)
+            return table(given.lesson)
         if given.command == "check":
             from tilewise.commands.check import check, print_rules
 

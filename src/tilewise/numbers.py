@@ -39,7 +39,7 @@ class Quoted:
     """Where it was found."""
     source: str
     """Where it comes from, one sentence for who points at it."""
-    born: str = ""
+    origin: str = ""
     """The id of the list that says where a recorded number was taken; empty for other numbers."""
     spread: str = ""
     """The spread of the time behind a recorded number; empty where there is none."""
@@ -152,20 +152,20 @@ def quote(
             lesson.path, mention.place.line, f"{{{{ {path} }}}} is a group of values, not one.", names
         )
     text = _formatted(found, form, mention, lesson)
-    birth = _birth(first, records[first], around) if values is records else ("", "")
-    return Quoted(text, path, source, *birth, form)
+    provenance = _provenance(first, records[first], around) if values is records else ("", "")
+    return Quoted(text, path, source, *provenance, form)
 
 
-def _birth(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:
+def _provenance(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:
     """The id of the list of a record's facts, and the spread of the time that stands beside a value."""
-    from tilewise.measurements.births import birth_id, spread_text
+    from tilewise.measurements.provenance_links import provenance_id, spread_text
 
     if not record.get("device"):
         return "", ""
     spread = ""
     if {"p20", "median", "p80"} <= around.keys():
         spread = spread_text(float(around["p20"]), float(around["median"]), float(around["p80"]))
-    return birth_id(experiment, str(record["device"])), spread
+    return provenance_id(experiment, str(record["device"])), spread
 
 
 def _split(mention: Mention) -> tuple[str, str]:

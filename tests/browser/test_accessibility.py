@@ -50,9 +50,9 @@ def test_what_opens_on_a_lesson_has_no_serious_fault(
     stepped = page.locator('.tw-figure[data-kind="stepped"]').first
     stepped.scroll_into_view_if_needed()
     stepped.get_by_role("slider").first.press("ArrowRight")
-    number = page.locator("a.tw-number[data-born]:visible").first
+    number = page.locator("a.tw-number[data-provenance]:visible").first
     number.click()
-    page.locator("#tw-born").wait_for()
+    page.locator("#tw-provenance-box").wait_for()
     assert serious_faults(page, axe) == []
     page.keyboard.press("Escape")
     page.locator(".tw-feedback textarea").fill("A word.")

@@ -17,9 +17,9 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tilewise.figures import bars
 from tilewise.measurements.archive import Archive, rates_of, values_of
-from tilewise.measurements.births import birth_id, born
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.provenance_links import provenance_id, provenance_link
 from tilewise.measurements.record import Record, checksum
 from tilewise.measurements.rounds import spread_of
 from tilewise.numbers import _time
@@ -50,7 +50,7 @@ def value(device: str, path: str) -> Any:
 
 def table(record: Record) -> str:
     """A record as a page's table."""
-    born_at = birth_id(record.experiment, record.provenance["device"])
+    born_at = provenance_id(record.experiment, record.provenance["device"])
     rows = []
     for row in (row for row in record.rows if row.median is not None):
         rates = rates_of(row, record)
@@ -85,15 +85,22 @@ def sentence(path: str, form: Callable[[float], str], spec: str) -> str:
     experiment = path.split(".", maxsplit=1)[0]
     record = Archive(ROOT / "lessons").record(experiment, H200)
     assert record is not None
-    on = {H200: {"text": form(value(H200, path)), "born": birth_id(experiment, record.provenance["device"])}}
-    link = born(form(value(H100, path)), birth_id(experiment, H100), "p20 1 µs, median 2 µs, p80 3 µs")
+    on = {
+        H200: {
+            "text": form(value(H200, path)),
+            "origin": provenance_id(experiment, record.provenance["device"]),
+        }
+    }
+    link = provenance_link(
+        form(value(H100, path)), provenance_id(experiment, H100), "p20 1 µs, median 2 µs, p80 3 µs"
+    )
     more = f' data-path="{path}" data-format="{spec}" data-on="{escape(json.dumps(on))}"'
     return f"<p>Adding takes {link.replace('<a', '<a' + more)} of time.</p>\n"
 
 
 def figure(folder: Path, device: str) -> str:
     """A figure of the device's numbers; its data goes into the folder."""
-    time = Recorded(value(device, PATH), birth_id("vec_add", device), "", "measured", PATH)
+    time = Recorded(value(device, PATH), provenance_id("vec_add", device), "", "measured", PATH)
     made = bars({"256 threads": time}, title=f"On {device}", caption="One bar.", x="Time in µs")
     (folder / f"{device}.json").write_bytes(made.json_bytes())
     return made.html(f"../{device}.json", "bar")
@@ -121,7 +128,9 @@ def small_site(folder: Path) -> Path:
     pages = {"measured": "# Measured\n\nCONTENT\n", "further": "# Further\n\nCONTENT\n"}
     for name, text in pages.items():
         (docs / f"{name}.md").write_text(text, encoding="utf-8")
-    only = f"<p>Only the first has {born('1 ms', birth_id('transposes', H100), '', 'only')}.</p>"
+    only = (
+        f"<p>Only the first has {provenance_link('1 ms', provenance_id('transposes', H100), '', 'only')}.</p>"
+    )
     content = [sentence(PATH, _time, "us"), only, block(table(first), table(second)), table(alone)]
     content += [
         block(figure(docs, H100), figure(docs, H200)),
@@ -196,7 +205,7 @@ def test_tables_figures_and_numbers_change_together_and_back(page: Page) -> None
         assert len(set(ids)) == len(ids)
         number(page).scroll_into_view_if_needed()
         number(page).hover()
-        expect(page.locator(".tw-born")).to_contain_text(f"NVIDIA {name}")
+        expect(page.locator(".tw-provenance-box")).to_contain_text(f"NVIDIA {name}")
         cell(page, "median").locator("a").focus()
         page.mouse.move(5, 300)
 
@@ -294,7 +303,7 @@ def test_a_record_of_ones_own_fills_tables_and_sentences(page: Page, site: str) 
         expect(summary).to_have_text(re.compile(r"Recorded on NVIDIA H200, [\d-]+, from your file"))
         expect(page.locator("#transposes .tw-machine-note")).to_have_text("H100 (not in your files)")
         number(page).hover()
-        expect(page.locator(".tw-born")).to_contain_text("vec_add.json, your file")
+        expect(page.locator(".tw-provenance-box")).to_contain_text("vec_add.json, your file")
         page.goto(site + NEXT)
         expect(number(page)).to_have_text(_time(value(H200, PATH)))
         page.goto(site + HERE)

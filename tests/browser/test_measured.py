@@ -1,4 +1,4 @@
-"""Recorded numbers and where they were born, by mouse, keyboard and touch; tables that sort and filter."""
+"""Recorded numbers and where they were taken, by mouse, keyboard and touch; tables that sort and filter."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ def attributes(rows: Locator, name: str) -> list[str | None]:
     return found
 
 
-def born(page: Page) -> None:
-    box = page.locator(".tw-born")
+def provenance_box(page: Page) -> None:
+    box = page.locator(".tw-provenance-box")
     expect(box).to_be_visible()
     for label in ("device", "date", "SM clock", "versions", "spread"):
         expect(box.locator("dt", has_text=label).first).to_be_visible()
-    expect(box.locator("a[data-birth-file]")).to_be_visible()
+    expect(box.locator("a[data-record-file]")).to_be_visible()
 
 
 def test_pointing_at_a_number_in_a_sentence_shows_where_it_was_born(page: Page, site: str) -> None:
     page.goto(site + LESSON)
-    number = page.locator("p a[data-born][data-spread]").first
+    number = page.locator("p a[data-provenance][data-spread]").first
     number.scroll_into_view_if_needed()
     number.hover()
-    born(page)
-    page.locator(".tw-born dt").first.hover()
+    provenance_box(page)
+    page.locator(".tw-provenance-box dt").first.hover()
     page.wait_for_timeout(500)
-    born(page)
+    provenance_box(page)
     page.mouse.move(5, 5)
-    expect(page.locator(".tw-born")).to_be_hidden()
+    expect(page.locator(".tw-provenance-box")).to_be_hidden()
 
 
 def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
     page: Page, site: str
 ) -> None:
     page.goto(site + LESSON)
-    number = page.locator("p a[data-born][data-spread]").first
+    number = page.locator("p a[data-provenance][data-spread]").first
     number.scroll_into_view_if_needed()
     number.evaluate("it => it.previousElementSibling?.focus?.()")
     page.keyboard.press("Tab")
@@ -55,20 +55,22 @@ def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Tab")
     expect(number).to_be_focused()
-    born(page)
-    assert number.get_attribute("aria-describedby") == page.locator(".tw-born").get_attribute("id")
+    provenance_box(page)
+    assert number.get_attribute("aria-describedby") == page.locator(".tw-provenance-box").get_attribute("id")
     page.keyboard.press("Tab")
-    record = page.locator(".tw-born a[data-birth-file]")
+    record = page.locator(".tw-provenance-box a[data-record-file]")
     expect(record).to_be_focused()
     page.keyboard.press("Escape")
-    expect(page.locator(".tw-born")).to_be_hidden()
+    expect(page.locator(".tw-provenance-box")).to_be_hidden()
     expect(number).to_be_focused()
 
 
 def test_the_record_is_a_file_of_the_site(page: Page, site: str) -> None:
     page.goto(site + LESSON)
-    number = page.locator(".tw-measurement > .tw-table td a[data-born]").first
-    href = page.locator(f"#{number.get_attribute('data-born')} a[data-birth-file]").evaluate("it => it.href")
+    number = page.locator(".tw-measurement > .tw-table td a[data-provenance]").first
+    href = page.locator(f"#{number.get_attribute('data-provenance')} a[data-record-file]").evaluate(
+        "it => it.href"
+    )
     found = page.request.get(href)
     assert found.ok
     assert found.json()["provenance"]["device"].startswith("NVIDIA")
@@ -79,17 +81,17 @@ def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(
 ) -> None:
     page = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     page.goto(site + LESSON)
-    number = page.locator("p a[data-born][data-spread]").first
+    number = page.locator("p a[data-provenance][data-spread]").first
     number.scroll_into_view_if_needed()
     number.tap()
-    born(page)
-    box = page.locator(".tw-born").bounding_box()
+    provenance_box(page)
+    box = page.locator(".tw-provenance-box").bounding_box()
     assert box is not None
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 360
-    assert "#born" not in page.url
+    assert "#provenance" not in page.url
     page.touchscreen.tap(180, 730)
-    expect(page.locator(".tw-born")).to_be_hidden()
+    expect(page.locator(".tw-provenance-box")).to_be_hidden()
 
 
 def test_without_scripts_a_number_leads_to_the_list_of_its_facts(
@@ -97,7 +99,7 @@ def test_without_scripts_a_number_leads_to_the_list_of_its_facts(
 ) -> None:
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + LESSON)
-    for target in set(attributes(page.locator("a[data-born]"), "href")):
+    for target in set(attributes(page.locator("a[data-provenance]"), "href")):
         assert target is not None
         assert page.locator(target).count() == 1
     page.goto(site + ALL)
@@ -242,7 +244,7 @@ def test_a_row_opens_its_facts_by_keyboard_and_leads_to_its_record(page: Page, s
     page.keyboard.press("Enter")
     for label in ("experiment", "record"):
         expect(row.locator("dt", has_text=label)).to_be_visible()
-    assert page.request.get(row.locator("a[data-birth-file]").evaluate("it => it.href")).ok
+    assert page.request.get(row.locator("a[data-record-file]").evaluate("it => it.href")).ok
 
 
 def test_the_wide_tables_scroll_by_themselves_also_where_the_navigation_just_fits(

@@ -101,7 +101,7 @@ def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
 
 def test_an_address_that_points_into_a_fold_opens_it(page: Page, site: str) -> None:
     page.goto(site + FIRST)
-    target = page.locator("article details.tw-provenance dl.tw-birth").last.get_attribute("id")
+    target = page.locator("article details.tw-provenance dl.tw-provenance-list").last.get_attribute("id")
     page.goto("about:blank")
     page.goto(f"{site}{FIRST}#{target}")
     fold = page.locator("details", has=page.locator(f'[id="{target}"]')).last

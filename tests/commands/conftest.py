@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,19 +58,15 @@ measure(
 ''' + WHOLE  # fmt: skip
 
 
-def in_this_process(command: list[str], line: Any) -> str:
-    """A stand-in for ``fresh.start``: the child's command in this process, which has the fake GPU."""
+def in_this_process(command: list[str]) -> str:
+    """A stand-in for ``run_child``: the child's command in this process, which has the fake GPU."""
     from tilewise.__main__ import main
 
-    modules, stream, told = dict(sys.modules), sys.__stdout__, io.StringIO()
-    sys.__stdout__ = told  # type: ignore[misc]
+    modules = dict(sys.modules)
     try:
         status = main(command[command.index("tilewise") + 1 :])
     finally:
-        sys.__stdout__ = stream  # type: ignore[misc]
         sys.modules.update(modules)
-    for text in told.getvalue().splitlines():
-        line(json.loads(text))
     return f"ended with status {status}"
 
 
@@ -90,7 +84,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     fake_gpu.install(monkeypatch, gpu)
     monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: None)
     monkeypatch.setattr("tilewise.commands.record.find_ncu", lambda: None)
-    monkeypatch.setattr("tilewise.measurements.fresh.start", in_this_process)
+    monkeypatch.setattr("tilewise.measurements.round_process.run_child", in_this_process)
     lesson = tmp_path / "lessons" / "kernels" / "adding.py"
     lesson.parent.mkdir(parents=True)
     lesson.write_text(LESSON, encoding="utf-8")

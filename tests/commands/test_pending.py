@@ -118,7 +118,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     archive = Archive(Path("lessons"))
     text = TextRecord("kernels/twice", "raw", text_key('print("on", "a GPU")'), BORN, "on a GPU")
     write_record(text, archive.text_path("kernels/twice", "raw", H100))
-    assert main(["record", "all", "--rekey"]) == 0
+    assert main(["record", "--pending"]) == 0
     return archive
 
 
@@ -159,21 +159,6 @@ def strict(runner: Runner | None = None) -> tuple[LessonRun, list[str]]:
 def page(run: LessonRun) -> str:
     context = Context("kernels/twice", 1, lambda suffix, content: "", lambda wanted: wanted)
     return run.measurements[0].markdown(context)
-
-
-def test_after_a_rename_all_is_current_and_nothing_is_pending(
-    archive: Archive, capsys: pytest.CaptureFixture[str]
-) -> None:
-    edit("int i = blockIdx.x", "int col = blockIdx.x")
-    edit("if (i < n) y[i] = ", "if (col < n) y[col] = ")
-    edit("* x[i]", "* x[col]")
-    edit("x[i] + x[i]", "x[col] + x[col]")
-    assert main(["record", "--pending"]) == 0
-    assert read_pending(archive) == {}
-    run, faults = strict()
-    assert faults == []
-    assert run.stale == frozenset()
-    assert main(["check"]) == 0, capsys.readouterr()
 
 
 def test_a_changed_kernel_is_refused_until_it_is_listed_and_then_marked_with_its_commit(
@@ -320,17 +305,10 @@ def sealed(change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda text: text[:60], "the list is no JSON object; it may be truncated"),
-        (lambda text: "[" * 100_000, "the list is no JSON object"),
-        (lambda text: f"<<<<<<< HEAD\n{text}", "a merge may have left its marks in it"),
+        (lambda text: f"<<<<<<< HEAD\n{text}", "the list is no JSON; it may be truncated"),
         (lambda text: text.replace("2026-11-21", "2026-11-22"), "the list was edited by hand"),
         (sealed(lambda body: body.update(schema=2)), "the list is not of form 1"),
-        (sealed(lambda body: body.update(pending=[])), 'the list has no "pending"'),
-        (
-            sealed(lambda body: body["pending"]["twice"].update(commit="<b>")),
-            'has a malformed "commit" for twice',
-        ),
-        (sealed(lambda body: body["pending"].update({"\x1b[2J": {}})), r'has a malformed entry, "\u001b[2J"'),
+        (sealed(lambda body: body["pending"]["twice"].pop("commit")), "the list is malformed"),
         (
             sealed(lambda body: body["pending"].update(thrice=body["pending"]["twice"])),
             "thrice is listed, but kernels/twice neither measures nor prints it. Take it out",
@@ -349,10 +327,7 @@ def test_a_list_that_cannot_be_believed_is_refused_and_written_anew(
     assert main(["check"]) == 1
     refused = capsys.readouterr().err
     assert said in refused
-    assert (
-        refused.startswith("lessons/measurements/pending.json: ")
-        or "\nlessons/measurements/pending" in refused
-    )
+    assert "lessons/measurements/pending.json:" in refused
     try:
         assert any(said in fault for fault in strict()[1])
     except LessonError as error:

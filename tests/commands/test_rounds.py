@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +13,10 @@ import pytest
 
 import tilewise
 from tilewise.__main__ import main
-from tilewise.gpu.device import State
-from tilewise.gpu.sampling import Readings, Sampler
-from tilewise.measurements import bench, fresh
+from tilewise.measurements import experiment_timing, round_process
 from tilewise.measurements import record as records
 from tilewise.measurements.playback import find_lesson, play
-from tilewise.measurements.record import read_record, write_record
+from tilewise.measurements.record import read_record
 from tilewise.measurements.report import report
 from tilewise.measurements.rounds import parts
 from tilewise.measurements.session import handled_by
@@ -57,11 +53,11 @@ def children(
     source = Path(tilewise.__file__).parents[1]
     path = os.pathsep.join(map(str, (folder, TESTS / "measurements", source)))
     monkeypatch.setenv("PYTHONPATH", path)
-    monkeypatch.setattr(fresh, "start", START)
+    monkeypatch.setattr(round_process, "run_child", RUN_CHILD)
     return folder
 
 
-START = fresh.start
+RUN_CHILD = round_process.run_child
 
 
 def test_a_record_has_three_rounds_each_further_one_in_a_process_of_its_own(
@@ -77,7 +73,7 @@ def test_a_record_has_three_rounds_each_further_one_in_a_process_of_its_own(
     assert len(body["provenance"]["rounds"]) == 3
     said = capfd.readouterr().out
     assert "adding: round 2 of 3, in a process of its own" in said
-    assert "in 3 rounds, medians 80 to 83" in said
+    assert "200 samples in 3 rounds" in said
 
 
 def test_a_child_that_dies_is_told_and_the_old_record_stands(
@@ -94,29 +90,6 @@ def test_a_child_that_dies_is_told_and_the_old_record_stands(
     assert (project.folder / "adding.json").read_bytes() == before
 
 
-def test_a_recording_that_is_interrupted_keeps_the_rounds_that_are_done(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(*_: Any) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fresh, "start", interrupt)
-    assert main(["record", "kernels/adding"]) == 130
-    assert len(taken(project)["rows"][0]["samples_us"]) == 67
-
-
-def test_a_round_that_fails_takes_those_before_it_along(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = project.folder / "adding.json"
-    monkeypatch.setattr(fresh, "start", lambda command, line: f"was ended, {path.is_file()}")
-    assert main(["record", "kernels/adding"]) == 1
-    assert not path.exists()
-    path.write_text("an old record, stale and perhaps broken")
-    assert main(["record", "kernels/adding"]) == 1
-    assert path.read_text() == "an old record, stale and perhaps broken"
-
-
 def test_a_wrong_answer_in_a_child_is_an_error_at_the_lessons_line(
     project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,35 +102,15 @@ def test_a_wrong_answer_in_a_child_is_an_error_at_the_lessons_line(
 
 
 @pytest.mark.parametrize("others", [1, 2])
-def test_company_is_told_apart_from_the_process_that_waits(
+def test_other_processes_are_told_apart_from_the_process_that_waits(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], others: int
 ) -> None:
     seen = iter([0, others, others])  # the first round alone; then this process and its child
-    monkeypatch.setattr(bench, "others_computing", lambda identity: next(seen))
+    monkeypatch.setattr(experiment_timing, "others_computing", lambda identity: next(seen))
     assert main(["record", "kernels/adding"]) == others - 1
     refused = "another process computes on this GPU at n = 4,096" in capfd.readouterr().out
     assert refused == (others == 2)
     assert (project.folder / "adding.json").exists() == (others == 1)
-
-
-def test_a_clock_held_down_in_the_last_round_refuses_them_all(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    hot = State(1200.0, throttled_by=("its temperature (hardware)",))
-    times, calls = bench.time_contenders, []
-
-    def timed(*given: Any) -> Any:
-        calls.append(given)
-        return times(*given)
-
-    def now() -> State:
-        return hot if len(calls) == 3 else State(1980.0)
-
-    monkeypatch.setattr(bench, "time_contenders", timed)
-    monkeypatch.setattr(bench, "busy_state", now)
-    assert main(["record", "kernels/adding"]) == 1
-    assert "the clock was held down by its temperature" in capfd.readouterr().out
-    assert not (project.folder / "adding.json").exists()
 
 
 def test_a_lesson_that_measures_something_else_the_second_time_is_refused(
@@ -169,17 +122,10 @@ def test_a_lesson_that_measures_something_else_the_second_time_is_refused(
     assert "its keys change between processes" in capfd.readouterr().out
 
 
-def test_one_round_is_written_as_records_always_were(project: SimpleNamespace) -> None:
-    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
-    body = taken(project)
-    assert "rounds" not in body["provenance"]
-    assert all("rounds" not in row and len(row["samples_us"]) == 200 for row in body["rows"])
-
-
 def test_an_experiment_whose_first_round_is_long_has_that_one_alone(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fresh, "LONG_S", 0.0)
+    monkeypatch.setattr(round_process, "LONG_S", 0.0)
     assert main(["record", "kernels/adding"]) == 0
     assert "stays alone" in capfd.readouterr().out
     assert "rounds" not in taken(project)["rows"][0]
@@ -187,65 +133,7 @@ def test_an_experiment_whose_first_round_is_long_has_that_one_alone(
     assert taken(project)["rows"][0]["rounds"] == [100, 100], "who asks for rounds has them"
 
 
-def test_rounds_are_added_to_what_is_current_and_counters_stay(
-    project: SimpleNamespace, counted: records.Row
-) -> None:
-    path = project.folder / "adding.json"
-    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
-    old = read_record(path)
-    write_record(replace(old, rows=(*old.rows, counted)), path)
-    assert main(["record", "kernels/adding", "--rounds", "2", "--add"]) == 0
-    made = read_record(path)
-    assert [row.rounds for row in made.rows if row.samples_us] == [(200, 100, 100)] * 3
-    assert made.rows[0].samples_us[:200] == old.rows[0].samples_us
-    assert counted in made.rows
-    assert len(made.provenance["rounds"]) == 3
-    assert main(["record", "kernels/adding"]) == 0
-    assert read_record(path) == made
-
-
-def test_rounds_of_another_compiler_are_not_added(
-    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = project.folder / "adding.json"
-    assert main(["record", "kernels/adding"]) == 0
-    old = read_record(path)
-    versions = {**old.provenance["versions"], "nvrtc": "12.9"}
-    write_record(replace(old, provenance={**old.provenance, "versions": versions}), path)
-    before = path.read_bytes()
-    assert main(["record", "kernels/adding", "--add"]) == 1
-    assert "compiled by NVRTC 12.9 and this round by 13.0: they are not added up" in capfd.readouterr().out
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("given", "fault"), [(("--rounds", "0"), "0 rounds are none"), (("--add", "--force"), "Give one of them")]
-)
-def test_wishes_that_contradict_are_refused(
-    project: SimpleNamespace, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], fault: str
-) -> None:
-    assert main(["record", "kernels/adding", *given]) == 1
-    assert fault in capsys.readouterr().err
-    assert project.gpu.launched == []
-
-
-def test_the_bar_goes_on_from_round_to_round(project: SimpleNamespace, children: Path) -> None:
-    shares: list[float] = []
-    caller = fresh.Caller(lambda line: None, shares.append)
-
-    def handle(experiment: Any) -> None:
-        list(fresh.take_rounds(experiment, project.lesson, fresh.Plan(repetitions=9), 3, caller))
-
-    with handled_by(handle):  # type: ignore[arg-type]
-        assert play(find_lesson("kernels/adding", project.root)) == []
-    assert shares == sorted(shares)
-    assert len(shares) == 9
-    assert shares[2] == pytest.approx(1 / 3)
-    assert shares[-1] == pytest.approx(1)
-    assert sys.modules.get("plotly") is None or "stubs" not in str(sys.modules["plotly"].__file__)
-
-
-def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_born(
+def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_taken(
     project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["record", "kernels/adding"]) == 0
@@ -260,54 +148,5 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_bor
         (cell,) = Table(["recorded, ms"], [[time / 1000]]).rows[0]
         assert (cell.text, cell.mark) == (0.12, mark)
         assert made[0].rows[1]["recorded"]["median"].mark == "measured", "its sibling"
-        assert f'id="{cell.born}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
+        assert f'id="{cell.origin}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
         assert "another run 120 to 120 µs" in (cell.title or "")
-
-
-def test_every_round_samples_clock_and_power_and_the_record_has_all_readings(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    closed: list[str] = []
-    meter = SimpleNamespace(
-        sensor="now", sm_clock_mhz=lambda: None, power_w=lambda: None, close=lambda: closed.append("closed")
-    )
-    monkeypatch.setattr(bench, "nvml", lambda identity: meter)
-    monkeypatch.setattr(
-        Sampler, "during", lambda self, launches: Readings((1755.0, 1770.0, 1770.0), (690.5,))
-    )
-    assert main(["record", "kernels/adding", "--rounds", "2"]) == 0
-    body = taken(project)
-    jsonschema.validate(body, SCHEMA)
-    assert closed == ["closed"] * 2
-    assert [(row["sm_clock_mhz"], row["power_w"]) for row in body["rows"]] == [
-        ([1755.0, 1770.0, 1770.0] * 2, [690.5] * 2)
-    ] * len(body["rows"])
-    assert body["method"]["sampling"].startswith("SM clock and GPU power (now) through NVML every 5 ms")
-    capsys.readouterr()
-    assert main(["table", "kernels/adding", "--json"]) == 0
-    row = json.loads(capsys.readouterr().out)[0]
-    assert row["sm_clock_mhz"] == {"p20": 1755.0, "median": 1770.0, "p80": 1770.0, "samples": 6}
-    assert row["power_w"] is None, "two readings are no percentiles"
-
-
-def test_without_nvml_and_where_the_host_is_timed_nothing_is_sampled(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(bench, "nvml", asked.append)
-    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
-    assert asked == ["0000:00:00.0"]
-    assert "sampling" not in taken(project)["method"]
-    text = project.text.replace("within=100,", "within=100, with_host=True,")
-    project.lesson.write_text(text, encoding="utf-8")
-    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
-    assert asked == ["0000:00:00.0"]
-
-
-def test_few_repetitions_are_shared_by_the_rounds(
-    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["record", "kernels/adding", "--rounds", "2", "--repetitions", "7"]) == 0
-    assert {tuple(row["rounds"]) for row in taken(project)["rows"]} == {(4, 3)}
-    assert main(["record", "kernels/adding", "--repetitions", "0"]) == 1
-    assert "0 repetitions time nothing. Give --repetitions 1 or more." in capsys.readouterr().err

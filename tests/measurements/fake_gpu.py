@@ -99,12 +99,7 @@ class FakeKernel:
         launch = SimpleNamespace(kernel=self, case=case, grid=grid, block=block, shared_bytes=0)
         launch.fingerprint = lambda: text
         launch.arguments = lambda values: [values[parameter.name] for parameter in self.parameters]
-        launch.run = lambda: self._run(case.make(), grid, block)
         return launch
-
-    def _run(self, made: dict[str, Any], grid: Any, block: Any) -> dict[str, Any]:
-        self(*(made[parameter.name] for parameter in self.parameters), grid=grid, block=block)
-        return made
 
 
 VECTOR = (Parameter("a", True, True), Parameter("b", True, True), Parameter("c", True, False),

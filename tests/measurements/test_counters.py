@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewise.gpu.counters import METRICS, find_ncu, ncu_command, parse_counters
-from tilewise.measurements.hardware import match_counters
+from tilewise.measurements.counter_process import match_counters
 
 TABLE = """==PROF== Connected to process 17
 ==PROF== Disconnected from process 17

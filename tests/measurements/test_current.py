@@ -12,7 +12,7 @@ from test_record import record
 
 from tilewise import Kernel, case, measure, normal, output
 from tilewise.measurements import Archive, kernel_code
-from tilewise.measurements.current import current, labelled, renewed, renewed_text, text_holds
+from tilewise.measurements.current import current, renewed, renewed_text, text_holds
 from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.key import text_key
@@ -100,28 +100,6 @@ def test_an_edited_kernel_leaves_its_siblings_current(kept: Record) -> None:
     assert renewed(now, kept) == kept, "the figures of another version keep its keys"
 
 
-def test_one_case_of_a_variant_may_be_stale_alone(kept: Record) -> None:
-    several = {64: variant(TWICE, 64), 100: variant(TWICE, 32)}
-    now = experiment({"small": lambda n: several[n](n), "large": variant(TWICE, 128)})
-    assert stale(now, kept) == {("small", 100)}
-
-
-def test_a_new_label_finds_its_times_and_is_written(kept: Record) -> None:
-    now = experiment({"64 threads": variant(TWICE, 64), "large": variant(RENAMED, 128)})
-    assert stale(now, kept) == set()
-    times = {row.variant: row.median for row in labelled(now, kept).rows}
-    assert times == {"64 threads": 1, "large": 2, "cupy": 3}
-    again = renewed(now, kept)
-    assert [row.variant for row in again.rows] == ["64 threads", "large", "cupy"] * 2
-    assert stale(now, again) == set()
-
-
-def test_labels_that_changed_places_do_not_change_the_times(kept: Record) -> None:
-    now = experiment({"large": variant(TWICE, 64), "small": variant(TWICE, 128)})
-    assert stale(now, kept) == set()
-    assert {row.variant: row.median for row in labelled(now, kept).rows}["large"] == 1
-
-
 def test_after_another_clang_the_tokens_prove_the_code(kept: Record) -> None:
     rows = tuple(replace(row, compiled=row.compiled and "f" * 64) for row in kept.rows)
     older = replace(kept, rows=rows, compiler="an older clang")
@@ -175,7 +153,7 @@ def test_a_text_does_not_change_with_the_module_that_a_name_comes_from() -> None
 def test_the_records_of_the_course_have_both_keys_by_the_compiler_of_now() -> None:
     archive = Archive(Path(__file__).parents[2] / "lessons")
     rows = [(record, row) for record in archive.records() for row in record.rows]
-    renew = "run tilewise record all --rekey"
+    renew = "run tilewise record --pending"
     assert {record.compiler for record, _ in rows} == {kernel_code.release()}, renew
     assert [row.variant for _, row in rows if not row.tokens] == [], renew
     by_tokens = {(record.experiment, row.variant) for record, row in rows if not row.compiled}

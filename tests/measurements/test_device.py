@@ -26,9 +26,9 @@ from tilewise.gpu.ceilings import (
 from tilewise.gpu.device import State, gpu_fault, gpu_here, others_computing, state
 from tilewise.gpu.timing import summary
 from tilewise.gpu.wgmma_probe import OPTIONS, wgmma_flop, wgmma_source
-from tilewise.measurements.bench import _oddities
-from tilewise.measurements.births import birth_facts
+from tilewise.measurements.experiment_timing import _oddities
 from tilewise.measurements.provenance import provenance
+from tilewise.measurements.provenance_links import provenance_facts
 from tilewise.models import Ceilings
 
 
@@ -172,6 +172,6 @@ def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch: pytest.Mo
     assert made["versions"]["cupy"] == "14.2.0"
     assert made["versions"]["cuda_runtime"] == "13.0"
     assert (made["versions"]["cublas"], made["versions"]["cub"]) == ("13.2.1", "3.1.2")
-    shown = dict(birth_facts(made))["versions"]
+    shown = dict(provenance_facts(made))["versions"]
     assert shown.startswith("CUDA 13.0, NVRTC 13.0, CuPy 14.2.0, CUB 3.1.2, cuBLAS 13.2.1")
     assert (made["date"], made["sm_count"], made["l2_bytes"]) == ("2026-11-21", 132, None)

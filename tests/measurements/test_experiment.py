@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from tilewise.measurements.record import Row, write_record
 from tilewise.measurements.report import report
 from tilewise.measurements.session import handled_by
 from tilewise.outputs import CollectingSink, installed, sink
-from tilewise.simulator import ToolchainError
 
 CELL = '''
 from tilewise import Kernel, case, ceil_div, measure, normal, output
@@ -140,16 +138,6 @@ def test_a_record_of_the_same_key_is_shown_and_another_is_stale(
     )
 
 
-def test_a_record_edited_by_hand_stops_the_lesson(run: Callable[..., Measurement], tmp_path: Path) -> None:
-    path = Archive(tmp_path / "lessons").path("twice", PROVENANCE["device"])
-    write_record(record(experiment="twice"), path)
-    body = json.loads(path.read_text())
-    body["rows"][0]["median"] = 9.9
-    path.write_text(json.dumps(body))
-    with pytest.raises(LessonError, match="edited by hand"):
-        run()
-
-
 def test_a_wrong_answer_names_variant_element_and_both_values(run: Callable[..., Measurement]) -> None:
     with pytest.raises(LessonError) as caught:
         run(reference="2 * x + (x.size == 100),")
@@ -202,20 +190,6 @@ def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(
     made = run()
     assert made.rows[0]["simulated"] is None
     assert "Nothing was simulated here: There is no clang." in made.notes
-
-
-def test_a_cache_that_holds_the_probe_and_not_the_kernels_is_said_too(
-    run: Callable[..., Measurement], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nothing(*_: object) -> None:
-        raise ToolchainError("the wheel ziglang is not installed.")
-
-    monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: None)
-    monkeypatch.setattr("tilewise.measurements.counting._counted", nothing)
-    made = run()
-    assert made.rows[0]["simulated"] is None
-    said = "Nothing was simulated here: The simulator does not run here: the wheel ziglang is not installed."
-    assert said in made.notes
 
 
 def test_times_with_the_host_have_a_key_of_their_own_and_others_keep_theirs(

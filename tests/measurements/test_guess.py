@@ -20,10 +20,15 @@ GUESS = Guess(
     models={"four words at once": 4.0}, because="Each load moves more <bytes>.",
 )  # fmt: skip
 EXPERIMENT = Experiment(
-    "adding", {"plain": lambda n: None, "wide": lambda n: None}, ({"n": 1000}, {"n": 2000}), None, None, None,
-    {"cuBLAS": lambda arrays: None}, None, 1e-5, "fp32", ("sectors",), None, "lessons/kernels/adding.py", 7,
-    Path("lessons"), "kernels/adding",
-)  # fmt: skip
+    name="adding",
+    variants={"plain": lambda n: None, "wide": lambda n: None},
+    cases=({"n": 1000}, {"n": 2000}),
+    library={"cuBLAS": lambda arrays: None},
+    path="lessons/kernels/adding.py",
+    line=7,
+    root=Path("lessons"),
+    lesson="kernels/adding",
+)
 ROWS: tuple[dict[str, Any], ...] = (
     row("plain"),
     row("wide", recorded={"median": 2.5, "p20": 2.0, "p80": 3.0}),

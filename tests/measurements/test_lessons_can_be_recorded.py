@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tilewise.gpu.kernel import Kernel
-from tilewise.measurements.counting import Simulated
 from tilewise.measurements.playback import find_lesson, play, project_lessons
 from tilewise.measurements.report import assemble
 from tilewise.measurements.session import handled_by
@@ -36,7 +35,7 @@ def test_no_experiment_waits_for_the_simulator(name: str, monkeypatch: pytest.Mo
 
     def handle(experiment):
         reached.append(experiment.name)
-        return assemble(experiment, Simulated({}), None, None, (), ())
+        return assemble(experiment, None)
 
     lesson = find_lesson(name, ROOT)
     with handled_by(handle):

@@ -1,4 +1,4 @@
-"""Recorded numbers that lessons put into tables of their own carry their birth there."""
+"""Recorded numbers that lessons put into tables of their own carry their provenance there."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tilewise.measurements.origin import Recorded
 from tilewise.outputs import Table
 
 LESSONS = Path(__file__).parents[2] / "lessons"
-TIME = Recorded(1500.0, "born-x-adding", "p20 1,400 µs", "measured")
+TIME = Recorded(1500.0, "provenance-x-adding", "p20 1,400 µs", "measured")
 
 
 def test_a_table_shows_where_a_number_was_born() -> None:
     table = Table(["what", "recorded, µs"], [["adding", TIME], ["absent", None]])
     cell = table.rows[0][1]
-    assert (cell.text, cell.born, cell.title, cell.mark) == (
-        1500.0, "born-x-adding", "p20 1,400 µs", "measured",
+    assert (cell.text, cell.origin, cell.title, cell.mark) == (
+        1500.0, "provenance-x-adding", "p20 1,400 µs", "measured",
     )  # fmt: skip
     assert type(cell.text) is float
     assert table.numeric == (False, True)
-    assert 'href="#born-x-adding" data-born="born-x-adding"' in table.html()
+    assert 'href="#provenance-x-adding" data-provenance="provenance-x-adding"' in table.html()
     assert Table.from_dict(table.to_dict()).html() == table.html()
 
 
 @pytest.mark.parametrize("in_ms", [TIME / 1000, TIME / 1e3, 1e-3 * TIME, TIME * 0.001])
 def test_in_another_unit_it_is_still_that_number(in_ms: float) -> None:
     assert in_ms == pytest.approx(1.5)
-    assert Table(["ms"], [[in_ms]]).rows[0][0].born == "born-x-adding"
+    assert Table(["ms"], [[in_ms]]).rows[0][0].origin == "provenance-x-adding"
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_in_another_unit_it_is_still_that_number(in_ms: float) -> None:
      TIME * 0, TIME * float("inf"), TIME * np.float32(7)],
 )  # fmt: skip
 def test_what_is_reckoned_with_it_is_no_recorded_number(other: float) -> None:
-    assert Table(["µs"], [[other]]).rows[0][0].born is None
+    assert Table(["µs"], [[other]]).rows[0][0].origin is None
 
 
 def test_the_work_of_its_row_over_a_time_is_the_recorded_rate() -> None:
     work = {"gb_per_s": 6e6, "tflop_per_s": 3e6}
-    time = Recorded(1500.0, "born", "", "measured", "adding.plain.n_8.median", work=work)
+    time = Recorded(1500.0, "here", "", "measured", "adding.plain.n_8.median", work=work)
     rate = 6_000_000 / time / 1e3
     assert (rate, rate.path, rate.scale) == (4.0, "adding.plain.n_8.gb_per_s", pytest.approx(1.0))
     again = 3e6 / (time / 1e6) / 1e12
@@ -62,13 +62,13 @@ def test_it_is_a_float_everywhere_else() -> None:
     assert json.dumps({"median": TIME}) == '{"median": 1500.0}'
     assert f"{TIME:,.0f} {TIME!r}" == "1,500 1500.0"
     again = pickle.loads(pickle.dumps(TIME))
-    assert (again, again.born) == (1500.0, "born-x-adding")
+    assert (again, again.origin) == (1500.0, "provenance-x-adding")
     with pytest.raises(TypeError):
         TIME * "a"
 
 
 def test_a_chart_keeps_the_paths_of_what_is_recorded_in_it() -> None:
-    times = [Recorded(1500.0, "born", "", "measured", f"adding.plain.n_{n}.median") for n in (8, 64)]
+    times = [Recorded(1500.0, "here", "", "measured", f"adding.plain.n_{n}.median") for n in (8, 64)]
     drawn = line_chart(
         [Series("recorded", [8, 64], [time / 1e3 for time in times]), Series("model", [8, 64], [1, 2])],
         title="Time", caption="Two sizes.", x="n", y="ms",
@@ -83,11 +83,11 @@ def test_a_chart_keeps_the_paths_of_what_is_recorded_in_it() -> None:
     assert " data-recorded" not in mixed.html("a.json")
 
 
-def test_what_lessons_look_up_of_a_record_knows_its_path_and_shows_no_birth() -> None:
+def test_what_lessons_look_up_of_a_record_knows_its_path_and_shows_no_provenance() -> None:
     found = lookup("vec_add", LESSONS)
     assert found is not None
     time = found["blocks_of_256"]["n_20000"]["median"]
     assert time.path == "vec_add.blocks_of_256.n_20000.median"
     assert (found["blocks_of_256"]["n_20000"]["bytes"] / time).path.endswith(".gb_per_s")
     assert found["ceilings"]["memory_gb_per_s"].path == "vec_add.ceilings.memory_gb_per_s"
-    assert "data-born" not in Table(["µs"], [[time]]).html()
+    assert "data-provenance" not in Table(["µs"], [[time]]).html()

@@ -14,9 +14,9 @@ from tilewise.outputs import Context, decode, encode
 
 def row(variant: str, role: str = "variant", **changes: Any) -> dict[str, Any]:
     base = {
-        "experiment": "adding", "variant": variant, "role": role, "parameters": {"n": 1000}, "bound": 3.0,
+        "variant": variant, "role": role, "parameters": {"n": 1000}, "bound": 3.0,
         "limited_by": "memory", "recorded": {"median": 10.0, "p20": 9.0, "p80": 11.0}, "here": None,
-        "unit": "us", "library": None, "device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "share": 0.3,
+        "device": "NVIDIA H100 80GB HBM3", "share": 0.3,
         "gb_per_s": 1.2345678, "tflop_per_s": None, "counted": None,
         "simulated": {"global_load_sectors": 16.0, "global_store_sectors": 8.0},
     }  # fmt: skip
@@ -106,14 +106,14 @@ def test_a_page_shows_table_notes_and_where_the_figures_come_from() -> None:
     html = MADE.markdown(context)
     assert html.startswith('<div class="tw-measurement" id="adding" data-experiment="adding" ')
     assert "<th" in html
-    born = "born-nvidia-h100-80gb-hbm3-adding"
+    origin = "provenance-nvidia-h100-80gb-hbm3-adding"
     spread = "p20 9 µs, median 10 µs, p80 11 µs"
-    number = f'<a class="tw-number" href="#{born}" data-born="{born}" data-spread="{spread}">10</a>'
+    number = f'<a class="tw-number" href="#{origin}" data-provenance="{origin}" data-spread="{spread}">10</a>'
     assert number in html
-    assert f'<dl class="tw-birth" id="{born}">' in html
-    assert '<a href="/site/measurements/nvidia-h100-80gb-hbm3/adding.json" data-birth-file>' in html
+    assert f'<dl class="tw-provenance-list" id="{origin}">' in html
+    assert '<a href="/site/measurements/nvidia-h100-80gb-hbm3/adding.json" data-record-file>' in html
     assert '<a href="/site/measurements/#adding">all its rows</a>' in html
-    assert 'title="p20' not in html, "where a number was born is not said by a title alone"
+    assert 'title="p20' not in html, "where a number was taken is not said by a title alone"
     assert "<summary>Recorded on NVIDIA H100 80GB HBM3, 2026-11-21</summary>" in html
     assert "<dt>driver</dt><dd>580.1</dd>" in html
     assert 'data-mark="stale"' not in html

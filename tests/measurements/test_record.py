@@ -28,7 +28,7 @@ def record(**changes: Any) -> Record:
             sm_clock_mhz=(1980.0, 1965.0),
             power_w=(512.3,),
         ),
-        Row("one float", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768, 64),
+        Row("one float", "variant", {"n": 64}, counters={"instructions": 7.0}, bytes=768, flop=64),
     )
     values: dict[str, Any] = {
         "experiment": "vector_add", "lesson": "kernels/first_kernel", "arithmetic": "fp32",
@@ -60,17 +60,6 @@ def test_what_was_written_is_read_back(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["vector_add.json"]
 
 
-def test_a_row_without_readings_is_written_as_it_was_before_there_were_any(path: Path) -> None:
-    write_record(record(), path)
-    plain, sampled, counted = json.loads(path.read_text())["rows"]
-    assert set(sampled) - set(plain) == {"sm_clock_mhz", "power_w"}
-    assert set(plain) == set(counted)
-    assert Row.from_dict(sampled) == record().rows[1]
-    assert record().rows[1].without_times() == Row(
-        "cuBLAS", "library", {"n": 1000}, (), None, None, None, None, 12000, 1000
-    )
-
-
 def test_a_text_record_fits_the_schema(tmp_path: Path) -> None:
     made = TextRecord("kernels/first_kernel", "raw", "a" * 64, PROVENANCE, "hello\nworld")
     write_record(made, tmp_path / "raw.txt.json")
@@ -89,47 +78,15 @@ def test_a_record_edited_by_hand_is_refused_with_the_command_that_repairs_it(pat
     )
 
 
-@pytest.mark.parametrize("size", [0, 1, 40, 400])
-def test_a_truncated_record_is_refused(path: Path, size: int) -> None:
-    write_record(record(), path)
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(RecordError, match="no JSON; it may be truncated"):
-        read_record(path)
-
-
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda body: body.update(schema=1), "has the form 1; this version reads form 2"),
-        (lambda body: body.update(rows=[]), "has no rows"),
-        (lambda body: body.pop("method"), 'has no "method"'),
-        (lambda body: body["rows"][0].update(tokens=3), 'has a "rows[0].tokens" of the wrong type'),
-        (lambda body: body.update(compiler=3), 'has a "compiler" of the wrong type'),
-        (lambda body: body.update(extra=1), 'has an unknown "extra"'),
-        (lambda body: body["provenance"].pop("date"), 'has no "provenance.date"'),
-        (lambda body: body["rows"][0].update(role="rival"), 'has the role "rival" in rows[0]'),
-        (lambda body: body["rows"][0].update(p20=99.0), "missing or out of order"),
-        (lambda body: body["rows"][0].update(median=None), "missing or out of order"),
-        (lambda body: body["rows"][0].update(samples_us=["fast"]), "no number of microseconds"),
-        (lambda body: body["rows"][0].update(samples_us=[-1.0]), "no number of microseconds"),
-        (lambda body: body["rows"][0].update(rounds=[2, 2]), "rounds in rows[0] that are not its samples"),
-        (lambda body: body["rows"][0].update(rounds=[3]), "rounds in rows[0] that are not its samples"),
-        (lambda body: body["rows"][0].update(rounds=[3, 0]), "rounds in rows[0] that are not its samples"),
-        (lambda body: body["rows"][0].update(rounds="3"), "rounds in rows[0] that are not its samples"),
-        (lambda body: body["rows"][2].update(median=1.0), "percentiles without samples"),
-        (lambda body: body["rows"][0].update(power_w=[]), '"power_w" in rows[0] that is no list of readings'),
-        (lambda body: body["rows"][0].update(power_w=700.0), '"power_w" in rows[0] that is no list of'),
-        (lambda body: body["rows"][0].update(power_w=[None]), '"power_w" in rows[0] that is no list of'),
-        (lambda body: body["rows"][0].update(sm_clock_mhz=[-1]), '"sm_clock_mhz" in rows[0] that is no list'),
-        (lambda body: body["rows"][0].update(sm_clock_mhz=[float("inf")]), '"sm_clock_mhz" in rows[0] that'),
-        (lambda body: body["rows"][2].update(power_w=[1.0]), "in rows[2] that is no list of readings beside"),
-        (lambda body: body["rows"].__setitem__(0, 3), "row 0 that is no object"),
+        (lambda body: body.update(schema=1), "is not of form 2, the one that this version reads"),
+        (lambda body: body.pop("rows"), "is malformed"),
+        (lambda body: body.update(extra=1), "is malformed"),
+        (lambda body: body["rows"].__setitem__(0, 3), "is malformed"),
         (lambda body: body.update(experiment="other"), 'is of the experiment "other"'),
-        (
-            lambda body: body["provenance"].update(device="../\x1b[2J<b>"),
-            "no name of a GPU: '../\\x1b[2J<b>'",
-        ),
-        (lambda body: body["provenance"].update(device="Tesla T4"), "lies in the folder of another device"),
+        (lambda body: body["provenance"].update(device="\x1b[2J"), "was taken on '\\x1b[2J' and lies in"),
     ],
 )
 def test_a_record_of_another_form_is_refused(path: Path, change: Any, fault: str) -> None:
@@ -140,12 +97,23 @@ def test_a_record_of_another_form_is_refused(path: Path, change: Any, fault: str
     assert fault in str(caught.value)
 
 
+def test_every_record_of_the_course_fits_the_schema() -> None:
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    files = sorted((Path(__file__).parents[2] / "lessons" / "measurements").glob("*/*.json"))
+    assert len(files) > 100
+    for file in files:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        for row in body.get("rows", ()):
+            row["samples_us"] = row["samples_us"][:3]  # a record has thousands
+        assert next(validator.iter_errors(body), None) is None, file
+
+
 @pytest.mark.parametrize("text", ["", '{"schema": 2', "[]", "[" * 100_000, '"\\ud800"'])
 def test_what_is_no_object_is_refused_with_the_files_name(path: Path, text: str) -> None:
     path.parent.mkdir()
     path.write_text(text)
     for read in (read_record, records.read_text_record):
-        with pytest.raises(RecordError, match=r"^there\.json:?\d*: the record is no JSON") as caught:
+        with pytest.raises(RecordError, match=r"^there\.json:?\d*: the (text )?record is no JSON") as caught:
             read(path, "there.json")
         assert "tilewise record LESSON --force" in str(caught.value)
 
@@ -153,9 +121,9 @@ def test_what_is_no_object_is_refused_with_the_files_name(path: Path, text: str)
 @pytest.mark.parametrize(
     ("change", "seal", "fault"),
     [
-        (lambda body: body.update(schema=1), True, "is no text record of form 2"),
+        (lambda body: body.update(schema=1), True, "is not of form 2"),
         (lambda body: body.update(text="other"), False, "was edited by hand"),
-        (lambda body: body["provenance"].update(device="<script>"), True, "no name of a GPU: '<script>'"),
+        (lambda body: body.update(extra=1), True, "is malformed"),
     ],
 )
 def test_a_text_record_of_another_form_is_refused(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from tilewise.gpu.timing import summary
-from tilewise.measurements.here import agreement
-from tilewise.measurements.record import Record, Row
-from tilewise.measurements.rounds import apart, expected, joined, parts, pooled, spread_notes, spread_of
+from tilewise.measurements.local import agreement
+from tilewise.measurements.record import Row
+from tilewise.measurements.rounds import apart, expected, parts, pooled, spread_notes, spread_of
 
 
 def row(label: str, samples: list[float], n: int = 8) -> Row:
@@ -31,14 +29,6 @@ def test_pooled_rows_hold_all_samples_and_know_their_rounds() -> None:
     assert made.samples_us == (59.9, 60, 60.1, 63.9, 64, 64.1, 60.9, 61, 61.1)
     assert (made.rounds, made.median) == ((3, 3, 3), 61)
     assert [part.median for part in parts(made)] == [60, 64, 61]
-    assert pooled([[made], [row("plain", around(62))]])[0].rounds == (3, 3, 3, 3)
-
-
-def test_pooled_rows_have_the_readings_of_every_round() -> None:
-    first = replace(row("plain", [1, 2]), sm_clock_mhz=(1980.0,), power_w=(700.0, 690.0))
-    second, third = row("plain", [2]), replace(row("plain", [3]), sm_clock_mhz=(1755.0, 1770.0))
-    (made,) = pooled([[first], [second], [third]])
-    assert (made.sm_clock_mhz, made.power_w) == ((1980.0, 1755.0, 1770.0), (700.0, 690.0))
 
 
 def test_what_a_round_lacks_comes_from_the_others() -> None:
@@ -98,21 +88,6 @@ def test_rows_of_a_record_differ_where_they_do_in_every_round() -> None:
     assert apart(row("plain", around(5)), row("wide", around(6)))
     assert apart(of_rounds(60, 61, 62), row("wide", around(70)))
     assert not apart(of_rounds(60, 61, 62), row("wide", around(61)))
-
-
-def test_joined_records_have_the_rounds_of_both() -> None:
-    def record(day: str, clock: float, rows: tuple[Row, ...]) -> Record:
-        provenance = {"device": "X", "date": day, "driver": "1", "sm_clock_mhz": clock, "notes": [day]}
-        return Record("adding", "kernels/adding", "fp32", provenance, rows)
-
-    first = record("2026-11-20", 1980.0, (row("plain", around(60)),))
-    second = record("2026-11-21", 1755.0, (row("plain", around(61)),))
-    made = joined(first, second)
-    assert [one["date"] for one in made.provenance["rounds"]] == ["2026-11-20", "2026-11-21"]
-    assert [one["sm_clock_mhz"] for one in made.provenance["rounds"]] == [1980.0, 1755.0]
-    assert made.provenance["date"] == "2026-11-21"
-    assert made.provenance["notes"] == ["2026-11-20", "2026-11-21"]
-    assert len(joined(made, second).provenance["rounds"]) == 3
 
 
 def test_the_spread_of_a_row_is_told_with_its_rounds() -> None:

@@ -79,9 +79,9 @@ def test_hostile_records_and_guesses_stay_texts(hostile_record: Path, browser: A
         table = page.locator(".tw-measurement .tw-table").first
         assert EVIL in table.inner_text()
         page.locator(".tw-measurement details.tw-provenance > summary").click()
-        assert EVIL in page.locator(".tw-measurement dl.tw-birth").inner_text()
+        assert EVIL in page.locator(".tw-measurement dl.tw-provenance-list").inner_text()
         table.locator("a.tw-number").first.hover()
-        box = page.locator(".tw-born:visible")
+        box = page.locator(".tw-provenance-box:visible")
         box.wait_for()
         assert EVIL in box.inner_text()
         assert page.locator("article :is(script, img), [onerror]").count() == 0

@@ -32,7 +32,7 @@ measure(
     reference=lambda x: 2 * x,
 )
 '''
-PAGE = "# All\n\n{{ measurements.all }}\n\n{{ measurements.births }}\n\n{{ measurements.comparison }}\n"
+PAGE = "# All\n\n{{ measurements.all }}\n\n{{ measurements.provenance }}\n\n{{ measurements.comparison }}\n"
 CEILINGS = {"memory_gb_per_s": 3260.0, "tflop_per_s": {"fp32": 64.0}, "launch_us": 3.0, "probes": {}}
 BORN = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21", "versions": {}, "ceilings": CEILINGS}
 
@@ -91,7 +91,7 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
     published = json.loads(offered.read_text(encoding="utf-8"))
     assert published["rows"][0]["median"] == 90.0
     lesson = built.files["lessons/part_1/lesson_02/index.html"].decode()
-    assert 'data-born="born-nvidia-h100-80gb-hbm3-twice"' in lesson
+    assert 'data-provenance="provenance-nvidia-h100-80gb-hbm3-twice"' in lesson
     assert 'href="../../../measurements/nvidia-h100-80gb-hbm3/twice.json"' in lesson
 
     file = project / LESSON
@@ -104,7 +104,6 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
 
 def keyed(project: Path, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Rows of the experiment with their keys, by running its lesson."""
-    from tilewise.measurements.counting import Simulated
     from tilewise.measurements.playback import find_lesson, on_the_simulator, play
     from tilewise.measurements.report import assemble
     from tilewise.measurements.session import handled_by
@@ -113,7 +112,7 @@ def keyed(project: Path, rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
     def handle(experiment):
         experiments.append(experiment)
-        return assemble(experiment, Simulated({}), None, None, (), ())
+        return assemble(experiment, None)
 
     before = Path.cwd()
     os.chdir(project)

@@ -19,7 +19,6 @@ from tilewise.errors import LessonError
 from tilewise.lesson import read
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.compiled_kernels import kernel_faults
-from tilewise.measurements.counting import Simulated
 from tilewise.measurements.current import current, renewed, text_holds
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import (
@@ -214,7 +213,7 @@ class _Found:
         def handle(experiment: Experiment) -> Measurement:
             shown = choose(experiment, self.archive)
             self.current[experiment.name] = shown.stale is None
-            made = assemble(experiment, Simulated({}), shown.record, shown.stale, (), ())
+            made = assemble(experiment, shown.record, stale=shown.stale)
             where = f"{experiment.path}:{experiment.line}"
             if shown.stale:
                 self._look(experiment.name, f"{where}: {shown.stale.why}", shown.stale.repair, shown.record)
@@ -229,7 +228,7 @@ class _Found:
                 if replace(renewed(experiment, one), checksum="") != replace(one, checksum=""):
                     self.notes[
                         f"{self.archive.shown(path)}: its keys or labels are not those of now, though it "
-                        f"holds. Renew them, without a GPU: tilewise record {experiment.lesson} --rekey"
+                        f"holds. Renew them, without a GPU: {COMMAND} {experiment.lesson}"
                     ] = None
                 self.notes.update(dict.fromkeys(_refused(experiment, one)))
             return made

@@ -55,7 +55,7 @@ def doctor(probe: bool = False) -> int:
         return 1
     from tilewise.gpu.ceilings import measure_ceilings
     from tilewise.gpu.device import device_name
-    from tilewise.measurements.bench import busy_state
+    from tilewise.measurements.experiment_timing import busy_state
 
     now = busy_state()
     ceilings, event_pair_us = measure_ceilings()

@@ -1,20 +1,20 @@
-"""``tilewise record --pending``: write the list of what has no current record on any machine.
+"""``tilewise record --pending``: without a GPU, renew what a key proves and list what has to be recorded.
 
-In: lessons, by id or path, run on the simulator; no GPU. Out: ``lessons/measurements/pending.json``, with the
-date and the commit of each record that is shown until there is a new one. Entries of other lessons stay; what
-is current again goes.
+In: lessons, by id or path, run on the simulator. Out: records and predictions with the keys and labels of
+now, with no figure changed; and ``lessons/measurements/pending.json``, which has the date and the commit of
+each record that is shown until there is a new one. To be run after an edit and after another clang.
 """
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewise.measurements.archive import Archive, lesson_root
-from tilewise.measurements.counting import Simulated
+from tilewise.measurements.current import current, renewed, renewed_text
 from tilewise.measurements.pending import (
     Entry,
     entry_of,
@@ -31,9 +31,12 @@ from tilewise.measurements.playback import (
     play,
     project_lessons,
 )
-from tilewise.measurements.record import RecordError
+from tilewise.measurements.prediction import FOLDER, Moved, read_prediction, write_prediction
+from tilewise.measurements.prediction import renewed as renewed_prediction
+from tilewise.measurements.record import RecordError, read_record, read_text_record, write_record
 from tilewise.measurements.report import assemble, choose
 from tilewise.measurements.session import handled_by
+from tilewise.simulator.toolchain import ToolchainError
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
@@ -41,10 +44,10 @@ if TYPE_CHECKING:
 
 
 def pending(lessons: Sequence[str]) -> int:
-    """Write the list.
+    """Renew the keys and write the list.
 
     Args:
-        lessons: ids or paths of those whose entries are written anew; all where none is given.
+        lessons: ids or paths of those to look at; all where none is given. Entries of others stay.
 
     Returns:
         0, or 1 where a lesson fails: its entries stay as they were.
@@ -54,8 +57,7 @@ def pending(lessons: Sequence[str]) -> int:
     """
     archive = Archive(lesson_root())
     every = project_lessons(archive.root)
-    asked = () if list(lessons) == ["all"] else lessons
-    names = [find_lesson(name, archive.root).id for name in asked] or every
+    names = [find_lesson(name, archive.root).id for name in lessons] or every
     before: dict[str, Entry] = {}
     try:
         before = read_pending(archive)
@@ -63,16 +65,21 @@ def pending(lessons: Sequence[str]) -> int:
         print(f"{error.message} It is written anew.")
         names = every
     entries = {name: entry for name, entry in before.items() if entry.lesson in {*every} - {*names}}
+    moved: Moved = {}
+    written: list[Path] = []
     failed = 0
     for name in names:
         lesson = find_lesson(name, archive.root)
-        found, failures = _of_lesson(lesson, archive)
+        found, failures = _of_lesson(lesson, archive, moved, written)
         for failure in failures:
             print(f"{failure.place}: {failure.message}")
         if failures:
             found |= {entry: one for entry, one in before.items() if one.lesson == lesson.id}
         entries |= {entry: _known(one, before.get(entry)) for entry, one in found.items()}
         failed += len(failures)
+    _renew_predictions(archive, moved)
+    for path in written:
+        print(f"renewed {archive.shown(path)}")
     if entries != before or not pending_path(archive).is_file():
         write_pending(entries, archive)
     for name in sorted(entries.keys() | before.keys()):
@@ -83,17 +90,21 @@ def pending(lessons: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _of_lesson(lesson: LessonFile, archive: Archive) -> tuple[dict[str, Entry], list[Failure]]:
-    """What of a lesson has no current record, by name, and its cells that fail."""
+def _of_lesson(
+    lesson: LessonFile, archive: Archive, moved: Moved, written: list[Path]
+) -> tuple[dict[str, Entry], list[Failure]]:
+    """What of a lesson has no current record, by name, and its cells that fail; the rest is renewed."""
     found: dict[str, Entry] = {}
 
     def handle(experiment: Experiment) -> Measurement:
+        written.extend(_renew(experiment, archive, moved))
         shown = choose(experiment, archive)
         if shown.stale:
             path = archive.find(experiment.name)
             found[experiment.name] = entry_of(lesson.id, shown.record, _commit(path))
-        return assemble(experiment, Simulated({}), shown.record, shown.stale, (), ())
+        return assemble(experiment, shown.record, stale=shown.stale)
 
+    written.extend(_renew_texts(lesson, archive))
     for cell in (one for one in lesson.cells if one.record):
         before = lesson.code_before(cell)
         kept = archive.text_record(lesson.id, cell.record, cell.source, before=before)
@@ -103,6 +114,47 @@ def _of_lesson(lesson: LessonFile, archive: Archive) -> tuple[dict[str, Entry], 
     with on_the_simulator(), handled_by(handle):
         failures = play(lesson) if lesson.experiments() else []
     return found, failures
+
+
+def _renew(experiment: Experiment, archive: Archive, moved: Moved) -> Iterator[Path]:
+    """Renew keys and labels of an experiment's records, and note which labels and keys became which."""
+    for path in (archive.path(experiment.name, device) for device in archive.devices):
+        if not path.is_file():
+            continue
+        old = read_record(path, archive.shown(path))
+        now = current(experiment, old)
+        for place, row in now.rows.items():
+            if place not in now.stale:
+                had = (experiment.name, now.labels[place], row.tokens)
+                moved[had] = (place[0], experiment.tokens(place[0], row.case))
+        made = renewed(experiment, old)
+        if replace(made, checksum="") != replace(old, checksum=""):
+            write_record(made, path)
+            yield path
+
+
+def _renew_texts(lesson: LessonFile, archive: Archive) -> Iterator[Path]:
+    """Renew the keys of what a lesson's cells printed."""
+    for cell in (one for one in lesson.cells if one.record):
+        for path in (archive.text_path(lesson.id, cell.record, device) for device in archive.devices):
+            if not path.is_file():
+                continue
+            old = read_text_record(path, archive.shown(path))
+            try:
+                made = renewed_text(old, cell.source, lesson.code_before(cell))
+            except ToolchainError:
+                continue
+            if made != old:
+                write_record(made, path)
+                yield path
+
+
+def _renew_predictions(archive: Archive, moved: Moved) -> None:
+    for path in sorted((archive.root / FOLDER).glob("*.json")):
+        old = read_prediction(path, archive.shown(path))
+        made = renewed_prediction(old, moved)
+        if made != old:
+            write_prediction(made, path)
 
 
 def _known(now: Entry, before: Entry | None) -> Entry:

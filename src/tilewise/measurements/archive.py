@@ -317,7 +317,7 @@ def text_record(
 def lookup(experiment: str, root: Path | None = None) -> dict[str, Any] | None:
     """``Archive.lookup`` for the project in the current folder or under ``root``, for charts of lessons.
 
-    Its numbers know their paths. They show no birth in a table: the list of it stands on another page.
+    Its numbers know their paths. They show no provenance in a table: the list of it stands on another page.
     """
     values = Archive(root or lesson_root()).lookup(experiment)
     return None if values is None else _located(values, experiment)

@@ -14,13 +14,14 @@ from html import escape
 from statistics import median
 
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.births import microseconds
-from tilewise.measurements.every_row import cell, side, unit_of
 from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
-from tilewise.models.scaling import CHANGES
+from tilewise.outputs.table import Cell, Column, Table
+
+CHANGES = 0.05
+"""A row is said to change where its predicted time differs by more than this share."""
 
 
 @dataclass(frozen=True)
@@ -190,69 +191,56 @@ _WAITS = {"launch": "the launch", "memory": "memory", "chip": "the chip"}
 def _experiments(made: Prediction, rows: Sequence[Compared]) -> str:
     """A table of experiments, the worst prediction first."""
     first = _short_name(made.recorded_on)
-    heads = [
-        ("experiment", "", False), ("mostly waits for", "", False),
-        (f"{made.device} predicted", f"{first} = 1", True), (f"{made.device} recorded", f"{first} = 1", True),
-        ("median error", "%", True), ("largest error", "%", True),
-        (f"rows within {made.tolerance:.0%}", "", True),
-    ]  # fmt: skip
-    body = []
-    for one in outcomes(rows):
-        held = sum(bool(row.within(made.tolerance)) for row in one.rows)
-        said, seen = (
-            median(ratios)
-            for ratios in ([row.predicted.ratio for row in one.rows], [row.ratio or 0 for row in one.rows])
-        )
-        largest = 100 * (one.largest.residual or 0)
-        body.append(
-            f'<tr><td><a href="#{escape(one.experiment)}">{escape(one.experiment)}</a></td>'
-            f"<td>{_WAITS[one.waits_for]}</td>"
-            f"{cell(said, 'predicted', f'{said:.2f}')}{cell(seen, 'measured', f'{seen:.2f}')}"
-            f"{cell(100 * one.error, '', f'{100 * one.error:.1f}')}{_signed(largest)}"
-            f"{cell(held / len(one.rows), '', f'{held} of {len(one.rows)}')}</tr>"
-        )
-    return _table(f"{first} and {made.device} by experiment", heads, body)
+    columns: list[str | Column] = [
+        "experiment",
+        "mostly waits for",
+        Column(f"{made.device} predicted", f"{first} = 1", "right"),
+        Column(f"{made.device} recorded", f"{first} = 1", "right"),
+        Column("median error", "%", "right"),
+        Column("largest error", "%", "right"),
+        Column(f"rows within {made.tolerance:.0%}", "", "right"),
+    ]
+    body = [
+        [
+            Cell(one.experiment, href=f"#{one.experiment}"),
+            _WAITS[one.waits_for],
+            Cell(f"{median(row.predicted.ratio for row in one.rows):.2f}", mark="predicted"),
+            Cell(f"{median(row.ratio or 0 for row in one.rows):.2f}", mark="measured"),
+            f"{100 * one.error:.1f}",
+            _percent(one.largest.residual),
+            f"{sum(bool(row.within(made.tolerance)) for row in one.rows)} of {len(one.rows)}",
+        ]
+        for one in outcomes(rows)
+    ]
+    return Table(columns, body).html()
 
 
 def _rows(made: Prediction, rows: Sequence[Compared]) -> str:
     """A folded table of all rows, the worst prediction first."""
-    heads = [
-        ("variant", "", False), (_short_name(made.recorded_on), "µs", True),
-        (f"{made.device} predicted", "µs", True), (f"{made.device} recorded", "µs", True),
-        ("error", "%", True),
-    ]  # fmt: skip
-    body = []
-    for one in sorted(rows, key=lambda one: -abs(one.residual or 0)):
-        told, size = one.predicted, escape(case_text(one.predicted.case))
-        of = f"{escape(told.experiment)}{', ' if size else ''}{size}"
-        seen = one.row.median if one.row else None
-        body.append(
-            f'<tr data-experiment="{escape(told.experiment)}"><th scope="row" class="tw-row-head">'
-            f"<b>{escape(told.variant)}</b><small>{of}</small></th>"
-            f"{_time(told.recorded_us)}{_time(told.predicted_us)}{_time(seen)}"
-            f"{_signed(None if one.residual is None else 100 * one.residual)}</tr>"
-        )
-    table = _table(f"{_short_name(made.recorded_on)} and {made.device} by row", heads, body, "experiment")
+    columns: list[str | Column] = [
+        "experiment",
+        "variant",
+        "size",
+        Column(_short_name(made.recorded_on), "µs", "right"),
+        Column(f"{made.device} predicted", "µs", "right"),
+        Column(f"{made.device} recorded", "µs", "right"),
+        Column("error", "%", "right"),
+    ]
+    body = [
+        [
+            one.predicted.experiment,
+            one.predicted.variant,
+            case_text(one.predicted.case),
+            one.predicted.recorded_us,
+            one.predicted.predicted_us,
+            one.row.median if one.row else None,
+            _percent(one.residual),
+        ]
+        for one in sorted(rows, key=lambda one: -abs(one.residual or 0))
+    ]
+    table = Table(columns, body).html()
     return f'<details class="tw-rows"><summary>All {len(rows):,} rows</summary>{table}</details>'
 
 
-def _time(time_us: float | None) -> str:
-    return cell(time_us, "", microseconds(time_us) if time_us is not None else "")
-
-
-def _signed(percent: float | None) -> str:
-    """An error with its sign, to be sorted by its size."""
-    return cell(None) if percent is None else cell(abs(percent), "", f"{percent:+.1f}")
-
-
-def _table(label: str, heads: Sequence[tuple[str, str, bool]], body: Sequence[str], filters: str = "") -> str:
-    top = "".join(
-        f'<th scope="col"{side(right)}>{escape(head)}{unit_of(unit)}</th>' for head, unit, right in heads
-    )
-    chosen = f' data-filters="{filters}"' if filters else ""
-    return "\n".join([
-        '<div class="tw-table tw-all-rows" data-search-exclude tabindex="0" role="group" '
-        f'aria-label="{escape(label)}">',
-        f'<table class="tw-sortable"{chosen}><thead><tr>{top}</tr></thead>',
-        "<tbody>", *body, "</tbody></table></div>",
-    ])  # fmt: skip
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:+.1f}"

@@ -69,15 +69,15 @@ def points(archive: Archive) -> tuple[Point, ...]:
             share = rate / attainable_tflop_per_s(ceilings, intensity, record.arithmetic)
             found.append(
                 Point(
-                    record.lesson,
-                    record.experiment,
-                    row.variant,
-                    row.role,
-                    row.case,
-                    record.arithmetic,
-                    intensity,
-                    rate,
-                    share,
+                    lesson=record.lesson,
+                    experiment=record.experiment,
+                    label=row.variant,
+                    role=row.role,
+                    case=row.case,
+                    arithmetic=record.arithmetic,
+                    intensity=intensity,
+                    tflop_per_s=rate,
+                    share=share,
                 )
             )
     return tuple(sorted(found, key=lambda one: (one.lesson, one.experiment)))

@@ -11,8 +11,8 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from tilewise.measurements.births import birth_id, born, record_url
 from tilewise.measurements.counting import COUNTS
+from tilewise.measurements.provenance_links import provenance_id, provenance_link, record_url
 from tilewise.measurements.rounds import spread_of
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
@@ -121,10 +121,10 @@ def _fold(line: Line, url: str) -> str:
     if line.record is not None:
         file = record_url(line.experiment, device_of(line)).removeprefix("measurements/")
         facts.append(
-            ("record", f'<a href="{escape(file)}" data-birth-file>{escape(line.experiment)}.json</a>')
+            ("record", f'<a href="{escape(file)}" data-record-file>{escape(line.experiment)}.json</a>')
         )
     members = "".join(f"<dt>{escape(name)}</dt><dd>{value}</dd>" for name, value in facts)
-    return f'<dl class="tw-birth">{members}</dl>'
+    return f'<dl class="tw-provenance-list">{members}</dl>'
 
 
 def _cells(line: Line) -> Iterator[str]:
@@ -132,9 +132,9 @@ def _cells(line: Line) -> Iterator[str]:
     if line.row is None or line.record is None or median is None:
         yield cell(None)
     else:
-        birth = birth_id(line.experiment, device_of(line))
+        target = provenance_id(line.experiment, device_of(line))
         mark = "tw-stale" if line.stale else ""
-        yield cell(median, "measured", born(short(median), birth, spread_of(line.row), mark))
+        yield cell(median, "measured", provenance_link(short(median), target, spread_of(line.row), mark))
     bound = line.predicted_us
     both = bound is not None and median is not None
     yield cell(bound, "predicted")

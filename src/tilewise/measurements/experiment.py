@@ -1,8 +1,7 @@
 """An experiment: variants of one piece of work, the sizes to time and to count, and libraries beside them.
 
 In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its keys, and the ``Measurement``
-that the lesson shows. Running on a GPU is ``bench``'s affair, on the simulator ``counting``'s, files
-``archive``'s.
+that the lesson shows.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Place = tuple[str, tuple[tuple[str, Any], ...]]
 """A label and the parameters of a case."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """What a lesson wants measured."""
 
@@ -42,23 +41,23 @@ class Experiment:
     """By label, the naive one first: a function of the parameters that returns a launch or a list of them."""
     cases: tuple[Parameters, ...]
     """The sizes that are timed."""
-    count_case: Parameters | None
+    count_case: Parameters | None = None
     """The size that is simulated and counted; None: nothing is."""
-    bytes: Callable[..., float] | None
+    bytes: Callable[..., float] | None = None
     """Bytes that have to move, from the parameters."""
-    flop: Callable[..., float] | None
+    flop: Callable[..., float] | None = None
     """Operations that have to be done, from the parameters."""
-    library: Mapping[str, Callable[..., Any]]
+    library: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """By label, what a reader would use instead."""
-    reference: Callable[..., Any] | None
+    reference: Callable[..., Any] | None = None
     """The right answer in float64, from the inputs by name."""
-    tolerance: float
+    tolerance: float = 1e-5
     """How far an element may be off, as a share of its size and in itself."""
-    arithmetic: str
+    arithmetic: str = "fp32"
     """Which units do the operations."""
-    counts: tuple[str, ...]
+    counts: tuple[str, ...] = ()
     """Which counts the table shows, keys of ``COUNTS``."""
-    note: str | None
+    note: str | None = None
     """A sentence below the table."""
     path: str
     """The lesson's file as messages name it."""
@@ -239,26 +238,26 @@ def measure(
     root = lesson_root(file)
     shown = _shown_path(file, root)
     experiment = Experiment(
-        name,
-        dict(variants),
-        tuple(dict(case) for case in cases),
-        dict(count_case) if count_case is not None else None,
-        bytes,
-        flop,
-        dict(library or {}),
-        reference,
-        tolerance,
-        arithmetic,
-        tuple(counts),
-        note,
-        shown,
-        frame.f_lineno,
-        root,
-        lesson_id(file, root),
-        with_host,
-        fold,
-        within,
-        dict(reasons or {}),
+        name=name,
+        variants=dict(variants),
+        cases=tuple(dict(case) for case in cases),
+        count_case=dict(count_case) if count_case is not None else None,
+        bytes=bytes,
+        flop=flop,
+        library=dict(library or {}),
+        reference=reference,
+        tolerance=tolerance,
+        arithmetic=arithmetic,
+        counts=tuple(counts),
+        note=note,
+        path=shown,
+        line=frame.f_lineno,
+        root=root,
+        lesson=lesson_id(file, root),
+        with_host=with_host,
+        fold=fold,
+        within=within,
+        reasons=dict(reasons or {}),
     )
     _validate(experiment)
     if (handler := session.handler()) is not None:

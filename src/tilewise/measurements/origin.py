@@ -1,8 +1,8 @@
-"""Recorded numbers that know where they were born, for tables and charts that lessons build themselves.
+"""Recorded numbers that know where they were taken, for tables and charts that lessons build themselves.
 
 In: a recorded time with the id of its record's facts and its path. Out: a float that a table shows with its
-birth and a chart with its path. In another unit it is still that number, and the work of its row divided by
-it is the recorded rate; whatever else is reckoned with it is a plain number, and no record's.
+provenance and a chart with its path. In another unit it is still that number, and the work of its row divided
+by it is the recorded rate; whatever else is computed with it is a plain number, and no record's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Recorded(float):
 
     Args:
         value: the number.
-        born: the id of the list of its record's facts; None where the page has no such list.
+        origin: the id of the list of its record's facts; None where the page has no such list.
         spread: its spread in words.
         mark: the role for the styles, ``measured`` or ``stale``.
         path: where look-ups find it, ``experiment.variant.case.value``.
@@ -28,7 +28,7 @@ class Recorded(float):
         work: of a median, by the rate that a record gives, the bytes or operations of its row.
     """
 
-    born: str | None
+    origin: str | None
     spread: str
     mark: str
     path: str
@@ -38,16 +38,16 @@ class Recorded(float):
     def __new__(
         cls,
         value: float,
-        born: str | None,
+        origin: str | None,
         spread: str,
         mark: str = "measured",
         path: str = "",
         scale: float = 1.0,
         work: Mapping[str, float] | None = None,
     ) -> Recorded:
-        """The number with its birth."""
+        """The number with its provenance."""
         made = super().__new__(cls, value)
-        made.born, made.spread, made.mark = born, spread, mark
+        made.origin, made.spread, made.mark = origin, spread, mark
         made.path, made.scale, made.work = path, scale, work or {}
         return made
 
@@ -68,21 +68,21 @@ class Recorded(float):
             if (power := _power_of_ten(other / amount)) is not None:
                 path = f"{self.path.rpartition('.')[0]}.{rate}"
                 scale = 10.0**power * _RATES[rate] / self.scale
-                return Recorded(value, self.born, self.spread, self.mark, path, scale)
+                return Recorded(value, self.origin, self.spread, self.mark, path, scale)
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = (self.born, self.spread, self.mark, self.path, self.scale, self.work)
+        given = (self.origin, self.spread, self.mark, self.path, self.scale, self.work)
         return Recorded, (float(self), *given)
 
     def _in_unit(self, value: Any, factor: Any, sign: int = 1) -> Any:
-        """The value with this birth where the factor is a power of ten, as between units."""
+        """The value with this provenance where the factor is a power of ten, as between units."""
         if value is NotImplemented or isinstance(factor, Recorded) or not isinstance(factor, int | float):
             return value
         if (power := _power_of_ten(factor)) is None:
             return value
         scale = self.scale * 10.0 ** (sign * power)
-        return Recorded(value, self.born, self.spread, self.mark, self.path, scale, self.work)
+        return Recorded(value, self.origin, self.spread, self.mark, self.path, scale, self.work)
 
 
 def _power_of_ten(factor: float) -> int | None:

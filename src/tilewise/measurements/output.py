@@ -12,9 +12,14 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, ClassVar, Self
 
-from tilewise.measurements.births import birth_facts, birth_id, birth_list, spread_text
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.guess import Asked
+from tilewise.measurements.provenance_links import (
+    provenance_facts,
+    provenance_id,
+    provenance_list,
+    spread_text,
+)
 from tilewise.measurements.reasons import EVERY, missed
 from tilewise.measurements.slugs import case_slug, case_text, device_slug, heading_slug, name_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
@@ -46,10 +51,9 @@ class Measurement(Output):
     counts: tuple[str, ...]
     """Which counts the table shows."""
     rows: tuple[Mapping[str, Any], ...]
-    """One mapping a row: experiment, variant, role, parameters, bound, limited_by, simulated, counted, stale,
-    recorded (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which
-    another run should lie), here (median, p20, p80), unit, library, device, date, share, gb_per_s,
-    tflop_per_s."""
+    """One mapping a row: variant, role, parameters, bound, limited_by, simulated, counted, stale, recorded
+    (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which another
+    run should lie), here (median, p20, p80), device, share, gb_per_s, tflop_per_s."""
     provenance: Mapping[str, Any] | None
     """Of the record; None where there is none."""
     record: str | None
@@ -105,8 +109,8 @@ class Measurement(Output):
         builder.labels()
         builder.times("bound", lambda row: row.get("bound"), _bound_title)
         title = _recorded_title(self)
-        born = birth_id(self.name, self.provenance["device"]) if self.provenance else None
-        builder.times("recorded", lambda row: _median(row.get("recorded")), title, self._mark, born)
+        origin = provenance_id(self.name, self.provenance["device"]) if self.provenance else None
+        builder.times("recorded", lambda row: _median(row.get("recorded")), title, self._mark, origin)
         if spreads:
             builder.spread("recorded")
         builder.plain(
@@ -167,7 +171,7 @@ class Measurement(Output):
             where = f"Recorded on {self.provenance['device']}, {self.provenance['date']}"
             summary = escape(f"{where}. {self.elsewhere}" if self.elsewhere else where)
             facts = "\n".join([
-                birth_list(self.name, self.provenance, context.link), *map(note_html, scattered)
+                provenance_list(self.name, self.provenance, context.link), *map(note_html, scattered)
             ])  # fmt: skip
             parts.append(f'<details class="tw-provenance"><summary>{summary}</summary>{facts}</details>')
         return context.html_block("\n".join([*parts, "</div>"]))
@@ -228,7 +232,7 @@ class Measurement(Output):
 
     def _facts(self) -> list[tuple[str, str]]:
         """Where the recorded figures come from, for a reader."""
-        found = birth_facts(self.provenance or {})
+        found = provenance_facts(self.provenance or {})
         return [*found, ("record", self.record)] if self.record else found
 
 
@@ -319,7 +323,7 @@ class _Columns:
         value: Any,
         title: Any,
         mark: Callable[[Mapping[str, Any]], str] = lambda row: "predicted",
-        born: str | None = None,
+        origin: str | None = None,
     ) -> None:
         found = [entry for row in self._made.rows if (entry := value(row)) is not None]
         if not found:
@@ -335,7 +339,7 @@ class _Columns:
             entry = value(row)
             if entry is None:
                 return None
-            return Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark(row), born)
+            return Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark(row), origin)
 
         self.plain(Column(what, unit, "right"), cell)
 

@@ -14,15 +14,16 @@ from typing import Any
 
 from tilewise.measurements import comparison
 from tilewise.measurements.archive import Archive, bound_of
-from tilewise.measurements.births import birth_list
 from tilewise.measurements.counting import COUNTS, total
-from tilewise.measurements.every_row import cell, device_of, every_row, side
+from tilewise.measurements.every_row import device_of, every_row
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.provenance_links import provenance_list
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import DEVICES
+from tilewise.outputs.table import Column, Table
 
-FRAGMENTS = ("all", "births", "comparison", "devices")
+FRAGMENTS = ("all", "provenance", "comparison", "devices")
 """What ``fragment`` makes, besides ``MISS`` with an experiment's name behind it."""
 MISS = "miss_"
 """Begins the name of a sentence on an experiment's prediction and what came of it."""
@@ -58,17 +59,17 @@ class Line:
     variant: str
     role: str
     case: Mapping[str, Any]
-    predicted_us: float | None
-    """The bound."""
     counts: Mapping[str, tuple[float | None, float | None]]
     """What the simulator and the hardware's counters say at this case, by the names of ``COUNTS``."""
     count: str
     """The count that the table shows: the first of the lesson's own that is there; empty for none."""
-    row: Row | None
+    predicted_us: float | None = None
+    """The bound."""
+    row: Row | None = None
     """The recorded times; None where nothing is recorded."""
-    record: Record | None
+    record: Record | None = None
     """The record that they are in."""
-    stale: bool
+    stale: bool = False
     """Whether what was measured has changed since."""
 
     @property
@@ -111,19 +112,31 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
             least = bound_of(row, record)
             both = _counts(found if here else None, row.counters)
             yield Line(
-                record.lesson, record.experiment, row.variant, row.role, row.case,
-                least.time_us if least and row.median else None, both,
-                _shown(both, wanted[record.experiment]), row, record,
-                (record.experiment, record.provenance["device"], row.variant) in stale,
-            )  # fmt: skip
+                lesson=record.lesson,
+                experiment=record.experiment,
+                variant=row.variant,
+                role=row.role,
+                case=row.case,
+                predicted_us=least.time_us if least and row.median else None,
+                counts=both,
+                count=_shown(both, wanted[record.experiment]),
+                row=row,
+                record=record,
+                stale=(record.experiment, record.provenance["device"], row.variant) in stale,
+            )
     recorded = {(record.experiment) for record in known}
     for (experiment, variant), (case, found) in simulated.items():
         if experiment not in recorded:
             both = _counts(found, None)
             yield Line(
-                place[experiment], experiment, variant, "variant", case, None, both,
-                _shown(both, wanted[experiment]), None, None, True,
-            )  # fmt: skip
+                lesson=place[experiment],
+                experiment=experiment,
+                variant=variant,
+                role="variant",
+                case=case,
+                counts=both,
+                count=_shown(both, wanted[experiment]),
+            )
 
 
 def _counts(
@@ -147,8 +160,8 @@ def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
         return escape(comparison.facts(archive, name.removeprefix(MISS)))
     if name == "devices":
         return _devices()
-    if name == "births":
-        return _births(archive)
+    if name == "provenance":
+        return _provenance_lists(archive)
     if name == "comparison":
         return comparison.fragment(archive)
     found = sorted(lines(lessons, archive), key=lambda line: list(lessons.titles).index(line.lesson))
@@ -161,10 +174,10 @@ def _own(found: Sequence[Line], archive: Archive) -> str:
     return next((name for name in devices if device_slug(name) == archive.home), next(iter(devices), ""))
 
 
-def _births(archive: Archive) -> str:
+def _provenance_lists(archive: Archive) -> str:
     lists = [
         f"<h3>{escape(record.experiment)}, {escape(str(record.provenance['device']))}</h3>"
-        + birth_list(record.experiment, record.provenance, _beside)
+        + provenance_list(record.experiment, record.provenance, _beside)
         for record in archive.records()
     ]
     summary = "<summary>Device, clocks, versions and date of each record</summary>"
@@ -177,25 +190,26 @@ def _beside(path: str) -> str:
 
 
 def _devices() -> str:
-    kinds = (("fp32", "fp32"), ("fp16 matrix", "fp16_matrix"), ("bf16 matrix", "bf16_matrix"))
-    heads = ["device", "SMs", "clock, MHz", "memory, GB", "memory, GB/s", "L2, MB"]
-    heads += [f"{label}, TFLOP/s" for label, _ in kinds]
-    top = "".join(f'<th scope="col"{side(at > 0)}>{head}</th>' for at, head in enumerate(heads))
-    body = []
-    for entry in DEVICES:
-        values: list[float | None] = [
-            entry.sms, entry.boost_mhz, entry.memory_gb, entry.memory_gb_per_s, entry.l2_mb,
-        ]  # fmt: skip
-        for _, kind in kinds:
-            values.append(entry.peak_tflop_per_s.get(kind))
-        cells = "".join(cell(value) for value in values)
-        body.append(f"<tr><td>{escape(entry.name)}</td>{cells}<td>{escape(entry.source)}</td></tr>")
-    return "\n".join([
-        '<div class="tw-table" tabindex="0" role="group" aria-label="Devices">',
-        f'<table class="tw-sortable"><thead><tr>{top}'
-        '<th scope="col" class="tw-left">source</th></tr></thead>',
-        "<tbody>", *body, "</tbody></table></div>",
-    ])  # fmt: skip
+    kinds = {"fp32": "fp32", "fp16 matrix": "fp16_matrix", "bf16 matrix": "bf16_matrix"}
+    columns: list[str | Column] = [
+        "device",
+        Column("SMs", "", "right"),
+        Column("clock", "MHz", "right"),
+        Column("memory", "GB", "right"),
+        Column("memory", "GB/s", "right"),
+        Column("L2", "MB", "right"),
+        *(Column(label, "TFLOP/s", "right") for label in kinds),
+        "source",
+    ]
+    rows = [
+        [
+            *(one.name, one.sms, one.boost_mhz, one.memory_gb, one.memory_gb_per_s, one.l2_mb),
+            *(one.peak_tflop_per_s.get(kind) for kind in kinds.values()),
+            one.source,
+        ]
+        for one in DEVICES
+    ]
+    return Table(columns, rows).html()
 
 
 def record_files(root: Path) -> Iterator[tuple[str, Path]]:

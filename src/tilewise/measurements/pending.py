@@ -6,16 +6,21 @@ In: ``pending.json`` beside the records. Out: an entry for each experiment and t
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.record import Record, RecordError, TextRecord, checksum, write_whole
+from tilewise.measurements.record import (
+    Record,
+    RecordError,
+    TextRecord,
+    checksum,
+    read_sealed,
+    write_whole,
+)
 
 SCHEMA = 1
 """The version of the form of the list."""
@@ -23,8 +28,6 @@ COMMAND = "tilewise record --pending"
 """Writes the list."""
 RELEASE = "TILEWISE_RELEASE"
 """The environment variable with which a build and a check refuse what the list says is pending."""
-_FORM = {"lesson": r"[A-Za-z0-9_./-]{1,200}", "date": r"(\d{4}-\d{2}-\d{2})?", "commit": r"([0-9a-f]{4,40})?"}
-_NAME = r"[A-Za-z0-9_.-]{1,200}"
 
 
 @dataclass(frozen=True)
@@ -76,15 +79,15 @@ def read_pending(archive: Archive) -> dict[str, Entry]:
         RecordError: it is broken, of another form, or edited by hand.
     """
     path = pending_path(archive)
+    form = {"schema": SCHEMA, "kind": "pending"}
+    again = f"Write it anew: {COMMAND}"
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = read_sealed(path, archive.shown(path), "list", form, again)
+        return {name: Entry(**entry) for name, entry in body["pending"].items()}
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (ValueError, RecursionError):
-        body = None
-    if (fault := _fault_of(body)) is not None:
-        raise RecordError(archive.shown(path), 0, f"the list {fault}", f"Write it anew: {COMMAND}")
-    return {name: Entry(**entry) for name, entry in body["pending"].items()}
+    except (KeyError, TypeError, AttributeError):
+        raise RecordError(archive.shown(path), 0, "the list is malformed.", again) from None
 
 
 def write_pending(entries: Mapping[str, Entry], archive: Archive) -> None:
@@ -92,25 +95,6 @@ def write_pending(entries: Mapping[str, Entry], archive: Archive) -> None:
     listed = {name: asdict(entries[name]) for name in sorted(entries)}
     body = {"schema": SCHEMA, "kind": "pending", "pending": listed}
     write_whole({**body, "checksum": checksum(body)}, pending_path(archive))
-
-
-def _fault_of(body: object) -> str | None:
-    if not isinstance(body, dict):
-        return "is no JSON object; it may be truncated, or a merge may have left its marks in it."
-    if (body.get("schema"), body.get("kind")) != (SCHEMA, "pending"):
-        return f"is not of form {SCHEMA}, the one that this version reads."
-    entries = body.get("pending")
-    if not isinstance(entries, dict):
-        return 'has no "pending".'
-    for name, entry in entries.items():
-        if not re.fullmatch(_NAME, name) or not isinstance(entry, dict) or entry.keys() != _FORM.keys():
-            return f"has a malformed entry, {json.dumps(name)[:80]}."
-        for member, form in _FORM.items():
-            if not isinstance(entry[member], str) or not re.fullmatch(form, entry[member], re.ASCII):
-                return f'has a malformed "{member}" for {name}.'
-    if body.get("checksum") != checksum(body):
-        return "was edited by hand: its checksum does not fit its content."
-    return None
 
 
 def entry_of(lesson: str, record: Record | TextRecord | None, commit: str) -> Entry:
@@ -121,8 +105,7 @@ def entry_of(lesson: str, record: Record | TextRecord | None, commit: str) -> En
         record: the record that is shown instead.
         commit: the commit that last changed that record's file.
     """
-    day = str(record.provenance["date"]) if record else ""
-    return Entry(lesson, day if re.fullmatch(_FORM["date"], day, re.ASCII) else "", commit if record else "")
+    return Entry(lesson, str(record.provenance["date"]) if record else "", commit if record else "")
 
 
 def list_faults(
@@ -146,7 +129,7 @@ def list_faults(
             message = f"{name} is listed, but it has a current record."
         elif refused():
             message = f"{name} is pending, and a release may have no pending measurements."
-            yield LessonError(path, 0, message, f"Record it on a GPU: tilewise record --stale {entry.lesson}")
+            yield LessonError(path, 0, message, f"Record it on a GPU: tilewise record {entry.lesson}")
             continue
         else:
             continue

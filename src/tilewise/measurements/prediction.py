@@ -1,30 +1,25 @@
-"""Predictions: what recorded rows ought to take on a device that has not been measured yet.
+"""Predictions: what recorded rows ought to take on a second device, written before that was recorded.
 
-In: the archive and a device of the device table. Out: a ``Prediction``, written as one file before the other
-device is recorded, and read back to be held against what came out. The formula is ``models.scaling``'s.
+In: the file of a prediction. Out: a ``Prediction``, to be held against what came out. Predictions are no
+longer made; their rows follow the keys and labels of the records, and no figure of theirs ever changes.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewise.errors import LessonError, nearest
-from tilewise.measurements.archive import Archive, ceilings_of
-from tilewise.measurements.record import Record, RecordError, checksum, write_whole
-from tilewise.measurements.slugs import device_slug
-from tilewise.models.devices import DEVICES, Device, device
-from tilewise.models.scaling import scaled
+from tilewise.measurements.record import checksum, read_sealed, write_whole
 
 SCHEMA = 1
 """The version of the form of a prediction."""
 FOLDER = "predictions"
-"""Where predictions live, under the lessons' folder."""
-TOLERANCE = 0.10
-"""How far a recorded time may be from a predicted one, as a share of the predicted one."""
+"""Where predictions are, under the lessons' folder."""
+
+Moved = dict[tuple[str, str, str], tuple[str, str]]
+"""By experiment, label and key of a row, the label and the key that it has now."""
 
 
 @dataclass(frozen=True)
@@ -90,104 +85,13 @@ class Prediction:
         return body
 
 
-def known_device(name: str) -> Device:
-    """A device of the table, by the table's name in any case, or by its driver's.
-
-    Raises:
-        LessonError: it is not in the table.
-    """
-    found = next((entry for entry in DEVICES if entry.name.lower() == name.lower()), None) or device(name)
-    if found is None:
-        names = [entry.name for entry in DEVICES]
-        raise LessonError("tilewise predict", 0, f'the device table has no "{name}".', nearest(name, names))
-    return found
-
-
-def prediction_path(root: Path, wanted: Device) -> Path:
-    """Where the prediction for a device lies, or would lie."""
-    return root / FOLDER / f"{device_slug(wanted.name)}.json"
-
-
-def predict(archive: Archive, wanted: Device, day: str, recorded_on: str | None = None) -> Prediction:
-    """Carry every timed row that the course shows over to another device.
-
-    Args:
-        archive: the records.
-        wanted: the device to predict.
-        day: the day that the prediction says it was made, e.g. ``2026-11-21``.
-        recorded_on: the device to start from; the course's own where not given.
-
-    Raises:
-        LessonError: there is nothing to start from, a record cannot be believed, or its device is not in
-            the table.
-    """
-    records = [one for one in archive.records(recorded_on or archive.home) if one.rows]
-    if not records:
-        raise LessonError(
-            "tilewise predict", 0, "there is no record to start from.", "Record the lessons on a GPU first."
-        )
-    name = str(records[0].provenance["device"])
-    own = known_device(name)
-    rows = tuple(row for record in records for row in _rows(record, own, wanted))
-    return Prediction(
-        wanted.name,
-        name,
-        day,
-        TOLERANCE,
-        _short(wanted.memory_gb_per_s / own.memory_gb_per_s),
-        _short(wanted.sms * wanted.boost_mhz / (own.sms * own.boost_mhz)),
-        rows,
-    )
-
-
-def extended(made: Prediction, now: Prediction) -> Prediction:
-    """A prediction with the experiments that it lacks, taken from one that was made later.
-
-    Rows that it has stay as they were said, whatever was recorded since.
-    """
-    known = {row.experiment for row in made.rows}
-    added = tuple(replace(row, date=now.date) for row in now.rows if row.experiment not in known)
-    return replace(made, rows=(*made.rows, *added))
-
-
-def renewed(made: Prediction, moved: Mapping[tuple[str, str, str], tuple[str, str]]) -> Prediction:
-    """A prediction with the labels and keys that rows have now, by experiment and what they had."""
+def renewed(made: Prediction, moved: Moved) -> Prediction:
+    """A prediction with the labels and keys that rows have now."""
     rows = []
     for row in made.rows:
         label, key = moved.get((row.experiment, row.variant, row.key), (row.variant, row.key))
         rows.append(replace(row, variant=label, key=key))
     return replace(made, rows=tuple(rows))
-
-
-def _rows(record: Record, own: Device, wanted: Device) -> Iterator[PredictedRow]:
-    ceilings = ceilings_of(record.provenance)
-    if ceilings is None:
-        return
-    fastest_probe = record.provenance["ceilings"]["memory_gb_per_s"]
-    ceilings = replace(ceilings, memory_gb_per_s=fastest_probe)
-    for row in record.rows:
-        if not row.median:
-            continue
-        made = scaled(row.median, row.bytes or 0, ceilings, own, wanted)
-        yield PredictedRow(
-            record.experiment,
-            record.lesson,
-            row.tokens,
-            row.variant,
-            dict(row.case),
-            row.median,
-            _short(made.time_us),
-            _short(made.ratio),
-            _short(made.launch_us),
-            _short(made.memory_us),
-            _short(made.rest_us),
-            made.waits_for,
-            made.changes,
-        )
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.5g}")
 
 
 def write_prediction(made: Prediction, path: Path) -> None:
@@ -201,17 +105,9 @@ def read_prediction(path: Path, shown: str | None = None) -> Prediction:
     Raises:
         RecordError: no JSON, another form, or a checksum that does not fit.
     """
-    named = shown or path.as_posix()
     again = "Take the file back as it was committed: a prediction is made once, beforehand."
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError):
-        raise RecordError(named, 0, "the prediction is no JSON; it may be truncated.", again) from None
-    if not isinstance(body, dict) or (body.get("schema"), body.get("kind")) != (SCHEMA, "prediction"):
-        raise RecordError(named, 0, f"this is no prediction of form {SCHEMA}.", again)
-    if body.get("checksum") != checksum(body):
-        message = "the prediction was edited by hand: its checksum does not fit its content."
-        raise RecordError(named, 0, message, again)
+    form = {"schema": SCHEMA, "kind": "prediction"}
+    body = read_sealed(path, shown or path.as_posix(), "prediction", form, again)
     rows = tuple(PredictedRow(**row) for row in body["rows"])
     rest = {name: body[name] for name in Prediction.__dataclass_fields__ if name != "rows"}
     return Prediction(**rest, rows=rows)

@@ -69,7 +69,7 @@ def provenance(
     notes: list[str],
     day: str | None = None,
 ) -> dict[str, Any]:
-    """What a record says about its birth.
+    """What a record says about where it was taken.
 
     Args:
         name: the device's name as its driver gives it.

@@ -1,7 +1,7 @@
 """Records: what was measured, where and when, as one JSON file an experiment and device.
 
-In: a file. Out: frozen ``Record`` objects, checked on reading (``record.schema.json`` says the same for other
-tools); and back, written whole or not at all. Whether a record is still current is ``archive``'s affair.
+In: a file. Out: frozen ``Record`` objects; and back, written whole or not at all. ``record.schema.json`` says
+what a record looks like. Only its checksum is looked at on reading: what this package did not write has none.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
-from tilewise.measurements.form import KEYS, OPTIONAL, SCHEMA, fault_of, text_fault_of
 from tilewise.measurements.slugs import device_slug
+
+SCHEMA = 2
+"""The version of the form of a record."""
+_READINGS = ("rounds", "sm_clock_mhz", "power_w")
+"""The lists that a row may lack."""
+_KEYS = ("tokens", "compiled")
+"""The texts that a row may lack."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +36,16 @@ class Row:
     """``variant`` for one of the lesson's kernels, ``library`` for what a reader would use instead."""
     case: Mapping[str, Any]
     """The parameters."""
-    samples_us: tuple[float, ...]
+    samples_us: tuple[float, ...] = ()
     """Every timed repetition in microseconds, in the order taken; empty for a row that holds counters
     alone."""
-    p20: float | None
+    p20: float | None = None
     """The 20th percentile in microseconds."""
-    median: float | None
+    median: float | None = None
     """The median in microseconds."""
-    p80: float | None
+    p80: float | None = None
     """The 80th percentile in microseconds."""
-    counters: Mapping[str, float] | None
+    counters: Mapping[str, float] | None = None
     """Hardware counters by Nsight Compute's names, summed over the variant's launches; None where not
     taken."""
     bytes: float | None = None
@@ -59,24 +65,24 @@ class Row:
     clang refuses a kernel, and for a library."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it; ``OPTIONAL`` members and ``KEYS`` that are empty are left out."""
+        """The row as JSON holds it; members that a row may lack are left out where they are empty."""
         body = {**asdict(self), "samples_us": list(self.samples_us)}
-        for name in (*OPTIONAL, *KEYS):
+        for name in (*_READINGS, *_KEYS):
             if not body[name]:
                 del body[name]
-            elif name in OPTIONAL:
+            elif name in _READINGS:
                 body[name] = list(body[name])
         return body
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Row:
         """The row that ``to_dict`` gave."""
-        lists = {name: tuple(body.get(name, ())) for name in ("samples_us", *OPTIONAL)}
+        lists = {name: tuple(body.get(name, ())) for name in ("samples_us", *_READINGS)}
         return Row(**{**body, **lists})
 
     def without_times(self) -> Row:
         """The row with its counters alone."""
-        none: dict[str, Any] = dict.fromkeys(("samples_us", *OPTIONAL), ())
+        none: dict[str, Any] = dict.fromkeys(("samples_us", *_READINGS), ())
         return replace(self, p20=None, median=None, p80=None, **none)
 
 
@@ -155,9 +161,9 @@ def checksum(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def repair(lesson: str) -> str:
-    """The sentence that says how to make a lesson's records anew."""
-    return f"Record it again on a GPU: tilewise record {lesson or 'LESSON'} --force."
+def repair(body: Mapping[str, Any]) -> str:
+    """The sentence that says how to make the records of a record's lesson anew."""
+    return f"Record it again on a GPU: tilewise record {body.get('lesson') or 'LESSON'} --force."
 
 
 def read_record(path: Path, shown: str | None = None) -> Record:
@@ -171,28 +177,21 @@ def read_record(path: Path, shown: str | None = None) -> Record:
         RecordError: no JSON, a wrong form, a checksum that does not fit, or a file in another device's
             folder.
     """
-    body = _body(path, shown or path.as_posix())
-    lesson = body.get("lesson") if isinstance(body.get("lesson"), str) else ""
-    fault = fault_of(body)
-    if fault is None and body["checksum"] != checksum(body):
-        fault = "was edited by hand: its checksum does not fit its content."
-    if fault is None and body["experiment"] != path.stem:
-        fault = f'is of the experiment "{body["experiment"]}" and has the file name of another.'
-    if fault is None and device_slug(body["provenance"]["device"]) != path.parent.name:
-        fault = f"was taken on {body['provenance']['device']} and lies in the folder of another device."
-    if fault is not None:
-        raise RecordError(shown or path.as_posix(), 0, f"the record {fault}", repair(lesson or ""))
-    rows = tuple(Row.from_dict(row) for row in body["rows"])
-    return Record(
-        body["experiment"],
-        body["lesson"],
-        body["arithmetic"],
-        body["provenance"],
-        rows,
-        body["method"],
-        body.get("compiler", ""),
-        body["checksum"],
-    )
+    shown = shown or path.as_posix()
+    body = read_sealed(path, shown, "record", {"schema": SCHEMA})
+    try:
+        rows = tuple(Row.from_dict(row) for row in body["rows"])
+        record = Record(**{**_without(body, "schema"), "rows": rows})
+        device = str(record.provenance["device"])
+    except (KeyError, TypeError, AttributeError):
+        raise RecordError(shown, 0, "the record is malformed.", repair(body)) from None
+    if record.experiment != path.stem:
+        fault = f'is of the experiment "{record.experiment}" and has the file name of another.'
+    elif device_slug(device) != path.parent.name:
+        fault = f"was taken on {device!a} and lies in the folder of another device."
+    else:
+        return record
+    raise RecordError(shown, 0, f"the record {fault}", repair(body))
 
 
 def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
@@ -201,28 +200,48 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
     Raises:
         RecordError: no JSON, a wrong form, or a checksum that does not fit.
     """
-    body = _body(path, shown or path.as_posix())
-    fault = text_fault_of(body)
-    if fault is None and body["checksum"] != checksum(body):
-        fault = "was edited by hand: its checksum does not fit its content."
-    if fault is not None:
-        raise RecordError(
-            shown or path.as_posix(), 0, f"the text record {fault}", repair(str(body.get("lesson", "")))
-        )
-    kept = {name: body[name] for name in ("lesson", "name", "key", "provenance", "text")}
-    return TextRecord(**kept, uses=body.get("uses", ""), nameless=body.get("nameless", ""))
+    shown = shown or path.as_posix()
+    body = read_sealed(path, shown, "text record", {"schema": SCHEMA, "kind": "text"})
+    try:
+        return TextRecord(**_without(body, "schema", "kind", "checksum"))
+    except TypeError:
+        raise RecordError(shown, 0, "the text record is malformed.", repair(body)) from None
 
 
-def _body(path: Path, shown: str) -> dict[str, Any]:
+def _without(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in names}
+
+
+def read_sealed(
+    path: Path, shown: str, what: str, form: Mapping[str, Any], again: str = ""
+) -> dict[str, Any]:
+    """A JSON object that this package wrote: of a form that it reads, with a checksum that fits.
+
+    Args:
+        path: the file.
+        shown: how messages name it.
+        what: what messages call it.
+        form: the members that say of which form it is, such as ``schema``.
+        again: the repair; the command that records the lesson anew where not given.
+
+    Raises:
+        RecordError: it is not that.
+        FileNotFoundError: there is no such file.
+    """
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise RecordError(
-            shown, getattr(error, "lineno", 0), "the record is no JSON; it may be truncated.", repair("")
-        ) from None
+        line, fault = getattr(error, "lineno", 0), "is no JSON; it may be truncated."
+        raise RecordError(shown, line, f"the {what} {fault}", again or repair({})) from None
     if not isinstance(body, dict):
-        raise RecordError(shown, 0, "the record is no JSON object.", repair(""))
-    return body
+        body, fault = {}, "is no JSON object."
+    elif any(body.get(name) != value for name, value in form.items()):
+        fault = f"is not of form {form['schema']}, the one that this version reads."
+    elif body.get("checksum") != checksum(body):
+        fault = "was edited by hand: its checksum does not fit its content."
+    else:
+        return body
+    raise RecordError(shown, 0, f"the {what} {fault}", again or repair(body))
 
 
 def write_record(record: Record | TextRecord, path: Path) -> None:

@@ -12,18 +12,18 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.device import device_name, gpu_here
-from tilewise.gpu.sampling import percentiles
 from tilewise.measurements.archive import MACHINES, Archive, ceilings_of, rates_of
-from tilewise.measurements.births import birth_id
-from tilewise.measurements.counting import Simulated, simulate
+from tilewise.measurements.counting import simulate
 from tilewise.measurements.current import current, labelled
-from tilewise.measurements.here import Machine, agreement, difference
+from tilewise.measurements.local import agreement, difference
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import Entry, read_pending
+from tilewise.measurements.provenance_links import provenance_id
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
 from tilewise.measurements.slugs import case_slug, device_slug, name_slug
@@ -47,23 +47,32 @@ def report(experiment: Experiment) -> Measurement:
     """
     simulated = simulate(experiment)
     archive = Archive(experiment.root)
-    timed, notes, here = _here(experiment)
-    shown = choose(experiment, archive, here.name if here else None)
+    local = device_name() if gpu_here() else ""
+    shown = choose(experiment, archive, local or None)
     record = labelled(experiment, shown.record) if shown.record else None
-    if here is not None:
-        notes.insert(0, difference(here, Machine.of(record.provenance) if record else None))
-        if record is not None and (agreed := agreement(timed, record.rows)):
-            notes.insert(1, agreed)
+    timed: Sequence[Row] = ()
+    notes: list[str] = []
+    if local:
+        timed, clock_mhz, odd = _time_here(experiment)
+        agreed = agreement(timed, record.rows) if record else None
+        notes = [difference(local, clock_mhz, record), *([agreed] if agreed else []), *odd]
     pending = read_pending(archive).get(experiment.name) if shown.stale else None
     if shown.stale and pending is None and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(shown.stale.why, shown.stale.repair)
     if simulated.missing:
         notes.append(f"Nothing was simulated here: {simulated.missing}")
-    made = assemble(experiment, simulated, record, shown.stale, timed, notes)
+    made = assemble(
+        experiment,
+        record,
+        simulated=simulated.by_variant,
+        stale=shown.stale,
+        timed=timed,
+        notes=notes,
+    )
     return replace(
         made,
         pending=shown.sentence(pending),
-        elsewhere="" if here else elsewhere(archive.wanted, record),
+        elsewhere="" if local else elsewhere(archive.wanted, record),
         outdated=shown.outdated,
     )
 
@@ -156,36 +165,32 @@ def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
     return replace(stale, why=why)
 
 
-def _here(experiment: Experiment) -> tuple[Sequence[Row], list[str], Machine | None]:
-    """Times on this machine's GPU, what was odd, and the GPU; nothing where there is none."""
-    if not gpu_here():
-        return (), [], None
-    from tilewise.gpu.device import properties
-    from tilewise.measurements.bench import GLANCE, run_bench
+def _time_here(experiment: Experiment) -> tuple[Sequence[Row], float | None, list[str]]:
+    """Times on this machine's GPU, its SM clock in MHz, and what was odd."""
+    from tilewise.measurements.experiment_timing import GLANCE, time_experiment
 
     plan = replace(GLANCE, with_host=experiment.with_host)
-    made = run_bench(experiment, plan, lambda line: print(line, file=sys.stderr, flush=True))
-    sms = properties().get("multiProcessorCount")
-    notes = [*made.notes, *spread_notes(made.rows)]
-    return made.rows, notes, Machine(device_name(), sms, made.state.sm_clock_mhz)
+    times = time_experiment(experiment, plan, lambda line: print(line, file=sys.stderr, flush=True))
+    return times.rows, times.state.sm_clock_mhz, [*times.notes, *spread_notes(times.rows)]
 
 
 def assemble(
     experiment: Experiment,
-    simulated: Simulated,
     record: Record | None,
-    stale: Stale | None,
-    timed: Sequence[Row],
-    notes: Sequence[str],
+    *,
+    simulated: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    stale: Stale | None = None,
+    timed: Sequence[Row] = (),
+    notes: Sequence[str] = (),
 ) -> Measurement:
     """The table of an experiment from its parts.
 
     Args:
         experiment: what was measured.
-        simulated: the simulator's counts.
         record: the record, or None.
+        simulated: the simulator's counts by variant.
         stale: why the record is not current, or None.
-        timed: rows of this machine's GPU; empty for none.
+        timed: rows of this machine's GPU.
         notes: sentences to put below.
     """
     kept = {(row.variant, _case(row.case)): row for row in record.rows} if record else {}
@@ -200,7 +205,7 @@ def assemble(
                 continue
             rows.append(
                 _row(experiment, label, role, parameters, kept.get(at), own.get(at), record, stale)
-                | {"simulated": simulated.by_variant.get(label), "counted": counted.get(label)}
+                | {"simulated": simulated.get(label), "counted": counted.get(label)}
             )
     predicted = any(row["bound"] is not None for row in rows)
     sentences = [experiment.note] if experiment.note else []
@@ -209,21 +214,20 @@ def assemble(
     sentences += [*notes, *(record.provenance.get("notes", []) if record else [])]
     archive = Archive(experiment.root)
     path = archive.path(experiment.name, record.provenance["device"]) if record else None
-    shown = archive.shown(path) if path else None
     return Measurement(
-        experiment.name,
-        experiment.lesson,
-        experiment.count_case,
-        experiment.counts,
-        tuple(rows),
-        record.provenance if record else None,
-        shown,
-        str(stale) if stale else "",
-        tuple(sentences),
-        (str(path),) if path else (str(archive.folder),),
-        experiment.fold,
-        experiment.within,
-        tuple(experiment.reasons.items()),
+        name=experiment.name,
+        lesson=experiment.lesson,
+        count_case=experiment.count_case,
+        counts=experiment.counts,
+        rows=tuple(rows),
+        provenance=record.provenance if record else None,
+        record=archive.shown(path) if path else None,
+        stale=str(stale) if stale else "",
+        notes=tuple(sentences),
+        inputs=(str(path),) if path else (str(archive.folder),),
+        fold=experiment.fold,
+        within=experiment.within,
+        reasons=tuple(experiment.reasons.items()),
     )
 
 
@@ -248,7 +252,6 @@ def _row(
     rates = rates_of(recorded, record) if recorded and record else {}
     is_stale = stale is not None and experiment.place(label, parameters) in stale.rows
     return {
-        "experiment": experiment.name,
         "variant": label,
         "role": role,
         "parameters": dict(parameters),
@@ -257,15 +260,10 @@ def _row(
         "recorded": _recorded(recorded, record, "stale" if is_stale else "measured"),
         "stale": is_stale,
         "here": _times(timed),
-        "unit": "us",
-        "library": label if role == "library" else None,
         "device": record.provenance["device"] if record else None,
-        "date": record.provenance["date"] if record else None,
         "share": rates.get("share_of_bound"),
         "gb_per_s": rates.get("gb_per_s"),
         "tflop_per_s": rates.get("tflop_per_s"),
-        "sm_clock_mhz": percentiles(recorded.sm_clock_mhz) if recorded else None,
-        "power_w": percentiles(recorded.power_w) if recorded else None,
     }
 
 
@@ -299,16 +297,16 @@ def _times(row: Row | None) -> dict[str, Any] | None:
 
 
 def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, Any] | None:
-    """A record's times, each a number that knows its birth."""
+    """A record's times, each a number that knows its provenance."""
     times = _times(row)
     if row is None or record is None or times is None:
         return times
-    birth, spread = birth_id(record.experiment, record.provenance["device"]), spread_of(row)
+    origin, spread = provenance_id(record.experiment, record.provenance["device"]), spread_of(row)
     place = f"{record.experiment}.{name_slug(row.variant)}.{case_slug(row.case)}"
     work = {rate: done for rate, done in (("gb_per_s", row.bytes), ("tflop_per_s", row.flop)) if done}
     return times | {
         name: Recorded(
-            times[name], birth, spread, mark, f"{place}.{name}", work=work if name == "median" else None
+            times[name], origin, spread, mark, f"{place}.{name}", work=work if name == "median" else None
         )
         for name in ("median", "p20", "p80")
     }

@@ -15,8 +15,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from tilewise.gpu.timing import Timing, summary
-from tilewise.measurements.births import spread_text
-from tilewise.measurements.record import Record, Row
+from tilewise.measurements.provenance_links import spread_text
+from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
 
 SPREAD = 0.10
@@ -115,9 +115,7 @@ def _joined(several: Sequence[Row]) -> Row:
         median=of_all.median,
         p80=of_all.p80,
         counters=counters,
-        rounds=tuple(part for row in timed for part in row.rounds or (len(row.samples_us),)),
-        sm_clock_mhz=tuple(one for row in timed for one in row.sm_clock_mhz),
-        power_w=tuple(one for row in timed for one in row.power_w),
+        rounds=tuple(len(row.samples_us) for row in timed),
     )
 
 
@@ -134,28 +132,15 @@ def spread_of(row: Row) -> str:
     return spread_text(row.p20, row.median, row.p80, [part.median for part in parts(row)], further)
 
 
-def births(record: Record) -> list[dict[str, Any]]:
-    """When and at which clock each round of a record was taken."""
-    kept = record.provenance
-    taken = kept.get("rounds")
-    return [dict(one) for one in taken] if taken else [birth(kept, kept["date"], kept.get("driver"))]
+def round_facts(state: Mapping[str, Any], day: str) -> dict[str, Any]:
+    """What a record keeps of one round beside its samples.
 
-
-def birth(state: Mapping[str, Any], day: str, driver: str | None) -> dict[str, Any]:
-    """What a record keeps of one round beside its samples."""
-    names = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c")
-    return {"date": day, "driver": driver, **{name: state.get(name) for name in names}}
-
-
-def joined(kept: Record, made: Record) -> Record:
-    """A record of the same key that has the rounds of both; what it says of its birth is the later one's."""
-    taken = [*births(kept), *births(made)]
-    notes = dict.fromkeys([*kept.provenance.get("notes", []), *made.provenance.get("notes", [])])
-    return replace(
-        made,
-        rows=pooled([kept.rows, made.rows]),
-        provenance={**made.provenance, "rounds": taken, "notes": list(notes)},
-    )
+    Args:
+        state: the GPU's state right after it.
+        day: the UTC day as ``2026-11-21``.
+    """
+    names = ("driver", "sm_clock_mhz", "memory_clock_mhz", "temperature_c")
+    return {"date": day, **{name: state.get(name) for name in names}}
 
 
 def spread_notes(rows: Sequence[Row]) -> Iterator[str]:

@@ -13,7 +13,6 @@ from tilewise.models.roofline import (
     intensity_flop_per_byte,
     stated,
 )
-from tilewise.models.scaling import Scaled, scaled
 from tilewise.models.traffic import bytes_in_flight, sectors, sectors_of_stride
 from tilewise.models.waves import Waves, waves
 
@@ -23,7 +22,6 @@ __all__ = [
     "Ceilings",
     "Device",
     "Occupancy",
-    "Scaled",
     "Waves",
     "attainable_tflop_per_s",
     "bound",
@@ -31,7 +29,6 @@ __all__ = [
     "device",
     "intensity_flop_per_byte",
     "occupancy",
-    "scaled",
     "sectors",
     "sectors_of_stride",
     "stated",

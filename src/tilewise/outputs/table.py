@@ -39,7 +39,7 @@ class Cell:
     """Where it leads, relative to the page or to a lesson's file."""
     mark: str | None = None
     """A role for the styles: ``measured``, ``predicted``, ``waste``, ``hazard``, ``best``, ``stale``."""
-    born: str | None = None
+    origin: str | None = None
     """The id of the list that says where a recorded number comes from; ``title`` is then its spread."""
 
 
@@ -90,7 +90,7 @@ class Table(Output):
         return {
             "columns": [[column.name, column.unit, column.align] for column in self.columns],
             "rows": [
-                [[cell.text, cell.title, cell.href, cell.mark, cell.born] for cell in row]
+                [[cell.text, cell.title, cell.href, cell.mark, cell.origin] for cell in row]
                 for row in self.rows
             ],
             "caption": self.caption,
@@ -156,9 +156,9 @@ class Table(Output):
         shown = escape(_shown(cell.text), quote=False)
         if cell.href:
             shown = f'<a href="{escape(cell.href)}">{shown}</a>'
-        if cell.born:
+        if cell.origin:
             shown = (
-                f'<a class="tw-number" href="#{escape(cell.born)}" data-born="{escape(cell.born)}"'
+                f'<a class="tw-number" href="#{escape(cell.origin)}" data-provenance="{escape(cell.origin)}"'
                 f' data-spread="{escape(cell.title or "")}">{shown}</a>'
             )
         elif cell.title:
@@ -196,9 +196,9 @@ def _shown(value: str | float) -> str:
 
 def _cell(entry: Any) -> Cell:
     if isinstance(entry, Cell):
-        return Cell(_scalar(entry.text), entry.title, entry.href, entry.mark, entry.born)
-    if (birth := getattr(entry, "born", None)) is not None:  # a recorded number that a lesson passes on
-        return Cell(float(entry), entry.spread, None, entry.mark, birth)
+        return Cell(_scalar(entry.text), entry.title, entry.href, entry.mark, entry.origin)
+    if (origin := getattr(entry, "origin", None)) is not None:  # a recorded number that a lesson passes on
+        return Cell(float(entry), entry.spread, None, entry.mark, origin)
     return Cell("" if entry is None else _scalar(entry))
 
 

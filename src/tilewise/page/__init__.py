@@ -12,8 +12,9 @@ What styles and scripts may rely on, besides what the outputs document:
 - ``a.tw-term[title]``: the first use of a term; ``em#term-<slug>.tw-term-title`` in the summary of
   ``details.definition``; ``div.tw-glossary-entry#term-<slug>`` in the glossary.
 - ``span.tw-number``: a quoted number. ``[title]`` where the page computed it; ``[data-source]``: who states
-  it, or what stands behind it in ``{from: ...}``. ``a.tw-number[data-born]``: a recorded one, with the id of
-  the ``dl.tw-birth`` that says where it was taken, and ``[data-spread]``; ``.tw-stale`` if outdated.
+  it, or what stands behind it in ``{from: ...}``. ``a.tw-number[data-provenance]``: a recorded one, with the
+  id of the ``dl.tw-provenance-list`` that says where it was taken, and ``[data-spread]``; ``.tw-stale`` if
+  outdated.
 - ``[data-line]``, once ``tell_lines`` has been applied to the HTML: a block of prose, and the line of the
   lesson's file that it begins on.
 - ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file;
@@ -28,7 +29,7 @@ What styles and scripts may rely on, besides what the outputs document:
 - ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
 - ``svg.tw-map``: see ``course_map``.
 - ``div.tw-machines``: see ``by_machine``. ``.tw-number[data-on]``: as JSON, by further machine, what stands
-  there with its records: ``text``, ``born``, ``spread``. A paragraph that names a GPU has that
+  there with its records: ``text``, ``origin``, ``spread``. A paragraph that names a GPU has that
   GPU's numbers, without it.
 - ``div.tw-pending``: stands for the output of a cell that has not ended, or before what it showed the last
   time; ``p.tw-run-status`` at the top says that there are such cells. While serving only.
@@ -43,8 +44,8 @@ from dataclasses import dataclass
 from tilewise.course import Course
 from tilewise.installation import Package
 from tilewise.lesson import Lesson
-from tilewise.measurements.births import birth_id, birth_list
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.provenance_links import provenance_id, provenance_list
 from tilewise.notebook import to_notebook
 from tilewise.outputs import Context, Output, Task
 from tilewise.page.code import code_cell, tab_set
@@ -119,9 +120,9 @@ def render(
     if run.pending:
         parts.append(f'<p class="tw-run-status">{_STOPPED if run.stopped else _RUNNING}</p>')
     parts += _body(lesson, run, prose, where, files)
-    quoted = [one.born for found in (numbers, *by_machine.values()) for one in found.values()]
-    if births := _births(lesson, run, quoted, where):
-        parts.append(births)
+    quoted = [one.origin for found in (numbers, *by_machine.values()) for one in found.values()]
+    if lists := _provenance_lists(lesson, run, quoted, where):
+        parts.append(lists)
     if closing := terms(lesson, course, where):
         parts.append(closing)
     name = lesson.id.rsplit("/", 1)[-1]
@@ -132,19 +133,19 @@ def render(
     return Page("\n\n".join(parts) + "\n", files)
 
 
-def _births(lesson: Lesson, run: LessonRun, quoted: Collection[str], layout: Layout) -> str:
+def _provenance_lists(lesson: Lesson, run: LessonRun, quoted: Collection[str], layout: Layout) -> str:
     """Folded at the end: where the numbers were taken that the prose quotes from records of other lessons."""
     shown = {
-        birth_id(output.name, output.provenance["device"])
+        provenance_id(output.name, output.provenance["device"])
         for outputs in run.outputs
         for output in outputs
         if isinstance(output, Measurement) and output.provenance
     }
     lists = [
-        birth_list(name, record, lambda path: layout.asset(lesson.id, path))
+        provenance_list(name, record, lambda path: layout.asset(lesson.id, path))
         for records in (run.records, *run.records_by.values())
         for name, record in records.items()
-        if (birth := birth_id(name, str(record.get("device")))) in quoted and birth not in shown
+        if (target := provenance_id(name, str(record.get("device")))) in quoted and target not in shown
     ]
     if not lists:
         return ""

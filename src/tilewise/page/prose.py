@@ -20,7 +20,7 @@ from tilewise.lesson.mask import spans
 from tilewise.lesson.prose import Definition, Mention, masked_prose
 from tilewise.lesson.terms import Term, Use
 from tilewise.lesson.typed_numbers import sourced
-from tilewise.measurements.births import born
+from tilewise.measurements.provenance_links import provenance_link
 from tilewise.numbers import COMPUTED, Quoted, quote
 from tilewise.page.layout import Layout
 from tilewise.page.markers import line_mark
@@ -229,15 +229,16 @@ def _number(quoted: Quoted, stale: Collection[str], by_machine: Mapping[str, Quo
     is_stale = _is_stale(quoted.path.split("."), stale)
     mark = " tw-stale" if is_stale else ""
     shown = {
-        machine: {"text": other.text} | ({"born": other.born, "spread": other.spread} if other.born else {})
+        machine: {"text": other.text}
+        | ({"origin": other.origin, "spread": other.spread} if other.origin else {})
         for machine, other in by_machine.items()
-        if (other.text, other.born) != (quoted.text, quoted.born)
+        if (other.text, other.origin) != (quoted.text, quoted.origin)
     }
     data = f' data-on="{escape(json.dumps(shown, ensure_ascii=False))}"' if shown else ""
-    if quoted.born:
+    if quoted.origin:
         if shown:
             data += f' data-path="{escape(quoted.path)}" data-format="{escape(quoted.form)}"'
-        return born(literal(quoted.text), quoted.born, quoted.spread, mark.strip(), data)
+        return provenance_link(literal(quoted.text), quoted.origin, quoted.spread, mark.strip(), data)
     source = f"{quoted.source}; no longer current" if is_stale else quoted.source
     kind = "title" if quoted.source == COMPUTED else "data-source"
     return (

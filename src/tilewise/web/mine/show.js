@@ -19,9 +19,9 @@ const VERSIONS = { cuda_runtime: "CUDA", cupy: "CuPy", torch: "torch", cudnn: "c
 /**
  * @param {Map<string, any>} records
  * @param {{article: Element, numbers: string, change: Function, note: Function, nameOf: (id: string) => string,
- *   bornOn: (number: Element) => {id: string, name: string}, undo: (() => void)[]}} given
+ *   recordedOn: (number: Element) => {id: string, name: string}, undo: (() => void)[]}} given
  */
-export function showRecords(records, { article, numbers, change, note, nameOf, bornOn, undo }) {
+export function showRecords(records, { article, numbers, change, note, nameOf, recordedOn, undo }) {
   const known = new Map();
   const valuesFor = (experiment) => {
     if (!known.has(experiment) && records.has(experiment)) known.set(experiment, valuesOf(records.get(experiment)));
@@ -47,7 +47,7 @@ export function showRecords(records, { article, numbers, change, note, nameOf, b
     if (!block.querySelector(own)) absent(block, block.dataset.shown);
   }
   for (const figure of article.querySelectorAll(".tw-figure[data-recorded]")) {
-    const shown = figure.closest(".tw-machines")?.dataset.shown ?? bornOn(figure).id;
+    const shown = figure.closest(".tw-machines")?.dataset.shown ?? recordedOn(figure).id;
     redraw(figure, at, undo).then(
       (isDrawn) => {
         if (isDrawn) note(figure, `Recorded values of your files; all else is about the ${nameOf(shown)}`);
@@ -57,21 +57,21 @@ export function showRecords(records, { article, numbers, change, note, nameOf, b
     );
   }
 
-  const births = element("div", { hidden: true });
-  article.append(births);
-  undo.push(() => births.remove());
+  const lists = element("div", { hidden: true });
+  article.append(lists);
+  undo.push(() => lists.remove());
   for (const place of article.querySelectorAll(numbers)) {
-    const { path = "", format = "", born = "" } = place.dataset;
+    const { path = "", format = "", provenance: origin = "" } = place.dataset;
     const [experiment, ...rest] = path.split(".");
-    const values = born && valuesFor(experiment);
+    const values = origin && valuesFor(experiment);
     const text = values && formatted(valueAt(values, rest.join(".")), format);
     if (text === undefined || !values) {
-      change(place, null, { "data-elsewhere": bornOn(place).name });
+      change(place, null, { "data-elsewhere": recordedOn(place).name });
       continue;
     }
     const spread = spreadOf((name) => valueAt(values, [...rest.slice(0, -1), name].join(".")));
-    change(place, [text], { href: `#${idOf(experiment)}`, "data-born": idOf(experiment), "data-spread": spread });
-    if (!document.getElementById(idOf(experiment))) births.append(birth(records.get(experiment)));
+    change(place, [text], { href: `#${idOf(experiment)}`, "data-provenance": idOf(experiment), "data-spread": spread });
+    if (!document.getElementById(idOf(experiment))) lists.append(provenanceList(records.get(experiment)));
   }
 }
 
@@ -134,20 +134,20 @@ function showTable(block, record, values, change) {
   const origin = block.querySelector(".tw-provenance");
   const { device, date } = record.provenance;
   const summary = element("summary", {}, `Recorded on ${short(device)}, ${short(date)}, from your file`);
-  if (origin) change(origin, [summary, birth(record)]);
-  else block.append(element("details", { class: "tw-provenance" }, summary, birth(record)));
+  if (origin) change(origin, [summary, provenanceList(record)]);
+  else block.append(element("details", { class: "tw-provenance" }, summary, provenanceList(record)));
 }
 
 function timeOf(text, { experiment }, spread) {
   const id = idOf(experiment);
-  return element("a", { class: "tw-number", href: `#${id}`, "data-born": id, "data-spread": spread }, text);
+  return element("a", { class: "tw-number", href: `#${id}`, "data-provenance": id, "data-spread": spread }, text);
 }
 
-const idOf = (experiment) => `born-mine-${experiment}`;
+const idOf = (experiment) => `provenance-mine-${experiment}`;
 const short = (text) => text.slice(0, 80);
 
-/** The facts of a record, as tilewise/measurements/births.py lists them. */
-function birth({ experiment, provenance, rounds }) {
+/** The facts of a record, as tilewise/measurements/provenance_links.py lists them. */
+function provenanceList({ experiment, provenance, rounds }) {
   const { device, date, driver, ceilings, versions } = provenance;
   const facts = [["device", device], ["date", date], ["driver", driver]];
   for (const [name, label, unit] of CLOCKS) {
@@ -162,7 +162,7 @@ function birth({ experiment, provenance, rounds }) {
   facts.push(["record", `${experiment}.json, your file`]);
   const shown = facts.filter(([, value]) => typeof value === "string" && value);
   const members = shown.flatMap(([label, value]) => [element("dt", {}, label), element("dd", {}, short(value))]);
-  return element("dl", { class: "tw-birth", id: idOf(experiment) }, ...members);
+  return element("dl", { class: "tw-provenance-list", id: idOf(experiment) }, ...members);
 }
 
 /** The spread of a time in words; nothing where a row has none. */

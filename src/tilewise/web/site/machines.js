@@ -9,7 +9,7 @@ const home = document.currentScript?.src ?? document.baseURI;
 const KEPT = "machine";
 const MINE = "mine";
 /** Recorded numbers in sentences; a table says itself where its numbers come from. */
-const RECORDED = ":not(td) > a.tw-number[data-born]";
+const RECORDED = ":not(td) > a.tw-number[data-provenance]";
 
 const machines = JSON.parse(document.getElementById("tw-machines")?.textContent ?? "[]");
 const root = document.querySelector(".tw-machine");
@@ -24,8 +24,8 @@ let say = () => {};
 
 const nameOf = (id) => machines.find((machine) => machine.id === id)?.name ?? id;
 /** The machine of a number; the first where it does not say. */
-const bornOn = ({ dataset: { born = "" } }) =>
-  machines.find(({ id }) => born.startsWith(`born-${id}-`)) ?? machines[0];
+const recordedOn = ({ dataset: { provenance = "" } }) =>
+  machines.find(({ id }) => provenance.startsWith(`provenance-${id}-`)) ?? machines[0];
 const machineOf = (block) => block.dataset.shown ?? block.dataset.machine;
 const isKnown = (id) => id === MINE || machines.some((machine) => machine.id === id);
 let wanted = machines[0]?.id;
@@ -100,14 +100,14 @@ export function showMachine(article) {
 
   let changed = false;
   for (const block of article.querySelectorAll(".tw-machines")) changed = showBlock(block, shown) || changed;
-  if (shown === MINE) mine.show({ article, numbers: `${RECORDED}, [data-on]`, change, note, nameOf, bornOn, undo });
+  if (shown === MINE) mine.show({ article, numbers: `${RECORDED}, [data-on]`, change, note, nameOf, recordedOn, undo });
   else {
     for (const number of article.querySelectorAll("[data-on]")) {
       const other = JSON.parse(number.dataset.on)[shown];
       if (other) renumber(number, other);
     }
     for (const number of shown === machines[0].id ? [] : article.querySelectorAll(RECORDED)) {
-      const of = bornOn(number);
+      const of = recordedOn(number);
       if (of.id !== shown) change(number, null, { "data-elsewhere": of.name });
     }
     const lacking = [...article.querySelectorAll(".tw-machines, .tw-measurement[data-machine]")].filter(
@@ -141,8 +141,8 @@ function showBlock(block, machine) {
 }
 
 /** Another machine's number in place of the one that the page was sent with. */
-function renumber(number, { text, born, spread }) {
-  change(number, [text], born ? { href: `#${born}`, "data-born": born, "data-spread": spread || null } : {});
+function renumber(number, { text, origin, spread }) {
+  change(number, [text], origin ? { href: `#${origin}`, "data-provenance": origin, "data-spread": spread || null } : {});
 }
 
 /** Change what an element holds and some of its attributes, until the next choice. */

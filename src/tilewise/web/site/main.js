@@ -3,7 +3,7 @@
 // every part leaves a page that works when it does not run. Figures are left to figures/main.js.
 
 import { jumpWithin } from "./anchors.js";
-import { showBirths } from "./births.js";
+import { showProvenance } from "./provenance.js";
 import { loadFigures } from "./figures.js";
 import { labelTabsForPrint } from "./tabs.js";
 import { copyFormulas } from "./formulas.js";
@@ -20,7 +20,7 @@ import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
 
 const parts = [
-  showBirths,
+  showProvenance,
   sortableTables,
   jumpWithin,
   noteTerms,

@@ -1,7 +1,7 @@
-"""Contenders: variants and libraries of an experiment on the GPU, each checked before any is timed.
+"""Implementations: variants and libraries of an experiment on the GPU, each checked before any is timed.
 
-In: an experiment and a size. Out: ``Contender`` objects whose inputs lie on the GPU, or a ``LessonError``
-that names who is wrong and where. How long they take is for ``bench``.
+In: an experiment and a size. Out: ``Contender`` objects whose inputs are on the GPU, or a ``LessonError``
+that names which is wrong and where.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A contender with what its check needs."""
+class Implementation:
+    """A variant or a library with what its check needs."""
 
     label: str
     """Its name."""
@@ -50,10 +50,10 @@ class Entry:
     """The arrays that it has to write; of a library the answer, which a returned array stands for."""
 
 
-def checked_contenders(
+def checked_implementations(
     experiment: Experiment, parameters: Parameters
-) -> tuple[list[Contender], list[Entry], list[str]]:
-    """The contenders of a case, each of them checked on fresh inputs, with the case's own inputs in place."""
+) -> tuple[list[Contender], list[Implementation], list[str]]:
+    """What is timed at a case, each checked on fresh inputs, with the case's own inputs in place."""
     by_label = {label: experiment.launches(label, parameters) for label in experiment.variants}
     shared: dict[str, Any] = {}
     drawn: Drawn = {}
@@ -67,7 +67,9 @@ def checked_contenders(
     first = next(iter(by_label))
     answer = answer_name(experiment, by_label[first]) if written(by_label[first]) else None
     entries = [
-        Entry(label, "variant", launcher(launches, device[label]), label, device[label], written(launches))
+        Implementation(
+            label, "variant", launcher(launches, device[label]), label, device[label], written(launches)
+        )
         for label, launches in by_label.items()
     ]
     absent: list[str] = []
@@ -77,7 +79,7 @@ def checked_contenders(
             absent.append(made)
         else:
             writes = (answer,) if answer else ()
-            entries.append(Entry(label, "library", made, first, device[first], writes))
+            entries.append(Implementation(label, "library", made, first, device[first], writes))
     expected = expected_answer(experiment, by_label[first], fresh[first])
     _check_all(experiment, by_label, entries, fresh, expected)
     return _ready(by_label, entries, device), entries, absent
@@ -86,11 +88,11 @@ def checked_contenders(
 def _check_all(
     experiment: Experiment,
     by_label: Mapping[str, Sequence[Any]],
-    entries: Sequence[Entry],
+    entries: Sequence[Implementation],
     fresh: Mapping[str, Mapping[str, Any]],
     expected: Mapping[str, Any] | None,
 ) -> None:
-    """Run every contender once on fresh inputs and poisoned outputs and compare what it wrote."""
+    """Run every implementation once on fresh inputs and poisoned outputs and compare what it wrote."""
     import cupy
 
     right: dict[str, Any] = {}
@@ -121,9 +123,11 @@ def _check_all(
 
 
 def _ready(
-    by_label: Mapping[str, Sequence[Any]], entries: Sequence[Entry], device: Mapping[str, Mapping[str, Any]]
+    by_label: Mapping[str, Sequence[Any]],
+    entries: Sequence[Implementation],
+    device: Mapping[str, Mapping[str, Any]],
 ) -> list[Contender]:
-    """Contenders with the inputs that the case itself gives, and a way to put back what they overwrite."""
+    """What is timed, with the case's own inputs and a way to put back what is overwritten."""
     import cupy
 
     kept: dict[int, Any] = {}
@@ -218,8 +222,8 @@ def _library(
     return result
 
 
-def _result(entry: Entry, returned: Any) -> dict[str, Any]:
-    """What a contender left behind, by name: its arrays, or what a library returned."""
+def _result(entry: Implementation, returned: Any) -> dict[str, Any]:
+    """What an implementation left behind, by name: its arrays, or what a library returned."""
     import cupy
 
     got = {name: array for name, array in entry.arrays.items() if hasattr(array, "__cuda_array_interface__")}

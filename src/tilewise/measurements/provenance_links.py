@@ -1,4 +1,4 @@
-"""Births: where and when a recorded number was taken, as facts for a reader and as the HTML that pages show.
+"""Where and when a recorded number was taken, as facts for a reader and as the HTML that pages show.
 
 In: the provenance of a record. Out: facts, a list of them with an id, and links from numbers to that list.
 The site's script shows the list beside the number that is pointed at; without it the link leads there.
@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from tilewise.measurements.slugs import device_slug
+from tilewise.outputs.table import number
 
 _CLOCKS = (
     ("sm_clock_mhz", "SM clock", "MHz"),
@@ -31,7 +32,7 @@ _VERSIONS = {
 }
 
 
-def birth_facts(kept: Mapping[str, Any]) -> list[tuple[str, str]]:
+def provenance_facts(kept: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Where recorded figures come from: label and value, what is not known left out.
 
     Args:
@@ -62,28 +63,28 @@ def record_url(experiment: str, device: str) -> str:
     return f"measurements/{device_slug(device)}/{experiment}.json"
 
 
-def birth_id(experiment: str, device: str) -> str:
+def provenance_id(experiment: str, device: str) -> str:
     """The id of the list of a record's facts."""
-    return f"born-{device_slug(device)}-{experiment}"
+    return f"provenance-{device_slug(device)}-{experiment}"
 
 
-def birth_list(experiment: str, kept: Mapping[str, Any], link: Callable[[str], str]) -> str:
-    """The facts of a record and links to its file and to all measurements, as one ``dl.tw-birth``.
+def provenance_list(experiment: str, kept: Mapping[str, Any], link: Callable[[str], str]) -> str:
+    """The facts of a record and links to its file and to all measurements, as one ``dl.tw-provenance-list``.
 
     Args:
         experiment: the experiment's name.
-        kept: as ``birth_facts``.
+        kept: as ``provenance_facts``.
         link: the URL of a file of the site, relative to the page.
     """
     device = str(kept.get("device") or "")
     members = "".join(
-        f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>" for label, value in birth_facts(kept)
+        f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>" for label, value in provenance_facts(kept)
     )
     file = escape(link(record_url(experiment, device)))
     every = escape(f"{link('measurements/').rstrip('/')}/#{experiment}")
     return (
-        f'<dl class="tw-birth" id="{escape(birth_id(experiment, device))}">{members}'
-        f'<dt>record</dt><dd><a href="{file}" data-birth-file>{escape(experiment)}.json</a>, '
+        f'<dl class="tw-provenance-list" id="{escape(provenance_id(experiment, device))}">{members}'
+        f'<dt>record</dt><dd><a href="{file}" data-record-file>{escape(experiment)}.json</a>, '
         f'<a href="{every}">all its rows</a></dd></dl>'
     )
 
@@ -100,23 +101,16 @@ def spread_text(
         rounds: the median of each round, where there were several.
         further: from where to where another run should lie.
     """
-    told = f"p20 {microseconds(p20)} µs, median {microseconds(median)} µs, p80 {microseconds(p80)} µs"
+    told = f"p20 {number(p20)} µs, median {number(median)} µs, p80 {number(p80)} µs"
     if len(rounds) > 1:
-        told += (
-            f"; medians of {len(rounds)} rounds {microseconds(min(rounds))} to {microseconds(max(rounds))} µs"
-        )
+        told += f"; medians of {len(rounds)} rounds {number(min(rounds))} to {number(max(rounds))} µs"
     if len(further) == 2:
-        told += f"; another run {microseconds(further[0])} to {microseconds(further[1])} µs"
+        told += f"; another run {number(further[0])} to {number(further[1])} µs"
     return told
 
 
-def microseconds(time: float) -> str:
-    """A time with four digits, or all of those before the point."""
-    return f"{time:,.0f}" if time >= 1000 else f"{time:.4g}"
-
-
-def born(text: str, target: str, spread: str = "", classes: str = "", data: str = "") -> str:
-    """A number, given as HTML, as a link to the list of where it was born.
+def provenance_link(text: str, target: str, spread: str = "", classes: str = "", data: str = "") -> str:
+    """A number, given as HTML, as a link to the list of where it was taken.
 
     Args:
         text: what is shown.
@@ -126,5 +120,6 @@ def born(text: str, target: str, spread: str = "", classes: str = "", data: str 
         data: further attributes, as HTML.
     """
     named = f"tw-number {classes}".strip()
-    told = f' data-spread="{escape(spread)}"' if spread else ""
-    return f'<a class="{named}" href="#{escape(target)}" data-born="{escape(target)}"{told}{data}>{text}</a>'
+    shown = f' data-spread="{escape(spread)}"' if spread else ""
+    leads = f'href="#{escape(target)}" data-provenance="{escape(target)}"'
+    return f'<a class="{named}" {leads}{shown}{data}>{text}</a>'

@@ -1,4 +1,4 @@
-"""What contenders are given: variants that name the same input share it, others do not."""
+"""What implementations are given: variants that name the same input share it, others do not."""
 
 from __future__ import annotations
 
@@ -12,12 +12,25 @@ import pytest
 from tilewise import bf16
 from tilewise.cases import case, normal, output
 from tilewise.errors import LessonError
-from tilewise.measurements.contenders import checked_contenders
 from tilewise.measurements.experiment import Experiment
+from tilewise.measurements.implementations import checked_implementations
 
 PARAMETERS = tuple(
     fake_gpu.Parameter(name, True, name != "end") for name in ("start", "way", "end")
 )  # the last is written
+
+
+def made_of(name: str, variants: dict[str, Any], **more: Any) -> Experiment:
+    return Experiment(
+        name=name,
+        variants=variants,
+        cases=({"n": 64},),
+        path="lesson.py",
+        line=1,
+        root=Path(),
+        lesson="part/lesson",
+        **more,
+    )
 
 
 def test_arrays_that_differ_in_their_middle_only_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,11 +46,8 @@ def test_arrays_that_differ_in_their_middle_only_are_not_shared(monkeypatch: pyt
         return lambda n: kernel.on(case(start=normal(n), way=way, end=output(n)))
 
     variants = {"flat": variant(flat), "bent": variant(bent), "flat too": variant(flat.copy())}
-    experiment = Experiment(
-        "ways", variants, ({"n": 64},),
-        None, None, None, {}, None, 1e-5, "fp32", (), None, "lesson.py", 1, Path(), "part/lesson",
-    )  # fmt: skip
-    _, entries, _ = checked_contenders(experiment, {"n": 64})
+    experiment = made_of("ways", variants)
+    _, entries, _ = checked_implementations(experiment, {"n": 64})
     arrays = {entry.label: entry.arrays for entry in entries}
     assert [int(arrays[label]["way"].sum()) for label in ("flat", "bent", "flat too")] == [0, 1, 0]
     assert arrays["flat"]["way"] is arrays["flat too"]["way"]
@@ -65,10 +75,7 @@ def test_arrays_of_bits_are_checked_as_the_numbers_that_they_stand_for(
             assert start.dtype == np.float64
             return {"end": 2 * start}
 
-        return Experiment(
-            "bits", {"doubled": variant}, ({"n": 64},),
-            None, None, None, {}, doubled, 2**-8, "fp32", (), None, "lesson.py", 1, Path(), "part/lesson",
-        )  # fmt: skip
+        return made_of("bits", {"doubled": variant}, reference=doubled, tolerance=2**-8)
 
     def twice(start: Any, end: Any) -> None:
         end[...] = bf16.bits(2 * bf16.values(start))
@@ -79,8 +86,8 @@ def test_arrays_of_bits_are_checked_as_the_numbers_that_they_stand_for(
     def nearly(start: Any, end: Any) -> None:
         end[...] = bf16.bits(2.03 * bf16.values(start))
 
-    contenders, _, _ = checked_contenders(experiment(twice), {"n": 64})
+    contenders, _, _ = checked_implementations(experiment(twice), {"n": 64})
     assert [one.label for one in contenders] == ["doubled"]
     for wrong in (nothing, nearly):
         with pytest.raises(LessonError, match="is wrong on the GPU"):
-            checked_contenders(experiment(wrong), {"n": 64})
+            checked_implementations(experiment(wrong), {"n": 64})

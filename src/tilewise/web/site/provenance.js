@@ -1,18 +1,18 @@
-// In: recorded numbers, `a[data-born]` with the id of the list of their facts; stated ones, `[data-source]`.
+// In: recorded numbers, `a[data-provenance]` with the id of the list of their facts; stated ones, `[data-source]`.
 // Out: the facts beside the number that is pointed at, focused or tapped. The box can be pointed at, Tab
 // leads into it, Escape and a press elsewhere put it away. Without this script the link leads to the list.
 
 import { element } from "./dom.js";
 
-const NUMBERS = "a[data-born], [data-source]";
+const NUMBERS = "a[data-provenance], [data-source]";
 const WAIT_MS = { show: 160, hide: 220 };
 const EDGE_PX = 8;
 
-export function showBirths(article, signal) {
+export function showProvenance(article, signal) {
   const numbers = article.querySelectorAll(NUMBERS);
   if (!numbers.length) return;
   for (const number of numbers) if (!number.matches("a")) number.tabIndex = 0;
-  const box = element("span", { class: "tw-born", id: "tw-born", role: "group", hidden: true });
+  const box = element("span", { class: "tw-provenance-box", id: "tw-provenance-box", role: "group", hidden: true });
   let shown = null;
   let held = false;
   let timer = 0;
@@ -94,7 +94,7 @@ export function showBirths(article, signal) {
 
 /** The facts of a recorded number in a copy of its list, or the words of who states it. */
 function contents(number) {
-  const list = number.dataset.born && document.getElementById(number.dataset.born);
+  const list = number.dataset.provenance && document.getElementById(number.dataset.provenance);
   if (!list) return [number.dataset.source ?? ""];
   const copy = list.cloneNode(true);
   copy.removeAttribute("id");

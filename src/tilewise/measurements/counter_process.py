@@ -11,13 +11,12 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.counters import ncu_command, parse_counters
-from tilewise.measurements.counting import Simulated
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.report import assemble
 
@@ -45,12 +44,12 @@ class CountingChild:
             for label in experiment.variants:
                 self._launch(experiment, label)
         self._manifest.write_text(json.dumps(self._entries), encoding="utf-8")
-        return assemble(experiment, Simulated({}), None, None, (), ())
+        return assemble(experiment, None)
 
     def _launch(self, experiment: Experiment, label: str) -> None:
         import cupy
 
-        from tilewise.measurements.contenders import launcher, on_device
+        from tilewise.measurements.implementations import launcher, on_device
 
         assert experiment.count_case is not None
         launches = experiment.launches(label, experiment.count_case)
@@ -64,16 +63,13 @@ class CountingChild:
         self._entries.append({"experiment": experiment.name, "variant": label, "launches": len(launches)})
 
 
-def count_lesson(
-    ncu: str, lesson: str, experiments: Sequence[str], run: Callable[..., Any] = subprocess.run
-) -> Counted:
+def count_lesson(ncu: str, lesson: str, experiments: Sequence[str]) -> Counted:
     """Count the variants of a lesson's experiments with Nsight Compute.
 
     Args:
         ncu: the tool.
         lesson: the lesson's id or path.
         experiments: which of its experiments.
-        run: ``subprocess.run`` or a stand-in.
 
     Returns:
         Counters by experiment, variant and our name, summed over the variant's launches.
@@ -84,52 +80,15 @@ def count_lesson(
     with tempfile.TemporaryDirectory() as folder:
         log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
         child = [
-            sys.executable,
-            "-m",
-            "tilewise",
-            "count-child",
-            lesson,
-            "--manifest",
-            str(manifest),
+            *(sys.executable, "-m", "tilewise", "count-child", lesson, "--manifest", str(manifest)),
             *(part for name in experiments for part in ("--experiment", name)),
         ]
-        done = run(
-            ncu_command(ncu, log, child), capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False
-        )
-        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        command = ncu_command(ncu, log, child)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
+        report = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
         if not manifest.is_file():
-            raise ValueError(f"nothing was launched. {_tail(said or done.stdout + done.stderr)}")
-        return match_counters(json.loads(manifest.read_text(encoding="utf-8")), parse_counters(said))
-
-
-PROBE = (
-    "import cupy as c; x = c.zeros(32); c.cuda.get_current_stream().synchronize(); "
-    "c.cuda.runtime.profilerStart(); x += 1; c.cuda.get_current_stream().synchronize(); "
-    "c.cuda.runtime.profilerStop()"
-)
-"""The least that Nsight Compute can count."""
-
-
-def counting_fault(ncu: str, run: Callable[..., Any] = subprocess.run) -> str | None:
-    """What Nsight Compute says where it cannot count one small kernel; None where it can.
-
-    Args:
-        ncu: the tool.
-        run: ``subprocess.run`` or a stand-in.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "ncu.csv")
-        command = ncu_command(ncu, log, [sys.executable, "-c", PROBE])
-        try:
-            done = run(command, capture_output=True, text=True, timeout=180, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{type(error).__name__}: {error}"
-        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        try:
-            counted = any(values for _, values in parse_counters(said))
-        except ValueError as error:
-            return f"{error} {_tail(done.stdout + done.stderr)}".strip()
-        return None if counted else f"it counted nothing. {_tail(said)}"
+            raise ValueError(f"nothing was launched. {_tail(report or done.stdout + done.stderr)}")
+        return match_counters(json.loads(manifest.read_text(encoding="utf-8")), parse_counters(report))
 
 
 def _tail(text: str) -> str:
@@ -175,7 +134,12 @@ def with_counters(
             rows.append(row)
     rows += [
         Row(
-            *(label, "variant", case, (), None, None, None, dict(values), moved, done),
+            variant=label,
+            role="variant",
+            case=case,
+            counters=dict(values),
+            bytes=moved,
+            flop=done,
             tokens=experiment.tokens(label, case),
         )
         for label, values in left.items()

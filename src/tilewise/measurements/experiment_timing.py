@@ -1,28 +1,31 @@
-"""The bench: an experiment on this machine's GPU, every contender checked first and then timed.
+"""An experiment timed on this machine's GPU, every variant and library checked first.
 
-In: an experiment. Out: rows of times for its cases, with what was odd. Records, tables and the simulator's
-counts are others' affairs.
+In: an experiment. Out: rows of times for its cases, with what was odd.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewise.gpu.device import POWER_CAP, State, others_computing, state
-from tilewise.gpu.sampling import INTERVAL_S, Nvml, Sampler, nvml
 from tilewise.gpu.timing import Plan, time_contenders
-from tilewise.measurements.contenders import checked_contenders
+from tilewise.measurements.implementations import checked_implementations
+from tilewise.measurements.problems import (
+    KEPT,
+    GpuProblem,
+    clock_fell,
+    clock_problem,
+    other_processes_problem,
+)
 from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
-from tilewise.measurements.troubles import KEPT, GpuTrouble, clock_fell, company, slowdown
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
@@ -30,14 +33,11 @@ if TYPE_CHECKING:
 GLANCE = Plan(budget_s=1.5, repetitions=60)
 """How long a lesson goes on that is run as a script on a GPU."""
 WATCH_S = 2.0
-"""Seconds between two readings of the GPU's state while contenders are timed."""
-
-Progress = Callable[[str], None]
-Tick = Callable[[float], None]
+"""Seconds between two readings of the GPU's state during the timing."""
 
 
 @dataclass(frozen=True)
-class Bench:
+class ExperimentTimes:
     """What came of timing an experiment."""
 
     rows: tuple[Row, ...]
@@ -46,34 +46,29 @@ class Bench:
     """What was odd, a sentence each; how far samples scatter is for who has all of them."""
     state: State
     """The GPU's state right after the last case."""
-    sampling: str = ""
-    """How the rows' clocks and powers were read; empty where they were not."""
 
 
-def run_bench(
+def time_experiment(
     experiment: Experiment,
     plan: Plan,
-    progress: Progress,
+    progress: Callable[[str], None],
     *,
     strict: bool = False,
-    tick: Tick | None = None,
     own: int = 1,
-) -> Bench:
+) -> ExperimentTimes:
     """Check and time an experiment at all of its cases.
 
     Args:
         experiment: what to time.
         plan: how long to go on.
         progress: told, in a line, what is going on.
-        strict: refuse times that were taken in company or at a clock that was held down, as records do;
-            otherwise that is noted. Clock and power are sampled then too, unless the host's part is timed,
-            which shares Python's lock with the sampling thread.
-        tick: told the share of the experiment that is done, from 0 to 1.
+        strict: refuse times that were taken beside other processes or at a clock that was held down, as
+            records do; otherwise that is noted.
         own: how many of the processes that use the GPU are ours: this one, and one that waits for it.
 
     Raises:
-        LessonError: a contender gives a wrong answer.
-        GpuTrouble: ``strict``, and the times would not be worth keeping.
+        LessonError: a variant or library gives a wrong answer.
+        GpuProblem: ``strict``, and the times would not be worth keeping.
     """
     import cupy
 
@@ -81,62 +76,40 @@ def run_bench(
     rows: list[Row] = []
     notes: list[str] = []
     now = State()
-    sampling = ""
-    for at, parameters in enumerate(experiment.cases):
+    for parameters in experiment.cases:
         shown = case_text(parameters)
         progress(f"{experiment.name} at {shown}: checking")
-        contenders, entries, absent = checked_contenders(experiment, parameters)
+        contenders, implementations, absent = checked_implementations(experiment, parameters)
         notes += [note for note in absent if note not in notes]
         before = busy_state()
-        done = partial(_share, tick, at, len(experiment.cases))
-        meter = nvml(identity) if strict and not plan.with_host else None
-        sampling = sampling or _sampling(meter)
-        with _watched(identity) as during, Sampler(meter) if meter else nullcontext() as sampler:
-            timings = time_contenders(contenders, plan, progress, done, sampler)
+        with _watched(identity) as during:
+            timings = time_contenders(contenders, plan, progress)
         now = worst(during or [busy_state()])
-        strangers = max((others_computing(identity) or 0) - (own - 1), 0)
-        troubles = [company(strangers, shown), slowdown(before, now, shown)]
-        for trouble in filter(None, troubles):
+        other_processes = max((others_computing(identity) or 0) - (own - 1), 0)
+        problems = [other_processes_problem(other_processes, shown), clock_problem(before, now, shown)]
+        for problem in filter(None, problems):
             if strict:
-                raise GpuTrouble(trouble)
-            notes.append(f"{trouble.message.removesuffix(KEPT).strip()}")
+                raise GpuProblem(problem)
+            notes.append(problem.message.removesuffix(KEPT).strip())
         notes += _oddities(shown, before, now)
         cupy.get_default_memory_pool().free_all_blocks()
         moved, operations = experiment.work(parameters)
-        for entry, timing in zip(entries, timings, strict=True):
+        for one, timing in zip(implementations, timings, strict=True):
             rows.append(
                 Row(
-                    entry.label,
-                    entry.role,
-                    dict(parameters),
-                    timing.samples_us,
-                    timing.p20,
-                    timing.median,
-                    timing.p80,
-                    None,
-                    moved,
-                    operations,
-                    sm_clock_mhz=timing.sm_clock_mhz,
-                    power_w=timing.power_w,
-                    tokens=experiment.tokens(entry.label, parameters),
+                    variant=one.label,
+                    role=one.role,
+                    case=dict(parameters),
+                    samples_us=timing.samples_us,
+                    p20=timing.p20,
+                    median=timing.median,
+                    p80=timing.p80,
+                    bytes=moved,
+                    flop=operations,
+                    tokens=experiment.tokens(one.label, parameters),
                 )
             )
-    return Bench(tuple(rows), tuple(dict.fromkeys(notes)), now, sampling)
-
-
-def _sampling(meter: Nvml | None) -> str:
-    """What a record says of how clocks and powers were read; empty without a meter."""
-    if meter is None:
-        return ""
-    return (
-        f"SM clock and GPU power ({meter.sensor}) through NVML every {1000 * INTERVAL_S:g} ms, in a thread; "
-        "a row has the readings that began and ended inside one of its timed launches"
-    )
-
-
-def _share(tick: Tick | None, at: int, cases: int, share: float) -> None:
-    if tick is not None:
-        tick((at + share) / cases)
+    return ExperimentTimes(tuple(rows), tuple(dict.fromkeys(notes)), now)
 
 
 def worst(states: Sequence[State]) -> State:

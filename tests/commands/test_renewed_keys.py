@@ -1,4 +1,4 @@
-"""``tilewise record --rekey``: a key that proves a row renews the other and the label, and no figure."""
+"""``tilewise record --pending``: a key that proves a row renews the other and the label, and no figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tilewise.__main__ import main
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.prediction import known_device, predict, prediction_path, write_prediction
+from tilewise.measurements.prediction import PredictedRow, Prediction, write_prediction
 from tilewise.measurements.record import Record, Row, read_record, write_record
 
 LESSON = '''# ---
@@ -55,9 +55,11 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for device in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
         made = Record("twice", "kernels/twice", "fp32", {**H100, "device": device}, (row,))
         write_record(made, archive.path("twice", device))
-    assert main(["record", "kernels/twice", "--rekey"]) == 0
-    known = known_device("H200")
-    write_prediction(predict(archive, known, "2026-11-22"), prediction_path(archive.root, known))
+    assert main(["record", "kernels/twice", "--pending"]) == 0
+    said = PredictedRow("twice", "kernels/twice", tokens(), "plain", {"n": 64}, 4.5, 4.4, 1.02, 3.0, 0.2, 1.3,
+                        "launch", False)  # fmt: skip
+    made = Prediction("H200", "NVIDIA H100 80GB HBM3", "2026-11-22", 0.1, 1.4, 1.0, (said,))
+    write_prediction(made, archive.root / "predictions" / "h200.json")
     return file
 
 
@@ -73,7 +75,11 @@ def tokens() -> str:
 
 
 def bodies() -> list[dict]:
-    return [json.loads(path.read_text()) for path in sorted(Path("lessons").rglob("*.json"))]
+    return [
+        json.loads(path.read_text())
+        for path in sorted(Path("lessons").rglob("*.json"))
+        if path.name != "pending.json"
+    ]
 
 
 def figures() -> list[object]:
@@ -103,11 +109,11 @@ def test_a_rename_is_current_at_once_and_its_keys_are_renewed_on_every_device(
     assert "4.5" in capsys.readouterr().out
     main(["check"])
     said = capsys.readouterr().out
-    assert said.count("tilewise record kernels/twice --rekey") == 2
+    assert said.count("tilewise record --pending kernels/twice") == 2
     assert "nvidia-h200/twice.json: its keys or labels are not those of now, though it holds" in said
 
-    assert main(["record", "all", "--rekey"]) == 0
-    assert "1 lessons, 2 records renewed" in capsys.readouterr().out
+    assert main(["record", "--pending"]) == 0
+    assert capsys.readouterr().out.count("renewed lessons/measurements/") == 2
     assert figures() == before
     assert {(row["variant"], row["tokens"] in keys) for body in bodies()[:2] for row in body["rows"]} == {
         ("one float each", False)
@@ -115,22 +121,20 @@ def test_a_rename_is_current_at_once_and_its_keys_are_renewed_on_every_device(
     (said_of,) = bodies()[2]["rows"]
     assert said_of["variant"] == "one float each"
     assert said_of["key"] == bodies()[0]["rows"][0]["tokens"], "the prediction is still of this row"
-    assert main(["record", "all", "--rekey"]) == 0
-    assert "0 records renewed" in capsys.readouterr().out
+    assert main(["record", "--pending"]) == 0
+    assert "renewed" not in capsys.readouterr().out
     main(["check"])
-    assert "--rekey" not in capsys.readouterr().out
+    assert "--pending" not in capsys.readouterr().out
 
 
 def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = bodies()
     edit(lesson, "2.0f * x[i]", "x[i] + x[i]")
-    assert main(["record", "all", "--rekey"]) == 0
+    assert main(["record", "--pending"]) == 0
     assert bodies() == before
-    assert main(["check"]) == 1
+    main(["check"])
     said = capsys.readouterr()
-    assert said.err.count("is stale: what it measured has changed since") == 1
-    assert said.out.count("is stale: what it measured has changed since") == 1, "the other machine's"
-    assert "--rekey" not in said.out
+    assert said.out.count("is stale: what it measured has changed since") == 2, "pending, and the other's"
 
 
 def test_check_lists_what_clang_refuses_or_would_not_pass_on(
@@ -150,15 +154,3 @@ def test_check_lists_what_clang_refuses_or_would_not_pass_on(
         "lessons/kernels/twice.py:13: the kernel has __restrict__ of something else than a parameter" in said
     )
     assert '"plain" of twice has a key of its tokens alone.' in said
-
-
-def test_without_clang_nothing_is_touched(
-    lesson: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = bodies()
-    monkeypatch.setenv("TILEWISE_ZIG", "/no/such/zig")
-    assert main(["record", "all", "--rekey"]) == 1
-    assert (
-        "tilewise record --rekey: TILEWISE_ZIG is /no/such/zig, which is no file" in capsys.readouterr().err
-    )
-    assert bodies() == before

@@ -1,0 +1,123 @@
+"""Problems: what can go wrong with a GPU while an experiment is recorded, with a repair.
+
+In: an exception, or the states that were read beside the timing. Out: a ``Problem`` with a sentence, a repair
+and whether the run can go on. Nothing is recorded of an experiment that met one; its old record stands.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewise.errors import LessonError
+from tilewise.gpu.device import POWER_CAP, State
+
+CLOCK_FELL = 0.93
+"""A clock below this share of its value before the timing has fallen."""
+KEPT = "The old record is kept."
+
+_GPU_FAILED = re.compile(
+    r"NoDevice|NO_DEVICE|Devices?Unavailable|DEVICE_UNAVAILABLE|EccUncorrectable|ECC_UNCORRECTABLE|"
+    r"NvlinkUncorrectable|SystemNotReady|ErrorUnknown|ERROR_UNKNOWN|InitializationError|NOT_INITIALIZED|"
+    r"IllegalAddress|ILLEGAL_ADDRESS|Launch(?:Failure|Timeout)|LAUNCH_(?:FAILED|TIMEOUT)|HardwareStackError|"
+    r"IllegalInstruction|ILLEGAL_INSTRUCTION|MisalignedAddress|MISALIGNED_ADDRESS|InvalidPc|INVALID_PC",
+    re.IGNORECASE,
+)
+_MEMORY_FULL = re.compile(r"OutOfMemory|MemoryAllocation|out of memory", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why an experiment was not recorded."""
+
+    message: str
+    """What happened, in a sentence or two."""
+    repair: str
+    """What to do."""
+    stop: bool = False
+    """Whether nothing more can be recorded in this process."""
+
+
+class GpuProblem(Exception):  # noqa: N818 - it carries a problem
+    """Raised while an experiment is timed for recording."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class RecordingStopped(BaseException):
+    """Ends a run whose process can use its GPU no longer; no cell of a lesson may swallow it.
+
+    Args:
+        fault: what to report.
+    """
+
+    def __init__(self, fault: LessonError) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def explain(error: BaseException) -> Problem:
+    """What an exception during recording means."""
+    if isinstance(error, GpuProblem):
+        return error.problem
+    message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if _MEMORY_FULL.search(message) or isinstance(error, MemoryError):
+        return Problem(
+            f"the memory did not suffice ({message}). {KEPT}",
+            "Stop what else uses the GPU, or record on one with more memory.",
+        )
+    if _GPU_FAILED.search(message):
+        return Problem(
+            f"the GPU failed, and this process cannot use it any longer ({message}). {KEPT}",
+            "If a kernel faulted, simulate its launch, which names the line (tilewise check); else see what "
+            "nvidia-smi says. Then run the same command again: it goes on where it stopped.",
+            stop=True,
+        )
+    return Problem(f"recording failed: {message}. {KEPT}", "")
+
+
+def other_processes_problem(count: int, where: str) -> Problem | None:
+    """The problem of other processes on the GPU; None where there are none.
+
+    Args:
+        count: how many compute there.
+        where: the case.
+    """
+    if not count:
+        return None
+    who = "another process computes" if count == 1 else f"{count} other processes compute"
+    return Problem(
+        f"{who} on this GPU at {where}: its times would be those of both. {KEPT}",
+        "nvidia-smi lists them. Wait until they end, or choose another GPU by CUDA_VISIBLE_DEVICES.",
+    )
+
+
+def clock_problem(before: State, during: State, where: str) -> Problem | None:
+    """The problem of a clock that was held down during the timing; None where it was not.
+
+    A power cap is no problem: it is how large GEMMs run on a device, and the record says so.
+
+    Args:
+        before: the state under load right before.
+        during: the state with the lowest clock meanwhile.
+        where: the case.
+    """
+    causes = [cause for cause in during.throttled_by if cause != POWER_CAP]
+    fell = clock_fell(before, during)
+    if not causes and (not fell or POWER_CAP in during.throttled_by):
+        return None
+    by = f" by {' and '.join(causes)}" if causes else ""
+    clocks = f" from {before.sm_clock_mhz:.0f} to {during.sm_clock_mhz:.0f} MHz" if fell else ""
+    return Problem(
+        f"the clock was held down{by} at {where}{clocks} during the timing. {KEPT}",
+        "Let the GPU cool, see to its air, or lock a clock that it can hold: nvidia-smi --lock-gpu-clocks.",
+    )
+
+
+def clock_fell(before: State, during: State) -> bool:
+    """Whether the SM clock fell noticeably; False where it could not be read."""
+    if not before.sm_clock_mhz or not during.sm_clock_mhz:
+        return False
+    return during.sm_clock_mhz < CLOCK_FELL * before.sm_clock_mhz

@@ -1,0 +1,181 @@
+"""A round in a process of its own: the lesson played again up to one experiment, which is timed there.
+
+In: a lesson's file, an experiment and a plan. Out: the rows of the round, or the problem that the child met,
+as if it had been met here. The child has its own inputs, arrays, modules and warm-up, and ends once it is
+done.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewise.errors import LessonError
+from tilewise.gpu.device import State
+from tilewise.gpu.timing import Plan
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.problems import KEPT, GpuProblem, Problem, explain
+from tilewise.measurements.record import Row, write_whole
+from tilewise.measurements.report import assemble
+
+if TYPE_CHECKING:
+    from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.experiment_timing import ExperimentTimes
+    from tilewise.measurements.output import Measurement
+
+ROUNDS = 3
+"""How many rounds a record has where nobody says otherwise."""
+LONG_S = 60.0
+"""Seconds above which the first round of an experiment stays alone then."""
+TIME_LIMIT_S = 1800
+"""How long one round may take."""
+OWN_PROCESSES = 2
+"""The processes on the GPU that are ours while a child times: the child and the one that waits for it."""
+
+
+class RoundOver(BaseException):
+    """Ends the child once its experiment is timed; no cell of a lesson may swallow it."""
+
+
+class RoundChild:
+    """The handler in the child: times one experiment and ends the play.
+
+    Args:
+        wanted: the experiment's name.
+        part: which round of how many.
+        out: the file that gets the result.
+        progress: told, in a line, what is going on.
+        archive: where the records of experiments before it are.
+    """
+
+    def __init__(
+        self,
+        wanted: str,
+        part: tuple[int, int],
+        out: Path,
+        progress: Callable[[str], None],
+        archive: Archive,
+    ) -> None:
+        self._wanted, self._part, self._out = wanted, part, out
+        self._progress, self._archive = progress, archive
+
+    def __call__(self, experiment: Experiment) -> Measurement:
+        """Pass by what is not wanted; time what is, write the rows or the problem, and end."""
+        if experiment.name != self._wanted:
+            return assemble(experiment, self._archive.record(experiment.name))
+        try:
+            write_whole(self._timed(experiment), self._out)
+        except LessonError as error:
+            write_whole({"wrong": {"message": error.message, "repair": error.repair}}, self._out)
+        except Exception as error:
+            write_whole({"problem": asdict(explain(error))}, self._out)
+        raise RoundOver
+
+    def _timed(self, experiment: Experiment) -> dict[str, Any]:
+        from tilewise.measurements.experiment_timing import time_experiment
+
+        plan = part_of_plan(*self._part, experiment.with_host)
+        times = time_experiment(experiment, plan, self._progress, strict=True, own=OWN_PROCESSES)
+        return {
+            "rows": [row.to_dict() for row in times.rows],
+            "notes": list(times.notes),
+            "state": asdict(times.state),
+        }
+
+
+def run_child(command: list[str]) -> str:
+    """Run a child to its end and say how it ended, with the last that it wrote on stderr."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        status = subprocess.run(command, stderr=errors, timeout=TIME_LIMIT_S, check=False).returncode
+        errors.seek(0)
+        last = " ".join(errors.read().split())[-400:]
+    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+    return f"{how}: {last}" if last else how
+
+
+def run_round(experiment: Experiment, file: Path, at: int, of: int) -> ExperimentTimes:
+    """Time an experiment in a process of its own.
+
+    Args:
+        experiment: what to time, as this process knows it.
+        file: its lesson's file.
+        at: which round it is, from 0.
+        of: how many rounds there are.
+
+    Raises:
+        LessonError: a variant or library gives a wrong answer there, or the lesson measures something else
+            there.
+        GpuProblem: the child met one, or ended without a result.
+    """
+    from tilewise.measurements.experiment_timing import ExperimentTimes
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "round.json")
+        command = [
+            *(sys.executable, "-m", "tilewise", "round-child", str(file)),
+            *("--experiment", experiment.name, "--out", str(out), "--round", str(at), "--of", str(of)),
+        ]
+        ended = run_child(command)
+        body = json.loads(out.read_text(encoding="utf-8")) if out.is_file() else None
+    if body is None:
+        raise GpuProblem(Problem(f"a round of its own process gave no times: it {ended}. {KEPT}", ""))
+    if "problem" in body:
+        raise GpuProblem(Problem(**body["problem"]))
+    if "wrong" in body:
+        raise LessonError(experiment.path, experiment.line, body["wrong"]["message"], body["wrong"]["repair"])
+    rows = tuple(Row.from_dict(row) for row in body["rows"])
+    wanted = {experiment.place(row.variant, row.case) for row in rows if row.case in experiment.cases}
+    if len(wanted) < len(rows) or any(row.tokens != experiment.tokens(row.variant, row.case) for row in rows):
+        raise experiment.error(
+            "the lesson measures something else when it is run again: its keys change between processes.",
+            "Take the inputs, sizes and sources from nothing that changes: no clock, no unseeded numbers.",
+        )
+    state = State(**{**body["state"], "throttled_by": tuple(body["state"]["throttled_by"])})
+    return ExperimentTimes(rows, tuple(body["notes"]), state)
+
+
+def take_rounds(
+    experiment: Experiment, file: Path, wanted: int | None, progress: Callable[[str], None]
+) -> Iterator[ExperimentTimes]:
+    """Time an experiment in rounds: the first in this process, each other one in a process of its own.
+
+    Args:
+        experiment: what to time.
+        file: its lesson's file.
+        wanted: how many rounds; None: ``ROUNDS``, of an experiment whose first is long that one alone.
+        progress: told, in a line, what is going on.
+
+    Yields:
+        Each round, once it is done.
+
+    Raises:
+        LessonError: a variant or library gives a wrong answer, or the lesson measures something else the
+            second time.
+        GpuProblem: times in one of the rounds would not be worth keeping.
+    """
+    from tilewise.measurements.experiment_timing import time_experiment
+
+    rounds = ROUNDS if wanted is None else wanted
+    began = time.monotonic()
+    yield time_experiment(experiment, part_of_plan(0, rounds, experiment.with_host), progress, strict=True)
+    spent_s = time.monotonic() - began
+    if wanted is None and spent_s > LONG_S:
+        progress(f"{experiment.name}: its first round took {spent_s:.0f} s and stays alone")
+        return
+    for at in range(1, rounds):
+        progress(f"{experiment.name}: round {at + 1} of {rounds}, in a process of its own")
+        yield run_round(experiment, file, at, rounds)
+
+
+def part_of_plan(at: int, of: int, with_host: bool) -> Plan:
+    """The part of a recording's repetitions and seconds that one of so many rounds has."""
+    plan = Plan()
+    repetitions = plan.repetitions // of + (at < plan.repetitions % of)
+    return replace(plan, budget_s=plan.budget_s / of, repetitions=max(repetitions, 1), with_host=with_host)
