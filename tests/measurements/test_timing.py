@@ -8,7 +8,23 @@ import fake_gpu
 import pytest
 
 from tilewise.gpu import timing
+from tilewise.gpu.sampling import Sampler
 from tilewise.gpu.timing import Contender, Plan, Stage, repetitions, summary, takes_part, time_contenders
+
+
+class NoMeter:
+    """A meter that nothing reads."""
+
+    sensor = "none"
+
+    def sm_clock_mhz(self) -> float | None:
+        return None
+
+    def power_w(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        pass
 
 
 def test_percentiles_of_samples() -> None:
@@ -79,6 +95,32 @@ def test_a_repetition_that_the_host_enqueued_too_slowly_is_done_again_behind_a_l
     assert spins[-3:] == [80.0, 160.0, 320.0]
     now_us["host"] = 1e6
     assert timing._sample(stage, Contender("x", call), 320.0, flush=False) == (10.0, 5000.0)
+
+
+def test_a_sampler_gives_each_contender_what_was_read_inside_its_launches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = fake_gpu.FakeGpu()
+    fake_gpu.install(monkeypatch, gpu)
+    sampler = Sampler(NoMeter(), now=lambda: gpu.now_us / 1e6)
+
+    def launch(name: str, power_w: float) -> None:
+        began = gpu.now_us / 1e6
+        gpu.run(name, 100.0)
+        if gpu.launched.count(name) > 4:  # four launches estimate how long it takes
+            sampler.powers += [
+                (began + 10e-6, began + 20e-6, power_w),
+                (began + 90e-6, began + 110e-6, 0.0),
+                (began - 20e-6, began + 10e-6, 0.0),
+            ]
+
+    timing._stage()
+    clock = SimpleNamespace(perf_counter=lambda: gpu.now_us / 1e6)
+    monkeypatch.setattr("tilewise.gpu.timing.time", clock)
+    contenders = [Contender("a", lambda: launch("a", 650.0)), Contender("b", lambda: launch("b", 300.0))]
+    found = time_contenders(contenders, Plan(repetitions=3), sampler=sampler)
+    assert [one.power_w for one in found] == [(650.0,) * 3, (300.0,) * 3]
+    assert [one.sm_clock_mhz for one in found] == [(), ()]
 
 
 def test_with_the_host_in_the_time_the_gpu_is_idle_at_the_first_event_and_nothing_spins(

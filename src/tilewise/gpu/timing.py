@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from tilewise.gpu.sampling import Sampler, Stretch
 
 FLUSH_BYTES = 256 * 1024 * 1024
 """How much is read before each repetition; several times the largest L2."""
@@ -84,6 +86,10 @@ class Timing:
     """The median in microseconds."""
     p80: float
     """The 80th percentile in microseconds."""
+    sm_clock_mhz: tuple[float, ...] = ()
+    """SM clocks in MHz, read inside its launches; empty where none was."""
+    power_w: tuple[float, ...] = ()
+    """Powers in W, read inside its launches; empty where none was."""
 
     @property
     def spread(self) -> float:
@@ -116,6 +122,8 @@ def time_contenders(
     contenders: Sequence[Contender],
     plan: Plan | None = None,
     progress: Callable[[str], None] | None = None,
+    tick: Callable[[float], None] | None = None,
+    sampler: Sampler | None = None,
 ) -> list[Timing]:
     """Time contenders in turn, round by round, in this process.
 
@@ -123,6 +131,9 @@ def time_contenders(
         contenders: what to time; each has been run once before, so that nothing is compiled here.
         plan: how long to go on.
         progress: told, in a line, what is going on.
+        tick: told the share of the rounds that is done, from 0 to 1, after each of them.
+        sampler: reads the GPU's clock and power meanwhile; what it read inside a contender's launches is in
+            the contender's ``Timing``.
 
     Returns:
         One ``Timing`` for each contender, in order.
@@ -139,12 +150,23 @@ def time_contenders(
             progress(f"{contender.label}: about {estimate_us:.4g} us, {counts[-1]} repetitions")
     rounds = max(counts)
     samples: list[list[float]] = [[] for _ in contenders]
+    launches: list[list[Stretch]] = [[] for _ in contenders]
     for at in range(rounds):
         for index, contender in enumerate(contenders):
             if takes_part(at, counts[index], rounds):
                 time_us, lead_ins_us[index] = _sample(stage, contender, lead_ins_us[index], plan.flush)
                 samples[index].append(time_us)
-    return [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
+                launches[index].append((stage.finished_s - time_us / 1e6, stage.finished_s))
+        if tick:
+            tick((at + 1) / rounds)
+    found = [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
+    if sampler is None:
+        return found
+    read = [sampler.during(stretches) for stretches in launches]
+    return [
+        replace(timing, sm_clock_mhz=one.sm_clock_mhz, power_w=one.power_w)
+        for timing, one in zip(found, read, strict=True)
+    ]
 
 
 def _sample(stage: Stage, contender: Contender, lead_in_us: float, flush: bool) -> tuple[float, float]:
@@ -172,6 +194,9 @@ def _estimate(stage: Stage, contender: Contender, plan: Plan) -> tuple[float, fl
 
 class Stage:
     """The buffers and kernels that every repetition needs, made once a process."""
+
+    finished_s = 0.0
+    """When the host saw the latest repetition end, in seconds of ``time.perf_counter``."""
 
     def __init__(self) -> None:
         import cupy
@@ -216,6 +241,7 @@ class Stage:
         events[1].record()
         enqueue_us = (time.perf_counter() - before) * 1e6
         events[1].synchronize()
+        self.finished_s = time.perf_counter()
         return float(self._cupy.cuda.get_elapsed_time(*events)) * 1000, enqueue_us
 
 

@@ -1,0 +1,218 @@
+"""Sampling: the SM clock and the power of a GPU while contenders are timed, read through NVML in a thread.
+
+In: a GPU's PCI bus id, and when each timed launch ran. Out: the readings that fell inside those launches.
+NVML is loaded when it is asked for, never on import; where there is none, nothing is sampled.
+
+What a reading says is limited by its sensor. The power is an average over a stretch that the GPU chooses,
+and on some devices leaves most of the time out (Yang, Adamek and Armour, "Accurate and Convenient Energy
+Measurements for GPUs", SC 2024). Contenders take turns. Where their launches are shorter than that
+stretch, the power is that of all of them, and of the reads and spins between them. Readings closer
+together than the sensor's own steps repeat its value, so their number is no number of independent
+measurements.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import Any, Protocol
+
+import numpy as np
+
+INTERVAL_S = 0.005
+"""Seconds between two readings; ``benchmarks/clock_sampling.py`` shows that they do not disturb."""
+ENOUGH = 5
+"""Fewer readings than this are no percentiles."""
+LIBRARY = "libnvidia-ml.so.1"
+"""NVML, which comes with the driver."""
+
+_CLOCK_SM = 1
+_POWER_INSTANT = 186
+_UNSIGNED = {1: ctypes.c_uint, 2: ctypes.c_ulong, 3: ctypes.c_ulonglong}
+
+
+class Meter(Protocol):
+    """What a ``Sampler`` reads."""
+
+    sensor: str
+    """What the power is, in words."""
+
+    def sm_clock_mhz(self) -> float | None:
+        """The SM clock now in MHz; None where it cannot be read."""
+
+    def power_w(self) -> float | None:
+        """The power in W; None where it cannot be read."""
+
+    def close(self) -> None:
+        """Give back what the meter holds."""
+
+
+class _FieldValue(ctypes.Structure):
+    """NVML's ``nvmlFieldValue_t``."""
+
+    _fields_ = (
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency_us", ctypes.c_longlong),
+        ("kind", ctypes.c_uint),
+        ("status", ctypes.c_int),
+        ("value", ctypes.c_ubyte * 8),
+    )
+
+
+class Nvml:
+    """One GPU, read through NVML."""
+
+    def __init__(self, library: Any, device: ctypes.c_void_p) -> None:
+        self._library, self._device = library, device
+        self._word = ctypes.c_uint()
+        self._field = _FieldValue()
+        self._instant = self._instant_w() is not None
+        self.sensor = "now" if self._instant else "as averaged by NVML, over a second from Ampere on"
+
+    def sm_clock_mhz(self) -> float | None:
+        """The SM clock now in MHz; None where it cannot be read."""
+        if self._library.nvmlDeviceGetClockInfo(self._device, _CLOCK_SM, ctypes.byref(self._word)):
+            return None
+        return float(self._word.value)
+
+    def power_w(self) -> float | None:
+        """The power in W, to a tenth: the sensor's latest value, or NVML's average where that is all."""
+        if self._instant:
+            return self._instant_w()
+        if self._library.nvmlDeviceGetPowerUsage(self._device, ctypes.byref(self._word)):
+            return None
+        return round(self._word.value / 1000, 1)
+
+    def _instant_w(self) -> float | None:
+        """NVML's field "power, instant", in W; None where this driver or GPU has none."""
+        query = getattr(self._library, "nvmlDeviceGetFieldValues", None)
+        if query is None:
+            return None
+        self._field.field, self._field.scope, self._field.status = _POWER_INSTANT, 0, -1
+        failed = query(self._device, 1, ctypes.byref(self._field)) or self._field.status
+        kind = _UNSIGNED.get(self._field.kind)
+        if failed or kind is None:
+            return None
+        return round(kind.from_buffer_copy(bytes(self._field.value)).value / 1000, 1)
+
+    def close(self) -> None:
+        """End the session with NVML."""
+        self._library.nvmlShutdown()
+
+
+def nvml(identity: str, load: Callable[[str], Any] = ctypes.CDLL) -> Nvml | None:
+    """A GPU through NVML; None where there is no NVML, or it does not know or tell of that GPU.
+
+    Args:
+        identity: the GPU's PCI bus id, as CuPy gives it.
+        load: opens a shared library; for tests.
+    """
+    try:
+        library = load(LIBRARY)
+        if library.nvmlInit_v2():
+            return None
+    except (OSError, AttributeError):
+        return None
+    device = ctypes.c_void_p()
+    with suppress(AttributeError):
+        if not library.nvmlDeviceGetHandleByPciBusId_v2(identity.encode(), ctypes.byref(device)):
+            return Nvml(library, device)
+    with suppress(AttributeError):
+        library.nvmlShutdown()
+    return None
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What was read during some launches, in the order read."""
+
+    sm_clock_mhz: tuple[float, ...] = ()
+    """SM clocks in MHz."""
+    power_w: tuple[float, ...] = ()
+    """Powers in W."""
+
+
+Stretch = tuple[float, float]
+"""When something began and ended, in seconds of the sampler's clock."""
+
+
+@dataclass
+class Sampler:
+    """Reads a meter again and again in a thread of its own, for the length of a ``with`` block.
+
+    The thread sleeps between readings. NVML runs outside of Python's lock, so the thread that times waits
+    only for the few instructions of Python around a reading.
+    """
+
+    meter: Meter
+    """What to read; closed with the block."""
+    interval_s: float = INTERVAL_S
+    """Seconds of sleep between two readings."""
+    now: Callable[[], float] = time.perf_counter
+    """The clock, in seconds; the one that the launches are given in."""
+    clocks: list[tuple[float, float, float]] = field(default_factory=list)
+    """When each reading of the SM clock began and ended, and its MHz."""
+    powers: list[tuple[float, float, float]] = field(default_factory=list)
+    """When each reading of the power began and ended, and its W."""
+
+    def __post_init__(self) -> None:
+        self._over = Event()
+        self._thread = Thread(target=self._run, name="tilewise-sampler", daemon=True)
+
+    def __enter__(self) -> Sampler:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.meter.close()
+
+    def _run(self) -> None:
+        while not self._over.wait(self.interval_s):
+            self.read()
+
+    def read(self) -> None:
+        """Take one reading of each."""
+        for kept, take in ((self.clocks, self.meter.sm_clock_mhz), (self.powers, self.meter.power_w)):
+            began = self.now()
+            value = take()
+            if value is not None:
+                kept.append((began, self.now(), value))
+
+    def during(self, launches: Sequence[Stretch]) -> Readings:
+        """The readings that began and ended inside one of the launches.
+
+        Args:
+            launches: when each began and ended, in order.
+        """
+        return Readings(_inside(self.clocks, launches), _inside(self.powers, launches))
+
+
+def _inside(readings: Sequence[tuple[float, float, float]], launches: Sequence[Stretch]) -> tuple[float, ...]:
+    starts = [began for began, _ in launches]
+    found = []
+    for began, ended, value in list(readings):
+        at = bisect_right(starts, began) - 1
+        if at >= 0 and ended <= launches[at][1]:
+            found.append(value)
+    return tuple(found)
+
+
+def percentiles(readings: Sequence[float]) -> Mapping[str, float] | None:
+    """``p20``, ``median`` and ``p80`` of readings and how many ``samples`` they are.
+
+    Returns:
+        None where there are fewer than ``ENOUGH``.
+    """
+    if len(readings) < ENOUGH:
+        return None
+    p20, median, p80 = (round(float(at), 1) for at in np.percentile(np.asarray(readings), [20, 50, 80]))
+    return {"p20": p20, "median": median, "p80": p80, "samples": len(readings)}
