@@ -8,12 +8,11 @@ is done.
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -37,9 +36,6 @@ from validation.record import PROJECT, Counted, DeviceRecord, counters
 from validation.resources import examine, save_resources
 from validation.simulation import simulate, simulator_key
 from validation.specimen import decode_specimen, encode_specimen
-
-QUIET_S = 1.0
-"""Seconds between two lines of progress, at least."""
 
 Encoded = Mapping[str, Any]
 Specimens = Mapping[str, Mapping[str, Encoded]]
@@ -66,28 +62,20 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for process in active_children():
-                process.terminate()
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
     def each(self, what: str, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """The results of the tasks that do not fail, as they come."""
+        self._say(f"{what}: {len(tasks)}" if tasks else f"{what}: nothing has changed")
         futures = [self._pool.submit(_attempt, work, task) for task in tasks]
-        if tasks:
-            self._say(f"{what}: 0 of {len(tasks)}")
-        printed = time.monotonic()
         for done, future in enumerate(as_completed(futures), 1):
             failure, result = future.result()
             if not failure:
                 yield result
             elif failure not in self.failures:
                 self.failures.append(failure)
-            if done < len(tasks) and time.monotonic() - printed >= QUIET_S:
-                self._say(f"{what}: {done} of {len(tasks)}")
-                printed = time.monotonic()
-        self._say(f"{what}: {len(tasks)} of {len(tasks)}" if tasks else f"{what}: nothing has changed")
+            self._say(f"{what}: {done} of {len(tasks)}")
 
 
 def _go_on() -> None:

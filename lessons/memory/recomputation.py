@@ -782,7 +782,6 @@ STEEP = each_layer_ps("made again") / 2  # two sigmoids a layer
 TRIP = each_layer_ps("all kept") / 2  # two trips a layer
 publish(
     deep={
-        "n": DEEP,
         "crossing": where_equal(MEASURED_DEPTHS, DEPTH_US["made again"], DEPTH_US["slopes kept"]),
         "sigmoid_ps": STEEP,
         "times": STEEP / SIGMOID_PS,
