@@ -212,7 +212,7 @@ def _experiments(made: Prediction, rows: Sequence[Compared]) -> str:
         ]
         for one in outcomes(rows)
     ]
-    return Table(columns, body).html()
+    return Table(columns, body).html(classes="tw-all-rows")
 
 
 def _rows(made: Prediction, rows: Sequence[Compared]) -> str:
@@ -238,7 +238,7 @@ def _rows(made: Prediction, rows: Sequence[Compared]) -> str:
         ]
         for one in sorted(rows, key=lambda one: -abs(one.residual or 0))
     ]
-    table = Table(columns, body).html()
+    table = Table(columns, body).html(classes="tw-all-rows")
     return f'<details class="tw-rows"><summary>All {len(rows):,} rows</summary>{table}</details>'
 
 

@@ -125,14 +125,16 @@ class Table(Output):
         """A ``div.tw-table`` around the table, so that a wide one scrolls by itself."""
         return context.html_block(self.html())
 
-    def html(self, columns: Sequence[str] = (), rows: Sequence[str] = ()) -> str:
+    def html(self, columns: Sequence[str] = (), rows: Sequence[str] = (), classes: str = "") -> str:
         """The table as HTML, one row a line.
 
         Args:
             columns: what the site's script calls each column; empty for one that it leaves alone.
             rows: what it calls each row.
+            classes: further classes of the box around the table.
         """
-        lines = ['<div class="tw-table" tabindex="0" role="group"><table>']
+        box = f"tw-table {classes}".strip()
+        lines = [f'<div class="{box}" tabindex="0" role="group"><table>']
         if self.caption:
             lines.append(f"<caption>{escape(self.caption, quote=False)}</caption>")
         heads = "".join(
