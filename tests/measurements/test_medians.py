@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tilewise import bf16
 from tilewise.measurements import medians as module
-from tilewise.measurements.medians import complete, medians, printed_numbers
-from tilewise.measurements.references import matrix_product
+from tilewise.measurements.medians import complete, medians, printed_numbers, recorded
+from tilewise.measurements.references import bf16_product, matrix_product
 
 
 def _row(variant: str, n: int, recorded: float | None, here: float | None = None) -> dict[str, Any]:
@@ -46,6 +47,14 @@ def test_without_a_record_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert not complete(found) and math.isnan(found["x"])
 
 
+def test_a_value_is_found_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "lookup", {"sums": {"tree": {"median": 2.0}}}.get)
+    assert recorded("sums.tree.median") == 2.0
+    assert math.isnan(recorded("sums.tree.p20")) and math.isnan(recorded("other.tree.median"))
+
+
 def test_a_product_is_right() -> None:
     A, B = np.arange(6.0).reshape(2, 3), np.ones((3, 2))  # noqa: N806 - as in the lessons
     assert (matrix_product(A, B)["C"] == A @ B).all()
+    bits = {name: bf16.bits(array) for name, array in (("A", A), ("B", B))}
+    assert (bf16_product(bits) == A @ B).all()

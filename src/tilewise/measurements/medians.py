@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tilewise.measurements.archive import text_record
+from tilewise.measurements.archive import lookup, text_record
 from tilewise.measurements.output import Measurement
 
 
@@ -40,6 +40,19 @@ def medians(measured: Measurement, *parameters: str) -> Numbers:
             "median", math.nan
         )
     return found
+
+
+def recorded(path: str) -> Any:
+    """A value of a record; NaN where there is none.
+
+    Args:
+        path: as prose spells it, e.g. ``vec_add.blocks_of_256.n_1024.median``.
+    """
+    experiment, *names = path.split(".")
+    value: Any = lookup(experiment) or {}
+    for name in names:
+        value = value.get(name, {})
+    return math.nan if value == {} else value
 
 
 def printed(lesson: str, name: str) -> str:
