@@ -799,6 +799,7 @@ if METRICS:
         [name, "instructions a number", "instructions", ".0f", unbroken("PTX against machine code")]
         for name in ("padded", "in registers", "spilling", "dividing")
     ]
+    SPILLED = f"{TOLD['spilling']['local'] * 2 / 8:.2f}"
     show(
         Table(
             [
@@ -809,6 +810,9 @@ if METRICS:
             [
                 [name, what, *(format(count[name][key], form) for count in (OURS, TOLD)), why]
                 for name, what, key, form, why in rows
+            ]
+            + [
+                ["spilling", "local sectors a number", "0.00", SPILLED, unbroken("spills are made after PTX")]
             ],
             caption="What differs between the simulator's counts and the recorded profile; equal ratios are left out.",
         )
