@@ -135,7 +135,7 @@ from tilewise import (
     publish,
     show,
 )
-from tilewise.figures import Answer, Meter, Slider, State, bars, calculator, stepped
+from tilewise.figures import State, bars, stepped
 from tilewise.measurements import recorded_device
 from tilewise.measurements.medians import complete, medians, recorded
 from tilewise.measurements.references import bf16_product, matrix_product
@@ -242,47 +242,25 @@ show(
 # lesson on register tiles, brings a block's traffic near enough to that, and the L2 does the rest. But
 # now shared memory itself has a ridge. It delivers 128 bytes a clock, and the matrix units of an SM do
 # {{ units.a_clock | , }} operations in that time: {{ units.banks_intensity | .0f }} for each byte.
-# So what matters next is how large a tile one warp makes from the fragments that it has read.
-
-# %% fold="Code of the figure"
-
-
-def asked(block_rows, block_columns, warp_rows, warp_columns):
-    """FLOP for each byte that a block brings and that a warp reads again, for a slab of any depth."""
-    from_global = block_rows * block_columns / (block_rows + block_columns)
-    from_shared = warp_rows * warp_columns / (warp_rows + warp_columns)
-    if warp_rows > block_rows or warp_columns > block_columns:
-        return Answer([from_global, 0, 0], "A warp's tile does not fit into its block's.")
-    read = A_CLOCK / from_shared / 128  # clocks of the banks for a clock of the matrix units
-    write = A_CLOCK / from_global / 128
-    share = min(1.0, 1 / (read + write))
-    sums = warp_rows * warp_columns // 32
-    if sums > 200:
-        return Answer(
-            [from_global, from_shared, share], f"{sums} sums a lane: more than there are registers."
-        )
-    return Answer(
-        [from_global, from_shared, share],
-        f"{sums} sums a lane. The banks are busy {read + write:.2f} clocks for each clock of the matrix units.",
-    )
+# So what matters next is how large a tile one warp makes from the fragments that it has read. Even four
+# warps of 64 × 64 keep the banks busy longer than the matrix units.
 
 
+# %% fold="Code of the table"
+def asked(rows, columns):
+    """A warp's tile: sums a lane, FLOP for each byte read, and the share of the matrix units' clocks that banks allow."""
+    intensity = rows * columns / (rows + columns)
+    written = 128 * 128 / (128 + 128)  # FLOP for each byte that the block brings
+    busy = A_CLOCK / 128 * (1 / intensity + 1 / written)  # clocks of the banks for one of the matrix units
+    return rows * columns // 32, intensity, f"{min(1.0, 1 / busy):.0%}"
+
+
+WARP_TILES = ((16, 8), (32, 32), (64, 32), (64, 64), (128, 64))
 show(
-    calculator(
-        [
-            Slider("block rows", [64, 128, 256], 128),
-            Slider("block columns", [64, 128, 256], 128),
-            Slider("warp rows", [16, 32, 64, 128], 64),
-            Slider("warp columns", [8, 16, 32, 64, 128], 64),
-        ],
-        asked,
-        meters=[
-            Meter("FLOP a byte, block", 128, "", "global", ".0f"),
-            Meter("FLOP a byte, warp", 64, "", "shared", ".1f"),
-            Meter("share that banks allow", 1.0, "", "predicted", ".0%"),
-        ],
-        title="Four warps of 64 × 64 keep the banks busy longer than the matrix units",
-        caption="FLOP for each byte that a block brings into shared memory and that its warps read from there, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows. A model.",
+    Table(
+        ["tile of a warp", "sums a lane", "FLOP a byte of shared memory", "share that banks allow"],
+        [[f"{rows} × {columns}", *asked(rows, columns)] for rows, columns in WARP_TILES],
+        caption="FLOP for each byte that the warps of a block of 128 × 128 read from shared memory, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows, the block's writes counted in. A model.",
     )
 )
 

@@ -579,7 +579,7 @@ publish(
 # - Many waves make the last one cheap; small tiles do so too, and pay in traffic.
 # - The edges depend on the number of SMs. What falls off one on an A100 need not on an H100.
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="The whole cell, with two wrong answers that the tests turn down"
 from tilewise import exercise
 
 
@@ -594,13 +594,6 @@ def best_tile(M, N, sms, rates):
 
 def only_the_fastest(M, N, sms, rates):
     return max(sorted(rates), key=lambda tile: rates[tile])
-
-
-def least_waste_of_area(M, N, sms, rates):
-    def area(tile):
-        return -(-M // tile[0]) * -(-N // tile[1]) * tile[0] * tile[1] / rates[tile]
-
-    return min(sorted(rates), key=area)
 
 
 def fewest_waves(M, N, sms, rates):
@@ -635,7 +628,7 @@ exercise(
     """,
     answer=best_tile,
     tests=best_tile_tests,
-    wrong=[only_the_fastest, least_waste_of_area, fewest_waves],
+    wrong=[only_the_fastest, fewest_waves],
     hint="The time of a tile is its area over its rate; the busiest SM has as many as there are waves.",
 )
 

@@ -736,25 +736,18 @@ if TOOK:
 # The table sums up what compilers did on this page and in the lessons before it.
 
 # %% fold="Code of the table"
+WHO = """
+pointwise chains | merges them |
+rows: maximum, sum | one kernel, by rules it was taught; a few long rows in several | a long row kept on chip
+a product's epilogue | if the product is its own | the fastest product and its epilogue at once
+odd shapes | pads, with a copy, if that is faster | choosing another shape
+tiles, warps, stages | tries a list | the list; other structures, such as roles of warps
+softmax between products | recognises known programs | finding the other order
+"""
 show(
     Table(
         ["", "a compiler", "still a person"],
-        [
-            ["pointwise chains", "merges them", ""],
-            [
-                "rows: maximum, sum",
-                "one kernel, by rules it was taught; a few long rows in several",
-                "a long row kept on chip",
-            ],
-            [
-                "a product's epilogue",
-                "if the product is its own",
-                "the fastest product and its epilogue at once",
-            ],
-            ["odd shapes", "pads, with a copy, if that is faster", "choosing another shape"],
-            ["tiles, warps, stages", "tries a list", "the list; other structures, such as roles of warps"],
-            ["softmax between products", "recognises known programs", "finding the other order"],
-        ],
+        [[entry.strip() for entry in line.split("|")] for line in WHO.strip().splitlines()],
         caption="What to leave to a compiler, and what not to wait for.",
     )
 )

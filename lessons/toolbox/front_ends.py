@@ -565,39 +565,22 @@ publish(
 # the texts above and from what they became; [What a compiler can do](compilers.py) shows the last.
 
 # %% fold="Code of the table"
+DECISIONS = """
+what a block works on | you | you | you | compiler
+index arithmetic | you | you; arrays keep their shape | you, for whole blocks | compiler
+bounds | you: if | you: if | you: masks | compiler
+which thread loads what, how wide | you | you | compiler | compiler
+shared memory, barriers | you | you | compiler | compiler
+order of loads and arithmetic | you, then the assembler | as in CUDA C | compiler | compiler
+types of values in between | you | Python's rules: 64 bits | you | as in PyTorch
+matrix units | you | by CUDA C that is linked in | compiler, for tl.dot | library or Triton
+sizes of tiles, warps in a block | you | you | you, or a list to try | compiler, or a list to try
+what shares a launch | you | you | you | compiler
+"""
 show(
     Table(
         ["decision", "CUDA C", "Numba", "Triton", "torch.compile"],
-        [
-            ["what a block works on", "you", "you", "you", "compiler"],
-            ["index arithmetic", "you", "you; arrays keep their shape", "you, for whole blocks", "compiler"],
-            ["bounds", "you: if", "you: if", "you: masks", "compiler"],
-            ["which thread loads what, how wide", "you", "you", "compiler", "compiler"],
-            ["shared memory, barriers", "you", "you", "compiler", "compiler"],
-            [
-                "order of loads and arithmetic",
-                "you, then the assembler",
-                "as in CUDA C",
-                "compiler",
-                "compiler",
-            ],
-            ["types of values in between", "you", "Python's rules: 64 bits", "you", "as in PyTorch"],
-            [
-                "matrix units",
-                "you",
-                "by CUDA C that is linked in",
-                "compiler, for tl.dot",
-                "library or Triton",
-            ],
-            [
-                "sizes of tiles, warps in a block",
-                "you",
-                "you",
-                "you, or a list to try",
-                "compiler, or a list to try",
-            ],
-            ["what shares a launch", "you", "you", "you", "compiler"],
-        ],
+        [line.split(" | ") for line in DECISIONS.strip().splitlines()],
         caption="Who decides. Order among blocks is nobody's: the hardware starts them as it can, in every column.",
     )
 )
@@ -617,32 +600,16 @@ show(
 # end is a Python function that ends in one call of the driver, and on the way it has work to do:
 
 # %% fold="Code of the table"
-show(
-    Table(
-        ["launched through", "before the driver is called"],
-        [
-            ["the driver, by cuda-python", "put four values into an array of arguments"],
-            ["CuPy's RawKernel", "the same, from array objects"],
-            ["torch.add", "find the operation for these types and this device, in C++"],
-            [
-                "Triton",
-                "look at every argument's type and its divisibility by 16; find the version compiled for that",
-            ],
-            [
-                "torch.compile",
-                "check that inputs are what the function was compiled for; then Triton's launch",
-            ],
-            [
-                "Numba",
-                "look up the version compiled for these types; take each array apart into address, sizes and strides",
-            ],
-            [
-                "Numba, CuPy's arrays",
-                "ask each array for its interface first, and make an array of Numba's of it",
-            ],
-        ],
-    )
-)
+BEFORE = {
+    "the driver, by cuda-python": "put four values into an array of arguments",
+    "CuPy's RawKernel": "the same, from array objects",
+    "torch.add": "find the operation for these types and this device, in C++",
+    "Triton": "look at every argument's type and its divisibility by 16; find the version compiled for that",
+    "torch.compile": "check that inputs are what the function was compiled for; then Triton's launch",
+    "Numba": "look up the version compiled for these types; take each array apart into address, sizes and strides",
+    "Numba, CuPy's arrays": "ask each array for its interface first, and make an array of Numba's of it",
+}
+show(Table(["launched through", "before the driver is called"], BEFORE.items()))
 
 # %% [markdown]
 # In [Five bottlenecks](../speed/launches.py) a launch through CuPy cost {{ host.cupy_before | .1f }} µs

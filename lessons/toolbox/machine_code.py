@@ -551,7 +551,7 @@ publish(
 # What do other languages make of the same kernel? [One kernel, many front ends](front_ends.py) reads their machine code, too.
 
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="The whole cell, with two wrong answers that the tests turn down"
 import re
 
 from tilewise import exercise
@@ -585,18 +585,6 @@ def takes_any_jump(lines):
     first, last = max(map(sorted, jumps), key=lambda ends: ends[1] - ends[0])
     body = [line for line in lines[first : last + 1] if not line.strip().endswith(":")]
     return len(body), sum("LDL" in line or "STL" in line for line in body)
-
-
-def forgets_predicates(lines):
-    count, _ = inner_loop(lines)
-    labels = {line.strip()[:-1]: at for at, line in enumerate(lines) if line.strip().endswith(":")}
-    back = [
-        (labels[jump[1]], at)
-        for at, line in enumerate(lines)
-        if (jump := re.search(r"\bBRA\b.*?(\.L_\w+)", line)) and labels[jump[1]] <= at
-    ]
-    first, last = min(back, key=lambda ends: ends[1] - ends[0])
-    return count, sum(line.split()[0].startswith(("LDL", "STL")) for line in lines[first:last])
 
 
 def counts_every_line(lines):
@@ -647,7 +635,7 @@ exercise(
     """,
     answer=inner_loop,
     tests=loop_tests,
-    wrong=[takes_any_jump, forgets_predicates, counts_every_line],
+    wrong=[takes_any_jump, counts_every_line],
     hint="A jump to a label above itself ends a loop. One that goes down is a branch.",
 )
 
