@@ -260,7 +260,7 @@ show(
     Table(
         ["tile of a warp", "sums a lane", "FLOP a byte of shared memory", "share that banks allow"],
         [[f"{rows} × {columns}", *asked(rows, columns)] for rows, columns in WARP_TILES],
-        caption="FLOP for each byte that the warps of a block of 128 × 128 read from shared memory, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows, the block's writes counted in. A model.",
+        caption="FLOP for each byte that the warps of a block of 128 × 128 read from shared memory, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows, the block's writes counted in. A lane has at most 255 registers. A model.",
     )
 )
 
