@@ -436,7 +436,6 @@ ODD = (1793, 4095, 4097)
 
 
 def even(n):
-    """The next multiple of 8."""
     return ceil_div(n, 8) * 8
 
 

@@ -563,7 +563,6 @@ for kernel, on in (RUNG_RING, RUNG_TWO):
 
 
 def with_fault(kernel, text, instead):
-    """A kernel with one piece of its text replaced."""
     assert kernel.source.count(text) == 1, text
     return Kernel(kernel.source.replace(text, instead), defines=kernel.defines, options=OPTIONS)
 
@@ -1070,7 +1069,6 @@ publish(
 
 
 def of_gemm(order, blocks=SMS, cluster=1, kernel=None, even=False):
-    """The kernel for a cluster size, and a function for its inputs, order and launch."""
     made = kernel or Kernel(GEMM.source, defines={"CLUSTER": cluster, "STAGES": 4}, options=OPTIONS)
 
     def on(M, N, K, **more):
@@ -1349,7 +1347,6 @@ SPLIT.region("reduction")
 
 
 def of_split(parts):
-    """The kernel for so many parts of K, and a function for its inputs and launch."""
 
     def on(M, N, K, **more):
         return case(
@@ -1584,7 +1581,6 @@ WGMMA = recorded("hopper_ladder.ceilings.probes.wgmma_bf16_tflop_per_s")
 
 
 def times(label, over, n=4096):
-    """How many times as fast one rung is as another."""
     return RATES[label, n, n, n] / RATES[over, n, n, n]
 
 

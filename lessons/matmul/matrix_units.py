@@ -202,7 +202,6 @@ assert all((held >= 0).all() for held in HOLDERS.values()), "an element that no 
 
 
 def of_lane(lane, names):
-    """The state in which one lane's elements are marked."""
     mine = {name: HOLDERS[name] == lane for name in names}
     said = []
     for name, mask in mine.items():
@@ -633,7 +632,6 @@ agree(ring, RING, [four_warps(*size, stages=3, whole=True) for size in [*RAGGED,
 
 
 def with_fault(text, instead):
-    """The ring with a piece of its text replaced."""
     assert RING.source.count(text) == 1
     return Kernel(RING.source.replace(text, instead), defines={"STAGES": 3})
 
@@ -836,7 +834,6 @@ from tilewise.figures import BitFormat, Held, bit_fields
 
 
 def held_in(value, short):
-    """A number's bits in BF16 or FP32."""
     return f"{int(bf16.bits(value)):016b}" if short else f"{int(np.float32(value).view(np.uint32)):032b}"
 
 

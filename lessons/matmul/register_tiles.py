@@ -710,7 +710,6 @@ def wide(warp_tiles):
 
 
 def staged(stages, pad, columns, snake, loose):
-    """The kernel with copies under way."""
 
     def launch(M, N, K):
         settings = {"STAGES": stages, "PAD": pad, "COLUMNS": columns, "SNAKE": snake, "LOOSE": loose}

@@ -555,7 +555,6 @@ SQUARES_OF = (2048, 4096, 8192)
 
 
 def gain(before, after, n=4096):
-    """How many times as fast one row is as another."""
     return US[before, n] / US[after, n]
 
 
@@ -956,7 +955,6 @@ for name, launch in SMALL.items():
 
 
 def with_fault(text, instead):
-    """The kernel with one piece of its text replaced, and the check's launch."""
     assert FEW_TILES.source.count(text) == 1, text
     wrong = Kernel(
         FEW_TILES.source.replace(text, instead), defines=FEW_TILES.defines, options=FEW_TILES.options

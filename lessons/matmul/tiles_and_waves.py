@@ -330,7 +330,6 @@ void product(const float* A, const float* B, float* C,
 
 # %% fold="Code of the cases"
 def multiplied(M, N, K, shared_bytes=0):
-    """A product of M x K and K x N, a block for each tile of the result."""
     arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
     grid = (ceil_div(N, SIDE_OF_A_TILE), ceil_div(M, SIDE_OF_A_TILE))
     block = (SIDE_OF_A_TILE, SIDE_OF_A_TILE)
@@ -502,7 +501,6 @@ CURVES = {
 
 
 def losses(rows_and_columns, tile, SMs):
-    """What a size loses to tiles and to waves."""
     n, sms = rows_and_columns, int(SMs.split()[0])
     count, useful, found, share = used(n, tile, sms)
     if count <= sms:

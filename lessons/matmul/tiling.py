@@ -352,7 +352,6 @@ def product(M, N, K, edge=None):
 
 
 def tiled(edge):
-    """The tiled product for another edge of the tile."""
     return Kernel(MULTIPLY_TILED.source, defines={"T": edge})
 
 
@@ -794,7 +793,6 @@ def attended(Q, K, V, scale):
 
 
 def scores(N, d):
-    """The inputs of the first kernel."""
     grid = (ceil_div(N, 32), ceil_div(N, 32))
     return case(
         Q=normal(N, d), K=normal(N, d), S=output(N, N), N=N, d=d, scale=d**-0.5, grid=grid, block=(32, 32)
@@ -802,7 +800,6 @@ def scores(N, d):
 
 
 def rows_of(N, scale=3.0):
-    """The inputs of the softmax."""
     return case(S=normal(N, N, scale=scale), P=output(N, N), N=N, grid=ceil_div(N, 8), block=256)
 
 
@@ -833,7 +830,6 @@ softmax_us = 4 * 4 * N_BIG**2 / PEAKS.memory_gb_per_s / 1e3
 
 
 def blocks_of(N):
-    """Blocks of the scores and of the weighted sum."""
     rows = ceil_div(N, T)
     return rows * rows, rows * ceil_div(D_BIG, T)
 

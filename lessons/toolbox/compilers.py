@@ -345,7 +345,6 @@ def layer(M, N, K, pointwise=False):
 
 
 def in_three(M, N, K):
-    """The three launches, on the same arrays."""
     return [PRODUCT.on(layer(M, N, K)), *(one.on(layer(M, N, K, True)) for one in (ADD_BIAS, RELU))]
 
 

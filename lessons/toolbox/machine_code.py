@@ -419,7 +419,6 @@ if HERE:
 
 
 def before_the_first(loop):
-    """Loads that are issued before the first multiply-add."""
     return of(loop[: next(at for at, one in enumerate(loop) if one.name.startswith("FFMA"))], "LDG")
 
 
