@@ -33,8 +33,8 @@ from tilewise import (
     publish,
     show,
 )
-from tilewise.figures import Series, bars, heat_map, line_chart, stepped
-from tilewise.measurements import text_record
+from tilewise.figures import Series, bars, heat_map, line_chart
+from tilewise.measurements import Numbers, complete, medians_us, printed_numbers, text_record
 from tilewise.models import waves
 
 # %% needs="gpu torch" record="sweep" fold="Code of the sweep"
@@ -62,7 +62,6 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the figure"
 HERE = "matmul/alignment"
-SMS = {"132 (H100)": 132, "108 (A100)": 108}
 KINDS = {1: "hazard", 2: "waste", 4: "write", 8: "read", 16: "tile", 32: "block"}
 
 
@@ -77,90 +76,54 @@ def power_in(n):
     return min(n & -n, 32)
 
 
-def tile_model(n, sms):
-    """The share of the SMs' time that goes into an n x n result, in tiles of 256 x 128."""
-    found = waves(ceil_div(n, 256) * ceil_div(n, 128), sms)
+def tile_model(n):
+    """The share of 132 SMs' time that goes into an n x n result, in tiles of 256 x 128."""
+    found = waves(ceil_div(n, 256) * ceil_div(n, 128), 132)
     return n * n / (found.blocks * 256 * 128) * found.busy_share
 
 
-US = {int(n): float(us) for n, us in re.findall(r"(\d+) ([\d.]+)", text_of("sweep"))}
-RATES = {n: 2 * n**3 / us / 1e6 for n, us in US.items()}  # TFLOP/s
-TOP = max(RATES.values(), default=1.0)
-SIZES = np.array(sorted({*range(256, 4609, 16), *(n + 1 for n in range(256, 4608, 32))}))
-
-
-def drawn(name, sms):
-    """All recorded sizes by the power of two in them, and the model for so many SMs."""
-    clouds = []
+US = printed_numbers(HERE, "sweep", r"(\d+) ([\d.]+)")
+RATES = Numbers({n: 2 * n**3 / us / 1e6 for n, us in US.items()})  # TFLOP/s
+if RATES:
+    TOP = max(RATES.values())
+    SIZES = np.array(sorted({*range(256, 4609, 16), *(n + 1 for n in range(256, 4608, 32))}))
+    drawn = []
     for kind, role in KINDS.items():
         mine = [n for n in RATES if power_in(n) == kind]
-        if mine:
-            label = f"{kind}" if kind < 32 else "32 and more"
-            clouds.append(Series(label, mine, [RATES[n] for n in mine], role=role, line=False))
-    model = [TOP * tile_model(int(n), sms) for n in SIZES]
-    clouds.append(Series("tiles and waves", SIZES, model, role="predicted", marks=False))
-    return line_chart(
-        clouds,
-        x="rows and columns n",
-        y="rate [TFLOP/s]" if RATES else "share of the best rate",
-        y_range=(0, 1.08 * TOP),
-        height=460,
-        title=name,
-        caption=name,
+        label = f"{kind}" if kind < 32 else "32 and more"
+        drawn.append(Series(label, mine, [RATES[n] for n in mine], role=role, line=False))
+    model = [TOP * tile_model(int(n)) for n in SIZES]
+    show(
+        line_chart(
+            [*drawn, Series("tiles and waves", SIZES, model, role="predicted", marks=False)],
+            x="rows and columns n",
+            y="rate [TFLOP/s]",
+            y_range=(0, 1.08 * TOP),
+            height=460,
+            title="What decides most is the power of two that divides n, not n",
+            caption="The rate of cuBLAS for n × n matrices of BF16 numbers on an {machine}, coloured by the largest power of two that divides n, and the model of tiles and waves on 132 SMs with its best rate set to the best recorded one.",
+            alt="Rates of square products against their size, in bands by the largest power of two that divides the size, with a model that has a step for each wave.",
+        )
     )
-
-
-show(
-    stepped(
-        [drawn(name, sms) for name, sms in SMS.items()],
-        list(SMS),
-        step_name="SMs of the model",
-        title="What decides most is the power of two that divides n, not n",
-        caption="The rate of cuBLAS for n × n matrices of BF16 numbers on an {machine}, coloured by the largest power of two that divides n, and the model of tiles and waves with its best rate set to the best recorded one. The slider sets the SMs of the model.",
-        alt="Rates of square products against their size, in bands by the largest power of two that divides the size, with a model that has a step for each wave.",
-    )
-)
 
 
 # %% fold="Code of the numbers"
 def band(kind):
     """The median rate of the sizes from 2,048 on whose largest power of two is this."""
-    mine = [rate for n, rate in RATES.items() if n >= 2048 and power_in(n) == kind]
-    return float(np.median(mine)) if mine else np.nan
-
-
-def ramp(n):
-    """The share of the best rate that a size reaches."""
-    return RATES.get(n, np.nan) / TOP if RATES else np.nan
+    return np.median([rate for n, rate in RATES.items() if n >= 2048 and power_in(n) == kind] or [np.nan])
 
 
 publish(
     ask={"even": 4096, "odd": 4097, "more": (4097 / 4096) ** 3 - 1},
     plot={
-        "sizes": len(RATES),
-        "even": RATES.get(4096, np.nan),
-        "odd": RATES.get(4097, np.nan),
-        "times": US.get(4097, np.nan) / US.get(4096, np.nan),
-        "band1": band(1),
-        "band2": band(2),
-        "band4": band(4),
-        "band8": band(8),
-        "band16": band(16),
-        "band32": band(32),
-        "at512": ramp(512),
-        "at1024": ramp(1024),
-        "at1536": ramp(1536),
-        "model1536": tile_model(1536, 132),
+        "even": RATES[4096],
+        "odd": RATES[4097],
+        "times": US[4097] / US[4096],
+        **{f"band{kind}": band(kind) for kind in (1, 2, 4, 8, 16)},
         "tiles1536": ceil_div(1536, 256) * ceil_div(1536, 128),
         "of108": 72 / 108,
-        "of132": 72 / 132,
         "ridge_n": 3 * 312e12 / 2.039e12,
     },
-)
-check(
-    [ceil_div(n, 256) * ceil_div(n, 128) for n in (1536, 1790, 1792, 1794)],
-    [72, 98, 98, 120],
-    name="tiles of 256 × 128 at 1,536, 1,790, 1,792 and 1,794",
 )
 
 # %% [markdown]
@@ -303,37 +266,27 @@ if gpu_here() and find_spec("torch"):
         print(f"{one.label}: {one.median:.1f} us")
 
 # %% fold="Code of the figure"
-ODD_US = {
-    tuple(map(int, sizes)): float(us)
-    for *sizes, us in re.findall(r"M (\d+), N (\d+), K (\d+): ([\d.]+) us", text_of("one_size_odd"))
-}
 NAMES = {
-    (4096, 4096, 4096): "none",
-    (4097, 4096, 4096): "M",
-    (4096, 4096, 4097): "K: rows of A",
-    (4096, 4097, 4096): "N: rows of B and C",
-    (4097, 4097, 4097): "all three",
+    "none": (4096, 4096, 4096),
+    "M": (4097, 4096, 4096),
+    "K: rows of A": (4096, 4096, 4097),
+    "N: rows of B and C": (4096, 4097, 4096),
+    "all three": (4097, 4097, 4097),
 }
-if ODD_US:
-    none, only_m, only_k, only_n, each = (ODD_US[sizes] for sizes in NAMES)
-    assert only_m < 1.1 * none, "the title says that an odd M costs little"
-    assert 5 * none < min(only_k, only_n), "the title says that an odd K or N spoils the rows"
-    assert each < only_n, "the text says that the losses do not add up"
+SAID_US = printed_numbers(HERE, "one_size_odd", r"M (\d+), N (\d+), K (\d+): ([\d.]+) us")
+ODD_US = {label: SAID_US[sizes] for label, sizes in NAMES.items()}
+if complete(ODD_US):
+    none, only_m, only_k, only_n, _ = ODD_US.values()
+    assert only_m < 1.1 * none < 5 * none < min(only_k, only_n), "the title: M costs little, K and N do not"
     show(
         bars(
-            {NAMES[sizes]: us for sizes, us in ODD_US.items()},
+            ODD_US,
             x="time [µs]",
             title="An odd M costs little; an odd K or N spoils the rows",
             caption="Products of 4,096 × 4,096 matrices of BF16 numbers with cuBLAS on an {machine}, of which one size, or each, is 4,097.",
         )
     )
-even_us = ODD_US.get((4096, 4096, 4096), np.nan)
-publish(odd={name: ODD_US.get(sizes, np.nan) / even_us for name, sizes in (
-    ("M", (4097, 4096, 4096)),
-    ("K", (4096, 4096, 4097)),
-    ("N", (4096, 4097, 4096)),
-    ("all", (4097, 4097, 4097)),
-)})  # fmt: skip
+publish(odd={re.split(r"\W", label)[0]: us / ODD_US["none"] for label, us in ODD_US.items()})
 
 # %% [markdown]
 # With an odd M the product takes {{ odd.M | .2f }} times as long, with an odd K {{ odd.K | .2f }} times
@@ -429,26 +382,19 @@ void restride(const unsigned short* source, unsigned short* target,
 
 
 # %% fold="Code of the cases"
-def named_sizes(rows, cols, from_stride, to_rows, to_stride):
-    """Rows and strides by the kernels' names for them."""
-    return {
-        "rows": rows,
-        "cols": cols,
-        "from_stride": from_stride,
-        "to_rows": to_rows,
-        "to_stride": to_stride,
-    }
+ARGUMENTS = ("rows", "cols", "from_stride", "to_rows", "to_stride")  # as the kernels name them
 
 
-def moved(rows, cols, from_stride, to_rows, to_stride, lane_elements=8):
+def moved(*shape, lane_elements=8):
     """A matrix of 16-bit words that goes from one row stride to another."""
-    arrays = {
-        "source": integers(rows, from_stride, low=0, high=65536, dtype="uint16"),
-        "target": output(to_rows, to_stride, dtype="uint16"),
-    }
-    sizes = named_sizes(rows, cols, from_stride, to_rows, to_stride)
-    grid = (ceil_div(ceil_div(to_stride + 7, lane_elements), 128), min(to_rows, 65535))
-    return case(**arrays, **sizes, grid=grid, block=128)
+    rows, _, from_stride, to_rows, to_stride = shape
+    return case(
+        source=integers(rows, from_stride, low=0, high=65536, dtype="uint16"),
+        target=output(to_rows, to_stride, dtype="uint16"),
+        **dict(zip(ARGUMENTS, shape, strict=True)),
+        grid=(ceil_div(ceil_div(to_stride + 7, lane_elements), 128), min(to_rows, 65535)),
+        block=128,
+    )
 
 
 SHAPES = (
@@ -489,7 +435,6 @@ ODD = (1793, 4095, 4097)
 
 
 def even(n):
-    """The next multiple of 8."""
     return ceil_div(n, 8) * 8
 
 
@@ -498,13 +443,12 @@ def padding(kernel, lane_elements):
 
     def launch(n, back):
         strides = (even(n), n) if back else (n, even(n))
-        return kernel.on(moved(n, n, strides[0], n, strides[1], lane_elements))
+        return kernel.on(moved(n, n, strides[0], n, strides[1], lane_elements=lane_elements))
 
     return launch
 
 
 def torch_pad(arrays, n, back):
-    """What PyTorch offers for it."""
     import torch
     from torch.nn import functional
 
@@ -519,7 +463,6 @@ def torch_pad(arrays, n, back):
 
 
 def cupy_slices(arrays, n, back):
-    """What CuPy offers for it."""
     source, target = arrays["source"], arrays["target"]
 
     def run():
@@ -563,17 +506,9 @@ copied = measure(
 
 
 # %% fold="Code of the figure"
-def copy_us(label, n, back):
-    """A recorded time in microseconds."""
-    for row in copied.rows:
-        if row["variant"] == label and row["parameters"] == {"n": n, "back": back}:
-            return (row["recorded"] or row["here"] or {}).get("median", np.nan)
-    return np.nan
-
-
-COPIES = ("an element a lane", "16 bytes a lane", "torch, pad or copy_", "CuPy, by slices")
-PAD_US = {label: copy_us(label, 4097, 0) for label in COPIES}
-if np.isfinite(list(PAD_US.values())).all():
+COPY_US = medians_us(copied, "n", "back")
+PAD_US = Numbers({label: us for (label, *size), us in COPY_US.items() if size == [4097, 0]})
+if complete(PAD_US):
     show(
         bars(
             PAD_US,
@@ -586,6 +521,7 @@ GPU = recorded_device()
 COUNTED = [padding(*pair)(257, 0).simulate().counts for pair in ((BY_ELEMENTS, 1), (BY_PIECES, 8))]
 REQUESTS = [one.global_load.requests + one.global_store.requests for one in COUNTED]
 SECTORS = [one.global_load.sectors + one.global_store.sectors for one in COUNTED]
+COPIES_US = 2 * PAD_US["16 bytes a lane"] + COPY_US["16 bytes a lane", 4097, 1]
 publish(
     counted={"requests": REQUESTS[1] / REQUESTS[0], "sectors": SECTORS[1] / SECTORS[0]},
     copy={
@@ -596,9 +532,13 @@ publish(
         "narrow_us": PAD_US["an element a lane"],
         "wide_us": PAD_US["16 bytes a lane"],
         "torch_us": PAD_US["torch, pad or copy_"],
-        "gain": PAD_US["an element a lane"] / PAD_US["16 bytes a lane"],
-        "back_us": copy_us("16 bytes a lane", 4097, 1),
-        "three_us": 2 * PAD_US["16 bytes a lane"] + copy_us("16 bytes a lane", 4097, 1),
+        "three_us": COPIES_US,
+    },
+    saved={
+        "even_us": US[4096],
+        "odd_us": US[4097],
+        "predicted_us": US[4096] + COPIES_US,
+        "predicted": US[4097] / (US[4096] + COPIES_US),
     },
 )
 
@@ -692,19 +632,6 @@ def both(n):
 
 
 agree(pad_both, PAD_BOTH, [both(n) for n in (1, 8, 17, 31, 93, 100)], rtol=0.0)
-
-# %% fold="Code of the numbers"
-saved_us = (
-    US.get(4096, np.nan) + 2 * copy_us("16 bytes a lane", 4097, 0) + copy_us("16 bytes a lane", 4097, 1)
-)
-publish(
-    saved={
-        "even_us": US.get(4096, np.nan),
-        "odd_us": US.get(4097, np.nan),
-        "predicted_us": saved_us,
-        "predicted": US.get(4097, np.nan) / saved_us,
-    }
-)
 
 # %% needs="gpu torch" record="odd_products" fold="Code of the four ways"
 if gpu_here() and find_spec("torch"):
@@ -805,37 +732,45 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the figure"
 WAYS_US, WAYS_ERROR = {}, {}
-for n, name, us in re.findall(r"(?m)^(\d+), ([^:\n]+): ([\d.]+) us", text_of("odd_products")):
-    WAYS_US.setdefault(int(n), {})[name] = float(us)
 for n, name, error in re.findall(r"(?m)^(\d+), ([^:\n]+): largest error ([\d.]+)", text_of("odd_products")):
     WAYS_ERROR.setdefault(int(n), {})[name] = float(error)
+WAYS_US = printed_numbers(HERE, "odd_products", r"^(\d+), ([^:\n]+): ([\d.]+) us")
 OWN = ("sizes padded", "strides padded", "padded together", "padded together, C left wide")
-GAINS = ("us", "times", "rate", "was", "torch", "copies", "strides", "together", "wide", "wide_rate")
-gain, worst_error = {}, []
-for n, found in WAYS_US.items():
-    best = "sizes padded"
-    gain[n] = {"us": found[best], "times": found["as it is"] / found[best], "rate": 2 * n**3 / found[best] / 1e6,
-               "was": 2 * n**3 / found["as it is"] / 1e6, "way": best, "torch": found["as it is"] / found["torch's pad and slices"],
-               "copies": 1 - found["kept padded"] / found[best],
-               "strides": found["strides padded"] / found["as it is"],
-               "together": found["as it is"] / found.get("padded together", np.nan),
-               "wide": found["as it is"] / found.get("padded together, C left wide", np.nan),
-               "wide_rate": 2 * n**3 / found.get("padded together, C left wide", np.nan) / 1e6}  # fmt: skip
-    worst_error += [WAYS_ERROR[n][name] / WAYS_ERROR[n]["as it is"] for name in OWN if name in WAYS_ERROR[n]]
-publish(
-    gain={f"n{n}": gain.get(n, dict.fromkeys(GAINS, np.nan)) for n in ODD},
-    error=max(worst_error, default=np.nan),
+
+
+def rate(n, way):
+    return 2 * n**3 / WAYS_US[n, way] / 1e6
+
+
+def gains(n):
+    """What the ways bring at a size, beside the product as it is."""
+
+    def times(way):
+        return WAYS_US[n, "as it is"] / WAYS_US[n, way]
+
+    return {
+        "was": rate(n, "as it is"),
+        "rate": rate(n, "sizes padded"),
+        "times": times("sizes padded"),
+        "torch": times("torch's pad and slices"),
+        "copies": 1 - WAYS_US[n, "kept padded"] / WAYS_US[n, "sizes padded"],
+        "strides": 1 / times("strides padded"),
+        "together": times("padded together"),
+        "wide": times("padded together, C left wide"),
+    }
+
+
+gain = {f"n{n}": gains(n) for n in ODD}
+worst_error = max(
+    (found[way] / found["as it is"] for found in WAYS_ERROR.values() for way in OWN), default=np.nan
 )
+publish(gain=gain, error=worst_error)
 if WAYS_US:
-    check(max(worst_error) <= 2.0, True, name="largest error at most that of the plain product, doubled")
+    check(worst_error <= 2.0, True, name="largest error at most that of the plain product, doubled")
     assert min(one["times"] for one in gain.values()) > 2, "the title says: several times as fast"
-    assert gain[4097]["strides"] > 1, "the text says that even strides alone are no cure"
     show(
         bars(
-            {
-                f"n = {n:,}": {name: 2 * n**3 / us / 1e6 for name, us in found.items()}
-                for n, found in WAYS_US.items()
-            },
+            {f"n = {n:,}": {way: rate(n, way) for m, way in WAYS_US if m == n} for n in ODD},
             roles={
                 "as it is": "waste",
                 "sizes padded": "tile",
@@ -883,30 +818,29 @@ def rounded(n, step):
     return ceil_div(n, step) * step
 
 
-def predicted_way(n, step, way):
-    """A way's time in microseconds if only the product and the bytes of the copies change from step 8."""
-    grown = rounded(n, step) * rounded(n, step) / rounded(n, 8) ** 2
-    copies = WAYS_US.get(n, {}).get(way, np.nan) - WAYS_US.get(n, {}).get("kept padded", np.nan)
-    product = US.get(rounded(n, step), np.nan) - US.get(rounded(n, 8), np.nan)
-    return WAYS_US.get(n, {}).get("kept padded", np.nan) + product + copies * (1 + grown) / 2
+def predicted_times(step, way, n=1793):
+    """How many times as fast as untouched, if only the product and the bytes of the copies change from step 8."""
+    grown = (rounded(n, step) / rounded(n, 8)) ** 2
+    kept = WAYS_US[n, "kept padded"]
+    product = kept + US[rounded(n, step)] - US[rounded(n, 8)]
+    return WAYS_US[n, "as it is"] / (product + (WAYS_US[n, way] - kept) * (1 + grown) / 2)
 
 
-WIDE_WAY, BACK_WAY = "padded together, C left wide", "padded together"
 publish(
     rounder={
         "n": 1793,
         "eight": rounded(1793, 8),
         "thirty_two": rounded(1793, 32),
-        "eight_us": US.get(rounded(1793, 8), np.nan),
-        "thirty_two_us": US.get(rounded(1793, 32), np.nan),
+        "eight_us": US[rounded(1793, 8)],
+        "thirty_two_us": US[rounded(1793, 32)],
         "grown": (rounded(1793, 32) / rounded(1793, 8)) ** 2 - 1,
         "same": rounded(4095, 64),
         "sixty_four": rounded(1793, 64),
-        "sixty_four_us": US.get(rounded(1793, 64), np.nan),
-        "wide64": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 64, WIDE_WAY),
-        "back64": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 64, BACK_WAY),
-        "wide": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, WIDE_WAY),
-        "back": WAYS_US.get(1793, {}).get("as it is", np.nan) / predicted_way(1793, 32, BACK_WAY),
+        "sixty_four_us": US[rounded(1793, 64)],
+        "wide": predicted_times(32, "padded together, C left wide"),
+        "back": predicted_times(32, "padded together"),
+        "wide64": predicted_times(64, "padded together, C left wide"),
+        "back64": predicted_times(64, "padded together"),
         "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / GPU.memory_gb_per_s / 1e3,
         "back_us": 4 * 1793**2 / GPU.memory_gb_per_s / 1e3,
     }
@@ -1028,19 +962,13 @@ STORING = {
 }
 
 
-def stores_of(kernel, width):
-    """Stores to global memory of a width in a kernel's machine code for an H100."""
-    return sum(one.name == f"STG.E{width}" for one in machine_code(kernel).instructions)
-
-
 if can_disassemble() is None:
-    SPLIT = {label: [stores_of(each, end) for end in (".128", "")] for label, each in STORING.items()}
-    check(
-        [SPLIT["restride, through a place in the array"][0], SPLIT["restride_rows, through a place"][0]],
-        [0, 0],
-        name="stores of 16 bytes through a place",
-    )
-    check(SPLIT["restride_rows, by an index"], [4, 0], name="stores of 16 and of 4 bytes by an index")
+    SPLIT = {}
+    for label, kernel in STORING.items():
+        names = [one.name for one in machine_code(kernel).instructions]
+        SPLIT[label] = [names.count("STG.E.128"), names.count("STG.E")]
+    through = [SPLIT["restride, through a place in the array"][0], SPLIT["restride_rows, through a place"][0]]
+    check(through, [0, 0], name="stores of 16 bytes through a place")
     show(
         Table(
             ["kernel, its store of 16 bytes", "stores of 16 bytes", "of 4 bytes"],
@@ -1062,24 +990,17 @@ def shape_by_rows(to_rows, to_stride, rows_of_a_lane, matrices=1):
     return (across, ceil_div(to_rows, rows_of_a_lane), matrices), 32 * ceil_div(warps, across)
 
 
-def moved_by_rows(rows, cols, from_stride, to_rows, to_stride):
+def moved_by_rows(*shape):
     """Two matrices of 16-bit words that go from one row stride to another."""
+    rows, _, from_stride, to_rows, to_stride = shape
     arrays = {name: integers(rows, from_stride, low=0, high=65536, dtype="uint16") for name in "AB"}
     room = {f"to_{name}": output(to_rows, to_stride, dtype="uint16") for name in "AB"}
     grid, block = shape_by_rows(to_rows, to_stride, 4, 2)
-    sizes = named_sizes(rows, cols, from_stride, to_rows, to_stride)
-    return case(**arrays, **room, **sizes, grid=grid, block=block)
+    return case(**arrays, **room, **dict(zip(ARGUMENTS, shape, strict=True)), grid=grid, block=block)
 
 
-agree(
-    restride_rows,
-    BY_ROWS,
-    [
-        moved_by_rows(*shape)
-        for shape in (*SHAPES, (4, 5, 5, 4, 7), (9, 2105, 2105, 12, 2112), (6, 2105, 2112, 6, 2105))
-    ],
-    rtol=0.0,
-)
+LONGER = ((4, 5, 5, 4, 7), (9, 2105, 2105, 12, 2112), (6, 2105, 2112, 6, 2105))
+agree(restride_rows, BY_ROWS, [moved_by_rows(*shape) for shape in (*SHAPES, *LONGER)], rtol=0.0)
 
 # %% needs="gpu torch" record="rounder_strides" fold="Code of the strides"
 if gpu_here() and find_spec("torch"):
@@ -1174,80 +1095,55 @@ if gpu_here() and find_spec("torch"):
             print(f"{n}, {one.label}: {one.median:.1f} us [{one.p20:.1f}, {one.p80:.1f}]")
 
 # %% fold="Code of the table"
-STRIDED = {
-    (int(n), int(step), name): float(us)
-    for n, step, name, us in re.findall(
-        r"(?m)^(\d+), (\d+), ([^:\n]+): ([\d.]+) us", text_of("rounder_strides")
-    )
-}
+STRIDED = printed_numbers(HERE, "rounder_strides", r"^(\d+), (\d+), ([^:\n]+): ([\d.]+) us")
 
 
 def strided_times(n, step, way):
     """How many times as fast as the plain product of the same run."""
-    return STRIDED.get((n, 8, "as it is"), np.nan) / STRIDED.get((n, step, way), np.nan)
+    return STRIDED[n, 8, "as it is"] / STRIDED[n, step, way]
 
 
-BOTH_WAYS = ("C left wide", "C copied back")
+BOTH_WAYS = {"wide": "C left wide", "back": "C copied back"}
 if STRIDED:
-    for way in BOTH_WAYS:
-        eight, thirty_two, sixty_four = (strided_times(1793, step, way) for step in (8, 32, 64))
-        assert 1.05 * eight < thirty_two < 1.01 * sixty_four, "the text says that 64 is no worse than 32"
+    rows = [[f"{step}", step, ""] for step in (8, 16, 32, 64)]
+    rows += [[f"64, new copies, {many} rows a lane", 64, f", by {many} rows"] for many in (2, 4)]
     show(
         Table(
-            ["rows of a multiple of", *(f"n = {n:,}, {way}" for n in ODD for way in BOTH_WAYS)],
+            ["rows of a multiple of", *(f"n = {n:,}, {way}" for n in ODD for way in BOTH_WAYS.values())],
             [
-                [label, *(strided_times(n, step, way + more) for n in ODD for way in BOTH_WAYS)]
-                for step, label, more in (
-                    (8, "8", ""),
-                    (16, "16", ""),
-                    (32, "32", ""),
-                    (64, "64", ""),
-                    (64, "64, new copies, 2 rows a lane", ", by 2 rows"),
-                    (64, "64, new copies, 4 rows a lane", ", by 4 rows"),
-                )
+                [label, *(strided_times(n, step, way + more) for n in ODD for way in BOTH_WAYS.values())]
+                for label, step, more in rows
             ],
             caption="How many times as fast as the plain product, pads and copies counted in, by the multiple to which rows are padded; BF16 with cuBLAS on an {machine}.",
         )
     )
+SETTINGS = {"": (64, ""), "32": (32, ""), "8": (8, ""), "_new": (64, ", by 2 rows")}
 
 
-def alone(part, n=1793):
-    """What a part takes alone with rows of a multiple of 64, in microseconds."""
-    return STRIDED.get((n, 64, part), np.nan)
-
-
-def pads_bound(n):
-    """Microseconds of both pads' traffic at the stated bandwidth."""
-    return 4 * (n**2 + rounded(n, 64) ** 2) / GPU.memory_gb_per_s / 1e3
+def pads_share(n):
+    """Both pads' traffic at the stated bandwidth, over the time of the new kernel."""
+    bound_us = 4 * (n**2 + rounded(n, 64) ** 2) / GPU.memory_gb_per_s / 1e3
+    return bound_us / STRIDED[n, 64, "pads, by 2 rows"]
 
 
 publish(
     strided={
         f"n{n}": {
-            name: strided_times(n, step, way)
-            for name, step, way in (
-                ("wide", 64, "C left wide"),
-                ("back", 64, "C copied back"),
-                ("wide32", 32, "C left wide"),
-                ("back32", 32, "C copied back"),
-                ("wide8", 8, "C left wide"),
-                ("back8", 8, "C copied back"),
-                ("wide_new", 64, "C left wide, by 2 rows"),
-                ("back_new", 64, "C copied back, by 2 rows"),
-            )
+            name + end: strided_times(n, step, way + more)
+            for end, (step, more) in SETTINGS.items()
+            for name, way in BOTH_WAYS.items()
         }
         for n in ODD
     },
     parts={
-        "pads": alone("pads"),
-        "pads_new": alone("pads, by 2 rows"),
-        "back": alone("copy back"),
-        "back_new": alone("copy back, by 2 rows"),
-        "product": alone("product"),
-        "pads_large": alone("pads", 4095),
-        "pads_new_large": alone("pads, by 2 rows", 4095),
-        "pads_share": pads_bound(1793) / alone("pads, by 2 rows"),
-        "pads_share_large": pads_bound(4095) / alone("pads, by 2 rows", 4095),
+        "pads": STRIDED[1793, 64, "pads"],
+        "pads_new": STRIDED[1793, 64, "pads, by 2 rows"],
+        "back": STRIDED[1793, 64, "copy back"],
+        "back_new": STRIDED[1793, 64, "copy back, by 2 rows"],
+        "pads_large": STRIDED[4095, 64, "pads"],
+        "pads_new_large": STRIDED[4095, 64, "pads, by 2 rows"],
+        "pads_share": pads_share(1793),
+        "pads_share_large": pads_share(4095),
     },
 )
 
@@ -1343,14 +1239,12 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the figure"
 PASSES = {
-    int(V): {name: float(us) / 1000 for name, us in re.findall(r"([a-z ]+) (\d+) us", rest)}
+    int(V): {name: float(us) / 1000 for name, us in re.findall(r"([a-z][a-z ]*) (\d+) us", rest)}
     for V, rest in re.findall(r"(\d{5}): (.*)", text_of("projection"))
 }
-PASSES = {V: {name.strip(): ms for name, ms in found.items()} for V, found in PASSES.items()}
-WHOLE = {V: sum(found.values()) for V, found in PASSES.items()}
+WHOLE = Numbers({V: sum(found.values()) for V, found in PASSES.items()})
 if PASSES:
     assert WHOLE[50264] < 1.1 * WHOLE[50304] < 0.3 * WHOLE[50257], "the title says that 8 is enough"
-    assert WHOLE[50256] < WHOLE[50304], "the text says that 50,256 words take less"
     show(
         bars(
             {f"V = {V:,}": found for V, found in PASSES.items()},
@@ -1365,15 +1259,14 @@ publish(
         "words": 50257,
         "round": 50304,
         "nearest": 64 * round(50257 / 64),
-        "was": WHOLE.get(50257, np.nan),
-        "eight": WHOLE.get(50264, np.nan),
-        "sixty_four": WHOLE.get(50304, np.nan),
-        "times": WHOLE.get(50257, np.nan) / WHOLE.get(50304, np.nan),
-        "sixteen": WHOLE.get(50256, np.nan),
+        "was": WHOLE[50257],
+        "eight": WHOLE[50264],
+        "sixty_four": WHOLE[50304],
+        "times": WHOLE[50257] / WHOLE[50304],
+        "sixteen": WHOLE[50256],
         "added": 50304 / 50257 - 1,
     }
 )
-check([29 * 1733, 64 * 786, 128 * 393], [50257, 50304, 50304], name="factors of the two vocabularies")
 
 # %% [markdown]
 # The three products take {{ vocabulary.was | .1f }} ms with {{ vocabulary.words | , }} words,
@@ -1462,18 +1355,12 @@ if gpu_here() and find_spec("torch"):
             print(f"{words} words, {name}: {type(error).__name__}, {str(error).splitlines()[0][:90]}")
 
 # %% fold="Code of the figure"
-STEPS_MS = {
-    (int(words), name): float(ms)
-    for words, name, ms in re.findall(r"(?m)^(\d+) words, ([^:\n]+): ([\d.]+) ms", text_of("training_steps"))
-}
+STEPS_MS = printed_numbers(HERE, "training_steps", r"^(\d+) words, ([^:\n]+): ([\d.]+) ms")
+EAGER_MS = [STEPS_MS[words, "projection eager"] for words in (50257, 50304)]
+OFF_MS = [STEPS_MS[words, "projection compiled, padding off"] for words in (50257, 50304)]
+ON_MS = STEPS_MS[50257, "projection compiled, padding on"]
 if STEPS_MS:
-    awkward, padded, rounded_up = (
-        STEPS_MS[words, f"projection compiled, padding {how}"]
-        for words, how in ((50257, "off"), (50257, "on"), (50304, "off"))
-    )
-    assert padded < 1.1 * rounded_up < 0.8 * awkward, (
-        "the title says that the padding makes up for the vocabulary"
-    )
+    assert ON_MS < 1.1 * OFF_MS[1] < 0.8 * OFF_MS[0], "the title says that the padding makes up for it"
     show(
         bars(
             {f"{words:,} words, {name}": ms for (words, name), ms in STEPS_MS.items()},
@@ -1482,21 +1369,14 @@ if STEPS_MS:
             caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens a step, BF16 products, one {machine}; layers compiled, projection and loss as named.",
         )
     )
-
-
-def step_of(words, name):
-    return STEPS_MS.get((words, f"projection {name}"), np.nan)
-
-
 publish(
     step={
-        "eager_odd": step_of(50257, "eager"),
-        "eager_round": step_of(50304, "eager"),
-        "eager_gain": step_of(50257, "eager") / step_of(50304, "eager") - 1,
-        "off_odd": step_of(50257, "compiled, padding off"),
-        "on_odd": step_of(50257, "compiled, padding on"),
-        "off_round": step_of(50304, "compiled, padding off"),
-        "off_gain": step_of(50257, "compiled, padding off") / step_of(50304, "compiled, padding off") - 1,
+        "eager_odd": EAGER_MS[0],
+        "eager_round": EAGER_MS[1],
+        "eager_gain": EAGER_MS[0] / EAGER_MS[1] - 1,
+        "on_odd": ON_MS,
+        "off_round": OFF_MS[1],
+        "off_gain": OFF_MS[0] / OFF_MS[1] - 1,
     }
 )
 
@@ -1549,23 +1429,14 @@ if gpu_here() and find_spec("torch"):
             print(f"{n}, {kind}: {2 * n**3 * many / timing.median / 1e6:.0f} TFLOP/s")
 
 # %% fold="Code of the numbers"
-FILLED = {
-    (int(n), kind): float(rate)
-    for n, kind, rate in re.findall(r"(?m)^(\d+), ([a-z ]+): (\d+) TFLOP/s", text_of("zeros"))
-}
-if FILLED:
-    for n in (4096, 8192):
-        random, ones, zeros = (FILLED[n, kind] for kind in ("normally distributed", "all ones", "all zeros"))
-        assert zeros > 1.1 * random, "the text says that zeros are faster"
-        assert abs(ones / zeros - 1) < 0.02, "the text says that it is not the zero"
+FILLED = printed_numbers(HERE, "zeros", r"^(\d+), ([a-z ]+): (\d+) TFLOP/s")
 publish(
     zeros={
         f"n{n}": {
-            "random": FILLED.get((n, "normally distributed"), np.nan),
-            "zeros": FILLED.get((n, "all zeros"), np.nan),
-            "ones": FILLED.get((n, "all ones"), np.nan),
-            "more": FILLED.get((n, "all zeros"), np.nan) / FILLED.get((n, "normally distributed"), np.nan)
-            - 1,
+            "random": FILLED[n, "normally distributed"],
+            "zeros": FILLED[n, "all zeros"],
+            "ones": FILLED[n, "all ones"],
+            "more": FILLED[n, "all zeros"] / FILLED[n, "normally distributed"] - 1,
         }
         for n in (4096, 8192)
     }

@@ -128,7 +128,6 @@ from tilewise import (
     ceil_div,
     check,
     expect_hazard,
-    gpu_here,
     integers,
     measure,
     normal,
@@ -136,8 +135,9 @@ from tilewise import (
     publish,
     show,
 )
-from tilewise.figures import Answer, Meter, Slider, State, bars, calculator, stepped
-from tilewise.measurements import lookup, recorded_device
+from tilewise.figures import State, bars, stepped
+from tilewise.measurements import complete, medians_us, recorded, recorded_device
+from tilewise.measurements.references import bf16_product, matrix_product
 
 
 def product(M, N, K, tile, block, shared_bytes=0, whole=False):
@@ -157,9 +157,7 @@ def one_warp(M, N, K, **more):
 
 agree(one_tile, ONE_TILE, [one_warp(35, 21, 40, whole=True), one_warp(18, 9, 50, whole=True)])
 
-CEILINGS = (lookup("reads") or {}).get("ceilings", {})
-PROBE = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
-FP32 = CEILINGS.get("probes", {}).get("fp32_tflop_per_s", np.nan)
+PROBE = recorded("reads.ceilings.probes.bf16_matrix_tflop_per_s")
 GPU = recorded_device()
 PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 UNITS = GPU.units_tflop_per_s("bf16_matrix")  # an instruction of theirs in every cycle: for counts of cycles
@@ -169,16 +167,14 @@ publish(
         "flop": 2 * 16 * 8 * 16,
         "fma_flop": 2 * 32,
         "probe": PROBE,
-        "peak": PEAK,
         "probe_share": PROBE / PEAK,
-        "times_fp32": PROBE / FP32,
         "ideal_us": 2 * 4096**3 / PROBE / 1e6,
         "a_clock": A_CLOCK,
         "probe_clock": A_CLOCK * PROBE / UNITS,
         "bytes": 2 * (16 * 16 + 16 * 8),
         "intensity": 2 * 16 * 8 * 16 / (2 * (16 * 16 + 16 * 8)),
         "banks_intensity": A_CLOCK / 128,
-        "ridge": PEAK * 1e12 / (CEILINGS.get("memory_gb_per_s", np.nan) * 1e9),
+        "ridge": PEAK * 1e12 / (recorded("reads.ceilings.memory_gb_per_s") * 1e9),
     }
 )
 
@@ -205,7 +201,6 @@ assert all((held >= 0).all() for held in HOLDERS.values()), "an element that no 
 
 
 def of_lane(lane, names):
-    """The state in which one lane's elements are marked."""
     mine = {name: HOLDERS[name] == lane for name in names}
     said = []
     for name, mask in mine.items():
@@ -245,47 +240,25 @@ show(
 # lesson on register tiles, brings a block's traffic near enough to that, and the L2 does the rest. But
 # now shared memory itself has a ridge. It delivers 128 bytes a clock, and the matrix units of an SM do
 # {{ units.a_clock | , }} operations in that time: {{ units.banks_intensity | .0f }} for each byte.
-# So what matters next is how large a tile one warp makes from the fragments that it has read.
-
-# %% fold="Code of the figure"
-
-
-def asked(block_rows, block_columns, warp_rows, warp_columns):
-    """FLOP for each byte that a block brings and that a warp reads again, for a slab of any depth."""
-    from_global = block_rows * block_columns / (block_rows + block_columns)
-    from_shared = warp_rows * warp_columns / (warp_rows + warp_columns)
-    if warp_rows > block_rows or warp_columns > block_columns:
-        return Answer([from_global, 0, 0], "A warp's tile does not fit into its block's.")
-    read = A_CLOCK / from_shared / 128  # clocks of the banks for a clock of the matrix units
-    write = A_CLOCK / from_global / 128
-    share = min(1.0, 1 / (read + write))
-    sums = warp_rows * warp_columns // 32
-    if sums > 200:
-        return Answer(
-            [from_global, from_shared, share], f"{sums} sums a lane: more than there are registers."
-        )
-    return Answer(
-        [from_global, from_shared, share],
-        f"{sums} sums a lane. The banks are busy {read + write:.2f} clocks for each clock of the matrix units.",
-    )
+# So what matters next is how large a tile one warp makes from the fragments that it has read. Even four
+# warps of 64 × 64 keep the banks busy longer than the matrix units.
 
 
+# %% fold="Code of the table"
+def asked(rows, columns):
+    """A warp's tile: sums a lane, FLOP for each byte read, and the share of the matrix units' clocks that banks allow."""
+    intensity = rows * columns / (rows + columns)
+    written = 128 * 128 / (128 + 128)  # FLOP for each byte that the block brings
+    busy = A_CLOCK / 128 * (1 / intensity + 1 / written)  # clocks of the banks for one of the matrix units
+    return rows * columns // 32, intensity, f"{min(1.0, 1 / busy):.0%}"
+
+
+WARP_TILES = ((16, 8), (32, 32), (64, 32), (64, 64), (128, 64))
 show(
-    calculator(
-        [
-            Slider("block rows", [64, 128, 256], 128),
-            Slider("block columns", [64, 128, 256], 128),
-            Slider("warp rows", [16, 32, 64, 128], 64),
-            Slider("warp columns", [8, 16, 32, 64, 128], 64),
-        ],
-        asked,
-        meters=[
-            Meter("FLOP a byte, block", 128, "", "global", ".0f"),
-            Meter("FLOP a byte, warp", 64, "", "shared", ".1f"),
-            Meter("share that banks allow", 1.0, "", "predicted", ".0%"),
-        ],
-        title="Four warps of 64 × 64 keep the banks busy longer than the matrix units",
-        caption="FLOP for each byte that a block brings into shared memory and that its warps read from there, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows. A model.",
+    Table(
+        ["tile of a warp", "sums a lane", "FLOP a byte of shared memory", "share that banks allow"],
+        [[f"{rows} × {columns}", *asked(rows, columns)] for rows, columns in WARP_TILES],
+        caption="FLOP for each byte that the warps of a block of 128 × 128 read from shared memory, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows, the block's writes counted in. A lane has at most 255 registers. A model.",
     )
 )
 
@@ -658,7 +631,6 @@ agree(ring, RING, [four_warps(*size, stages=3, whole=True) for size in [*RAGGED,
 
 
 def with_fault(text, instead):
-    """The ring with a piece of its text replaced."""
     assert RING.source.count(text) == 1
     return Kernel(RING.source.replace(text, instead), defines={"STAGES": 3})
 
@@ -691,28 +663,24 @@ def a_slab_costs(kernel, of):
     """Clocks of an SM for 128 x 128 x 64: matrix units at the probed rate, banks, issue; by difference."""
     deep, flat = (kernel.on(of(128, 128, depth)).simulate().counts for depth in (DEPTH, 64))
     slabs = DEPTH // 64 - 1
-    wavefronts = [
-        getattr(deep, kind).wavefronts - getattr(flat, kind).wavefronts
+    loads, stores = (
+        (getattr(deep, kind).wavefronts - getattr(flat, kind).wavefronts) / slabs
         for kind in ("shared_load", "shared_store")
-    ]
-    matrix = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / UNITS)
-    return {
-        "matrix units": matrix,
-        "banks": sum(wavefronts) / slabs,
-        "issue": (deep.issued - flat.issued) / slabs / 4,
-        "loads": wavefronts[0] / slabs,
-    }
+    )
+    issue = (deep.issued - flat.issued) / slabs / 4
+    return {"matrix units": UNITS_CLOCKS, "banks": loads + stores, "issue": issue}, loads
 
 
-COSTS = {label: a_slab_costs(kernel, of) for label, (kernel, of) in VARIANTS.items()}
-PACES = ("matrix units", "banks", "issue")
+UNITS_CLOCKS = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / UNITS)
+COSTS, LOADS = {}, {}
+for label, (kernel, of) in VARIANTS.items():
+    COSTS[label], LOADS[label] = a_slab_costs(kernel, of)
 ESTIMATES = {  # TFLOP/s
-    label: UNITS * 2 * 128 * 128 * 64 / A_CLOCK / max(cost[name] for name in PACES)
-    for label, cost in COSTS.items()
+    label: UNITS * 2 * 128 * 128 * 64 / A_CLOCK / max(cost.values()) for label, cost in COSTS.items()
 }
 show(
     bars(
-        {label: {name: COSTS[label][name] for name in PACES} for label in VARIANTS},
+        COSTS,
         x="clocks of an SM for 128 × 128 × 64",
         roles={"matrix units": "predicted", "banks": "read", "issue": "block"},
         form=",.0f",
@@ -723,9 +691,9 @@ show(
 publish(
     counted={
         "depth": 64,
-        "plain": int(COSTS["through shared memory"]["loads"]),
-        "swizzled": int(COSTS["swizzled"]["loads"]),
-        "times": COSTS["through shared memory"]["loads"] / COSTS["swizzled"]["loads"],
+        "plain": int(LOADS["through shared memory"]),
+        "swizzled": int(LOADS["swizzled"]),
+        "times": LOADS["through shared memory"] / LOADS["swizzled"],
     },
     estimate={
         "global": ESTIMATES["from global memory"] / PEAK,
@@ -746,16 +714,14 @@ publish(
 # this model {{ estimate.gain | .1f }} times as much. None of this counts waiting, which the ring is to
 # hide.
 
+
 # %% fold="Code of the measurement"
-
-
 def launched(label):
     kernel, of = VARIANTS[label]
     return lambda n: kernel.on(of(n, n, n))
 
 
 def torch_matmul(arrays):
-    """cuBLAS through torch, on the same bits."""
     import torch
 
     A, B, C = (
@@ -765,23 +731,12 @@ def torch_matmul(arrays):
 
 
 def cublas_lt(arrays):
-    """cuBLASLt by the fastest of the ten algorithms that its heuristics put first, timed here."""
     from tilewise.gpu.cublas_lt import fastest
 
     return fastest(*(arrays[name] for name in "ABC"))
 
 
-def exactly(A, B):
-    """C in 64-bit floats, on the GPU where there is one."""
-    if not gpu_here():
-        return {"C": A @ B}
-    import cupy
-
-    return {"C": cupy.asnumpy(cupy.asarray(A) @ cupy.asarray(B))}
-
-
 PLAIN_PASSES = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix a warp, 8 times their 4 passes; stores of 32 KB
-UNITS_CLOCKS = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / UNITS)
 products = measure(
     "matrix_products",
     variants={label: launched(label) for label in VARIANTS},
@@ -792,7 +747,7 @@ products = measure(
     arithmetic="bf16_matrix",
     counts=("wavefronts", "instructions"),
     library={"cuBLAS": torch_matmul, "cuBLASLt, best of 10 algorithms": cublas_lt},
-    reference=exactly,
+    reference=matrix_product,
     tolerance=2**-8,
     reasons={"*": "What it should take"},
     guess=Guess(
@@ -806,45 +761,27 @@ products = measure(
     ),
 )
 
-# %% fold="Code of the figure"
-
-
-def rate(row):
-    """TFLOP/s of a row as recorded or timed here; NaN where it was not."""
-    timed = row["recorded"] or row["here"]
-    return 2 * row["parameters"]["n"] ** 3 / timed["median"] / 1e6 if timed else np.nan
-
-
+# %% fold="Code of the table"
 check(PLAIN_PASSES, COSTS["through shared memory"]["banks"], rtol=0.0, name="passes by formula and by count")
-RATES = {row["variant"]: rate(row) for row in products.rows if row["parameters"]["n"] == 4096}
-if np.isfinite([RATES.get(label, np.nan) for label in VARIANTS]).all():
+RATES = {label: 2 * n**3 / us / 1e6 for (label, n), us in medians_us(products, "n").items() if n == 4096}
+if complete(RATES):
+    shares = {label: f"{RATES[label] / estimate:.0%}" for label, estimate in ESTIMATES.items()}
     show(
         Table(
             ["version", "estimate by counts, TFLOP/s", "recorded, TFLOP/s", "share of that"],
             [
-                [
-                    label,
-                    round(ESTIMATES[label]) if label in ESTIMATES else None,
-                    round(reached),
-                    f"{reached / ESTIMATES[label]:.0%}" if label in ESTIMATES else None,
-                ]
-                for label, reached in RATES.items()
+                [label, round(ESTIMATES[label]) if label in shares else None, round(rate), shares.get(label)]
+                for label, rate in RATES.items()
             ],
             caption="BF16 products with FP32 sums at n = 4,096, random numbers, on an {machine}: what the slowest of tensor cores, banks and issue allows by the counts above, and what was recorded.",
         )
     )
-GLOBAL, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
-if np.isfinite([*RATES.values(), CUBLAS, PROBE]).all():
-    assert GLOBAL < SHARED < SWIZZLED_RATE < AHEAD < CUBLAS, "the text says that the order is as predicted"
-    assert SWIZZLED_RATE / SHARED < 2 < AHEAD / SWIZZLED_RATE, "the ring gains more than the swizzle"
-    assert CUBLAS > PROBE, "the text says that cuBLAS is faster than mma.sync alone"
+_, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
 publish(
     reached={
-        "shared": SHARED / GLOBAL,
         "gain": SWIZZLED_RATE / SHARED,
         "swizzled": SWIZZLED_RATE / ESTIMATES["swizzled"],
         "ahead": AHEAD / SWIZZLED_RATE,
-        "tflop": AHEAD,
         "us": 2 * 4096**3 / AHEAD / 1e6,
         "of_probe": AHEAD / PROBE,
         "cublas": CUBLAS,
@@ -872,9 +809,8 @@ publish(
 from tilewise import bf16
 
 EXACT_CASE = four_warps(128, 128, 2048, stages=3)
-held = EXACT_CASE.make()
-RING.on(EXACT_CASE).simulate(arrays=held)
-right = bf16.values(held["A"]).astype(np.float64) @ bf16.values(held["B"]).astype(np.float64)
+held = RING.on(EXACT_CASE).run()
+right = bf16_product(held)
 got = bf16.values(held["C"]).astype(np.float64)
 check(got, right, rtol=2**-8, atol=2**-12 * np.abs(right).max(), name="C against sums in 64 bits")
 best = bf16.values(bf16.bits(right)).astype(np.float64)
@@ -897,7 +833,6 @@ from tilewise.figures import BitFormat, Held, bit_fields
 
 
 def held_in(value, short):
-    """A number's bits in BF16 or FP32."""
     return f"{int(bf16.bits(value)):016b}" if short else f"{int(np.float32(value).view(np.uint32)):032b}"
 
 

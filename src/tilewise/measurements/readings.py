@@ -1,0 +1,141 @@
+"""Readings: recorded numbers as lessons compute with them.
+
+In: a measurement's rows, a record's values, or the text that a recorded cell printed. Out: numbers by key; one that
+nobody has recorded is NaN, so that a page without it can be made.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewise.measurements.archive import lookup, text_record
+from tilewise.measurements.output import Measurement
+
+
+class Numbers(dict[Any, Any]):
+    """Numbers by key; NaN for a key that is missing."""
+
+    def __missing__(self, key: Any) -> float:
+        """NaN."""
+        return math.nan
+
+
+def recorded_us(row: Mapping[str, Any]) -> float:
+    """A row's median in microseconds: the recorded one, else the one timed here; NaN where there is none."""
+    times = row["recorded"] or row["here"]
+    return times["median"] if times else math.nan
+
+
+def medians_us(measurement: Measurement, *parameters: str) -> Numbers:
+    """Every row's median in microseconds.
+
+    Args:
+        measurement: what ``measure`` returned.
+        parameters: names of parameters that tell the rows of a variant apart.
+
+    Returns:
+        By variant or, with parameters, by a tuple of the variant and their values.
+    """
+    numbers = Numbers()
+    for row in measurement.rows:
+        key = (row["variant"], *(row["parameters"][name] for name in parameters))
+        numbers[key if parameters else row["variant"]] = recorded_us(row)
+    return numbers
+
+
+def rates(measurement: Measurement, flop: Callable[..., float]) -> Numbers:
+    """TFLOP/s from the same medians, by a tuple of the variant and all parameters' values.
+
+    Args:
+        measurement: what ``measure`` returned.
+        flop: ``flop(**parameters)``, the operations of a case.
+    """
+    return Numbers(
+        {
+            (row["variant"], *row["parameters"].values()): flop(**row["parameters"]) / recorded_us(row) / 1e6
+            for row in measurement.rows
+        }
+    )
+
+
+def recorded(path: str, missing: Any = math.nan) -> Any:
+    """A recorded value, e.g. ``recorded("sums.torch_sum.median")``.
+
+    Args:
+        path: spelt as in prose, ``experiment.variant.case.value``; ``archive`` lists the values.
+        missing: what to return where there is none.
+    """
+    experiment, *names = path.split(".")
+    value: Any = lookup(experiment)
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return missing if value is None else value
+
+
+def printed(lesson: str, name: str) -> str:
+    """What a recorded cell printed; empty where it is not recorded.
+
+    Args:
+        lesson: the lesson's id.
+        name: the cell's ``record="..."``.
+    """
+    record = text_record(lesson, name)
+    return record.text if record else ""
+
+
+def printed_rows(lesson: str, name: str, pattern: str) -> list[tuple[Any, ...]]:
+    """The groups of each match in what a recorded cell printed; those that are numbers as floats.
+
+    Args:
+        lesson: the lesson's id.
+        name: the cell's ``record="..."``.
+        pattern: a regular expression; ``^`` and ``$`` match at each line.
+    """
+    matches = re.finditer(pattern, printed(lesson, name), re.M)
+    return [tuple(_number(group) for group in match.groups()) for match in matches]
+
+
+def printed_numbers(lesson: str, name: str, pattern: str) -> Numbers:
+    """The same as numbers by key: the last group is the number, the one before it, or several, the key."""
+    numbers = Numbers()
+    for *keys, number in printed_rows(lesson, name, pattern):
+        numbers[tuple(keys) if len(keys) > 1 else keys[0]] = number
+    return numbers
+
+
+def printed_errors(lesson: str, other: str, name: str = "errors") -> dict[str, float]:
+    """The errors that a recorded cell printed as ``off by 1e-6, torch by 2e-6``.
+
+    Args:
+        lesson: the lesson's id.
+        other: whose errors stand beside ours, ``torch``.
+        name: the cell's ``record="..."``.
+
+    Returns:
+        ``most``, our largest error, ``other``, theirs, and ``worst_times``, the worst ratio; NaN where there
+        is no record.
+    """
+    pairs = printed_rows(lesson, name, rf"off by (\S+), {other} by (\S+)$")
+    return {
+        "most": max((ours for ours, _ in pairs), default=math.nan),
+        "other": max((theirs for _, theirs in pairs), default=math.nan),
+        "worst_times": max((ours / theirs for ours, theirs in pairs), default=math.nan),
+    }
+
+
+def complete(*numbers: float | Mapping[Any, float]) -> bool:
+    """Whether none of the numbers is missing; a mapping counts for its values, and an empty one is missing."""
+    for one in numbers:
+        values = list(one.values()) if isinstance(one, Mapping) else [one]
+        if not values or not all(map(math.isfinite, values)):
+            return False
+    return bool(numbers)
+
+
+def _number(group: str | None) -> Any:
+    if group is None or not re.fullmatch(r"[-+]?[\d.]+(?:e[-+]?\d+)?", group):
+        return group
+    return int(group) if group.isdecimal() else float(group)

@@ -1,0 +1,38 @@
+"""References: right answers in float64 that several lessons compare with.
+
+In: inputs as ``measure`` hands them out. Out: arrays by the names of the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewise import bf16
+
+
+def matrix_product(A: Any, B: Any) -> dict[str, Any]:  # noqa: N803 - the names of the inputs
+    """C = A B in float64, on the GPU where there is one.
+
+    Args:
+        A: M x K floats.
+        B: K x N floats.
+    """
+    from tilewise.gpu.device import gpu_here
+
+    if not gpu_here():
+        return {"C": A @ B}
+    import cupy
+
+    return {"C": cupy.asnumpy(cupy.asarray(A) @ cupy.asarray(B))}
+
+
+def bf16_product(arrays: Mapping[str, Any]) -> Any:
+    """A B in float64, from the bits of two matrices of BF16 numbers.
+
+    Args:
+        arrays: ``A``, M x K words of 16 bits, and ``B``, K x N.
+    """
+    return bf16.values(arrays["A"]).astype(np.float64) @ bf16.values(arrays["B"]).astype(np.float64)
