@@ -250,19 +250,7 @@ ROWS = rows_kernel(4)
 COMBINE = ROWS.named("combine_shares")
 
 # %% fold="Code of the checks"
-from tilewise import (
-    Table,
-    Trace,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    output,
-    uniform,
-)
+from tilewise import Trace, agree, bf16, case, ceil_div, check, expect_hazard, gpu_here, output, uniform
 
 
 def spread(*shape, most=2.0):
@@ -664,9 +652,10 @@ expect_hazard(
 )
 
 # %% [markdown]
-# The figure shows which lane loads what, from the trace of one warp with 16 keys. A key or a value has 256 bytes, which are
+# The figure shows which lane loads what of the keys, from the trace of one warp with 16 keys. A key or a value has 256 bytes, which are
 # 16 pieces, but lanes repeat after eight keys and after eight pieces, so a quarter of the tile tells it all. Four lanes side
-# by side read 64 bytes of a key, two sectors; eight read 128 bytes of a value. All sectors that are
+# by side read 64 bytes of a key, two sectors; eight read 128 bytes of a value, of which
+# a lane loads {{ values.pieces }} pieces in each of {{ values.rows }} rows: those whose weights it has. All sectors that are
 # fetched are used, which the counts confirm.
 
 # %% fold="Code of the figure"
@@ -686,32 +675,28 @@ def lane_of(name):
 
 
 PIECES = {name: lane_of(name) for name in "KV"}
-QUARTERS = {name: pieces[:8, :8] for name, pieces in PIECES.items()}
 
 
-def of_lane(name, lane):
-    """The state in which one lane's pieces are marked."""
-    rows, pieces = (", ".join(map(str, np.unique(at))) for at in np.nonzero(PIECES[name] == lane))
-    said = f"Of rows {rows} of {name} lane {lane} loads the pieces {pieces}."
-    return State(said, arrays={name: QUARTERS[name]}, reads={name: QUARTERS[name] == lane})
+KEYS_OF_LANES = PIECES["K"][:8, :8]
+
+
+def of_lane(lane):
+    """The state in which the pieces of the keys that a lane loads are marked."""
+    rows, pieces = (", ".join(map(str, np.unique(at))) for at in np.nonzero(PIECES["K"] == lane))
+    said = f"Of rows {rows} of K lane {lane} loads the pieces {pieces}."
+    return State(said, arrays={"K": KEYS_OF_LANES}, reads={"K": lane == KEYS_OF_LANES})
 
 
 show(
     stepped(
-        [of_lane("K", lane) for lane in range(32)],
+        [of_lane(lane) for lane in range(32)],
         start=5,
         title="Of the keys a lane loads four pieces in each of two rows",
         caption="Eight of a tile's 16 keys down, eight of the 16 pieces of a key across: in each cell stands the lane that loads these 16 bytes, from the simulator's trace of one warp. The other three quarters look the same. The slider goes through the lanes.",
     )
 )
-show(
-    stepped(
-        [of_lane("V", lane) for lane in range(32)],
-        start=5,
-        title="Of the values it loads two pieces in each of four rows",
-        caption="The values that belong to them, a quarter of the tile in the same way. The four rows are those keys whose weights the lane has.",
-    )
-)
+rows, pieces = np.nonzero(PIECES["V"] == 5)
+publish(values={"rows": len(set(rows)), "pieces": len(rows) // len(set(rows))})
 
 # %% [markdown]
 # ## The last block combines
@@ -728,6 +713,8 @@ TILES.region("together")
 # ## Predict
 
 # %% fold="Code of the prediction"
+from tilewise import Table
+
 CLOCK_MHZ = GPU.boost_mhz
 BYTES_A_CLOCK = GB_PER_S * 1e3 / GPU.sms / CLOCK_MHZ
 

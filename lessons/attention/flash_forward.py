@@ -179,13 +179,7 @@ from tilewise import Table, Trace, agree, case, ceil_div, check, constant, norma
 from tilewise.gpu.chains import as_case, run_chain
 from tilewise.measurements import recorded_device
 from tilewise.measurements.attention import attention
-from tilewise.measurements.readings import (
-    complete,
-    medians,
-    printed_errors,
-    printed_numbers,
-    recorded_value,
-)
+from tilewise.measurements.readings import complete, medians, printed_errors, printed_numbers, recorded_value
 from tilewise.models import bound, stated
 
 

@@ -16,38 +16,13 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    exercise,
-    expect_hazard,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, agree, case, ceil_div, check, expect_hazard, gpu_here, parallel, publish, tiles
 from tilewise.figures import bars
 from tilewise.gpu.chains import as_case, run_chain
 from tilewise.gpu.edits import edited
 from tilewise.measurements import recorded_device
 from tilewise.measurements.attention import attention
-from tilewise.measurements.readings import (
-    complete,
-    medians,
-    printed_errors,
-    printed_numbers,
-    recorded_value,
-)
+from tilewise.measurements.readings import complete, medians, printed_errors, printed_numbers, recorded_value
 from tilewise.models import stated
 
 GPU = recorded_device()
@@ -730,6 +705,8 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 """
 
 # %% fold="Code of the checks"
+from tilewise import Guess, Table, constant, exercise, measure, normal, output, show
+
 COMBINE = Kernel(
     r"""
 extern "C" __global__
@@ -858,13 +835,6 @@ block_clocks = {
     "swaps": SWAPS,
     "softmax": WAS["softmax"],
 }
-show(
-    Table(
-        ["part", "clocks"],
-        [[part, clocks] for part, clocks in block_clocks.items()] + [["a block", sum(block_clocks.values())]],
-        caption="Prediction for one block: the first piece takes a quarter of what the first tiles took, the products go at the rate of the same loop elsewhere, swaps by passes over shared memory, softmax as before.",
-    )
-)
 publish(
     loop={"tflops": RATE, "clocks": PEAK / RATE},
     counted={"passes": PASSES},
@@ -872,7 +842,8 @@ publish(
 )
 
 # %% [markdown]
-# That is {{ expected.block_us | us }} for a block with $k$ as it lies, and more with $k$ turned, for its copies pass through the
+# Let the first piece take a quarter of what the first tiles took, the products the rate of that loop, the swaps their passes,
+# and softmax what it took before. That is {{ expected.block_us | us }} for a block with $k$ as it lies, and more with $k$ turned, for its copies pass through the
 # same door as the loads of the products. Around it stand the launch and the events,
 # and what joins the shares: 4 MB through the L2 and another launch, or a fence, an atomic and the same
 # bytes, all read by those SMs that come last, or a cluster's barriers and the second round

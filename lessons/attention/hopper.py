@@ -33,34 +33,12 @@ import heapq
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tensor_map,
-    tiles,
-)
+from tilewise import Kernel, Table, agree, case, ceil_div, gpu_here, normal, parallel, publish, show, tiles
 from tilewise.figures import Series, Span, State, line_chart, stepped, timeline
 from tilewise.gpu.compile_gate import available, compile_kernel
 from tilewise.gpu.edits import edited
 from tilewise.measurements import recorded_device, text_record
-from tilewise.measurements.attention import (
-    DIFFICULT,
-    check_difficult,
-)
+from tilewise.measurements.attention import DIFFICULT, check_difficult
 from tilewise.measurements.readings import complete, printed, rates, recorded_value
 from tilewise.models import device
 
@@ -456,6 +434,7 @@ FLASH_WGMMA.region("softmax")
 # has to know.
 
 # %% fold="Code of the checks"
+from tilewise import Guess, bf16, check, expect_hazard, measure, output, tensor_map
 
 
 def tiles_seen(first, M, shift, causal, rows=128):
@@ -1488,24 +1467,6 @@ if CLOCKS:
             unit="clocks",
             title="Even untold, softmax of one consumer overlaps products of the other",
             caption="Two consumers by the clock of their SM: four tiles in the middle of one block, d = 128, recorded on an {machine}. Softmax from the moment when a consumer has its logits to its weights, then the wait for its turn and the logits of the next tile. From above: untold, in turns, and in turns with softmax beside a product.",
-        )
-    )
-
-    show(
-        Table(
-            ["kernel", "d", "from tile to tile", "of which softmax", "least of the matrix units", "apart"],
-            [
-                [
-                    label,
-                    d,
-                    *(round(one) for one in mean_clocks(label, d)[:2]),
-                    2 * clocks_of(d)[0] * (1 if label == "one" else 2),
-                    None if label == "one" else f"{mean_clocks(label, d)[2]:.0%}",
-                ]
-                for d, labels in ((128, CLOCKED), (64, NARROW))
-                for label in labels
-            ],
-            caption="Clocks of an SM for a tile of 128 keys and all consumers of a block, means over twelve tiles of one block as recorded on an {machine}; and how far apart both consumers are, as a share of the time for a tile. At 50 % they alternate, at 0 % they run in step.",
         )
     )
 publish(

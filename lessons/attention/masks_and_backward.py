@@ -328,19 +328,7 @@ FORWARD = Kernel(TEACHING, "masked_forward", defines={"D": 16})
 # needs no test. That is all a mask costs.
 
 # %% fold="Code of the checks"
-from tilewise import (
-    Table,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    normal,
-    output,
-    tensor_map,
-)
+from tilewise import Table, agree, bf16, case, ceil_div, check, expect_hazard, normal, output, tensor_map
 from tilewise.gpu.chains import run_chain
 from tilewise.gpu.edits import edited
 from tilewise.measurements import recorded_device
@@ -1133,6 +1121,8 @@ expect_hazard(edited(faulty, ("meet(3, 256);", "")), "race", line_with="turned(d
 # ## Predict
 
 # %% fold="Code of the prediction"
+from tilewise import gpu_here
+
 GPU = recorded_device()
 A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 PEAK = GPU.peak_tflop_per_s["bf16_matrix"]

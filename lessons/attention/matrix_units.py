@@ -25,49 +25,14 @@
 # %% fold="The kernel that asks"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    Trace,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    integers,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, Trace, agree, case, ceil_div, check, integers, output, parallel, show, tiles
 from tilewise.figures import Series, State, line_chart, stepped
 from tilewise.gpu.chains import as_case, run_chain
 from tilewise.gpu.compile_gate import available, compile_kernel
 from tilewise.gpu.edits import edited
 from tilewise.measurements import recorded_device
-from tilewise.measurements.attention import (
-    DIFFICULT,
-    ROUNDED,
-    attention,
-    bf16_inputs,
-    check_difficult,
-    right_answer,
-    shifted_attention,
-)
-from tilewise.measurements.readings import (
-    complete,
-    medians,
-    printed,
-    printed_numbers,
-    rates,
-    recorded_value,
-)
+from tilewise.measurements.attention import DIFFICULT, ROUNDED, bf16_inputs, check_difficult
+from tilewise.measurements.readings import complete, medians, printed, printed_numbers, rates, recorded_value
 from tilewise.models import occupancy
 
 TWICE = Kernel(r"""
@@ -441,7 +406,7 @@ check_difficult(WIDE, "with 32 queries a warp")
 # without the barrier a copy overwrites what another warp has yet to read, or never waited for.
 
 # %% fold="Code of the check"
-
+from tilewise import Guess, Table, bf16, expect_hazard, gpu_here, measure, normal, publish
 
 faulty = WIDE(**DIFFICULT["keys that no tile divides"])
 WAIT, BARRIER = 'asm volatile("cp.async.wait_all;" ::: "memory");', "    __syncthreads();\n}"
@@ -546,6 +511,7 @@ publish(
 # somewhere in the middle is to be expected.
 
 # %% fold="Code of the measurement"
+from tilewise.measurements.attention import attention, right_answer, shifted_attention
 
 
 def heads_of(N, d):

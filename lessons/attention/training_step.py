@@ -19,21 +19,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    normal,
-    parallel,
-    publish,
-    show,
-    uniform,
-)
-from tilewise.figures import Answer, Meter, Series, Slider, bars, calculator, line_chart
+from tilewise import Kernel, Table, agree, case, ceil_div, check, normal, parallel, publish, show, uniform
+from tilewise.figures import Answer, Meter, Slider, bars, calculator
 from tilewise.measurements import recorded_device, text_record
 from tilewise.measurements.readings import complete, printed, printed_numbers
 
@@ -463,6 +450,9 @@ void adamw(float* p, const float* g, float* m, float* v, int n,
 
 
 # %% fold="Code of the check"
+from tilewise import gpu_here
+
+
 def updated(n):
     return case(
         p=normal(n),
@@ -945,62 +935,18 @@ publish(
 # With them it is {{ missed.passes }} passes and {{ missed.bytes }} bytes, {{ missed.ms | .0f }} of the
 # {{ alone.stored | .0f }} ms. What is left is much the same for eager and compiled code: passes
 # {{ missed.least | .0%}} to {{ missed.most | .0%}} slower than a copy. Which kernels lose that, these
-# numbers do not show. So the model above is still too kind to stored matrices, and with the longer list it
-# says this of other contexts.
-
-# %% fold="Code of the figure"
-
-
-def longer_list_ms(context, stored, compiled):
-    """The model's step with the passes that its list had missed."""
-    found = sum(parts_ms(LAYERS, WIDTH, HEADS, context, stored, compiled).values())
-    if stored and not compiled:
-        found += total(MISSED) * TOKENS * HEADS * context * LAYERS / COPY
-    return found
-
-
-CONTEXTS = [256, 512, 1024, 2048, 4096, 8192]
-show(
-    line_chart(
-        [
-            Series(
-                kind,
-                CONTEXTS,
-                [longer_list_ms(context, *how) for context in CONTEXTS],
-                role=role,
-            )
-            for (kind, how), role in zip(KINDS.items(), ("hazard", "waste", "read", "predicted"), strict=True)
-        ],
-        x="context [tokens]",
-        y="time of a step [ms]",
-        log_x=True,
-        log_y=True,
-        title="With the context the stored step grows until attention is most of it",
-        caption="The model's time for a step of 16,384 tokens against the context, with the longer list of passes, on an {machine}; both axes are logarithmic.",
-    )
-)
+# numbers do not show. So the model above is still too kind to stored matrices.
 
 # %% [markdown]
 # And the rest of a step? It is what the recorded steps leave when attention, as timed alone, is taken away. It should
 # not depend on the attention.
 
-# %% fold="Code of the table"
+# %% fold="Code of the numbers"
 REST = {}  # ms of a step: attention alone, the others by subtraction, the others by the model
 for name, how in zip(NAMES, ("stored", "FLASH", "CUDNN", "compiled", "FLASH", "CUDNN"), strict=True):
     own = LAYERS * attention_us(how) / 1e3
     modelled = MODELLED[f"{name.split(',')[0]}, fused"]
     REST[name] = own, seen_ms(name) - own, sum(modelled.values()) - modelled["attention"]
-if PARTS_US and SEEN:
-    show(
-        Table(
-            ["step", "measured [ms]", "attention, alone [ms]", "the rest [ms]", "the rest, model [ms]"],
-            [
-                [in_full(name), round(seen_ms(name), 1), *(round(ms, 1) for ms in parts)]
-                for name, parts in REST.items()
-            ],
-            caption="Recorded steps less attention as it was timed alone: what products, norms, the loss and the optimizer leave.",
-        )
-    )
 EAGER_REST = [rest for name, (_, rest, _) in REST.items() if name.startswith("eager")]
 TIMED_REST = sum(ALONE[part][1] for part in ("products", "loss, eager", "optimizer"))
 publish(
