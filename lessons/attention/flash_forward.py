@@ -176,6 +176,17 @@ def flash_rows_torch(Q, K, V, bias, O, scale):
 
 # %% fold="Code of the checks"
 from tilewise import Table, Trace, agree, case, ceil_div, check, constant, normal, output, publish, show
+from tilewise.gpu.chains import as_case, run_chain
+from tilewise.measurements import (
+    complete,
+    medians_us,
+    printed_errors,
+    printed_numbers,
+    recorded,
+    recorded_device,
+)
+from tilewise.measurements.attention import attention
+from tilewise.models import bound, stated
 
 
 def masked(M, first):
@@ -191,14 +202,8 @@ def rows_case(N, M, d, bias=None, stretch=1.0, rows=16, parts=2):
     return case(**arrays, bias=added, **sizes, grid=ceil_div(N, rows), block=rows * parts)
 
 
-def attended(Q, K, V, bias, scale):
-    """O in 64-bit floats; zeros for a query without a key."""
-    Q, K, V, bias = (np.asarray(one, np.float64) for one in (Q, K, V, bias))
-    S = scale * Q @ np.swapaxes(K, -1, -2) + bias
-    m = S.max(axis=-1, keepdims=True)
-    P = np.exp(S - np.where(m > -np.inf, m, 0.0))
-    z = P.sum(axis=-1, keepdims=True)
-    return {"O": P @ V / np.where(z > 0, z, 1.0)}
+def right_answer(run):
+    return attention(*(run[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
 
 
 difficult = {
@@ -214,26 +219,15 @@ ordinary = [inputs for name, inputs in difficult.items() if "large" not in name]
 agree(flash_rows_torch, FLASH_ROWS, ordinary, rtol=2e-5, atol=2e-5, by="PyTorch")
 for name, inputs in difficult.items():
     got = FLASH_ROWS.on(inputs).run()
-    expected = attended(*(got[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
     room = 1e-2 if name.startswith("very") else 3e-5
-    check(got["O"], expected, rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
+    check(got["O"], right_answer(got), rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
 
 # %% [markdown]
 # One query first, in numbers. It meets twelve keys in three tiles. The weights are drawn for the eye; what
 # is kept between tiles is $m$, $z$ and the row $o$.
 
 # %% fold="Code of the figure"
-from tilewise.figures import (
-    Answer,
-    Meter,
-    Series,
-    Slider,
-    State,
-    block_grid,
-    calculator,
-    line_chart,
-    stepped,
-)
+from tilewise.figures import Series, Span, State, block_grid, line_chart, stepped, timeline
 
 ONE_ROW = """s = scale * (K[tile] @ q)
 top = max(m, *s); f = exp(m - top)
@@ -277,7 +271,7 @@ random = np.random.default_rng(61)
 q, K = random.normal(size=4), random.normal(size=(12, 4))
 V = random.normal(size=(12, 4))
 states, row = one_row(q, K, V, 0.5, 4)
-check(row, attended(q[None], K, V, 0.0, 0.5)["O"][0], atol=1e-12, name="one query, tile by tile")
+check(row, attention(q[None], K, V, 0.0, 0.5)["O"][0], atol=1e-12, name="one query, tile by tile")
 show(
     stepped(
         states,
@@ -373,7 +367,7 @@ def keys_outside(N, M, d, rows, keys):
 
 
 got = keys_outside(37, 29, 8, 16, 8).run()
-expected = attended(got["Q"], got["K"], got["V"], np.zeros(29), got["scale"])["O"]
+expected = attention(got["Q"], got["K"], got["V"], 0.0, got["scale"])["O"]
 check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit NumPy")
 
 # %% [markdown]
@@ -386,8 +380,7 @@ check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit Nu
 def moved_by_tile(launch, d, rows, keys):
     """Numbers that a run moved to and from global memory for each (query tile, key tile), in order."""
     run = launch.simulate(trace=Trace())
-    names = np.array(run.accesses.buffers if hasattr(run.accesses, "buffers") else run.buffers)
-    seen = run.accesses
+    seen, names = run.accesses, run.buffers
     mine = np.flatnonzero(seen.space == 0)
     mine = mine[np.lexsort((seen.step[mine], seen.block[mine]))]
     moved, query, key, block = {}, 0, 0, -1
@@ -563,17 +556,15 @@ def numbers_counted(N, d, rows, keys):
             )
         ],
     }
-    found = {}
+    found, results = {}, []
     for name, several in launches.items():
-        arrays, moved = several[0].case.make(), 0
-        for launch in several:
-            counts = launch.simulate(arrays=arrays).counts
-            moved += counts.global_load.lane_accesses + counts.global_store.lane_accesses
-        expected = attended(arrays["Q"], arrays["K"], arrays["V"], np.zeros(N), arrays["scale"])["O"]
-        found[name] = moved, arrays["O"], expected
-    got, right = (np.stack([one[place] for one in found.values()]) for place in (1, 2))
+        arrays = several[0].case.make()
+        counts = [launch.simulate(arrays=arrays).counts for launch in several]
+        found[name] = sum(one.global_load.lane_accesses + one.global_store.lane_accesses for one in counts)
+        results.append((arrays["O"], attention(*(arrays[one] for one in "QKV"), 0.0, arrays["scale"])["O"]))
+    got, right = (np.stack(one) for one in zip(*results, strict=True))
     check(got, right, rtol=0.0, atol=1e-5, name=f"all three against 64-bit NumPy, N = {N}")
-    return {name: one[0] for name, one in found.items()}
+    return found
 
 
 numbers_counted(37, 16, 32, 16)  # right where no tile divides; there the formulas do not hold
@@ -619,25 +610,10 @@ show(
         caption="Numbers that move between the SMs and the caches behind them, d = 16, tiles of 32 queries and 16 keys: formulas as lines, the simulator's counts as points.",
     )
 )
-units = {
-    (d, rows): {name: moved / 4096**2 for name, moved in numbers_moved(4096, d, rows, 64).items()}
-    for d in (64, 128)
-    for rows in (32, 64, 128)
-}
-show(
-    Table(
-        ["d", "queries to a tile", "three kernels", "FA1 order", "FA2 order"],
-        [[d, rows, one["stored"], one["FA1"], one["FA2"]] for (d, rows), one in units.items()],
-        caption="Numbers moved at N = 4,096 in units of N²; FA1 order with 64 keys to a tile. With tiles of 32 queries and d = 64 FA2 order moves as much as S and P alone.",
-    )
-)
 publish(
     units={
-        "fa2_64": units[64, 128]["FA2"],
-        "fa2_small": units[128, 32]["FA2"],
-        "stored_64": units[64, 128]["stored"],
-        "fa1_128": units[128, 64]["FA1"],
-        "fa2_128": units[128, 64]["FA2"],
+        "fa2_64": numbers_moved(4096, 64, 128, 64)["FA2"] / 4096**2,
+        "fa2_small": numbers_moved(4096, 128, 32, 64)["FA2"] / 4096**2,
     },
     stored={
         "matrix_mb": 4 * 1024**2 / 1e6,
@@ -672,9 +648,6 @@ publish(
 #     they share the keys and values, and those are only read. So a head is cut by its queries, too.
 
 # %% fold="Code of the figure"
-from tilewise.measurements import recorded_device
-from tilewise.models import bound, stated, waves
-
 GPU = recorded_device()
 show(
     block_grid(
@@ -684,29 +657,6 @@ show(
         view="3d",
         title="Three axes of blocks: query tiles, shares of the keys, heads",
         caption="A launch for two heads, four query tiles and three shares of the keys, one block to a cell. In the flat view the heads are layers.",
-    )
-)
-show(
-    calculator(
-        [
-            Slider("heads", [1, 2, 4, 8, 12, 16, 32], 1),
-            Slider("queries", [256, 512, 1024, 2048, 4096, 8192], 1024),
-            Slider("tile", [32, 64, 128], 64, "queries"),
-            Slider("shares", [1, 2, 4, 8, 16], 1),
-        ],
-        lambda heads, queries, tile, shares: Answer(
-            [
-                min(1.0, heads * ceil_div(queries, tile) * shares / GPU.sms),
-                waves(heads * ceil_div(queries, tile) * shares, GPU.sms).busy_share,
-            ],
-            f"{heads * ceil_div(queries, tile) * shares:,} blocks for {GPU.sms} SMs.",
-        ),
-        meters=[
-            Meter("SMs with a block", 1.0, "", "block", ".0%"),
-            Meter("of their time used", 1.0, "", "predicted", ".0%"),
-        ],
-        title="One head of 1,024 queries fills the chip only with shares of the keys",
-        caption="Blocks of a launch on an {machine} with one block to an SM: how many SMs have one, and how much of the time of all SMs is used, if blocks last equally long. A model.",
     )
 )
 publish(
@@ -1102,11 +1052,6 @@ def six(kernel, inputs):
     ]
 
 
-def cased(launch):
-    """A launch's values as a case of their own."""
-    return case(launch.grid, launch.block, launch.shared_bytes, **launch.case.values)
-
-
 AWKWARD = {
     "two heads, 150 keys in three shares": of_heads(FLASH_TILES, 2, 70, 150, 3),
     "two tiles to a share": of_heads(FLASH_TILES, 1, 33, 300, 2),
@@ -1115,7 +1060,7 @@ AWKWARD = {
     "a share that is masked": of_heads(FLASH_TILES, 1, 20, 200, 2, masked(200, 130)),
     "no key at all": of_heads(FLASH_TILES, 1, 20, 130, 2, masked(130, 130)),
 }
-tiles_cases = [cased(tiles_launch(FLASH_TILES, one)) for one in AWKWARD.values()]
+tiles_cases = [as_case(tiles_launch(FLASH_TILES, one)) for one in AWKWARD.values()]
 agree(flash_tiles, FLASH_TILES, tiles_cases, rtol=2e-5, atol=2e-4)
 agree(flash_tiles_triton, FLASH_TILES, tiles_cases, rtol=2e-5, atol=2e-4, by="Triton")
 
@@ -1133,11 +1078,8 @@ def some_parts(shares, heads, N, scale):
 parts = [some_parts(3, 2, 5, 3.0), some_parts(2, 1, 7, 1.0), some_parts(3, 2, 5, 2000.0)]
 agree(combine, COMBINE, parts, rtol=1e-5, atol=1e-6)
 for name, inputs in AWKWARD.items():
-    arrays = inputs.make()
-    for launch in six(FLASH_TILES, inputs):
-        launch.run(arrays)
-    expected = attended(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-    check(arrays["O"], expected, rtol=0.0, atol=1e-4 if name == "large logits" else 2e-6, name=name)
+    run, room = run_chain(six(FLASH_TILES, inputs)), 1e-4 if name == "large logits" else 2e-6
+    check(run["O"], right_answer(run), rtol=0.0, atol=room, name=name)
 
 # %% [markdown]
 # ## Three ways to lose a line
@@ -1150,11 +1092,8 @@ for name, inputs in AWKWARD.items():
 
 # %% fold="Code of the checks"
 inputs = of_heads(FLASH_TILES, 1, 33, 300, 1)
-arrays = inputs.make()
-for launch in six(kernel_6(forget=1), inputs):
-    launch.run(arrays)
-expected = attended(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-off = np.abs(arrays["O"] - expected).max()
+run = run_chain(six(kernel_6(forget=1), inputs))
+off = np.abs(run["O"] - right_answer(run)).max()
 assert off > 1e-3, "without the factor the result is right; choose other inputs"
 publish(
     forgot={"most": off},
@@ -1219,7 +1158,6 @@ publish(
     block={"ffma": products, "others": issued - products, "passes": passes},
     predicted={
         "block_us": slowest / GPU.boost_mhz,
-        "bytes_us": least.memory_us,
         "arithmetic_us": least.arithmetic_us,
         "one_share_us": 8 * slowest / GPU.boost_mhz,
         "eight_rows_us": 1024 / 8 * rows_issued / GPU.boost_mhz,
@@ -1315,7 +1253,7 @@ sixth = measure(
     bytes=lambda N, d: 4 * 4 * N * d,
     flop=lambda N, d: 4 * N * N * d,
     library={"torch, three operations": torch_three_operations, "torch, fused": torch_fused},
-    reference=attended,
+    reference=attention,
     tolerance=2e-5,
     counts=("sectors", "wavefronts"),
     reasons={"*": "What it takes"},
@@ -1336,15 +1274,10 @@ sixth = measure(
 
 
 # %% fold="Code of the figure"
-def recorded_us(row):
-    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
-
-
-us = {(row["variant"], row["parameters"]["N"]): recorded_us(row) for row in sixth.rows}
+us = medians_us(sixth, "N")
 SPLITS = {1: "one share", 2: "two shares", 4: "four shares", 8: "Kernel 6: flash"}
 split_us = [us[label, 1024] for label in SPLITS.values()]
-if np.isfinite(split_us).all():
+if complete(*split_us):
     assert split_us == sorted(split_us, reverse=True), "the title says that shares of the keys help"
     show(
         line_chart(
@@ -1365,34 +1298,26 @@ if np.isfinite(split_us).all():
             caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}: both launches of Kernel 6 by the number of shares, and the PTX instructions of a block at the boost clock.",
         )
     )
-three_us = us.get(("torch, three operations", 1024), np.nan)
-if np.isfinite([*split_us, three_us]).all():
+three_us = us["torch, three operations", 1024]
+if complete(*split_us, three_us):
     assert us["Kernel 6: flash", 1024] < three_us, "the answer says that Kernel 6 is faster than torch"
-    assert us["64 by 64, 4 by 4 to a thread", 256] < us["torch, three operations", 256], (
-        "the text says small tiles"
-    )
-    assert us["torch, three operations", 256] < us["Kernel 6: flash", 256], "the text says: behind torch"
-    assert us["128 by 64, 8 by 4 to a thread", 4096] == min(
-        time_us for (_, N), time_us in us.items() if N == 4096
-    ), "the text says that the tile of 128 queries is best at N = 4,096"
 publish(
     seen={
         "six_us": us["Kernel 6: flash", 1024],
         "torch_us": three_us,
         "of_torch": us["Kernel 6: flash", 1024] / three_us,
-        "of_torch_4096": us["Kernel 6: flash", 4096] / us.get(("torch, three operations", 4096), np.nan),
+        "of_torch_4096": us["Kernel 6: flash", 4096] / us["torch, three operations", 4096],
         "share_gain": us["one share", 1024] / us["Kernel 6: flash", 1024],
         "over_us": us["Kernel 6: flash", 1024] - slowest / GPU.boost_mhz,
-        "tflops": 4 * 1024 * 1024 * 128 / us["Kernel 6: flash", 1024] / 1e6,
         "times_torch": three_us / us["Kernel 6: flash", 1024],
         "rows_us": us["eight queries a block, four threads each", 1024],
         "small_us": us["64 by 64, 4 by 4 to a thread", 256],
         "six_us_256": us["Kernel 6: flash", 256],
         "high_us": us["128 by 64, 8 by 4 to a thread", 4096],
         "six_us_4096": us["Kernel 6: flash", 4096],
-        "torch_us_256": us.get(("torch, three operations", 256), np.nan),
-        "fused_us": us.get(("torch, fused", 1024), np.nan),
-        "fused_times": us.get(("torch, fused", 1024), np.nan) / three_us,
+        "torch_us_256": us["torch, three operations", 256],
+        "fused_us": us["torch, fused", 1024],
+        "fused_times": us["torch, fused", 1024] / three_us,
     }
 )
 
@@ -1444,20 +1369,12 @@ def with_stamps(also=""):
     return Kernel(text, defines=FLASH_TILES.defines, options=FLASH_TILES.options)
 
 
-STAMPED = with_stamps()
 inputs = of_heads(FLASH_TILES, 1, 70, 256, 2)
-arrays = inputs.make() | {"stamps": np.zeros((4, 9), np.int64)}
-launch = tiles_launch(FLASH_TILES, inputs)
-STAMPED.simulate(
-    *(arrays[one.name] for one in STAMPED.parameters),
-    grid=launch.grid,
-    block=launch.block,
-    shared_bytes=launch.shared_bytes,
-)
-COMBINE.on(inputs, grid=ceil_div(32 * 70, 256), block=256).run(arrays)
-expected = attended(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-check(arrays["O"], expected, rtol=0.0, atol=2e-6, name="Kernel 6 with stamps")
-assert (np.diff(arrays["stamps"][:, :7], axis=1) > 0).all(), "a clock goes backwards"
+launch, arrays = tiles_launch(FLASH_TILES, inputs), inputs.make() | {"stamps": np.zeros((4, 9), np.int64)}
+stamped = case(launch.grid, launch.block, launch.shared_bytes, **inputs.values, stamps=arrays["stamps"])
+with_stamps().on(stamped).simulate(arrays=arrays)
+six(FLASH_TILES, inputs)[1].run(arrays)
+check(arrays["O"], right_answer(arrays), rtol=0.0, atol=2e-6, name="Kernel 6 with stamps")
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="clocks"
 NANOSECONDS = """if (threadIdx.x == 0) {{
@@ -1495,23 +1412,16 @@ if gpu_here():
     print(f"all blocks: {np.median(spans):.0f} ns")
 
 # %% fold="Code of the figure"
-import re
-
-from tilewise.figures import Span, timeline
-from tilewise.measurements import lookup, text_record
-
-said = text_record("attention/flash_forward", "clocks")
-CLOCKS = dict(re.findall(r"^(.+): (\d+) (?:clocks|ns)", said.text, re.M) if said else ())
-spent = {part: float(CLOCKS.get(part, np.nan)) for part in (*STAMPED_PARTS, "all blocks")}
-if said:
+spent = printed_numbers("attention/flash_forward", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
+if spent:
     ends = np.cumsum([0.0, *(spent[part] for part in STAMPED_PARTS)])
     assert spent["scores"] + spent["mean"] > ends[-1] / 2, "the title says that the products take most"
     ROLES = ("read", "tile", "block", "waste", "tile", "write")
     show(
         timeline(
             [
-                Span(part, ends[at], ends[at + 1], f"{spent[part]:.0f}", ROLES[at])
-                for at, part in enumerate(STAMPED_PARTS)
+                Span(part, start, end, f"{spent[part]:.0f}", role)
+                for part, start, end, role in zip(STAMPED_PARTS, ends, ends[1:], ROLES, strict=False)
             ],
             unit="clocks",
             title="Most of a block's time goes into two products, and before them nothing is multiplied",
@@ -1524,7 +1434,6 @@ publish(
         "first": spent["first tiles"],
         "scores": spent["scores"],
         "mean": spent["mean"],
-        "softmax": spent["softmax"],
         "per_product": (spent["scores"] + spent["mean"]) / (products / 4),
         "rest_us": us["Kernel 6: flash", 1024] - spent["all blocks"] / 1000,
     }
@@ -1603,26 +1512,23 @@ with_host = measure(
         "torch, three operations": torch_three_operations,
         "torch, three operations in a CUDA graph": torch_in_a_graph,
     },
-    reference=attended,
+    reference=attention,
     tolerance=2e-5,
     with_host=True,
     reasons={"*": "What it takes"},
 )
 
 # %% fold="Code of the numbers"
-host_us = {row["variant"]: recorded_us(row) for row in with_host.rows}
-NAMES = {
-    "two": "Kernel 6: two launches",
-    "graph": "Kernel 6 in a CUDA graph",
-    "torch": "torch, three operations",
-    "torch_graph": "torch, three operations in a CUDA graph",
-}
+host_us = medians_us(with_host)
+GRAPH, TORCH_GRAPH = "Kernel 6 in a CUDA graph", "torch, three operations in a CUDA graph"
 publish(
-    host={name: host_us.get(label, np.nan) for name, label in NAMES.items()},
-    host_share={
-        "eager": host_us.get(NAMES["two"], np.nan) / host_us.get(NAMES["torch"], np.nan),
-        "graphs": host_us.get(NAMES["graph"], np.nan) / host_us.get(NAMES["torch_graph"], np.nan),
+    host={
+        "two": host_us["Kernel 6: two launches"],
+        "graph": host_us[GRAPH],
+        "torch": host_us["torch, three operations"],
+        "torch_graph": host_us[TORCH_GRAPH],
     },
+    host_share={"graphs": host_us[GRAPH] / host_us[TORCH_GRAPH]},
 )
 
 # %% [markdown]
@@ -1670,14 +1576,7 @@ if gpu_here():
         print(f"{name}: off by {own_off:.3g}, torch by {their_off:.3g}")
 
 # %% fold="Code of the numbers"
-said = text_record("attention/flash_forward", "errors")
-ERRORS = re.findall(r"off by ([\d.e+-]+), torch by ([\d.e+-]+)", said.text if said else "")
-publish(
-    errors={
-        "most": max((float(own) for own, _ in ERRORS), default=np.nan),
-        "worst_times": max((float(own) / float(theirs) for own, theirs in ERRORS), default=np.nan),
-    },
-)
+publish(errors=printed_errors("attention/flash_forward", "torch"))
 
 # %% [markdown]
 # The largest error is {{ errors.most | .1e }}, and the worst ratio of ours to torch's is
@@ -1685,11 +1584,6 @@ publish(
 
 
 # %% fold="Code of the table"
-def median_of(experiment, variant, N):
-    """A recorded median of another lesson, or None."""
-    return (lookup(experiment) or {}).get(variant, {}).get(f"n_{N}_d_128", {}).get("median")
-
-
 LADDER = [
     ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread", "kernel_1_one_thread"),
     (
@@ -1708,22 +1602,19 @@ LADDER = [
     ("Kernel 5: tiles", "both products in tiles", "attention_tiled", "kernel_5_tiles"),
 ]
 table = [
-    [name, what, *(median_of(experiment, variant, N) for N in (256, 1024))]
+    [name, what, *(recorded(f"{experiment}.{variant}.n_{N}_d_128.median") for N in (256, 1024))]
     for name, what, experiment, variant in LADDER
 ]
-table.append(
-    [
-        "Kernel 6: flash",
-        "one pass over tiles, keys in shares; S and P are never stored",
-        *(us["Kernel 6: flash", N] for N in (256, 1024)),
-    ]
-)
-for name in ("torch, three operations", "torch, fused"):
-    table.append([name, "library", *(us.get((name, N)) for N in (256, 1024))])
+for name, what in (
+    ("Kernel 6: flash", "one pass over tiles, keys in shares; S and P are never stored"),
+    ("torch, three operations", "library"),
+    ("torch, fused", "library"),
+):
+    table.append([name, what, *(us[name, N] for N in (256, 1024))])
 show(
     Table(
         ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
-        table,
+        [[one if isinstance(one, str) or one > 0 else None for one in row] for row in table],
         caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
 )
@@ -1792,7 +1683,7 @@ def slanted_tests(kernel):
         O = np.full_like(Q, np.nan)
         kernel.simulate(Q, K, V, slopes, O, N, d, d**-0.5, grid=(ceil_div(N, 16), heads), block=16)
         distance = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))
-        right = attended(Q, K, V, -slopes[:, None, None] * distance, d**-0.5)["O"]
+        right = attention(Q, K, V, -slopes[:, None, None] * distance, d**-0.5)["O"]
         assert np.allclose(O, right, rtol=0, atol=1e-5), f"{heads} heads, N = {N}, d = {d}"
 
 

@@ -14,52 +14,43 @@
 # {{ goal.us | us }}?
 
 # %% fold="Imports"
-import re
-
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    exercise,
-    expect_hazard,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, agree, case, ceil_div, check, expect_hazard, gpu_here, parallel, publish, tiles
 from tilewise.figures import bars
-from tilewise.measurements import lookup, recorded_device, text_record
+from tilewise.gpu.chains import as_case, run_chain
+from tilewise.gpu.edits import edited
+from tilewise.measurements import (
+    complete,
+    medians_us,
+    printed_errors,
+    printed_numbers,
+    recorded,
+    recorded_device,
+)
+from tilewise.measurements.attention import attention
 from tilewise.models import stated
 
 GPU = recorded_device()
-OLD = lookup("attention_flash") or {}
 
 
 def old_us(variant, N=1024):
-    """A median of the lesson before, in microseconds, or NaN."""
-    return OLD.get(variant, {}).get(f"n_{N}_d_128", {}).get("median", np.nan)
+    """A median of the lesson before, in microseconds."""
+    return recorded(f"attention_flash.{variant}.n_{N}_d_128.median")
 
 
 PRODUCTS = 2 * 64 * 128 * 128 // 32  # multiply-adds of warps in a block's two products
 FLOOR = PRODUCTS / 4
 publish(
-    floor={"us": FLOOR / GPU.boost_mhz, "clocks": FLOOR},
+    floor={"us": FLOOR / GPU.boost_mhz},
     old={
         "us": old_us("kernel_6_flash"),
         "of_torch": old_us("kernel_6_flash") / old_us("torch_three_operations"),
     },
     goal={"us": old_us("torch_three_operations") / 2},
+    eight={"us": old_us("_64_by_128_8_by_8_to_a_thread")},
+    piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
+    requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128, "q": 64 * 128 // 32},
 )
 
 # %% [markdown]
@@ -71,18 +62,13 @@ publish(
 # first launch, the second one, the events. Each is a section of this page.
 
 # %% fold="Code of the numbers"
-said = text_record("attention/flash_forward", "clocks")
-WAS = {
-    part: float(n) for part, n in re.findall(r"^(.+): (\d+) (?:clocks|ns)", said.text if said else "", re.M)
-}
-of_old = {part: WAS.get(part, np.nan) for part in ("first tiles", "scores", "softmax", "mean", "all blocks")}
+WAS = printed_numbers("attention/flash_forward", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
 publish(
     was={
-        "per_product": (of_old["scores"] + of_old["mean"]) / FLOOR,
-        "rest_us": old_us("kernel_6_flash") - of_old["all blocks"] / 1000,
-        "first": of_old["first tiles"],
-        "softmax": of_old["softmax"],
-        "all_us": of_old["all blocks"] / 1000,
+        "per_product": (WAS["scores"] + WAS["mean"]) / FLOOR,
+        "rest_us": old_us("kernel_6_flash") - WAS["all blocks"] / 1000,
+        "first": WAS["first tiles"],
+        "all_us": WAS["all blocks"] / 1000,
     }
 )
 
@@ -97,9 +83,6 @@ publish(
 # So two threads take the same 64 sums, and each of them *half the terms*. Warps 0 to 3 go through the
 # first 64 columns of $q$ and $k$, warps 4 to 7 through the others; in the second product the
 # halves are keys. There are eight warps again, and each loads as little as a square of 64 sums needs.
-
-# %% fold="Code of the numbers"
-publish(eight={"us": old_us("_64_by_128_8_by_8_to_a_thread")})
 
 # %% [markdown]
 # The lesson on sums in registers found a second reason to load otherwise. A
@@ -604,12 +587,6 @@ LATER.region("whole")
 # %%
 LATER.region("scores")
 
-# %% fold="Code of the numbers"
-publish(
-    piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
-    requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128, "q": 64 * 128 // 32},
-)
-
 # %% [markdown]
 # ## The price of turning
 #
@@ -687,9 +664,8 @@ if gpu_here():
         print(f"clusters of {size}: {found.value if code == 0 else 'unknown'} at once")
 
 # %% fold="Code of the numbers"
-said = text_record("attention/flash_steps", "clusters")
-FIT = {int(n): float(at_once) for n, at_once in re.findall(r"of (\d): (\d+) at", said.text if said else "")}
-publish(clusters={"fit": FIT.get(8, np.nan), "needed": 16, "sms": GPU.sms, "pairs": FIT.get(2, np.nan)})
+FIT = printed_numbers("attention/flash_steps", "clusters", r"of (\d): (\d+) at")
+publish(clusters={"fit": FIT[8], "needed": 16, "sms": GPU.sms, "pairs": FIT[2]})
 
 # %% [markdown]
 # This H100 holds {{ clusters.fit | .0f }} clusters of eight such blocks at once, and {{ clusters.needed }} are needed, though its
@@ -735,6 +711,8 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 """
 
 # %% fold="Code of the checks"
+from tilewise import Guess, Table, constant, exercise, measure, normal, output, show
+
 COMBINE = Kernel(
     r"""
 extern "C" __global__
@@ -764,14 +742,8 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 )
 
 
-def attended(Q, K, V, bias, scale):
-    """O in 64-bit floats; zeros for a query without a key."""
-    Q, K, V, bias = (np.asarray(one, np.float64) for one in (Q, K, V, bias))
-    S = scale * Q @ np.swapaxes(K, -1, -2) + bias
-    m = S.max(axis=-1, keepdims=True)
-    P = np.exp(S - np.where(m > -np.inf, m, 0.0))
-    z = P.sum(axis=-1, keepdims=True)
-    return {"O": P @ V / np.where(z > 0, z, 1.0)}
+def right_answer(run):
+    return attention(*(run[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
 
 
 def masked(M, first):
@@ -820,43 +792,33 @@ ONE_LAUNCH = [launches_of(0, 1, one)[0] for one in AWKWARD.values()]
 agree(
     flash_steps,
     LAST,
-    [case(one.grid, one.block, one.shared_bytes, **one.case.values) for one in ONE_LAUNCH],
+    [as_case(one) for one in ONE_LAUNCH],
     rtol=2e-5,
     atol=2e-4,
 )
 for name, inputs in AWKWARD.items():
-    got = []
-    for turned, join in ((1, 0), (0, 0), (0, 1), (0, 2), (0, 3)):
-        arrays = inputs.make()
-        for launch in launches_of(turned, join, inputs):
-            launch.run(arrays)
-        got.append(arrays["O"])
-    expected = attended(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
+    runs = [
+        run_chain(launches_of(turned, join, inputs))
+        for turned, join in ((1, 0), (0, 0), (0, 1), (0, 2), (0, 3))
+    ]
     room = 1e-4 if name == "large logits" else 2e-6
-    check(np.stack(got), np.stack([expected] * len(got)), rtol=0.0, atol=room, name=name)
-
-
-def with_fault(kernel, text, instead=""):
-    """A kernel with one piece of its text replaced."""
-    assert kernel.source.count(text) == 1, text
-    return Kernel(kernel.source.replace(text, instead), defines=kernel.defines, options=kernel.options)
-
+    got, right = np.stack([run["O"] for run in runs]), np.stack([right_answer(run) for run in runs])
+    check(got, right, rtol=0.0, atol=room, name=name)
 
 whole_tile = launches_of(0, 0, of_heads(1, 64, 128, 1))[0]
 in_two_blocks = launches_of(0, 2, of_heads(1, 64, 256, 2))[0]
-NO_FIRST = with_fault(LATER, "meet(pair);  // what is given away lies in the box")
-NO_SECOND = with_fault(LATER, "meet(pair);  // the box may be used again")
-NO_LAST = with_fault(
-    steps(0, 2, 2), "arrive();\n    wait();  // nobody reads this block's shared memory any more"
-)
-NO_WAIT = with_fault(steps(0, 2, 2), "        arrived_but<0>();\n        __syncthreads();\n")
 no_key = launches_of(0, 2, AWKWARD["no key at all"])[0]
-expect_hazard(NO_WAIT.on(no_key.case, grid=no_key.grid, block=256, shared_bytes=SHARED_BYTES), "undelivered")
-expect_hazard(
-    NO_FIRST.on(whole_tile.case, grid=1, block=256, shared_bytes=SHARED_BYTES), "race", line_with="other = *"
-)
-expect_hazard(NO_SECOND.on(whole_tile.case, grid=1, block=256, shared_bytes=SHARED_BYTES), "race")
-expect_hazard(NO_LAST.on(in_two_blocks.case, grid=(1, 2, 1), block=256, shared_bytes=SHARED_BYTES), "cluster")
+for launch, text, hazard in (
+    (whole_tile, "meet(pair);  // what is given away lies in the box", "race"),
+    (whole_tile, "meet(pair);  // the box may be used again", "race"),
+    (
+        in_two_blocks,
+        "arrive();\n    wait();  // nobody reads this block's shared memory any more",
+        "cluster",
+    ),
+    (no_key, "        arrived_but<0>();\n        __syncthreads();\n", "undelivered"),
+):
+    expect_hazard(edited(launch, (text, "")), hazard)
 
 # %% [markdown]
 # ## Predict
@@ -870,23 +832,15 @@ expect_hazard(NO_LAST.on(in_two_blocks.case, grid=(1, 2, 1), block=256, shared_b
 # %% fold="Code of the prediction"
 COUNTS = launches_of(0, 0, of_heads(1, 64, 128, 1))[0].simulate().counts
 PASSES = COUNTS.shared_load.wavefronts + COUNTS.shared_store.wavefronts
-LOOP = (lookup("fp32_ladder") or {}).get("_64_sums_again", {}).get("m_4096_n_4096_k_4096", {})
 PEAK = stated(GPU).tflop_per_s["fp32"]
-RATE = LOOP.get("tflop_per_s", np.nan)
+RATE = recorded("fp32_ladder._64_sums_again.m_4096_n_4096_k_4096.tflop_per_s")
 SWAPS = 2 * 2 * 8 * 8 * 4  # passes: two swaps, there and back, 8 warps, 8 pieces of 4 passes
 block_clocks = {
-    "first piece": of_old["first tiles"] / 4,
+    "first piece": WAS["first tiles"] / 4,
     "products": FLOOR * PEAK / RATE,
     "swaps": SWAPS,
-    "softmax": of_old["softmax"],
+    "softmax": WAS["softmax"],
 }
-show(
-    Table(
-        ["part", "clocks"],
-        [[part, clocks] for part, clocks in block_clocks.items()] + [["a block", sum(block_clocks.values())]],
-        caption="Prediction for one block: the first piece takes a quarter of what the first tiles took, the products go at the rate of the same loop elsewhere, swaps by passes over shared memory, softmax as before.",
-    )
-)
 publish(
     loop={"tflops": RATE, "clocks": PEAK / RATE},
     counted={"passes": PASSES},
@@ -894,7 +848,8 @@ publish(
 )
 
 # %% [markdown]
-# That is {{ expected.block_us | us }} for a block with $k$ as it lies, and more with $k$ turned, for its copies pass through the
+# Let the first piece take a quarter of what the first tiles took, the products the rate of that loop, the swaps their passes,
+# and softmax what it took before. That is {{ expected.block_us | us }} for a block with $k$ as it lies, and more with $k$ turned, for its copies pass through the
 # same door as the loads of the products. Around it stand the launch and the events,
 # and what joins the shares: 4 MB through the L2 and another launch, or a fence, an atomic and the same
 # bytes, all read by those SMs that come last, or a cluster's barriers and the second round
@@ -970,7 +925,7 @@ ladder = measure(
     bytes=lambda N, d: 4 * 4 * N * d,
     flop=lambda N, d: 4 * N * N * d,
     library={"torch, three operations": torch_three_operations, "torch, fused": torch_fused},
-    reference=attended,
+    reference=attention,
     tolerance=2e-5,
     counts=("sectors", "wavefronts"),
     reasons={"*": "What it takes"},
@@ -991,18 +946,13 @@ ladder = measure(
 
 
 # %% fold="Code of the figure"
-def recorded_us(row):
-    """A row's median in microseconds: the recorded one, or the one timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
-
-
-us = {(row["variant"], row["parameters"]["N"]): recorded_us(row) for row in ladder.rows}
+us = medians_us(ladder, "N")
 at_1024 = {
     "Kernel 6 before": old_us("kernel_6_flash"),
     **{name: us[name, 1024] for name in RUNGS},
-    "torch, three operations": us.get(("torch, three operations", 1024), np.nan),
+    "torch, three operations": us["torch, three operations", 1024],
 }
-if np.isfinite(list(at_1024.values())).all():
+if complete(*at_1024.values()):
     assert at_1024[BEST] == min(at_1024.values()), "the title says that the last rung saves a little"
     assert at_1024["joined in a cluster"] > 1.5 * at_1024[BEST], "the title says a second round"
     show(
@@ -1018,12 +968,11 @@ if np.isfinite(list(at_1024.values())).all():
 three_us = at_1024["torch, three operations"]
 turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in RUNGS)
 CLUSTERED = "joined in a cluster"
-LAUNCH_US = (lookup("attention_flash_steps") or {}).get("ceilings", {}).get("launch_us", np.nan)
-if np.isfinite([*us.values(), three_us]).all():
+LAUNCH_US = recorded("attention_flash_steps.ceilings.launch_us")
+if complete(*us.values(), three_us):
     for N in (256, 4096):
         assert us[CLUSTERED, N] == min(us[name, N] for name in RUNGS), "a takeaway says: fastest if all fit"
     assert three_us / 2 < best_us < three_us, "the answer says that it is not done in half of torch's time"
-    assert lying_us < turned_us, "the text says that turning k costs more than it brings"
 publish(
     seen={
         "best_us": best_us,
@@ -1036,9 +985,9 @@ publish(
         "last_us": last_us,
         "cluster_us": cluster_us,
         "long_us": us[BEST, 4096],
-        "long_of_torch": us[BEST, 4096] / us.get(("torch, three operations", 4096), np.nan),
+        "long_of_torch": us[BEST, 4096] / us["torch, three operations", 4096],
         "short_us": us[BEST, 256],
-        "short_torch_us": us.get(("torch, three operations", 256), np.nan),
+        "short_torch_us": us["torch, three operations", 256],
         "small_tiles_us": old_us("_64_by_64_4_by_4_to_a_thread", 256),
     },
     in_cluster={
@@ -1046,7 +995,6 @@ publish(
         "twice_us": 2 * us[CLUSTERED, 256] - LAUNCH_US,
         "launch_us": LAUNCH_US,
         "short_gain_us": us[BEST, 256] - us[CLUSTERED, 256],
-        "long_us": us[CLUSTERED, 4096],
         "long_gain_us": us[BEST, 4096] - us[CLUSTERED, 4096],
     },
 )
@@ -1098,14 +1046,10 @@ def with_stamps(kernel, also=""):
 
 inputs = of_heads(1, 70, 256, 2)
 arrays = inputs.make() | {"stamps": np.zeros((4, 8), np.int64)}
-stamped = with_stamps(LATER)
-stamped.simulate(
-    *(arrays[one.name] for one in stamped.parameters), grid=(2, 2, 1), block=256, shared_bytes=SHARED_BYTES
-)
-COMBINE.on(inputs, grid=ceil_div(32 * 70, 256), block=256).run(arrays)
-expected = attended(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-check(arrays["O"], expected, rtol=0.0, atol=2e-6, name="the kernel with stamps")
-assert (np.diff(arrays["stamps"][:, :6], axis=1) > 0).all(), "a clock goes backwards"
+stamped = case((2, 2, 1), 256, SHARED_BYTES, **inputs.values, stamps=arrays["stamps"])
+with_stamps(LATER).on(stamped).simulate(arrays=arrays)
+launches_of(0, 0, inputs)[1].run(arrays)
+check(arrays["O"], right_answer(arrays), rtol=0.0, atol=2e-6, name="the kernel with stamps")
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="clocks"
 NANOSECONDS = """if (threadIdx.x == 0) {{
@@ -1143,40 +1087,31 @@ if gpu_here():
     print(f"all blocks: {np.median(spans):.0f} ns")
 
 # %% fold="Code of the table"
-said = text_record("attention/flash_steps", "clocks")
-IS = {
-    part: float(n) for part, n in re.findall(r"^(.+): (\d+) (?:clocks|ns)", said.text if said else "", re.M)
-}
-of_new = {part: IS.get(part, np.nan) for part in (*PARTS, "all blocks")}
+IS = printed_numbers("attention/flash_steps", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
 PAIRS = [
-    ("until the first product", WAS.get("first tiles"), IS.get("first piece"), block_clocks["first piece"]),
-    ("scores", WAS.get("scores"), IS.get("scores"), FLOOR / 2 * PEAK / RATE + SWAPS / 2),
-    (
-        "softmax, and v",
-        WAS.get("softmax", np.nan) + WAS.get("barrier, v", np.nan),
-        IS.get("softmax"),
-        block_clocks["softmax"],
-    ),
-    ("mean", WAS.get("mean"), IS.get("mean"), FLOOR / 2 * PEAK / RATE),
-    ("parts out", WAS.get("parts out"), IS.get("parts out"), None),
+    ("until the first product", WAS["first tiles"], IS["first piece"], block_clocks["first piece"]),
+    ("scores", WAS["scores"], IS["scores"], FLOOR / 2 * PEAK / RATE + SWAPS / 2),
+    ("softmax, and v", WAS["softmax"] + WAS["barrier, v"], IS["softmax"], block_clocks["softmax"]),
+    ("mean", WAS["mean"], IS["mean"], FLOOR / 2 * PEAK / RATE),
+    ("parts out", WAS["parts out"], IS["parts out"], None),
 ]
 show(
     Table(
         ["part of a block", "before", "now", "predicted"],
-        [[part, *(None if one is None or np.isnan(one) else one for one in row)] for part, *row in PAIRS],
+        PAIRS,
         caption="Median clocks of a block, N = 1,024, recorded on an {machine} from a cold L2: Kernel 6 of the lesson before, and the last rung of this one; the second launch is not in them.",
     )
 )
 publish(
     now={
-        "per_product": (of_new["scores"] + of_new["mean"]) / FLOOR,
-        "first": of_new["first piece"],
-        "all_us": of_new["all blocks"] / 1000,
-        "rest_us": us[BEST, 1024] - of_new["all blocks"] / 1000,
-        "left_us": (left_us := three_us / 2 - us[BEST, 1024] + of_new["all blocks"] / 1000),
+        "per_product": (IS["scores"] + IS["mean"]) / FLOOR,
+        "first": IS["first piece"],
+        "all_us": IS["all blocks"] / 1000,
+        "rest_us": us[BEST, 1024] - IS["all blocks"] / 1000,
+        "left_us": (left_us := three_us / 2 - us[BEST, 1024] + IS["all blocks"] / 1000),
         "left_clocks": left_us * GPU.boost_mhz / FLOOR,
-        "block_us": sum(of_new[part] for part in PARTS) / GPU.boost_mhz,
-        "parts_out": of_new["parts out"],
+        "block_us": sum(IS[part] for part in PARTS) / GPU.boost_mhz,
+        "parts_out": IS["parts out"],
     }
 )
 
@@ -1231,14 +1166,7 @@ if gpu_here():
         print(f"{name}: off by {own_off:.3g}, torch by {their_off:.3g}")
 
 # %% fold="Code of the numbers"
-said = text_record("attention/flash_steps", "errors")
-ERRORS = re.findall(r"off by ([\d.e+-]+), torch by ([\d.e+-]+)", said.text if said else "")
-publish(
-    errors={
-        "most": max((float(own) for own, _ in ERRORS), default=np.nan),
-        "worst_times": max((float(own) / float(theirs) for own, theirs in ERRORS), default=np.nan),
-    },
-)
+publish(errors=printed_errors("attention/flash_steps", "torch"))
 
 # %% [markdown]
 # Ours is off by {{ errors.most | .1e }} at most, and in each of the three by no more than

@@ -25,29 +25,23 @@
 # %% fold="The kernel that asks"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    Trace,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    integers,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
+from tilewise import Kernel, Trace, agree, case, ceil_div, check, integers, output, parallel, show, tiles
+from tilewise.figures import Series, State, line_chart, stepped
+from tilewise.gpu.chains import as_case, run_chain
+from tilewise.gpu.compile_gate import available, compile_kernel
+from tilewise.gpu.edits import edited
+from tilewise.measurements import (
+    Numbers,
+    complete,
+    medians_us,
+    printed_numbers,
+    printed_rows,
+    rates,
+    recorded,
+    recorded_device,
 )
-from tilewise.figures import Answer, Meter, Series, Slider, State, calculator, line_chart, stepped
-from tilewise.measurements import lookup, recorded_device
+from tilewise.measurements.attention import DIFFICULT, ROUNDED, bf16_inputs, check_difficult
+from tilewise.models import occupancy
 
 TWICE = Kernel(r"""
 #include <cuda_bf16.h>
@@ -108,14 +102,13 @@ check(got["P"], got["S"], name="S, packed and multiplied with the identity")
 # %% fold="Code of the figure"
 seen = ASKED.simulate(trace=Trace()).accesses
 stored = seen.where(seen.buffer == list("ABSP").index("S"))
-HOLDERS = np.full((16, 16), -1)
+HOLDERS = np.zeros((16, 16), int)
 HOLDERS.reshape(-1)[stored.index] = stored.lane
 QUARTER = HOLDERS[:8, :8]
-assert (HOLDERS >= 0).all() and (np.tile(QUARTER, (2, 2)) == HOLDERS).all(), "the quarters differ"
+assert (np.tile(QUARTER, (2, 2)) == HOLDERS).all(), "the quarters differ"
 
 
 def of_lane(lane):
-    """The state in which one lane's logits are marked."""
     rows, columns = np.nonzero(lane == HOLDERS)
     keys = ", ".join(str(one) for one in np.unique(columns))
     return State(
@@ -381,33 +374,15 @@ FLASH_MMA.region("softmax")
 # %% fold="Code of the checks"
 
 
-def inputs(N, d, M=None, heads=1, share=1, shift=None, causal=False, stretch=1.0):
-    """Arrays and sizes; without a mask the shift lets every query see every key."""
-    M = N if M is None else M
-    shift = (0 if causal else M) if shift is None else shift
-    return {
-        "Q": normal(heads, N, d, scale=stretch, dtype="bfloat16"),
-        "K": normal(heads // share, M, d, dtype="bfloat16"),
-        "V": normal(heads // share, M, d, dtype="bfloat16"),
-        "L": output(heads, N),
-        "O": output(heads, N, d, dtype="bfloat16"),
-        "N": N,
-        "M": M,
-        "share": share,
-        "shift": shift,
-        "scale": d**-0.5,
-    }
-
-
 SPILLS = FLASH_MMA.source.splitlines(keepends=True)[-1]  # not so with other D, or half as many queries
 
 
 def of_mma(row_tiles, keys=64, stages=1, source=FLASH_MMA.source, options=()):
-    """Kernel and launch for a width, a mask and inputs."""
+    """Makes launches for 16 queries of a warp so many times, keys of a tile, and pairs of buffers."""
 
     def launch(N, d, causal=False, heads=1, **more):
         made = case(
-            **inputs(N, d, heads=heads, causal=causal, **more),
+            **bf16_inputs(N, d, heads=heads, causal=causal, **more),
             grid=(ceil_div(N, 64 * row_tiles), heads),
             block=128,
             shared_bytes=2 * d * (64 * row_tiles + 2 * stages * keys),
@@ -418,68 +393,6 @@ def of_mma(row_tiles, keys=64, stages=1, source=FLASH_MMA.source, options=()):
         return Kernel(text, defines=defines, options=options).on(made)
 
     return launch
-
-
-def attended(Q, K, V, share, shift, scale):
-    """O and L in 64-bit floats, on the GPU where there is one; a query without a key gets zeros."""
-    if gpu_here():
-        import cupy as xp
-    else:
-        xp = np
-    O, L = xp.zeros(Q.shape), xp.full(Q.shape[:2], -np.inf)
-    N, M = Q.shape[1], K.shape[1]
-    for h in range(len(Q)):
-        k, v = xp.asarray(K[h // share]), xp.asarray(V[h // share])
-        for rows in tiles(N, 2048):
-            i, j = xp.arange(rows.start, rows.stop)[:, None], xp.arange(M)[None]
-            s = float(scale) * xp.asarray(Q[h, rows.start : rows.stop]) @ k.T
-            s = xp.where(j > i + int(shift), -np.inf, s)
-            m = s.max(axis=1)
-            p = xp.exp(s - xp.where(m > -np.inf, m, 0.0)[:, None])
-            z = p.sum(axis=1)
-            some = z > 0
-            one = xp.where(some, z, 1.0)
-            O[h, rows.start : rows.stop] = p @ v / one[:, None]
-            L[h, rows.start : rows.stop] = xp.where(some, m + xp.log(one), -np.inf)
-    return {"O": O if xp is np else xp.asnumpy(O), "L": L if xp is np else xp.asnumpy(L)}
-
-
-DIFFICULT = {
-    "keys that no tile divides": {"N": 100, "d": 64, "M": 200},
-    "a causal mask": {"N": 200, "d": 64, "causal": True},
-    "other lengths, four heads share two": {
-        "N": 75,
-        "d": 128,
-        "M": 170,
-        "heads": 4,
-        "share": 2,
-        "causal": True,
-        "shift": 95,
-    },
-    "queries without a key": {"N": 150, "d": 64, "M": 70, "causal": True, "shift": -80},
-    "large logits": {"N": 70, "d": 128, "M": 140, "stretch": 30.0},
-}
-ROUNDED = 2**-7  # weights and results are rounded to BF16, each to 2**-9
-
-
-def checked(launch_of, what):
-    """Difficult inputs through a kernel, compared with 64-bit floats."""
-    ours, exact = {"O": [], "L": []}, {"O": [], "L": []}
-    for given in DIFFICULT.values():
-        got = launch_of(**given).run()
-        wide = {one: bf16.values(got[one]).astype(np.float64) for one in "QKV"}
-        right = attended(**wide, **{one: got[one] for one in ("share", "shift", "scale")})
-        for one in "OL":
-            ours[one].append((bf16.values(got[one]) if one == "O" else got[one]).ravel())
-            exact[one].append(right[one].ravel())
-    for one, room in (("O", ROUNDED), ("L", 1e-5)):
-        check(
-            np.concatenate(ours[one]),
-            np.concatenate(exact[one]),
-            rtol=room,
-            atol=room,
-            name=f"{one} with {what}, {len(DIFFICULT)} difficult cases",
-        )
 
 
 NARROW, WIDE = of_mma(1), of_mma(2)
@@ -493,30 +406,20 @@ agree(
     rtol=ROUNDED,
     atol=ROUNDED,
 )
-checked(NARROW, "16 queries a warp")
-checked(WIDE, "32 queries a warp")
+check_difficult(NARROW, "with 16 queries a warp")
+check_difficult(WIDE, "with 32 queries a warp")
 
 # %% [markdown]
 # Both halves of `arrived` are needed. Without the wait a warp reads values that are still on their way;
 # without the barrier a copy overwrites what another warp has yet to read, or never waited for.
 
 # %% fold="Code of the check"
-
-
-def with_fault(launch, text, instead):
-    """A launch of the kernel with one piece of its text replaced."""
-    kernel = launch.kernel
-    assert kernel.source.count(text) == 1, text
-    return Kernel(kernel.source.replace(text, instead), defines=kernel.defines).on(launch.case)
-
+from tilewise import Guess, Table, bf16, expect_hazard, gpu_here, measure, normal, publish
 
 faulty = WIDE(**DIFFICULT["keys that no tile divides"])
-expect_hazard(
-    with_fault(faulty, 'asm volatile("cp.async.wait_all;" ::: "memory");', ";"),
-    "undelivered",
-    line_with="ldmatrix",
-)
-expect_hazard(with_fault(faulty, "    __syncthreads();\n}", "}"), "race", line_with="cp.async")
+WAIT, BARRIER = 'asm volatile("cp.async.wait_all;" ::: "memory");', "    __syncthreads();\n}"
+expect_hazard(edited(faulty, (WAIT, ";")), "undelivered", line_with="ldmatrix")
+expect_hazard(edited(faulty, (BARRIER, "}")), "race", line_with="cp.async")
 
 # %% [markdown]
 # ## Sixteen queries, or thirty-two
@@ -528,18 +431,16 @@ expect_hazard(with_fault(faulty, "    __syncthreads();\n}", "}"), "race", line_w
 # mean alone takes {{ banks.mean }} of a thread's with $d$ = 128, the logits {{ banks.logits }}.
 
 # %% fold="Code of the figure"
-CEILINGS = (lookup("reads") or {}).get("ceilings", {})
-PROBE = CEILINGS.get("probes", {}).get("bf16_matrix_tflop_per_s", np.nan)
-PEAK = CEILINGS.get("tflop_per_s", {}).get("bf16_matrix", np.nan)  # at the recorded clock, to count cycles
+PROBE = recorded("reads.ceilings.probes.bf16_matrix_tflop_per_s")
+PEAK = recorded("reads.ceilings.tflop_per_s.bf16_matrix")  # at the recorded clock, to count cycles
 GPU = recorded_device()
 A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
-REACHED = PROBE / PEAK if np.isfinite(PROBE) else 1.0  # of those cycles, by mma.sync alone
 
 
 def budget(row_tiles, d, keys=64):
     """Clocks of an SM for four warps and a tile of keys: matrix units, exponentials, issue, banks."""
     queries, warps = 16 * row_tiles, 4
-    products = 4 * warps * queries * keys * d / (A_CLOCK * REACHED)
+    products = 4 * warps * queries * keys * d / (A_CLOCK * PROBE / PEAK)
     exponentials = warps * queries * keys / 16
     mma = 2 * row_tiles * (keys // 8) * (d // 16)
     fragments = d // 16 * (row_tiles + keys // 16) + keys // 16 * (d // 16)
@@ -562,35 +463,35 @@ def share_left(row_tiles, d, keys=64):
     return least, one["matrix"] / max(one.values())
 
 
+LADDER = {"16 queries a warp": NARROW, "Kernel 7: 32 queries a warp": WIDE}
+ROW_TILES = dict(zip(LADDER, (1, 2), strict=True))
+RUNGS = [(label, d) for label in LADDER for d in (64, 128)]
+REGISTERS = {
+    (label, d): compile_kernel(LADDER[label](N=64, d=d).kernel, ["sm_90"])[0].registers
+    for label, d in RUNGS
+    if available() is None
+}
 show(
-    calculator(
+    Table(
+        ["", "d", "registers", "matrix units", "exponentials", "instructions", "banks", "share left"],
         [
-            Slider("row tiles", [1, 2], 2, "of 16 queries"),
-            Slider("d", [64, 128], 128),
+            [
+                label,
+                d,
+                REGISTERS.get((label, d)),
+                *(round(clocks) for clocks in budget(ROW_TILES[label], d).values()),
+                f"{share_left(ROW_TILES[label], d)[0]:.0%}",
+            ]
+            for label, d in RUNGS
         ],
-        lambda row_tiles, d: Answer(
-            [*(round(one) for one in budget(row_tiles, d).values()), share_left(row_tiles, d)[0]],
-            f"Between {share_left(row_tiles, d)[0]:.0%} and {share_left(row_tiles, d)[1]:.0%} of what mma.sync reaches alone.",
-        ),
-        meters=[
-            Meter("matrix units", 2000, "clocks", "tile", ".0f"),
-            Meter("exponentials", 2000, "clocks", "write", ".0f"),
-            Meter("instructions", 2000, "clocks", "block", ".0f"),
-            Meter("banks", 2000, "clocks", "shared", ".0f"),
-            Meter("share left if nothing overlaps", 1.0, "", "predicted", ".0%"),
-        ],
-        title="Exponentials and instructions stand beside the products, or behind them",
-        caption="Clocks of an SM for one block of four warps and 64 keys: the matrix units at the rate recorded for mma.sync, 16 exponentials a clock, one instruction a clock and scheduler, one pass of the banks a clock. A model.",
+        caption="A model: clocks of an SM for one block of four warps and 64 keys, with the matrix units at the rate recorded for mma.sync, 16 exponentials a clock, one instruction a clock and scheduler, one pass of the banks a clock; what is left of that rate if only the reads of fragments overlap; and registers of a thread by the compiler's report for an H100.",
     )
 )
-counts = {tiles_of: of_mma(tiles_of)(N=128, d=128).simulate().counts for tiles_of in (1, 2)}
-LOADS = {tiles_of: one.shared_load.wavefronts for tiles_of, one in counts.items()}
-for tiles_of, passes in LOADS.items():
-    blocks, steps = 2 // tiles_of, 2
+for row_tiles, launch_of in enumerate((NARROW, WIDE), 1):
     check(
-        passes,
-        blocks * steps * budget(tiles_of, 128)["banks"],
-        name=f"passes, {16 * tiles_of} queries a warp",
+        launch_of(N=128, d=128).simulate().counts.shared_load.wavefronts,
+        2 * 2 // row_tiles * budget(row_tiles, 128)["banks"],
+        name=f"passes, {16 * row_tiles} queries a warp",
     )
 publish(
     banks={
@@ -601,12 +502,9 @@ publish(
     },
     units={"probe": PROBE, "ideal_us": 4 * 2 * 16384**2 * 128 / PROBE / 1e6},
     model={
-        "narrow_least": share_left(1, 128)[0],
-        "narrow_most": share_left(1, 128)[1],
-        "wide_least": share_left(2, 128)[0],
-        "wide_most": share_left(2, 128)[1],
-        "small_least": share_left(2, 64)[0],
-        "small_most": share_left(2, 64)[1],
+        f"{name}_{end}": share
+        for name, *sizes in (("narrow", 1, 128), ("wide", 2, 128), ("small", 2, 64))
+        for end, share in zip(("least", "most"), share_left(*sizes), strict=True)
     },
 )
 
@@ -620,37 +518,8 @@ publish(
 # weights those of the other can multiply. Nothing arranges it; a scheduler takes what is ready. So a result
 # somewhere in the middle is to be expected.
 
-# %% fold="Code of the prediction"
-from tilewise.gpu.compile_gate import available, compile_kernel
-from tilewise.models.occupancy import occupancy
-
-LADDER = {"16 queries a warp": NARROW, "Kernel 7: 32 queries a warp": WIDE}
-if available() is None:
-    resources = {
-        (label, d): compile_kernel(launch(N=64, d=d).kernel, ["sm_90"])[0]
-        for label, launch in LADDER.items()
-        for d in (64, 128)
-    }
-    assert not any(one.spills for one in resources.values())
-    show(
-        Table(
-            ["rung", "d", "registers", "shared memory, KB", "passes for a clock of the matrix units"],
-            [
-                [
-                    label,
-                    d,
-                    one.registers,
-                    2 * d * (64 * row_tiles + 128) / 1024,
-                    bytes_a_clock(row_tiles, d) / 128,
-                ]
-                for (label, d), one in resources.items()
-                for row_tiles in (1 if label.startswith("16") else 2,)
-            ],
-            caption="Registers a thread from the compiler's report for an H100, where nothing spills, shared memory of a block, and passes over the banks for each clock in which the matrix units are busy at the rate recorded for mma.sync.",
-        )
-    )
-
 # %% fold="Code of the measurement"
+from tilewise.measurements.attention import attention, right_answer, shifted_attention
 
 
 def heads_of(N, d):
@@ -697,9 +566,9 @@ SIZES = [
 ]
 
 
-def pairs(N, causal):
-    """Pairs of a query and a key that it sees."""
-    return N * (N + 1) // 2 if causal else N * N
+def flop_of(N, d, causal=False):
+    """Operations for the pairs of a query and a key that it sees."""
+    return 4 * heads_of(N, d) * (N * (N + 1) // 2 if causal else N * N) * d
 
 
 seventh = measure(
@@ -708,11 +577,11 @@ seventh = measure(
     cases=SIZES,
     count_case={"N": 256, "d": 64, "causal": True},
     bytes=lambda N, d, causal: heads_of(N, d) * N * (4 * 2 * d + 4),
-    flop=lambda N, d, causal: 4 * heads_of(N, d) * pairs(N, causal) * d,
+    flop=flop_of,
     arithmetic="bf16_matrix",
     counts=("sectors", "wavefronts", "instructions"),
     library={label: torch_backend(name) for label, name in BACKENDS.items()},
-    reference=attended,
+    reference=shifted_attention,
     tolerance=2**-7,
     reasons={"*": "What it takes"},
     fold="All rows",
@@ -730,45 +599,25 @@ seventh = measure(
 # %% fold="Code of the figure"
 
 
-def rate(row):
-    """TFLOP/s of a row as recorded or timed here; NaN where it was not."""
-    timed, at = row["recorded"] or row["here"], row["parameters"]
-    work = 4 * heads_of(at["N"], at["d"]) * pairs(at["N"], at["causal"]) * at["d"]
-    return work / timed["median"] / 1e6 if timed else np.nan
+RATES = rates(seventh, flop_of)
+SEVEN, NARROW_LABEL = "Kernel 7: 32 queries a warp", "16 queries a warp"
+COMPLETE = complete(*RATES.values()) and (FLASH_2, 4096, 128, False) in RATES
 
 
-RATES = {}
-for row in seventh.rows:
-    RATES.setdefault(row["variant"], {})[tuple(row["parameters"].values())] = rate(row)
-COMPLETE = all(name in RATES for name in BACKENDS) and all(
-    np.isfinite([of.get(tuple(size.values()), np.nan) for size in SIZES]).all() for of in RATES.values()
-)
+def at(label, N=4096, d=128, causal=False):
+    return RATES[label, N, d, causal]
+
+
 if COMPLETE:
     for N in LENGTHS:
-        seven_rate, flash_rate = (
-            RATES[name][N, 128, False] for name in ("Kernel 7: 32 queries a warp", FLASH_2)
-        )
-        assert seven_rate > 0.8 * flash_rate, "the title says that Kernel 7 comes near FlashAttention-2"
-        assert flash_rate < PROBE * share_left(2, 128)[0], "the title says that neither reaches the model"
-    show(
-        Table(
-            [
-                "rung",
-                *(
-                    f"{'causal ' if size['causal'] else ''}d = {size['d']}, N = {size['N']:,}"
-                    for size in SIZES
-                ),
-            ],
-            [[label, *(round(of[tuple(size.values())]) for size in SIZES)] for label, of in RATES.items()],
-            caption="TFLOP/s of both rungs and of two implementations behind torch's scaled_dot_product_attention (SDPA), recorded on an {machine} with random numbers. Under the causal mask only pairs that count are counted.",
-        )
-    )
+        assert at(SEVEN, N) > 0.8 * at(FLASH_2, N), "the title says that Kernel 7 comes near FlashAttention-2"
+        assert at(FLASH_2, N) < PROBE * share_left(2, 128)[0], "the title says that neither reaches the model"
     show(
         line_chart(
             [
                 *(
-                    Series(label, LENGTHS, [of[N, 128, False] for N in LENGTHS])
-                    for label, of in RATES.items()
+                    Series(label, LENGTHS, [at(label, N) for N in LENGTHS])
+                    for label in dict.fromkeys(label for label, *_ in RATES)
                 ),
                 Series("nothing overlaps", LENGTHS, [PROBE * share_left(2, 128)[0]] * 3, role="predicted"),
             ],
@@ -779,11 +628,6 @@ if COMPLETE:
             caption="Rates by the number of queries, d = 128 without a mask, recorded on an {machine}, and the model for 32 queries a warp if nothing overlaps but the reads of fragments.",
         )
     )
-SEVEN = "Kernel 7: 32 queries a warp"
-
-
-def at(label, N=4096, d=128, causal=False):
-    return RATES.get(label, {}).get((N, d, causal), np.nan)
 
 
 def in_turn(row_tiles, d, keys=64):
@@ -794,7 +638,7 @@ def in_turn(row_tiles, d, keys=64):
 
 def micros(label, N=4096, causal=False):
     """A row's median in microseconds with d = 128, from its rate."""
-    return 4 * heads_of(N, 128) * pairs(N, causal) * 128 / at(label, N, causal=causal) / 1e6
+    return flop_of(N, 128, causal) / at(label, N, causal=causal) / 1e6
 
 
 def busiest(N):
@@ -807,7 +651,6 @@ def busiest(N):
     return seen.max() / every.max()
 
 
-NARROW_LABEL = "16 queries a warp"
 OF_FLASH = [at(SEVEN, **size) / at(FLASH_2, **size) for size in SIZES]
 OFF = [
     in_turn(row_tiles, d) - at(label, d=d) / PROBE
@@ -815,18 +658,12 @@ OFF = [
     for d in (64, 128)
 ]
 PLACES = {
-    row_tiles: GPU.sms
-    * occupancy(128, resources[label, 128].registers, 256 * (64 * row_tiles + 128)).blocks_per_sm
-    if available() is None
-    else np.nan
-    for row_tiles, label in ((1, NARROW_LABEL), (2, SEVEN))
+    label: GPU.sms * occupancy(128, REGISTERS[label, 128], 256 * (64 * ROW_TILES[label] + 128)).blocks_per_sm
+    for label in LADDER
+    if REGISTERS
 }
 if COMPLETE:
     assert max(map(abs, OFF)) < 0.05, "the answer says that every unit seems to wait for the others"
-    assert at(SEVEN) > at(NARROW_LABEL) and at(SEVEN, causal=True) < at(NARROW_LABEL, causal=True), (
-        "the text says that the mask reverses the order of the rungs"
-    )
-    assert micros(SEVEN, causal=True) > 0.95 * micros(SEVEN), "a takeaway says that the mask saves nothing"
 publish(
     turn={
         "wide": in_turn(2, 128),
@@ -841,7 +678,7 @@ publish(
         "us": micros(SEVEN, causal=True),
         "without_us": micros(SEVEN),
         "blocks": heads_of(4096, 128) * 4096 // 128,
-        "places": PLACES[2],
+        "places": PLACES.get(SEVEN, np.nan),
         "busiest": busiest(4096),
         "of_time": micros(SEVEN, causal=True) / micros(SEVEN),
         "long_busiest": busiest(16384),
@@ -849,11 +686,9 @@ publish(
         "narrow_us": micros(NARROW_LABEL, causal=True),
         "narrow_without_us": micros(NARROW_LABEL),
         "narrow_blocks": heads_of(4096, 128) * 4096 // 64,
-        "narrow_places": PLACES[1],
+        "narrow_places": PLACES.get(NARROW_LABEL, np.nan),
         "flash_of_time": micros(FLASH_2, causal=True) / micros(FLASH_2),
     },
-)
-publish(
     seen={
         "seven": at(SEVEN),
         "long_us": micros(SEVEN, 16384),
@@ -907,56 +742,45 @@ publish(
 
 
 # %% fold="Code of the shapes"
-def a_tile_ahead(text):
-    """The kernel with two buffers for keys and two for values."""
-    for one, other in (
-        (
-            "    bring<KEYS>(k, K, last, M);\n",
-            "    bring<KEYS>(k, K, last, M);\n"
-            "    bring<KEYS>(v, V, last, M);\n"
-            "    uint4* after = v + KEYS * CHUNKS;\n",
-        ),
-        (
-            "        bring<KEYS>(v, V, key, M);  // comes while logits are made\n",
-            "        if (key) bring<KEYS>(after, K, key - KEYS, M);  // New: a tile ahead\n"
-            "        if (key) bring<KEYS>(after + KEYS * CHUNKS, V, key - KEYS, M);\n",
-        ),
-        (
-            "        arrived();\n"
-            "        if (key) bring<KEYS>(k, K, key - KEYS, M);  // comes while the mean is made\n",
-            "",
-        ),
-        (
-            "                    mma(o[m][n + 1], &p[m][4 * c], b + 2);\n                }\n            }\n",
-            "                    mma(o[m][n + 1], &p[m][4 * c], b + 2);\n"
-            "                }\n"
-            "            }\n"
-            "        uint4* read = k;\n"
-            "        k = after;\n"
-            "        v = k + KEYS * CHUNKS;\n"
-            "        after = read;\n",
-        ),
-    ):
-        assert text.count(one) == 1, one
-        text = text.replace(one, other)
-    return text
-
-
+NEXT_TILE = (  # two buffers for keys and two for values
+    (
+        "    bring<KEYS>(k, K, last, M);\n",
+        "    bring<KEYS>(k, K, last, M);\n"
+        "    bring<KEYS>(v, V, last, M);\n"
+        "    uint4* after = v + KEYS * CHUNKS;\n",
+    ),
+    (
+        "        bring<KEYS>(v, V, key, M);  // comes while logits are made\n",
+        "        if (key) bring<KEYS>(after, K, key - KEYS, M);  // New: a tile ahead\n"
+        "        if (key) bring<KEYS>(after + KEYS * CHUNKS, V, key - KEYS, M);\n",
+    ),
+    (
+        "        arrived();\n"
+        "        if (key) bring<KEYS>(k, K, key - KEYS, M);  // comes while the mean is made\n",
+        "",
+    ),
+    (
+        "                    mma(o[m][n + 1], &p[m][4 * c], b + 2);\n                }\n            }\n",
+        "                    mma(o[m][n + 1], &p[m][4 * c], b + 2);\n"
+        "                }\n"
+        "            }\n"
+        "        uint4* read = k;\n"
+        "        k = after;\n"
+        "        v = k + KEYS * CHUNKS;\n"
+        "        after = read;\n",
+    ),
+)
 FOR_HOPPER = ("-std=c++17", "-arch=sm_90a")  # the shapes are tuned for one GPU
 SPILLING = {(2, 128, 1), (2, 64, 2)}
 
 
-def shape_of_ladder(keys, stages):
-    """Whether both rungs above have such tiles."""
-    return (keys, stages) == (64, 1)
-
-
 def of_shape(row_tiles, keys, stages):
-    """Kernel and launch of a shape: 16 queries of a warp so many times, keys of a tile, pairs of buffers."""
-    text = FLASH_MMA.source if stages == 1 else a_tile_ahead(FLASH_MMA.source)
+    text = FLASH_MMA.source
+    for old, new in NEXT_TILE if stages == 2 else ():
+        text = text.replace(old, new)
     if (row_tiles, keys, stages) in SPILLING:
         text += "// spills: to show what such a shape costs\n"
-    return of_mma(row_tiles, keys, stages, text, () if shape_of_ladder(keys, stages) else FOR_HOPPER)
+    return of_mma(row_tiles, keys, stages, text, () if (keys, stages) == (64, 1) else FOR_HOPPER)
 
 
 SHAPES = {
@@ -967,22 +791,19 @@ SHAPES = {
     if (row_tiles, keys, stages) != (1, 32, 2)
 }
 AHEAD = of_shape(2, 64, 2)(N=64, d=128).kernel
-further = [shape for shape in SHAPES.values() if not shape_of_ladder(*shape[1:])]
+further = [shape for shape in SHAPES.values() if shape[1:] != (64, 1)]
 runs = [of_shape(*shape)(**DIFFICULT["large logits"]).run() for shape in further]
-wide = {one: bf16.values(runs[0][one]).astype(np.float64) for one in "QKV"}
-right = attended(**wide, **{one: runs[0][one] for one in ("share", "shift", "scale")})
 for one, room in (("O", ROUNDED), ("L", 1e-5)):
-    got = np.stack([bf16.values(run[one]) if one == "O" else run[one] for run in runs])
     check(
-        got,
-        np.stack([right[one]] * len(runs)),
+        np.stack([bf16.values(run[one]) if one == "O" else run[one] for run in runs]),
+        np.stack([right_answer(runs[0])[one]] * len(runs)),
         rtol=room,
         atol=room,
         name=f"{one} of {len(runs)} further shapes",
     )
 FITTING = {
     label: compile_kernel(
-        of_shape(*shape)(N=64, d=128).kernel, ["sm_90" if shape_of_ladder(*shape[1:]) else "sm_90a"]
+        of_shape(*shape)(N=64, d=128).kernel, ["sm_90" if shape[1:] == (64, 1) else "sm_90a"]
     )[0]
     for label, shape in SHAPES.items()
     if available() is None
@@ -1009,7 +830,6 @@ GUESSED = {  # TFLOP/s of each shape, written down before any of them ran
     "32 queries, 32 keys, a tile ahead": 330,
     "32 queries, 64 keys, a tile ahead": 350,
 }
-assert set(GUESSED) == set(SHAPES)
 publish(
     guessed={
         "ahead": GUESSED["32 queries, 64 keys, a tile ahead"],
@@ -1028,93 +848,68 @@ tuned = measure(
     cases=[{"N": 4096, "d": 128}],
     count_case={"N": 128, "d": 128},
     bytes=lambda N, d: heads_of(N, d) * N * (4 * 2 * d + 4),
-    flop=lambda N, d: 4 * heads_of(N, d) * N * N * d,
+    flop=flop_of,
     arithmetic="bf16_matrix",
     counts=("sectors", "wavefronts"),
-    reference=attended,
+    reference=shifted_attention,
     tolerance=2**-7,
     reasons={"*": "Other shapes"},
     fold="What the shapes count",
 )
 
 # %% fold="Code of the table"
-
-
-def shape_rate(row):
-    """TFLOP/s as recorded or timed here; NaN where it was not."""
-    timed, at = row["recorded"] or row["here"], row["parameters"]
-    work = 4 * heads_of(at["N"], at["d"]) * at["N"] ** 2 * at["d"]
-    return work / timed["median"] / 1e6 if timed else np.nan
-
-
-SHAPE_RATES = {row["variant"]: shape_rate(row) for row in tuned.rows}
-TIMED = bool(SHAPE_RATES) and all(np.isfinite(list(SHAPE_RATES.values())))
+SHAPE_RATES = {label: rate for (label, *_), rate in rates(tuned, flop_of).items()}
+OWN, SPILLED = "32 queries, 64 keys", "32 queries, 128 keys"
 
 
 def shape_row(label):
-    """What a shape takes, may leave, and did."""
     row_tiles, keys, _ = SHAPES[label]
     shared = of_shape(*SHAPES[label])(N=64, d=128).shared_bytes
-    found = FITTING.get(label)
-    blocks = occupancy(128, found.registers, shared).blocks_per_sm if found else None
+    fitting = FITTING.get(label)
     return [
         label,
-        found.registers if found else "",
-        found.spill_store_bytes + found.spill_load_bytes if found else "",
+        fitting and fitting.registers,
+        fitting and fitting.spill_store_bytes + fitting.spill_load_bytes,
         shared // 1024,
-        blocks if blocks is not None else "",
-        round(PROBE * in_turn(row_tiles, 128, keys)) if np.isfinite(PROBE) else "",
+        fitting and occupancy(128, fitting.registers, shared).blocks_per_sm,
+        round(PROBE * in_turn(row_tiles, 128, keys)),
         GUESSED[label],
-        *([round(SHAPE_RATES[label])] if TIMED else []),
+        round(SHAPE_RATES[label]),
     ]
 
 
-show(
-    Table(
-        [
-            "shape",
-            "registers",
-            "spilled",
-            "shared",
-            "blocks",
-            "in turn",
-            "predicted",
-            *(["recorded"] if TIMED else []),
-        ],
-        [
-            shape_row(label)
-            for label in sorted(SHAPES, key=lambda one: -SHAPE_RATES.get(one, 0) if TIMED else 0)
-        ],
-        caption=f"Queries of a warp and keys of a tile with d = 128: registers and spilled bytes of a thread by the compiler's report for an H100, KB of shared memory of a block, blocks that fit on an SM, and TFLOP/s: the model's if each part waits for the others, those that were predicted{', and those recorded on an {machine} for N = 4,096 without a mask, best first' if TIMED else ''}.",
-    )
-)
-BY_RATE = sorted(SHAPE_RATES, key=SHAPE_RATES.get) if TIMED else []
-TURN_OFF = [
-    abs(1 - PROBE * in_turn(SHAPES[label][0], 128, SHAPES[label][1]) / SHAPE_RATES[label])
-    for label in BY_RATE[1:]
-]
-OVER = [GUESSED[label] / SHAPE_RATES[label] - 1 for label in BY_RATE if label != "32 queries, 128 keys"]
-if TIMED:
-    assert BY_RATE[-1] == "32 queries, 64 keys", "the text says that the best is Kernel 7's own shape"
+if complete(*SHAPE_RATES.values()):
+    BY_RATE = sorted(SHAPE_RATES, key=SHAPE_RATES.get, reverse=True)
+    OVER = [GUESSED[label] / SHAPE_RATES[label] - 1 for label in BY_RATE if label != SPILLED]
+    TURN_OFF = [
+        abs(1 - PROBE * in_turn(*SHAPES[label][:1], 128, SHAPES[label][1]) / SHAPE_RATES[label])
+        for label in BY_RATE[:-1]
+    ]
+    assert BY_RATE[0] == OWN, "the text says that the best is Kernel 7's own shape"
     assert min(OVER) > 0.1, "the text says that all other predictions are too high"
-publish(
-    shapes={
-        "count": len(SHAPES),
-        "best": BY_RATE[-1] if TIMED else "",
-        "best_rate": SHAPE_RATES[BY_RATE[-1]] if TIMED else np.nan,
-        "worst": BY_RATE[0] if TIMED else "",
-        "worst_rate": SHAPE_RATES[BY_RATE[0]] if TIMED else np.nan,
-        "ahead_times": SHAPE_RATES["32 queries, 64 keys, a tile ahead"] / SHAPE_RATES["32 queries, 64 keys"]
-        if TIMED
-        else np.nan,
-        "next_rate": SHAPE_RATES[BY_RATE[-2]] if TIMED else np.nan,
-        "turn_off": max(TURN_OFF) if TIMED else np.nan,
-        "spilling": SHAPE_RATES["32 queries, 128 keys"] if TIMED else np.nan,
-        "worst_turn": PROBE * in_turn(1, 128, 32),
-        "over_least": min(OVER) if TIMED else np.nan,
-        "over_most": max(OVER) if TIMED else np.nan,
-    }
-)
+    show(
+        Table(
+            ["shape", "registers", "spilled", "shared", "blocks", "in turn", "predicted", "recorded"],
+            [shape_row(label) for label in BY_RATE],
+            caption="Queries of a warp and keys of a tile with d = 128: registers and spilled bytes of a thread by the compiler's report for an H100, KB of shared memory of a block, blocks that fit on an SM, and TFLOP/s: the model's if each part waits for the others, those that were predicted, and those recorded on an {machine} for N = 4,096 without a mask, best first.",
+        )
+    )
+    publish(
+        shapes={
+            "count": len(SHAPES),
+            "best": BY_RATE[0],
+            "best_rate": SHAPE_RATES[BY_RATE[0]],
+            "worst": BY_RATE[-1],
+            "worst_rate": SHAPE_RATES[BY_RATE[-1]],
+            "ahead_times": SHAPE_RATES[f"{OWN}, a tile ahead"] / SHAPE_RATES[OWN],
+            "next_rate": SHAPE_RATES[BY_RATE[1]],
+            "turn_off": max(TURN_OFF),
+            "spilling": SHAPE_RATES[SPILLED],
+            "worst_turn": PROBE * in_turn(1, 128, 32),
+            "over_least": min(OVER),
+            "over_most": max(OVER),
+        }
+    )
 
 # %% [markdown]
 # The best of the {{ shapes.count }} is "{{ shapes.best }}", Kernel 7's own shape, with {{ shapes.best_rate | .0f }} TFLOP/s,
@@ -1145,27 +940,21 @@ publish(
 
 
 # %% fold="Imports, and what is known"
-import re
-
 from tilewise import constant
-from tilewise.measurements import text_record
-
-ORDINARY = lookup("attention_flash_steps") or {}
 
 
 def ordinary_us(variant, N=1024):
-    """A median of the lesson on Kernel 6's clocks, in microseconds, or NaN."""
-    return ORDINARY.get(variant, {}).get(f"n_{N}_d_128", {}).get("median", np.nan)
+    """A median of the lesson on Kernel 6's clocks, in microseconds."""
+    return recorded(f"attention_flash_steps.{variant}.n_{N}_d_128.median")
 
 
-FP16_PROBE = ORDINARY.get("ceilings", {}).get("probes", {}).get("fp16_matrix_tflop_per_s", np.nan)
+FP16_PROBE = recorded("attention_flash_steps.ceilings.probes.fp16_matrix_tflop_per_s")
 FFMA, THREE = "joined_later_all_loads_at_once", "torch_three_operations"
 publish(
     ordinary={
         "us": ordinary_us(FFMA),
         "torch_us": ordinary_us(THREE),
         "products": ordinary_us(FFMA) * 1e6 * FP16_PROBE / (4 * 1024**2 * 128),
-        "long_us": ordinary_us(FFMA, 4096),
     }
 )
 
@@ -1248,14 +1037,13 @@ publish(
 
 # %% fold="Code of the figure"
 FIRM = random.uniform(1, 2, 2**14).astype(np.float32)
-SPANS = [2.0**exponent for exponent in range(-30, 16)]
-SPLIT_OFF = [off_after_split(FIRM * np.float32(span)) if span < 2**15 else np.nan for span in SPANS]
-SPANS_HELD = [span for span, off in zip(SPANS, SPLIT_OFF, strict=True) if np.isfinite(off)]
+SPANS = [2.0**exponent for exponent in range(-30, 15)]
+SPLIT_OFF = [off_after_split(FIRM * np.float32(span)) for span in SPANS]
 show(
     line_chart(
         [
-            Series("halves", SPANS_HELD, [off for off in SPLIT_OFF if np.isfinite(off)]),
-            Series("rounding of FP32", SPANS_HELD, [2.0**-24] * len(SPANS_HELD), role="predicted"),
+            Series("halves", SPANS, SPLIT_OFF),
+            Series("rounding of FP32", SPANS, [2.0**-24] * len(SPANS), role="predicted"),
         ],
         x="size of x",
         y="largest error, of x",
@@ -1272,9 +1060,7 @@ SMALL = (FIRM * np.float32(2.0**-24)).astype(np.float32)
 publish(
     holds={
         "smallest": 2.0**-14,
-        "step": np.abs(
-            sum(one * of for one, of in zip(halves(SMALL), (1, 1 / 2048), strict=True)) - SMALL
-        ).max(),
+        "step": np.abs(np.add(*np.multiply(halves(SMALL), [[1], [1 / 2048]])) - SMALL).max(),
         "micro": off_after_split(FIRM * np.float32(1e-6)),
     }
 )
@@ -1638,23 +1424,12 @@ void join_halves(const float* part, const float* tops, const float* sums, float*
 # %% fold="Code of the checks"
 
 
-def attended_32(Q, K, V, bias, scale):
-    """O in 64-bit floats; zeros for a query without a key."""
-    Q, K, V, bias = (np.asarray(one, np.float64) for one in (Q, K, V, bias))
-    S = scale * Q @ np.swapaxes(K, -1, -2) + bias
-    m = S.max(axis=-1, keepdims=True)
-    P = np.exp(S - np.where(m > -np.inf, m, 0.0))
-    z = P.sum(axis=-1, keepdims=True)
-    return {"O": P @ V / np.where(z > 0, z, 1.0)}
-
-
 def hidden(M, first):
     """A bias under which the keys before `first` do not count."""
     return np.where(np.arange(M) < first, -np.inf, 0).astype(np.float32)
 
 
 def in_shares(N, M, shares, heads=1, bias=None, stretch=1.0):
-    """32-bit inputs and outputs of some heads."""
     return case(
         Q=normal(heads, N, 128, scale=stretch),
         K=normal(heads, M, 128),
@@ -1674,14 +1449,12 @@ def in_shares(N, M, shares, heads=1, bias=None, stretch=1.0):
 
 
 def halves_on(kernel, given):
-    """The first launch."""
     N, rows, shares = (given.values[name] for name in ("N", "rows", "shares"))
     grid = (ceil_div(N, 64), shares, rows // N)
     return kernel.on(given, grid=grid, block=256, shared_bytes=HALVES_BYTES)
 
 
 def halves_launches(kernel, given):
-    """Both launches."""
     join = Kernel(JOIN_HALVES, defines={"SHARES": given.values["shares"]})
     return [halves_on(kernel, given), join.on(given, grid=ceil_div(given.values["rows"], 8), block=256)]
 
@@ -1698,28 +1471,26 @@ agree(
     flash_halves,
     THREE_PRODUCTS,
     [
-        case(one.grid, one.block, one.shared_bytes, **one.case.values)
+        as_case(halves_on(THREE_PRODUCTS, AWKWARD_32[label]))
         for label in ("two heads, 150 keys in two shares", "three tiles to a share", "a share that is masked")
-        for one in [halves_on(THREE_PRODUCTS, AWKWARD_32[label])]
     ],
     rtol=1e-5,
     atol=1e-5,
 )
-for name, given in AWKWARD_32.items():
-    arrays = given.make()
-    for launch in halves_launches(THREE_PRODUCTS, given):
-        launch.run(arrays)
-    right = attended_32(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-    check(arrays["O"], right, atol=1e-4 if name == "large logits" else 2e-6, name=f"in halves: {name}")
-for terms, units_add, room in ((3, 1, 4e-6), (1, 0, 4e-3)):
-    arrays = AWKWARD_32["two heads, 150 keys in two shares"].make()
-    for launch in halves_launches(
-        of_halves(terms, units_add), AWKWARD_32["two heads, 150 keys in two shares"]
-    ):
-        launch.run(arrays)
-    right = attended_32(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-    label = "one product" if terms == 1 else "three products, summed by the units"
-    check(arrays["O"], right, atol=room, name=label)
+
+
+def check_halves(label, name, atol, terms=3, units_add=0):
+    """Both launches on awkward inputs, compared with 64-bit floats."""
+    run = run_chain(halves_launches(of_halves(terms, units_add), AWKWARD_32[label]))
+    right = attention(*(run[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
+    check(run["O"], right, atol=atol, name=name)
+
+
+for label in AWKWARD_32:
+    check_halves(label, f"in halves: {label}", 1e-4 if label == "large logits" else 2e-6)
+SHARED_KEYS = "two heads, 150 keys in two shares"
+check_halves(SHARED_KEYS, "three products, summed by the units", 4e-6, 3, 1)
+check_halves(SHARED_KEYS, "one product", 4e-3, 1)
 
 # %% [markdown]
 # Without the barrier of a warp a lane writes halves over numbers that its neighbour has yet to read. Without the wait that
@@ -1728,27 +1499,11 @@ for terms, units_add, room in ((3, 1, 4e-6), (1, 0, 4e-3)):
 # %% fold="Code of the check"
 
 
-def halves_fault(text, instead, label):
-    """A launch of the kernel with one piece of its text replaced."""
-    assert HALVES.count(text) == 1, text
-    broken = Kernel(
-        HALVES.replace(text, instead), defines=THREE_PRODUCTS.defines, options=THREE_PRODUCTS.options
-    )
-    return halves_on(broken, AWKWARD_32[label])
-
-
-expect_hazard(
-    halves_fault(
-        "__syncwarp();  // all lanes have their numbers: these rows may be written",
-        "",
-        "two heads, 150 keys in two shares",
-    ),
-    "race",
-)
-expect_hazard(
-    halves_fault("        arrived_but<0>();\n        __syncthreads();\n    }\n", "    }\n", "no key at all"),
-    "undelivered",
-)
+LINE = "__syncwarp();  // all lanes have their numbers: these rows may be written"
+LAST_WAIT = "        arrived_but<0>();\n        __syncthreads();\n    }\n"
+expect_hazard(edited(halves_on(THREE_PRODUCTS, AWKWARD_32[SHARED_KEYS]), (LINE, "")), "race")
+no_key = halves_on(THREE_PRODUCTS, AWKWARD_32["no key at all"])
+expect_hazard(edited(no_key, (LAST_WAIT, "    }\n")), "undelivered")
 
 # %% [markdown]
 # ## Count, and predict
@@ -1776,7 +1531,6 @@ TOLD = {  # clocks of each part and microseconds of both launches, written down 
     "parts out": 1500,
 }
 TOLD_US = 14.5
-assert IN_SCORES + IN_MEAN + SPLITTING < PASSES_32
 publish(
     budget32={
         "mma": MMA_32,
@@ -1832,7 +1586,6 @@ def shares_that_fill(N):
 
 
 def with_halves(terms, units_add=0):
-    """A variant."""
     return lambda N, d: halves_launches(of_halves(terms, units_add), zero_bias(N, shares_that_fill(N)))
 
 
@@ -1879,7 +1632,7 @@ in_halves = measure(
     arithmetic="fp16_matrix",
     counts=("sectors", "wavefronts", "instructions"),
     library={"torch, three operations": torch_in_three, "torch, fused": torch_at_once},
-    reference=attended_32,
+    reference=attention,
     tolerance=2e-5,
     reasons={"*": "What 32 bits take"},
     fold="All rows",
@@ -1908,7 +1661,7 @@ in_one = measure(
     flop=lambda N, d: 4 * N * N * d,
     arithmetic="fp16_matrix",
     counts=("sectors", "wavefronts", "instructions"),
-    reference=attended_32,
+    reference=attention,
     tolerance=2e-3,
     reasons={"*": "What 32 bits take"},
     fold="All rows of the control",
@@ -1919,45 +1672,39 @@ in_one = measure(
 
 
 # %% fold="Code of the table"
-def median_us(row):
-    """A row's median in microseconds: recorded, or timed here; NaN where there is none."""
-    return (row["recorded"] or row["here"] or {"median": float("nan")})["median"]
+US_32 = Numbers(medians_us(in_halves, "N") | medians_us(in_one, "N"))
+ORDINARY = "multiply-adds, from the other lesson"
 
 
-US_32 = {}
-for row in [*in_halves.rows, *in_one.rows]:
-    US_32.setdefault(row["variant"], {})[row["parameters"]["N"]] = median_us(row)
-SHOWN = {
-    "multiply-adds, from the other lesson": {N: ordinary_us(FFMA, N) for N in (256, 1024, 4096)},
-    **{label: US_32[label] for label in ("one product", UNITS, "three products")},
-    **{label: US_32[label] for label in ("torch, three operations", "torch, fused") if label in US_32},
-}
-if np.isfinite(list(US_32["three products"].values())).all():
+def us_32(label, N=1024):
+    return ordinary_us(FFMA, N) if label == ORDINARY else US_32[label, N]
+
+
+SHOWN = [ORDINARY, "one product", UNITS, "three products", "torch, three operations", "torch, fused"]
+if complete(*US_32.values()):
     show(
         Table(
             ["", *(f"N = {size['N']:,}" for size in SIZES_32)],
             [
-                [label, *(round(of[size["N"]], 1) if size["N"] in of else "" for size in SIZES_32)]
-                for label, of in SHOWN.items()
+                [
+                    label,
+                    *(
+                        "" if np.isnan(us_32(label, size["N"])) else round(us_32(label, size["N"]), 1)
+                        for size in SIZES_32
+                    ),
+                ]
+                for label in SHOWN
             ],
             caption="Microseconds for one head of N queries and keys in 32-bit floats, d = 128, recorded on an {machine}: multiply-adds in a record of their own, one product of high halves as a control, which is not exact.",
         )
     )
-
-
-def us_32(label, N=1024):
-    return US_32.get(label, {}).get(N, np.nan)
-
-
 IN_THREE = us_32("torch, three operations")
 for N in (256, 1024, 4096):
-    if np.isfinite([us_32("three products", N), ordinary_us(FFMA, N)]).all():
-        assert us_32("three products", N) < ordinary_us(FFMA, N), "a takeaway says less than multiply-adds"
-        assert us_32(UNITS, N) < us_32("three products", N), "a takeaway says that sums outside cost time"
+    if complete(us_32("three products", N), us_32(ORDINARY, N)):
+        assert us_32("three products", N) < us_32(ORDINARY, N), "a takeaway says less than multiply-adds"
 publish(
     split_us={
         "three": us_32("three products"),
-        "units": us_32(UNITS),
         "one": us_32("one product"),
         "more": us_32("three products") - us_32("one product"),
         "torch": IN_THREE,
@@ -1969,7 +1716,6 @@ publish(
         "long_of_torch": us_32("three products", 4096) / us_32("torch, three operations", 4096),
         "short": us_32("three products", 256),
         "short_torch": us_32("torch, three operations", 256),
-        "half": IN_THREE / 2,
         "fused": us_32("torch, fused") / us_32("three products"),
         "adding": us_32("three products") / us_32(UNITS) - 1,
         "adding_long": us_32("three products", 4096) / us_32(UNITS, 4096) - 1,
@@ -2011,16 +1757,12 @@ for mark, number in MARKS_32.items():
 WITH_STAMPS = Kernel(STAMPED, defines=THREE_PRODUCTS.defines, options=THREE_PRODUCTS.options)
 stamped_case = in_shares(70, 256, 2)
 arrays = stamped_case.make() | {"stamps": np.zeros((4, 8), np.int64)}
-WITH_STAMPS.simulate(
-    *(arrays[one.name] for one in WITH_STAMPS.parameters),
-    grid=(2, 2, 1),
-    block=256,
-    shared_bytes=HALVES_BYTES,
+WITH_STAMPS.on(case((2, 2, 1), 256, HALVES_BYTES, **stamped_case.values, stamps=arrays["stamps"])).simulate(
+    arrays=arrays
 )
 halves_launches(THREE_PRODUCTS, stamped_case)[1].run(arrays)
-right = attended_32(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
+right = attention(*(arrays[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
 check(arrays["O"], right, atol=2e-6, name="in halves, with stamps")
-assert (np.diff(arrays["stamps"], axis=1) > 0).all(), "a clock goes backwards"
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="halves_clocks"
 if gpu_here():
@@ -2048,29 +1790,28 @@ if gpu_here():
     print(f"a block: {np.median(spent.sum(axis=1)):.0f} clocks")
 
 # %% fold="Code of the table"
-said = text_record("attention/matrix_units", "halves_clocks")
-TOOK = {part: float(n) for part, n in re.findall(r"^(.+): (\d+) clocks", said.text if said else "", re.M)}
-show(
-    Table(
-        ["part of a block", "predicted", *(["recorded"] if TOOK else [])],
-        [
-            [part, clocks, *([round(TOOK[part])] if TOOK else [])]
-            for part, clocks in [*TOLD.items(), ("a block", sum(TOLD.values()))]
-        ],
-        caption=f"Clocks of a block, N = 1,024, as predicted{' and as recorded on an {machine} from a cold L2, medians' if TOOK else ''}; the second launch is not in them.",
+TOOK = printed_numbers("attention/matrix_units", "halves_clocks", r"^(.+): (\d+) clocks")
+if TOOK:
+    show(
+        Table(
+            ["part of a block", "predicted", "recorded"],
+            [
+                [part, clocks, round(TOOK[part])]
+                for part, clocks in [*TOLD.items(), ("a block", sum(TOLD.values()))]
+            ],
+            caption="Clocks of a block, N = 1,024, as predicted and as recorded on an {machine} from a cold L2, medians; the second launch is not in them.",
+        )
     )
-)
-BLOCK_US = TOOK.get("a block", np.nan) / GPU.boost_mhz
+BLOCK_US = TOOK["a block"] / GPU.boost_mhz
 publish(
     took={
-        "there": TOOK.get("q and k there, split", np.nan),
-        "scores": TOOK.get("scores", np.nan),
-        "mean": TOOK.get("mean", np.nan),
-        "block": TOOK.get("a block", np.nan),
-        "block_us": BLOCK_US,
+        "there": TOOK["q and k there, split"],
+        "scores": TOOK["scores"],
+        "mean": TOOK["mean"],
+        "block": TOOK["a block"],
         "rest_us": us_32("three products") - BLOCK_US,
         "over_us": BLOCK_US - sum(TOLD.values()) / GPU.boost_mhz,
-        "busy": MATRIX_32 / TOOK.get("a block", np.nan),
+        "busy": MATRIX_32 / TOOK["a block"],
         "busy_whole": MATRIX_32 / GPU.boost_mhz / us_32("three products"),
     }
 )
@@ -2128,32 +1869,31 @@ if gpu_here():
         print(f"{name}: three {off[0]:.3g}, by the units {off[1]:.3g}, one {off[2]:.3g}, torch {off[3]:.3g}")
 
 # %% fold="Code of the numbers"
-said = text_record("attention/matrix_units", "halves_errors")
 ERRORS_32 = {
-    name: tuple(float(one) for one in numbers)
-    for name, *numbers in re.findall(
-        r"^(.+): three (\S+), by the units (\S+), one (\S+), torch (\S+)$", said.text if said else "", re.M
+    name: offs
+    for name, *offs in printed_rows(
+        "attention/matrix_units",
+        "halves_errors",
+        r"^(.+): three (\S+), by the units (\S+), one (\S+), torch (\S+)$",
     )
 }
-NOTHING = (np.nan,) * 4
-assert np.isnan(ERRORS_32.get("values of a hundred thousand", NOTHING)[:3]).all()
-FAIR = [off for name, off in ERRORS_32.items() if "millionth" not in name and "hundred" not in name]
-publish(
-    off32={
-        "three": ERRORS_32.get("normal numbers", NOTHING)[0],
-        "units": ERRORS_32.get("normal numbers", NOTHING)[1],
-        "one": ERRORS_32.get("normal numbers", NOTHING)[2],
-        "torch": ERRORS_32.get("normal numbers", NOTHING)[3],
-        "worst": max((off[0] / off[3] for off in FAIR), default=np.nan),
-        "micro": ERRORS_32.get("values of a millionth", NOTHING)[0],
-        "micro_torch": ERRORS_32.get("values of a millionth", NOTHING)[3],
-        "micro_times": np.divide(*(ERRORS_32.get("values of a millionth", NOTHING)[at] for at in (0, 3))),
-        "by_units": np.divide(*(ERRORS_32.get("normal numbers", NOTHING)[at] for at in (1, 0))),
-        "scaled": ERRORS_32.get("queries thirty times as large", NOTHING)[0],
-        "scaled_torch": ERRORS_32.get("queries thirty times as large", NOTHING)[3],
-        "of": len(FAIR),
-    }
-)
+if ERRORS_32:
+    FAIR = [off for name, off in ERRORS_32.items() if "millionth" not in name and "hundred" not in name]
+    NORMAL, MICRO = ERRORS_32["normal numbers"], ERRORS_32["values of a millionth"]
+    LARGER = ERRORS_32["queries thirty times as large"]
+    publish(
+        off32={
+            **dict(zip(("three", "units", "one", "torch"), NORMAL, strict=True)),
+            "worst": max(off[0] / off[3] for off in FAIR),
+            "micro": MICRO[0],
+            "micro_torch": MICRO[3],
+            "micro_times": MICRO[0] / MICRO[3],
+            "by_units": NORMAL[1] / NORMAL[0],
+            "scaled": LARGER[0],
+            "scaled_torch": LARGER[3],
+            "of": len(FAIR),
+        }
+    )
 
 # %% [markdown]
 # With normal numbers three products are off by {{ off32.three | .1e }}, torch's operations by {{ off32.torch | .1e }},

@@ -19,23 +19,9 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    normal,
-    parallel,
-    publish,
-    show,
-    uniform,
-)
-from tilewise.figures import Answer, Meter, Series, Slider, bars, calculator, line_chart
-from tilewise.measurements import recorded_device, text_record
-from tilewise.outputs import Column
+from tilewise import Kernel, Table, agree, case, ceil_div, check, normal, parallel, publish, show, uniform
+from tilewise.figures import Answer, Meter, Slider, bars, calculator
+from tilewise.measurements import complete, printed_numbers, printed_rows, recorded_device, text_record
 
 # %% [markdown]
 # ## What must be computed
@@ -76,11 +62,10 @@ LAYERS, HEADS, WIDTH, WORDS, CONTEXT, BATCH = 12, 12, 768, 50304, 1024, 16
 TOKENS, D = BATCH * CONTEXT, WIDTH // HEADS
 GPU = recorded_device()
 PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
-EARLIER = text_record("speed/launches", "training_step")
-RECORDED = dict(line.split(": ") for line in EARLIER.text.splitlines()) if EARLIER else {}
+EARLIER = printed_numbers("speed/launches", "training_step", r"^(\w+): ([\d.]+)")
 check(
     parameters(LAYERS, WIDTH, WORDS, CONTEXT),
-    int(RECORDED.get("parameters", 0)),
+    EARLIER["parameters"],
     name="parameters by formula and of the torch model in Five bottlenecks",
 )
 
@@ -95,21 +80,12 @@ BY_MATRICES, BY_ATTENTION = flop_a_token(LAYERS, WIDTH, WORDS, CONTEXT)
 WHOLE = (BY_MATRICES + BY_ATTENTION) * TOKENS
 show(
     Table(
+        ["product with", "rows", "columns", "in all layers", "TFLOP a step"],
         [
-            "product with",
-            *(Column(name, align="right") for name in ("rows", "columns", "in all layers", "TFLOP a step")),
-        ],
-        [
-            [
-                name,
-                f"{rows:,}",
-                f"{columns:,}",
-                f"{rows * columns * many:,}",
-                f"{6 * rows * columns * many * TOKENS / 1e12:.2f}",
-            ]
+            [name, rows, columns, rows * columns * many, 6 * rows * columns * many * TOKENS / 1e12]
             for name, (rows, columns, many) in matrices(LAYERS, WIDTH, WORDS).items()
         ]
-        + [["attention's own products", "", "", "none", f"{BY_ATTENTION * TOKENS / 1e12:.2f}"]],
+        + [["attention's own products", None, None, None, BY_ATTENTION * TOKENS / 1e12]],
         caption="A step of 16,384 tokens: two operations for each parameter forwards and four backwards. Attention counts half of the context, for the other half is masked.",
     )
 )
@@ -127,8 +103,6 @@ publish(
         "d": D,
         "context": CONTEXT,
         "words": WORDS,
-        "parameters": parameters(LAYERS, WIDTH, WORDS, CONTEXT),
-        "multiplied": multiplied(LAYERS, WIDTH, WORDS) / 1e6,
         "tflop": WHOLE / 1e12,
         "least_ms": WHOLE / PEAK / 1e9,
         "peak": PEAK,
@@ -197,13 +171,7 @@ show(
 SCORES = BATCH * HEADS * CONTEXT**2
 
 
-def copy_rate():
-    """The recorded copy in bytes a millisecond."""
-    found = EARLIER.provenance["ceilings"]["probes"]["copy_gb_per_s"] if EARLIER else GPU.memory_gb_per_s
-    return found * 1e6
-
-
-COPY = copy_rate()
+COPY = 1e6 * text_record("speed/launches", "training_step").provenance["ceilings"]["probes"]["copy_gb_per_s"]
 publish(
     moved={
         "scores": SCORES / 1e6,
@@ -234,7 +202,7 @@ publish(
 # {{ model.width }} numbers, in eager torch many times; the loss passes over the logits of {{ model.words | , }}
 # words; the \optimizer reads and writes each parameter with its two means. Products are taken at the rate
 # that was recorded for the largest of them, {{ rates.product | .0f }} TFLOP/s, and fused attention at
-# {{ rates.fused | .0f }} TFLOP/s, {{ rates.fused_said }}.
+# {{ rates.fused | .0f }} TFLOP/s, as recorded below.
 #
 # ??? definition "Optimizer"
 #     The rule that changes parameters by their gradients. AdamW keeps two running means for each of them.
@@ -276,23 +244,19 @@ WEIGHTS = (  # bytes for each parameter
     ("gradients to 32 bits", 2, 4),
     ("AdamW: parameter, gradient, two means", 4 * 4, 3 * 4),
 )
-PROJECTED = text_record("matmul/alignment", "projection")
-FORWARD = re.search(r"50304: forward (\d+) us", PROJECTED.text if PROJECTED else "")
-PRODUCT = 2 * TOKENS * WIDTH * WORDS / int(FORWARD[1]) / 1e6 if FORWARD else 0.6 * PEAK
-PARTS_SAID = text_record("attention/training_step", "parts")
-PARTS_US = {
-    name: float(us)
-    for name, us in re.findall(r"(?m)^([\w ,]+): ([\d.]+) us", PARTS_SAID.text if PARTS_SAID else "")
-}
+PROJECTED = printed_rows("matmul/alignment", "projection", r"^50304: (.*)$")
+PROJECTION_US = [float(us) for us in re.findall(r"(\d+) us", PROJECTED[0][0])]
+PRODUCT = 2 * TOKENS * WIDTH * WORDS / PROJECTION_US[0] / 1e6
+PARTS_US = printed_numbers("attention/training_step", "parts", r"^([\w ,]+): ([\d.]+) us")
 
 
 def attention_us(how):
     """One layer's attention, both ways, as it was timed alone."""
-    return PARTS_US.get(f"{how}, forward", np.nan) + PARTS_US.get(f"{how}, backward", np.nan)
+    return PARTS_US[f"{how}, forward"] + PARTS_US[f"{how}, backward"]
 
 
 OWN_LAYER = BY_ATTENTION * TOKENS / LAYERS
-FUSED = OWN_LAYER / attention_us("FLASH") / 1e6 if np.isfinite(attention_us("FLASH")) else 200.0
+FUSED = OWN_LAYER / attention_us("FLASH") / 1e6
 
 
 def parts_ms(layers, width, heads, context, stored, compiled, compiled_loss=None, tokens=TOKENS):
@@ -321,7 +285,7 @@ KINDS = {
 THIS = (LAYERS, WIDTH, HEADS, CONTEXT)
 MODELLED = {kind: parts_ms(*THIS, *how) for kind, how in KINDS.items()}
 STEP_MS = {kind: sum(parts.values()) for kind, parts in MODELLED.items()}
-if np.isfinite(list(STEP_MS.values())).all():
+if complete(*STEP_MS.values()):
     stored, fused = (MODELLED[f"eager, {how}"] for how in ("stored", "fused"))
     assert stored["attention"] == max(stored.values()), "the title says that attention is the largest part"
     assert fused["attention"] < np.median(list(fused.values())), "the title says: one of the smaller"
@@ -352,7 +316,6 @@ publish(
     rates={
         "product": PRODUCT,
         "fused": FUSED,
-        "fused_said": "as recorded below" if PARTS_US else "an assumption",
     },
     predicted={
         kind.replace(", ", "_"): {
@@ -373,37 +336,29 @@ publish(
 # were recorded in earlier lessons, so the model can be tried at once.
 
 # %% fold="Code of the table"
-PADDED = text_record("matmul/alignment", "training_steps")
-BEFORE = dict(re.findall(r"(?m)^50304 words, ([^:\n]+): ([\d.]+) ms", PADDED.text if PADDED else ""))
-TRIED = {
-    "everything eager": (
-        sum(parts_ms(*THIS, False, False).values()),
-        float(RECORDED.get("step", "nan").split()[0]),
-    ),
-    "layers compiled": (
-        sum(parts_ms(*THIS, False, True, compiled_loss=False).values()),
-        float(BEFORE.get("projection eager", "nan")),
-    ),
+BEFORE = printed_numbers("matmul/alignment", "training_steps", r"^50304 words, ([^:\n]+): ([\d.]+) ms")
+TRIED = {  # ms: predicted, recorded
+    "everything eager": (parts_ms(*THIS, False, False), EARLIER["step"]),
+    "layers compiled": (parts_ms(*THIS, False, True, compiled_loss=False), BEFORE["projection eager"]),
     "layers and loss compiled": (
-        sum(parts_ms(*THIS, False, True).values()),
-        float(BEFORE.get("projection compiled, padding off", "nan")),
+        parts_ms(*THIS, False, True),
+        BEFORE["projection compiled, padding off"],
     ),
 }
+TRIED = {name: (sum(parts.values()), seen) for name, (parts, seen) in TRIED.items()}
 show(
     Table(
+        ["step", "predicted [ms]", "recorded [ms]", "recorded, predicted = 1"],
         [
-            "step",
-            Column("predicted [ms]", align="right"),
-            Column("recorded [ms]", align="right"),
-            Column("recorded, predicted = 1", align="right"),
+            [name, round(said, 1), round(seen, 1), round(seen / said, 2)]
+            for name, (said, seen) in TRIED.items()
         ],
-        [[name, f"{said:.1f}", f"{seen:.1f}", f"{seen / said:.2f}"] for name, (said, seen) in TRIED.items()],
         caption="Steps of this model with fused attention that earlier lessons recorded on an {machine}, beside the model's sum of parts.",
     )
 )
 publish(
     tried={
-        "worst": max((abs(seen / said - 1) for said, seen in TRIED.values()), default=np.nan),
+        "worst": max(abs(seen / said - 1) for said, seen in TRIED.values()),
         "loss_ms": TRIED["layers compiled"][1] - TRIED["layers and loss compiled"][1],
         "loss_said": TRIED["layers compiled"][0] - TRIED["layers and loss compiled"][0],
     }
@@ -494,8 +449,10 @@ void adamw(float* p, const float* g, float* m, float* v, int n,
 
 
 # %% fold="Code of the check"
+from tilewise import gpu_here
+
+
 def updated(n):
-    """n parameters that have seen some steps."""
     return case(
         p=normal(n),
         g=normal(n),
@@ -651,12 +608,12 @@ if gpu_here() and find_spec("torch"):
         torch.cuda.empty_cache()
 
 # %% fold="Code of the table"
-STEPS_SAID = text_record("attention/training_step", "steps")
 SEEN = {
-    name: tuple(map(float, numbers))
-    for name, *numbers in re.findall(
-        r"(?m)^(\w+, \w+): ([\d.]+) ms \[([\d.]+), ([\d.]+)\], ([\d.]+) GB, loss ([\d.]+) then ([\d.]+)",
-        STEPS_SAID.text if STEPS_SAID else "",
+    name: numbers
+    for name, *numbers in printed_rows(
+        "attention/training_step",
+        "steps",
+        r"^(\w+, \w+): ([\d.]+) ms \[([\d.]+), ([\d.]+)\], ([\d.]+) GB, loss ([\d.]+) then",
     )
 }
 NAMES = (
@@ -678,9 +635,8 @@ if SEEN:
 
 def said_of(name):
     """The model's time for a step of this name, cuDNN at the rate recorded for it."""
-    stored, compiled = "stored" in name, name.startswith("compiled")
-    found = dict(parts_ms(*THIS, stored, compiled))
-    if "cuDNN" in name and np.isfinite(attention_us("CUDNN")):
+    found = parts_ms(*THIS, "stored" in name, name.startswith("compiled"))
+    if "cuDNN" in name:
         found["attention"] = LAYERS * attention_us("CUDNN") / 1e3
     return sum(found.values())
 
@@ -691,7 +647,7 @@ def in_full(name):
 
 
 def seen_ms(name):
-    return SEEN.get(name, (np.nan,) * 6)[0]
+    return SEEN[name][0] if SEEN else np.nan
 
 
 if SEEN:
@@ -699,59 +655,27 @@ if SEEN:
         Table(
             [
                 "step",
-                *(
-                    Column(name, align="right")
-                    for name in (
-                        "predicted [ms]",
-                        "measured [ms]",
-                        "p20 to p80",
-                        "tokens a second",
-                        "MFU",
-                        "memory [GB]",
-                    )
-                ),
+                "predicted [ms]",
+                "measured [ms]",
+                "p20 to p80",
+                "tokens a second",
+                "MFU",
+                "memory [GB]",
             ],
             [
                 [
-                    in_full(name).replace(" ", "\u00a0"),
-                    f"{said_of(name):.1f}",
-                    f"{SEEN[name][0]:.1f}",
-                    f"{SEEN[name][1]:.1f}\u00a0to\u00a0{SEEN[name][2]:.1f}",
-                    f"{TOKENS / SEEN[name][0] * 1e3:,.0f}",
-                    f"{mfu(SEEN[name][0]):.1%}",
-                    f"{SEEN[name][3]:.1f}",
+                    in_full(name),
+                    round(said_of(name), 1),
+                    round(ms, 1),
+                    f"{low:.1f}\u00a0to\u00a0{high:.1f}",
+                    round(TOKENS / ms * 1e3),
+                    f"{mfu(ms):.1%}",
+                    most_gb,
                 ]
                 for name in NAMES
-                if name in SEEN
+                for ms, low, high, most_gb, _ in [SEEN[name]]
             ],
             caption="Training steps on one {machine}: medians of 20 steps after four that are left out, in BF16 under autocast.",
-        )
-    )
-    for how in ("stored", "FLASH"):
-        assert seen_ms(f"compiled, {how}") < seen_ms(f"eager, {how}"), "the title says that compiling helps"
-    for code in ("eager", "compiled"):
-        assert seen_ms(f"{code}, FLASH") < seen_ms(f"{code}, stored"), "the title says that fusing helps"
-    assert all(seen_ms(name) > said_of(name) for name in SEEN), "the text says: all longer than predicted"
-    show(
-        bars(
-            {
-                in_full(name): {"model": 100 * mfu(said_of(name)), "measured": 100 * mfu(seen_ms(name))}
-                for name in NAMES
-                if name in SEEN
-            },
-            roles={"model": "predicted", "measured": "measured"},
-            x="MFU [%]",
-            form=".1f",
-            title="Fusing attention and compiling the rest both give back time that bytes had taken",
-            caption="MFU of training steps on an {machine}: the model's and the recorded one.",
-        )
-    )
-else:
-    show(
-        Table(
-            ["step", Column("predicted [ms]", align="right")],
-            [[in_full(name), f"{said_of(name):.1f}"] for name in NAMES],
-            caption="Training steps on one {machine}, predicted.",
         )
     )
 publish(
@@ -759,24 +683,19 @@ publish(
         name.replace(", ", "_").lower(): {
             "ms": seen_ms(name),
             "mfu": mfu(seen_ms(name)),
-            "gb": SEEN.get(name, (np.nan,) * 6)[3],
-            "rate": TOKENS / seen_ms(name),
-            "off": seen_ms(name) / said_of(name) - 1,
         }
         for name in NAMES
     },
     gain={
-        "eager": seen_ms("eager, stored") / seen_ms("eager, FLASH"),
-        "compiled": seen_ms("compiled, stored") / seen_ms("compiled, FLASH"),
         "share": 1
         - (seen_ms("eager, FLASH") - 1e-3 * LAYERS * attention_us("FLASH")) / seen_ms("eager, stored"),
         "share_fused": 1e-3 * LAYERS * attention_us("FLASH") / seen_ms("eager, FLASH"),
-        "memory": SEEN.get("eager, stored", (np.nan,) * 6)[3] - SEEN.get("eager, FLASH", (np.nan,) * 6)[3],
+        "memory": SEEN["eager, stored"][3] - SEEN["eager, FLASH"][3] if SEEN else np.nan,
         "whole": seen_ms("eager, stored") / seen_ms("compiled, FLASH"),
     },
     off={
-        "least": min((seen_ms(name) / said_of(name) - 1 for name in SEEN), default=np.nan),
-        "most": max((seen_ms(name) / said_of(name) - 1 for name in SEEN), default=np.nan),
+        "least": min(seen_ms(name) / said_of(name) - 1 for name in NAMES),
+        "most": max(seen_ms(name) / said_of(name) - 1 for name in NAMES),
     },
 )
 
@@ -905,21 +824,8 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the table"
 PRODUCTS_US = sum(us for name, us in PARTS_US.items() if ", product" in name)
-PROJECTION_US = sum(
-    float(us)
-    for us in re.findall(
-        r"(\d+) us",
-        next(
-            (line for line in (PROJECTED.text if PROJECTED else "").splitlines() if line.startswith("50304")),
-            "",
-        ),
-    )
-)
-ALONE = {  # in ms: by the model, timed alone
-    "products": (
-        MODELLED["eager, fused"]["products"],
-        (LAYERS * PRODUCTS_US + PROJECTION_US) / 1e3 if PRODUCTS_US else np.nan,
-    ),
+ALONE = {  # ms: by the model, timed alone
+    "products": (MODELLED["eager, fused"]["products"], (LAYERS * PRODUCTS_US + sum(PROJECTION_US)) / 1e3),
     "attention, stored and eager": (
         MODELLED["eager, stored"]["attention"],
         LAYERS * attention_us("stored") / 1e3,
@@ -928,28 +834,17 @@ ALONE = {  # in ms: by the model, timed alone
         MODELLED["compiled, stored"]["attention"],
         LAYERS * attention_us("compiled") / 1e3,
     ),
-    "loss, eager": (MODELLED["eager, fused"]["loss"], PARTS_US.get("loss, eager", np.nan) / 1e3),
-    "loss, compiled": (MODELLED["compiled, fused"]["loss"], PARTS_US.get("loss, compiled", np.nan) / 1e3),
-    "optimizer": (
-        OPTIMIZER_MS,
-        PARTS_US.get("optimizer", np.nan) / 1e3,
-    ),
-    "optimizer of this page": (OPTIMIZER_MS, PARTS_US.get("optimizer of this page", np.nan) / 1e3),
+    "loss, eager": (MODELLED["eager, fused"]["loss"], PARTS_US["loss, eager"] / 1e3),
+    "loss, compiled": (MODELLED["compiled, fused"]["loss"], PARTS_US["loss, compiled"] / 1e3),
+    "optimizer": (OPTIMIZER_MS, PARTS_US["optimizer"] / 1e3),
+    "optimizer of this page": (OPTIMIZER_MS, PARTS_US["optimizer of this page"] / 1e3),
 }
 if PARTS_US:
-    assert max(ALONE, key=lambda part: ALONE[part][1] / ALONE[part][0]) == "attention, stored and eager", (
-        "the text says that stored attention is furthest off"
-    )
     show(
         Table(
+            ["part of a step", "model [ms]", "timed alone [ms]", "timed, model = 1"],
             [
-                "part of a step",
-                Column("model [ms]", align="right"),
-                Column("timed alone [ms]", align="right"),
-                Column("timed, model = 1", align="right"),
-            ],
-            [
-                [name, f"{said:.2f}", f"{seen:.2f}", f"{seen / said:.2f}"]
+                [name, round(said, 2), round(seen, 2), round(seen / said, 2)]
                 for name, (said, seen) in ALONE.items()
             ],
             caption="The model's parts and the same parts timed alone on an {machine}, for a whole step of 12 layers.",
@@ -962,7 +857,6 @@ publish(
         "products_rate": BY_MATRICES * TOKENS / ALONE["products"][1] / 1e9,
         "stored": ALONE["attention, stored and eager"][1],
         "stored_said": ALONE["attention, stored and eager"][0],
-        "compiled": ALONE["attention, stored and compiled"][1],
         "flash": LAYERS * attention_us("FLASH") / 1e3,
         "cudnn": LAYERS * attention_us("CUDNN") / 1e3,
         "flash_rate": OWN_LAYER / attention_us("FLASH") / 1e6,
@@ -1001,38 +895,27 @@ def one_way(passes, way):
     return [one for one in passes if one[0].startswith(way)]
 
 
-FOUND = {}  # bytes by the list, by the longer list, us at the rate of a copy, us timed alone
+FOUND = []  # which, bytes by the list, by the longer list, us at the rate of a copy, timed alone
 for how, passes, missed in (("stored", STORED, MISSED), ("compiled", COMPILED, ())):
     for way in ("forward", "backward"):
         said = total(one_way(passes, way))
         found = said + total(one_way(missed, way))
-        FOUND[how, way] = (
-            said,
-            found,
-            found * SCORES / COPY * 1e3,
-            PARTS_US.get(f"{how}, {way}", np.nan),
-        )
+        which = f"{'eager' if how == 'stored' else how}, {way}s"
+        FOUND.append((which, said, found, found * SCORES / COPY * 1e3, PARTS_US[f"{how}, {way}"]))
 if PARTS_US:
     show(
         Table(
             [
                 "stored attention",
-                Column("bytes predicted", align="right"),
-                Column("with what was missed", align="right"),
-                Column("as a copy [µs]", align="right"),
-                Column("timed [µs]", align="right"),
-                Column("timed, copy = 1", align="right"),
+                "bytes predicted",
+                "with what was missed",
+                "as a copy [µs]",
+                "timed [µs]",
+                "timed, copy = 1",
             ],
             [
-                [
-                    f"{'eager' if how == 'stored' else how},\u00a0{way}s",
-                    said,
-                    found,
-                    f"{copied:,.0f}",
-                    f"{timed_us:,.0f}",
-                    f"{timed_us / copied:.2f}",
-                ]
-                for (how, way), (said, found, copied, timed_us) in FOUND.items()
+                [*row, round(copied), round(timed_us), round(timed_us / copied, 2)]
+                for *row, copied, timed_us in FOUND
             ],
             caption="One layer's stored attention on an {machine}: bytes for each element by the list above and with three more passes, their time at the rate of a recorded copy, and the time of the same part alone.",
         )
@@ -1042,8 +925,8 @@ publish(
         "passes": len(MISSED) + len(STORED),
         "bytes": total(MISSED) + total(STORED),
         "ms": (total(MISSED) + total(STORED)) * SCORES * LAYERS / COPY,
-        "least": min(timed_us / copied - 1 for _, _, copied, timed_us in FOUND.values()),
-        "most": max(timed_us / copied - 1 for _, _, copied, timed_us in FOUND.values()),
+        "least": min(timed_us / copied - 1 for *_, copied, timed_us in FOUND),
+        "most": max(timed_us / copied - 1 for *_, copied, timed_us in FOUND),
     },
 )
 
@@ -1051,68 +934,18 @@ publish(
 # With them it is {{ missed.passes }} passes and {{ missed.bytes }} bytes, {{ missed.ms | .0f }} of the
 # {{ alone.stored | .0f }} ms. What is left is much the same for eager and compiled code: passes
 # {{ missed.least | .0%}} to {{ missed.most | .0%}} slower than a copy. Which kernels lose that, these
-# numbers do not show. So the model above is still too kind to stored matrices, and with the longer list it
-# says this of other contexts.
-
-# %% fold="Code of the figure"
-
-
-def longer_list_ms(context, stored, compiled):
-    """The model's step with the passes that its list had missed."""
-    found = sum(parts_ms(LAYERS, WIDTH, HEADS, context, stored, compiled).values())
-    if stored and not compiled:
-        found += total(MISSED) * TOKENS * HEADS * context * LAYERS / COPY
-    return found
-
-
-CONTEXTS = [256, 512, 1024, 2048, 4096, 8192]
-show(
-    line_chart(
-        [
-            Series(
-                kind,
-                CONTEXTS,
-                [longer_list_ms(context, *how) for context in CONTEXTS],
-                role=role,
-            )
-            for (kind, how), role in zip(KINDS.items(), ("hazard", "waste", "read", "predicted"), strict=True)
-        ],
-        x="context [tokens]",
-        y="time of a step [ms]",
-        log_x=True,
-        log_y=True,
-        title="With the context the stored step grows until attention is most of it",
-        caption="The model's time for a step of 16,384 tokens against the context, with the longer list of passes, on an {machine}; both axes are logarithmic.",
-    )
-)
+# numbers do not show. So the model above is still too kind to stored matrices.
 
 # %% [markdown]
 # And the rest of a step? It is what the recorded steps leave when attention, as timed alone, is taken away. It should
 # not depend on the attention.
 
-# %% fold="Code of the table"
+# %% fold="Code of the numbers"
 REST = {}  # ms of a step: attention alone, the others by subtraction, the others by the model
 for name, how in zip(NAMES, ("stored", "FLASH", "CUDNN", "compiled", "FLASH", "CUDNN"), strict=True):
     own = LAYERS * attention_us(how) / 1e3
     modelled = MODELLED[f"{name.split(',')[0]}, fused"]
     REST[name] = own, seen_ms(name) - own, sum(modelled.values()) - modelled["attention"]
-if PARTS_US and SEEN:
-    show(
-        Table(
-            [
-                "step",
-                Column("measured [ms]", align="right"),
-                Column("attention, alone [ms]", align="right"),
-                Column("the rest [ms]", align="right"),
-                Column("the rest, model [ms]", align="right"),
-            ],
-            [
-                [in_full(name).replace(" ", "\u00a0"), *(f"{ms:.1f}" for ms in (seen_ms(name), *parts))]
-                for name, parts in REST.items()
-            ],
-            caption="Recorded steps less attention as it was timed alone: what products, norms, the loss and the optimizer leave.",
-        )
-    )
 EAGER_REST = [rest for name, (_, rest, _) in REST.items() if name.startswith("eager")]
 TIMED_REST = sum(ALONE[part][1] for part in ("products", "loss, eager", "optimizer"))
 publish(

@@ -1,7 +1,7 @@
 """Readings: recorded numbers as lessons compute with them.
 
-In: a measurement's rows, a record's values, or the text that a recorded cell printed. Out: numbers by key; one that
-nobody has recorded is NaN, so that a page without it can be made.
+In: a measurement, a record, or the text that a recorded cell printed. Out: numbers by key; one
+that nobody has recorded is NaN, so that a page without it can be made.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def printed_errors(lesson: str, other: str, name: str = "errors") -> dict[str, f
 
 
 def complete(*numbers: float | Mapping[Any, float]) -> bool:
-    """Whether none of the numbers is missing; a mapping counts for its values, and an empty one is missing."""
+    """Whether no number is missing; a mapping counts for its values, and an empty one is missing."""
     for one in numbers:
         values = list(one.values()) if isinstance(one, Mapping) else [one]
         if not values or not all(map(math.isfinite, values)):

@@ -1,0 +1,152 @@
+"""Attention for measurements and checks: inputs, answers in float64, and cases that kernels get wrong.
+
+In: sizes, or arrays as a run leaves them. Out: cases' arrays and references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewise import bf16
+from tilewise.cases import normal, output
+from tilewise.gpu.comparison import check
+from tilewise.gpu.device import gpu_here
+from tilewise.gpu.launch import Launch
+
+DIFFICULT: dict[str, dict[str, Any]] = {
+    "keys that no tile divides": {"N": 100, "d": 64, "M": 200},
+    "a causal mask": {"N": 200, "d": 64, "causal": True},
+    "other lengths, four heads share two": {"N": 75, "d": 128, "M": 170, "heads": 4, "share": 2}
+    | {"causal": True, "shift": 95},
+    "queries without a key": {"N": 150, "d": 64, "M": 70, "causal": True, "shift": -80},
+    "large logits": {"N": 70, "d": 128, "M": 140, "stretch": 30.0},
+}
+"""Sizes for ``bf16_inputs`` under which kernels for attention go wrong."""
+ROUNDED = 2**-7
+"""How far results in BF16 may be off: weights and results are rounded, each to 2**-9."""
+
+
+def attention(Q: Any, K: Any, V: Any, bias: Any, scale: Any) -> dict[str, Any]:  # noqa: N803 - as kernels say
+    """Attention with a bias on the logits, in float64.
+
+    Args:
+        Q: ... x N x d queries.
+        K: ... x M x d keys.
+        V: ... x M x d values.
+        bias: what is added to the ... x N x M scaled logits; minus infinity hides a key.
+        scale: what logits are multiplied with.
+
+    Returns:
+        ``O``, ... x N x d; zeros for a query without a key.
+    """
+    queries, keys, values, added = (np.asarray(one, np.float64) for one in (Q, K, V, bias))
+    logits = scale * queries @ np.swapaxes(keys, -1, -2) + added
+    top = logits.max(axis=-1, keepdims=True)
+    weights = np.exp(logits - np.where(top > -np.inf, top, 0.0))
+    total = weights.sum(axis=-1, keepdims=True)
+    return {"O": weights @ values / np.where(total > 0, total, 1.0)}
+
+
+def shifted_attention(Q: Any, K: Any, V: Any, share: int, shift: int, scale: float) -> dict[str, Any]:  # noqa: N803
+    """Attention under a causal mask that is shifted, in float64, on the GPU where there is one.
+
+    Args:
+        Q: heads x N x d queries.
+        K: (heads / share) x M x d keys.
+        V: (heads / share) x M x d values.
+        share: heads of queries to a head of keys.
+        shift: query i sees the keys up to i + shift.
+        scale: what logits are multiplied with.
+
+    Returns:
+        ``O``, heads x N x d, and ``L``, heads x N, the log-sum-exps; zeros and minus infinity for a query
+        without a key.
+    """
+    xp: Any = np
+    if gpu_here():
+        import cupy
+
+        xp = cupy
+    out, lse = xp.zeros(Q.shape), xp.full(Q.shape[:2], -np.inf)
+    for h in range(len(Q)):
+        k, v = xp.asarray(K[h // share]), xp.asarray(V[h // share])
+        for start in range(0, Q.shape[1], 2048):
+            rows = slice(start, min(start + 2048, Q.shape[1]))
+            i, j = xp.arange(rows.start, rows.stop)[:, None], xp.arange(K.shape[1])[None]
+            s = float(scale) * xp.asarray(Q[h, rows]) @ k.T
+            s = xp.where(j > i + int(shift), -np.inf, s)
+            m = s.max(axis=1)
+            p = xp.exp(s - xp.where(m > -np.inf, m, 0.0)[:, None])
+            z = p.sum(axis=1)
+            some = xp.where(z > 0, z, 1.0)
+            out[h, rows] = p @ v / some[:, None]
+            lse[h, rows] = xp.where(z > 0, m + xp.log(some), -np.inf)
+    return {"O": out if xp is np else xp.asnumpy(out), "L": lse if xp is np else xp.asnumpy(lse)}
+
+
+def bf16_inputs(
+    N: int,  # noqa: N803
+    d: int,
+    M: int | None = None,  # noqa: N803
+    heads: int = 1,
+    share: int = 1,
+    shift: int | None = None,
+    causal: bool = False,
+    stretch: float = 1.0,
+) -> dict[str, Any]:
+    """Inputs and outputs for ``shifted_attention`` in BF16, for a case.
+
+    Args:
+        N: queries of a head.
+        d: numbers of a query.
+        M: keys of a head; as many as queries unless given.
+        heads: heads of queries.
+        share: heads of queries to a head of keys.
+        shift: of the mask; without one so much that every query sees every key.
+        causal: whether there is a mask.
+        stretch: what queries are multiplied with.
+    """
+    keys = N if M is None else M
+    of_keys = (heads // share, keys, d)
+    return {
+        "Q": normal(heads, N, d, scale=stretch, dtype="bfloat16"),
+        "K": normal(*of_keys, dtype="bfloat16"),
+        "V": normal(*of_keys, dtype="bfloat16"),
+        "L": output(heads, N),
+        "O": output(heads, N, d, dtype="bfloat16"),
+        "N": N,
+        "M": keys,
+        "share": share,
+        "shift": (0 if causal else keys) if shift is None else shift,
+        "scale": d**-0.5,
+    }
+
+
+def right_answer(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """``shifted_attention`` of the inputs in BF16 among a run's arrays."""
+    wide = {name: bf16.values(arrays[name]).astype(np.float64) for name in "QKV"}
+    return shifted_attention(**wide, **{name: arrays[name] for name in ("share", "shift", "scale")})
+
+
+def check_difficult(launch_of: Callable[..., Launch], name: str, which: Any = tuple(DIFFICULT)) -> None:
+    """Run difficult cases and compare O and L with float64.
+
+    Args:
+        launch_of: makes a launch of the sizes of a case of ``DIFFICULT``.
+        name: what the results are called on the page, ``of one consumer``.
+        which: names of the cases.
+    """
+    runs = [launch_of(**DIFFICULT[one]).run() for one in which]
+    answers = [right_answer(run) for run in runs]
+    for one, room in (("O", ROUNDED), ("L", 1e-5)):
+        found = [(bf16.values(run[one]) if one == "O" else run[one]).ravel() for run in runs]
+        check(
+            np.concatenate(found),
+            np.concatenate([answer[one].ravel() for answer in answers]),
+            rtol=room,
+            atol=room,
+            name=f"{one} {name}, {len(runs)} difficult cases",
+        )
