@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from urllib.parse import urlsplit
 
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
@@ -25,9 +26,11 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 from tilewise.errors import LessonError, raise_all
-from tilewise.frontend import FrontendError, build_assets
+from tilewise.frontend import FrontendError, build_assets, purge
 from tilewise.lesson.typed_numbers import sourced
-from tilewise.mkdocs_plugin import navigation, publication
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.machines import machines
+from tilewise.mkdocs_plugin import navigation, publication, publishing
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings, keep_highlighted
 from tilewise.mkdocs_plugin.faults import explained, formula_fault, let_warnings_count
 from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, KeptTemplates, usable
@@ -42,7 +45,7 @@ from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.server import LiveServer, requires_port
 from tilewise.mkdocs_plugin.site_assets import SiteAssets
 from tilewise.mkdocs_plugin.site_files import lesson_id, site_files
-from tilewise.mkdocs_plugin.sources import LessonSources
+from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
 from tilewise.page.prose import edited
 from tilewise.rules.typed_numbers import page_faults
 from tilewise.run import Runner
@@ -225,7 +228,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if env is not self._env:
             self._env = env
             env.bytecode_cache = KeptTemplates(FileCache(self._cache / "templates", at_most=400))
-            publication.prepare(env, not self._serving, self._project())
+            env.globals["machines"] = machines(Archive(self._project() / LAYOUT.folder))
         return env
 
     @event_priority(-100)
@@ -235,7 +238,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._conversions.tidy()
         assert self._env is not None
         if self.preview is None or not isinstance(self._files, PreparedFiles):
-            self._finish(config, self._env)
+            self._finish(config)
             return
         assert self._nav is not None
         self._files.preparing = False
@@ -256,17 +259,18 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         while self._close:
             self._close.pop()()
 
-    def _finish(self, config: MkDocsConfig, env: Environment) -> None:
+    def _finish(self, config: MkDocsConfig) -> None:
         """Make the built site fit to be published."""
         try:
             with self._progress.during("Finishing the site"):
-                faults = publication.publish(
-                    config, self._files, env, self._project(), ASSETS, self._built_assets, self._cache
+                publishing.finish(
+                    Path(config.site_dir),
+                    f"{ASSETS}/tilewise.css",
+                    urlsplit(config.site_url or "/").path,
+                    partial(purge, self._project()),
                 )
         except FrontendError as error:
             raise PluginError(str(error)) from None
-        for fault in faults:
-            log.warning(fault)
 
     def _open(self, root: Path) -> None:
         """Set up for a project, whose caches must be ours to use."""
