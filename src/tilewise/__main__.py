@@ -98,11 +98,7 @@ def parser() -> argparse.ArgumentParser:
     trace.add_argument(
         "--shared-bytes", "--shared", type=int, default=0, metavar="N", help="dynamic shared memory"
     )
-    trace.add_argument(
-        "--define", action="append", default=[], metavar="NAME=VALUE", help="a #define before it"
-    )
     trace.add_argument("--out", metavar="FILE.html", help="where the page goes (FILE.trace.html, here)")
-    trace.add_argument("--no-page", action="store_true", help="print counts and hazards only")
     puzzle = commands.add_parser(
         "puzzle", help="list the puzzles, begin one, check an answer, ask for a hint"
     )
@@ -184,9 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 block=given.block,
                 name=given.kernel,
                 shared_bytes=given.shared_bytes,
-                defines=given.define,
                 out=given.out,
-                show_page=not given.no_page,
             )
         if given.command == "puzzle":
             from tilewise.commands.puzzle import puzzle
