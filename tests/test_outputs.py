@@ -13,7 +13,6 @@ from tilewise.outputs import (
     CollectingSink,
     Column,
     Context,
-    ErrorOutput,
     ExerciseOutput,
     FigureOutput,
     HazardOutput,
@@ -50,7 +49,6 @@ EVERY: list[Output] = [
         RunLine(0, "", (Cell(3), Cell(9))),
     ),
     HazardOutput("race", "two warps write", "a[i] = 1;", 3),
-    ErrorOutput("Refused", "too large"),
     KernelOutput("k", "int a;\nint b;", 4, "part", (("T", "16"),), ("-fmad=false",)),
     ExerciseOutput("T", "Do it.", "def f(): ...", tests="def t(f): ...", wrong_answers=1),
 ]

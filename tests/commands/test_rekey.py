@@ -10,7 +10,7 @@ import pytest
 from tilewise.__main__ import main
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.prediction import known_device, predict, prediction_path, write_prediction
-from tilewise.measurements.record import Record, Row, read_record, write_record
+from tilewise.measurements.record import Record, Row, write_record
 
 LESSON = '''# ---
 # title: Twice
@@ -131,25 +131,6 @@ def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]
     assert said.err.count("is stale: what it measured has changed since") == 1
     assert said.out.count("is stale: what it measured has changed since") == 1, "the other machine's"
     assert "--rekey" not in said.out
-
-
-def test_check_lists_what_clang_refuses_or_would_not_pass_on(
-    lesson: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    edit(lesson, "    int i = ", "    // a copy\n    const float* __restrict__ from = x;\n    int i = ")
-    path = Archive(Path("lessons")).path("twice", "NVIDIA H200")
-    kept = read_record(path)
-    write_record(Record(**{**vars(kept), "rows": (vars(kept)["rows"][0],)}), path)
-    main(["check"])
-    assert "stale" in capsys.readouterr().err
-    rows = tuple(Row(**{**vars(row), "tokens": tokens(), "compiled": ""}) for row in kept.rows)
-    write_record(Record(**{**vars(kept), "rows": rows}), path)
-    main(["check"])
-    said = capsys.readouterr().out
-    assert (
-        "lessons/kernels/twice.py:13: the kernel has __restrict__ of something else than a parameter" in said
-    )
-    assert '"plain" of twice has a key of its tokens alone.' in said
 
 
 def test_without_clang_nothing_is_touched(

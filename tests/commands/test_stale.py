@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from tilewise.__main__ import main
-from tilewise.commands.progress import Display
 from tilewise.measurements import bench
 
 KERNEL = ("a[i] + b[i]", "b[i] + a[i]")
@@ -107,19 +105,3 @@ def test_who_chooses_as_well_is_refused(
     assert "tilewise record: --stale chooses by itself what to record." in capsys.readouterr().err
     assert main(["record"]) == 1
     assert "there is no lesson named. Name one, or all, or give --stale." in capsys.readouterr().err
-
-
-def test_the_time_left_is_what_is_expected_and_then_what_was_measured() -> None:
-    now = [0.0]
-    display = Display(io.StringIO(), 2, lambda: now[0], {"long": 90.0, "short": 30.0})
-    display.begin("long")
-    assert ", about 2 min 00 s left" in display.bar()
-    now[0] = 180.0
-    display.end()
-    display.begin("short")
-    assert ", about 1 min 00 s left" in display.bar(), "all takes twice as long as expected"
-    now[0] = 210.0
-    display.tick(0.5)
-    assert ", about 30 s left" in display.bar()
-    display.end()
-    assert display.bar() == f"[{'#' * 24}] 2 of 2"

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from sites import Serving, link_assets
 
-from tilewise.mkdocs_plugin.descriptions import LONGEST, first_words
 from tilewise.mkdocs_plugin.publishing import finish
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,7 +131,7 @@ def test_the_licences_are_published(published: Path) -> None:
 def test_serving_leaves_pages_as_they_are(serving: Serving) -> None:
     text = serving.show().files["index.html"].decode()
     assert text.count('<link rel="stylesheet"') > 1
-    assert "og:title" in text
+    assert "og:title" in text and "Content-Security-Policy" not in text
 
 
 def test_notebooks_name_the_revision_that_is_checked_out(
@@ -157,16 +156,6 @@ def test_pages_whose_stylesheets_differ_keep_them(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"<head>{link}</head>")
     finish(tmp_path, "a.css", "/", lambda css, _: css)
     assert 'href="a.css"' in (tmp_path / "one.html").read_text()
-
-
-def test_first_words_end_with_a_sentence_and_hold_no_markup() -> None:
-    html = (
-        '<h1>T</h1><p>Short.</p><p>A <b>warp</b> has 32 lanes<sup id="1">1</sup> &amp; "one" counter. '
-        + "More. " * 60
-    )
-    assert first_words(html + "</p>").startswith("A warp has 32 lanes &amp; &quot;one&quot; counter. More.")
-    assert len(first_words(html + "</p>")) <= LONGEST + 20
-    assert first_words("<p>Short.</p>") == ""
 
 
 def test_the_workflow_builds_as_make_does_with_least_rights() -> None:

@@ -4,7 +4,7 @@ In: the project in the current folder. Out: one line a fault. Lessons that measu
 simulator, since its records' keys are known only then; with ``--allow-stale`` what is stale on every machine
 is listed, not failed. What needs no GPU to record, such as what NVRTC reports of a kernel, is a fault either
 way. Listed, and no fault, are what ``pending.json`` has, records that are stale on one machine of several,
-keys to be renewed, and kernels whose records rest on their tokens alone.
+and keys to be renewed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewise.lesson import read
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.counting import Simulated
-from tilewise.measurements.current import current, renewed, text_holds
+from tilewise.measurements.current import renewed, text_holds
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import (
     COMMAND,
@@ -38,7 +38,6 @@ from tilewise.measurements.session import handled_by
 from tilewise.measurements.validation_file import FOLDER
 from tilewise.rules import checked_course, every_rule, form_faults
 from tilewise.rules.records import unexplained
-from tilewise.simulator import CompileError, ToolchainError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -231,7 +230,6 @@ class _Found:
                         f"{self.archive.shown(path)}: its keys or labels are not those of now, though it "
                         f"holds. Renew them, without a GPU: tilewise record {experiment.lesson} --rekey"
                     ] = None
-                self.notes.update(dict.fromkeys(_refused(experiment, one)))
             return made
 
         if lesson.experiments():
@@ -265,15 +263,3 @@ def _records(experiment: Experiment, archive: Archive) -> Iterator[tuple[Path, R
             continue  # said by record_faults
         if record is not None:
             yield path, record
-
-
-def _refused(experiment: Experiment, record: Record) -> Iterator[str]:
-    """Variants that hold by their tokens alone, since clang refuses a kernel of theirs, a line each."""
-    for (label, _), row in current(experiment, record).rows.items():
-        if row.role == "variant" and not row.compiled:
-            try:
-                experiment.code(label, row.case)
-            except CompileError as error:
-                yield f'{error}: "{label}" of {experiment.name} has a key of its tokens alone.'
-            except ToolchainError:
-                return

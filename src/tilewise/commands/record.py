@@ -105,7 +105,6 @@ def record(
         return Recorder(
             *(archive, folder, laboratory, plan, display, lesson.file, force, rounds, add),
             only=frozenset(wanted),
-            tick=display.tick,
         )
 
     chosen = {lesson.id: tuple(only) for lesson in found}
@@ -116,7 +115,6 @@ def record(
             display.begin(f"looking through {lesson.id}")
             chosen[lesson.id] = _stale(lesson, recorder_of(lesson, (), display))
             display.end()
-        display.close()
         found = [lesson for lesson in found if chosen[lesson.id]]
         expected_s = _expected_s(archive, [(one, chosen[one.id]) for one in found], laboratory.name)
     things = sum(_things(lesson, chosen[lesson.id]) for lesson in found)
@@ -131,8 +129,6 @@ def record(
     except RecordingStopped as stopped:
         display(f"  stopped: {stopped.fault}")
         status = 1
-    finally:
-        display.close()
     return status
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tilewise.errors import LessonError, all_of, nearest
 from tilewise.lesson.model import Header
 
-_KEYS = ("title", "needs", "summary", "description", "date", "author", "tags", "draft")
+_KEYS = ("title", "needs", "summary", "description", "date", "tags", "draft")
 _NO_TITLE = ("\n", "<", ">", "`", "*", "[", "]", "{", "}", "$", "\\", "|")
 _MODULE = "A module that lessons import has a name that begins with _."
 _EXAMPLE = "Begin the file with # ---, # title: ..., # needs: [...], # summary: ..., # ---."
@@ -97,7 +97,7 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
             path, lines[key], f'"{key}" must be {wanted}, and is {got!r}.', f"Write {key}: {example}."
         )
 
-    for key in ("title", "summary", "description", "author"):
+    for key in ("title", "summary", "description"):
         if key in values and not isinstance(values[key], str):
             raise wrong(key, "a text", '"..."')
     title = values.get("title", "").strip()
@@ -126,7 +126,6 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
         summary=values.get("summary", "").strip(),
         description=values.get("description", "").strip(),
         date=date,
-        author=values.get("author", ""),
         tags=tuple(values.get("tags", [])),
         draft=values.get("draft", False),
         lines=lines,

@@ -27,9 +27,10 @@ from tilewise.measurements.slugs import name_slug
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
 from tilewise.mkdocs_plugin.progress import Progress, lessons_text
-from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
+from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.outputs.kinds import NOT_CURRENT, PENDING, Text
 from tilewise.page import Page, render
+from tilewise.page.layout import FOLDER, lesson_url, source_path
 from tilewise.rules import checked_course, form_faults, run_faults
 from tilewise.run import LessonRun, Runner
 
@@ -88,7 +89,7 @@ class CourseView:
         if family == "measurements":
             return self._measurements(name, path, line)
         if name in COURSE:
-            return COURSE[name](Quoted(self.course, self.parts, self.pages, LAYOUT))
+            return COURSE[name](Quoted(self.course, self.parts, self.pages))
         message = f'there is no "course.{name}".'
         raise LessonError(path, line, message, f"There is {', '.join(COURSE)}.")
 
@@ -116,7 +117,7 @@ class CourseView:
     def _named(self) -> tuple[dict[str, str], dict[str, str]]:
         """The titles of all lessons and the URLs of their pages, by id."""
         titles = {lesson.id: lesson.header.title for lesson in self.course.lessons}
-        return titles, {lesson.id: LAYOUT.url(lesson.id) for lesson in self.course.lessons}
+        return titles, {lesson.id: lesson_url(lesson.id) for lesson in self.course.lessons}
 
     def figure_files(self) -> dict[str, bytes]:
         """The data of figures on pages that are no lessons, by path from the site's root."""
@@ -129,12 +130,11 @@ class PageRenderer:
     Args:
         cache: the folder for caches.
         code: a hash of the modules that render.
-        later: whether to write a moment later, when whoever waits for the page has it.
     """
 
-    def __init__(self, cache: Path, code: str, later: bool = False) -> None:
+    def __init__(self, cache: Path, code: str) -> None:
         self._code = code
-        self._kept = FileCache(cache / "rendered", at_most=400, later=later)
+        self._kept = FileCache(cache / "rendered", at_most=400)
         self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
         self.package: Package | None = None
 
@@ -160,7 +160,7 @@ class PageRenderer:
             key = key_of(self._code, *decided)
             page = None if run.pending else self._kept.load(key, Page)
             if page is None:
-                page = render(lesson, run, course, stale=stale, layout=LAYOUT, package=self.package)
+                page = render(lesson, run, course, stale=stale, package=self.package)
                 if not run.pending:
                     self._kept.store(key, page)
             known = self._latest[lesson.id] = (mark, page)
@@ -223,14 +223,14 @@ class Lessons:
             run = runs[lesson.id]
             try:
                 page = self._renderer.page(lesson, run, course, quoted_stale(run, runs.values()))
-                pages[LAYOUT.source_path(lesson.id)] = page
+                pages[source_path(lesson.id)] = page
             except LessonError as error:
                 errors += error.errors
         raise_all(errors)
         self._renderer.tidy()
         published = [lesson for lesson in course.lessons if not lesson.header.draft]
         measured = {lesson.id: runs[lesson.id].measurements for lesson in published}
-        view = CourseView(course, pages, measured, self._root / LAYOUT.folder, nav.parts)
+        view = CourseView(course, pages, measured, self._root / FOLDER, nav.parts)
         executed = tuple(name for name, run in runs.items() if run.executed)
         warnings = form_faults(nav, course)
         for lesson in published:

@@ -19,8 +19,9 @@ from tilewise.lesson.header import parse_header
 from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.output import Measurement
 from tilewise.mkdocs_plugin.lessons import CourseView, PageRenderer, quoted_stale
-from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
+from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.page import Page
+from tilewise.page.layout import FOLDER, lesson_id_of, source_path
 from tilewise.rules import course_faults, navigation_faults, run_faults
 from tilewise.run.background import BackgroundRuns
 
@@ -63,10 +64,10 @@ class LiveCourse:
     def view(self) -> CourseView:
         """The course as pages see it; a page is rendered when it is looked up."""
         course = self.course
-        pages = _Lazy([LAYOUT.source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
+        pages = _Lazy([source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
         published = [lesson.id for lesson in course.lessons if not lesson.header.draft]
         measured = _Lazy(published, self._measured)
-        return CourseView(course, pages, measured, self._root / LAYOUT.folder, self._nav.parts)
+        return CourseView(course, pages, measured, self._root / FOLDER, self._nav.parts)
 
     @property
     def course(self) -> Course:
@@ -153,7 +154,7 @@ class LiveCourse:
             return ()
         known = self._warned.get(lesson_id)
         if known is None or known[0] != run.digest:
-            kernels = kernel_faults(self._root / LAYOUT.folder, {lesson_id: run.launches})
+            kernels = kernel_faults(self._root / FOLDER, {lesson_id: run.launches})
             found = (*run_faults(lesson, run, stops=False), *kernels)
             known = self._warned[lesson_id] = (run.digest, found)
         return known[1]
@@ -201,12 +202,12 @@ class LiveCourse:
         """For each file that cannot be read, the lesson that was last read from it, or a stand-in."""
         kept = {}
         for path in dict.fromkeys(error.path for error in errors):
-            lesson_id = path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix)
+            lesson_id = lesson_id_of(path)
             kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(self._root / path, path, lesson_id)
         return kept
 
     def _page_of_path(self, path: str) -> Page:
-        return self.page(path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix))
+        return self.page(lesson_id_of(path))
 
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
         run = self._runs.runs().get(lesson_id)

@@ -1,6 +1,6 @@
-"""What a site has besides its pages: licences, descriptions, and the revision that notebooks install.
+"""What a site has besides its pages: licences, and the revision that notebooks install.
 
-In: MkDocs's configuration and pages. Out: more files, and what pages say of themselves.
+In: MkDocs's configuration. Out: files, and where notebooks find the package.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
-from mkdocs.structure.pages import Page
 
 from tilewise.installation import Package
-from tilewise.mkdocs_plugin.descriptions import first_words
 
 LICENCES = {"LICENSE": "licences/code.txt", "LICENSE-docs": "licences/text.txt"}
 """The project's licences by file, and where the site has them."""
@@ -49,9 +47,3 @@ def package(config: MkDocsConfig, root: Path) -> Package | None:
         f"repo_url is {config.repo_url}, but {root} is no git checkout, so notebooks cannot name a revision "
         f"to install. Build from a checkout, or leave REPO_URL unset. git said: {done.stderr.strip()}"
     )
-
-
-def describe(page: Page, html: str) -> None:
-    """Give a page the description that its author left out: its first words."""
-    if not page.meta.get("description") and (words := first_words(html)):
-        page.meta["description"] = words

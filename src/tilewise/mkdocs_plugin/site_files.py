@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, InclusionLevel
 from tilewise.measurements.page import record_files
 from tilewise.mkdocs_plugin.lessons import CourseView
 from tilewise.mkdocs_plugin.publication import licence_files
-from tilewise.mkdocs_plugin.sources import LAYOUT
+from tilewise.page.layout import lesson_id_of
 
 
 def site_files(
@@ -32,7 +32,7 @@ def site_files(
         config: MkDocs's configuration.
     """
     for path in view.pages:
-        is_draft = view.course.lesson(lesson_id(path)).header.draft
+        is_draft = view.course.lesson(lesson_id_of(path)).header.draft
         level = InclusionLevel.DRAFT if is_draft else InclusionLevel.UNDEFINED
         yield File(path, str(root), config.site_dir, config.use_directory_urls, inclusion=level)
         if assets is not None and not is_draft:
@@ -49,8 +49,3 @@ def site_files(
         if asset.is_file():
             inside = asset.relative_to(assets).as_posix()
             yield File.generated(config, f"{within}/{inside}", abs_src_path=str(asset))
-
-
-def lesson_id(source_path: str) -> str:
-    """The id of the lesson in a file, by the file's path."""
-    return source_path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix)

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewise.errors import LessonError
-from tilewise.lesson import Lesson, read
+from tilewise.lesson import Lesson, lesson_files, read
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
-from tilewise.page import Layout
+from tilewise.page.layout import FOLDER
 from tilewise.rules import lesson_faults
-
-LAYOUT = Layout()
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +42,11 @@ class LessonSources:
         self._read: dict[Path, tuple[tuple[int, int], Lesson]] = {}
         self._faults: dict[str, tuple[Lesson, tuple[LessonError, ...]]] = {}
 
-    def files(self) -> list[Path]:
-        """Every lesson's file, drafts included."""
-        return sorted(
-            path
-            for path in (self._root / LAYOUT.folder).glob("*/*.py")
-            if not path.name.startswith((".", "_", "#")) and path.parent.name != "measurements"
-        )
-
     def load(self) -> LessonFiles:
         """Read what has changed since the last time."""
         found: dict[str, Lesson] = {}
         errors: list[LessonError] = []
-        for file in self.files():
+        for file in lesson_files(self._root / FOLDER):
             try:
                 stat = file.stat()
                 stamp = (stat.st_mtime_ns, stat.st_size)

@@ -1,6 +1,6 @@
 """Pages: a lesson, what its cells showed and the course, as Markdown and files. Pure: no GPU, clock or disk.
 
-In: a ``Lesson``, its ``LessonRun``, the ``Course``, the ``Layout`` of the site. Out: a ``Page``. Needs these
+In: a ``Lesson``, its ``LessonRun``, the ``Course``, the run. Out: a ``Page``. Needs these
 Markdown extensions: attr_list, md_in_html, admonition, footnotes, pymdownx.details, .superfences, .highlight
 (with ``linenums_style: pymdownx-inline`` and ``line_spans: __span``), .tabbed (``alternate_style``),
 .blocks.html, and one for math, whose ``$...$`` and ``$$...$$`` are never touched.
@@ -50,13 +50,13 @@ from tilewise.outputs import Context, Output, Task
 from tilewise.page.code import code_cell, tab_set
 from tilewise.page.course_map import course_map
 from tilewise.page.frame import front_matter, glossary, hardware, head, minutes, terms
-from tilewise.page.layout import Layout
+from tilewise.page.layout import asset, beside
 from tilewise.page.markers import hide_marker_lines, tell_lines
 from tilewise.page.prose import prose_cells, quoted_numbers, without_escapes
 from tilewise.rules.terms import check_terms
 from tilewise.run import LessonRun
 
-__all__ = ["Layout", "Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render", "tell_lines"]
+__all__ = ["Page", "course_map", "glossary", "hide_marker_lines", "minutes", "render", "tell_lines"]
 
 _RUNNING = "This lesson is running. Its outputs appear as soon as they are computed."
 _STOPPED = "This lesson stopped with an error. Outputs below it are missing or are those of the last run."
@@ -80,7 +80,6 @@ def render(
     course: Course,
     *,
     stale: Collection[str] = (),
-    layout: Layout | None = None,
     package: Package | None = None,
 ) -> Page:
     """Render a lesson.
@@ -91,14 +90,12 @@ def render(
         course: the course it belongs to.
         stale: experiments, or variants as ``experiment.variant``, that are no longer current, besides those
             that the run's own tables name; numbers from them are marked.
-        layout: where lessons are on the site.
         package: what the lesson's notebook installs first.
 
     Raises:
         LessonError: prose quotes a number that is not known or does not fit its format, or an exercise uses a
             term that the lesson does not reach.
     """
-    where = layout or Layout()
     files: dict[str, bytes] = {}
     old = {*stale, *run.stale}
     pending = bool(run.pending)
@@ -113,26 +110,26 @@ def render(
         for machine in run.machines
     }
     _check_tasks(lesson, run, course)
-    prose = prose_cells(lesson, course, where, numbers, old, by_machine)
+    prose = prose_cells(lesson, course, numbers, old, by_machine)
     runs_on = hardware(run)
-    parts = [front_matter(lesson), head(lesson, course, where, runs_on)]
+    parts = [front_matter(lesson), head(lesson, course, runs_on)]
     if run.pending:
         parts.append(f'<p class="tw-run-status">{_STOPPED if run.stopped else _RUNNING}</p>')
-    parts += _body(lesson, run, prose, where, files)
+    parts += _body(lesson, run, prose, files)
     quoted = [one.born for found in (numbers, *by_machine.values()) for one in found.values()]
-    if births := _births(lesson, run, quoted, where):
+    if births := _births(lesson, run, quoted):
         parts.append(births)
-    if closing := terms(lesson, course, where):
+    if closing := terms(lesson, course):
         parts.append(closing)
     name = lesson.id.rsplit("/", 1)[-1]
-    files[where.beside(lesson.id, f"{name}.py")] = lesson.text.encode()
-    files[where.beside(lesson.id, f"{name}.ipynb")] = to_notebook(
+    files[beside(lesson.id, f"{name}.py")] = lesson.text.encode()
+    files[beside(lesson.id, f"{name}.ipynb")] = to_notebook(
         lesson, {mention: quoted.text for mention, quoted in numbers.items()}, package, runs_on
     )
     return Page("\n\n".join(parts) + "\n", files)
 
 
-def _births(lesson: Lesson, run: LessonRun, quoted: Collection[str], layout: Layout) -> str:
+def _births(lesson: Lesson, run: LessonRun, quoted: Collection[str]) -> str:
     """Folded at the end: where the numbers were taken that the prose quotes from records of other lessons."""
     shown = {
         birth_id(output.name, output.provenance["device"])
@@ -141,7 +138,7 @@ def _births(lesson: Lesson, run: LessonRun, quoted: Collection[str], layout: Lay
         if isinstance(output, Measurement) and output.provenance
     }
     lists = [
-        birth_list(name, record, lambda path: layout.asset(lesson.id, path))
+        birth_list(name, record, lambda path: asset(lesson.id, path))
         for records in (run.records, *run.records_by.values())
         for name, record in records.items()
         if (birth := birth_id(name, str(record.get("device")))) in quoted and birth not in shown
@@ -168,9 +165,7 @@ def _plain(output: Output) -> Output:
     return output.with_texts([without_escapes(text) for text in output.texts()])
 
 
-def _body(
-    lesson: Lesson, run: LessonRun, prose: Mapping[int, str], layout: Layout, files: dict[str, bytes]
-) -> list[str]:
+def _body(lesson: Lesson, run: LessonRun, prose: Mapping[int, str], files: dict[str, bytes]) -> list[str]:
     """The cells in order, neighbouring tabs as sets."""
     taken: dict[str, int] = {}
 
@@ -181,10 +176,10 @@ def _body(
     def add_file(suffix: str, content: bytes) -> str:
         path = f"{FIGURES}/{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
         files[path] = content
-        return layout.asset(lesson.id, path)
+        return asset(lesson.id, path)
 
     def link(path: str) -> str:
-        return layout.asset(lesson.id, path)
+        return asset(lesson.id, path)
 
     def shown(index: int, nested: bool) -> str:
         cell = lesson.cells[index]
