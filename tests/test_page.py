@@ -291,15 +291,8 @@ LATER = "# %% [markdown]\n# ## There\n#\n# ## Takeaways\n#\n# - The last.\n"
 
 
 def parts_of(project: Any) -> tuple[Course, dict[str, str], list[Part]]:
-    """Three lessons, the last one a draft, in three parts of which one is empty."""
-    header = "# ---\n# title: Draft\n# needs: [part/two]\n# draft: true\n# ---\n\n"
-    text = header + LATER.replace("The last", "Not yet")
-    project.write("lessons/part/three.py", text)
-    lessons = [
-        project.lesson(ASKED),
-        project.lesson(LATER, "part/two", needs="part/one"),
-        parse(text, "lessons/part/three.py", "part/three"),
-    ]
+    """Two lessons in three parts of which one is empty."""
+    lessons = [project.lesson(ASKED), project.lesson(LATER, "part/two", needs="part/one")]
     course = Course.of(lessons)
     pages = {
         source_path(lesson.id): page.render(lesson, project.run(lesson), course).markdown
@@ -308,7 +301,7 @@ def parts_of(project: Any) -> tuple[Course, dict[str, str], list[Part]]:
     return (
         course,
         pages,
-        [Part("First", ("part/one",)), Part("Second", ("part/two", "part/three")), Part("", ())],
+        [Part("First", ("part/one",)), Part("Second", ("part/two",)), Part("", ())],
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tilewise.errors import LessonError, all_of, nearest
 from tilewise.lesson.model import Header
 
-_KEYS = ("title", "needs", "summary", "description", "date", "tags", "draft")
+_KEYS = ("title", "needs", "summary", "description", "date", "tags")
 _NO_TITLE = ("\n", "<", ">", "`", "*", "[", "]", "{", "}", "$", "\\", "|")
 _MODULE = "A module that lessons import has a name that begins with _."
 _EXAMPLE = "Begin the file with # ---, # title: ..., # needs: [...], # summary: ..., # ---."
@@ -113,8 +113,6 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
             raise wrong(key, "a list of names", "[kernels/grids]" if key == "needs" else "[memory]")
     if len(set(values.get("needs", []))) < len(values.get("needs", [])):
         raise LessonError(path, lines["needs"], '"needs" names a lesson twice.', "Keep one.")
-    if not isinstance(values.get("draft", False), bool):
-        raise wrong("draft", "true or false", "true")
     date = values.get("date", "")
     if isinstance(date, datetime.date) and not isinstance(date, datetime.datetime):
         date = date.isoformat()
@@ -127,6 +125,5 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
         description=values.get("description", "").strip(),
         date=date,
         tags=tuple(values.get("tags", [])),
-        draft=values.get("draft", False),
         lines=lines,
     )

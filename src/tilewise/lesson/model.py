@@ -33,8 +33,6 @@ class Header:
     """When it was last revised, ``2026-11-21``."""
     tags: tuple[str, ...] = ()
     """Words to find it by."""
-    draft: bool = False
-    """True: checked, but not published."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Each key's line in the file; a need's line as ``needs[0]``."""
 

@@ -42,7 +42,6 @@ def _lessons(quoted: Quoted) -> str:
         f"{quoted.course.number(lesson.id)}. [{lesson.header.title}]({source_path(lesson.id)})"
         + (f"<br>\n    {escape(lesson.header.summary, quote=False)}" if lesson.header.summary else "")
         for lesson in quoted.course.lessons
-        if not lesson.header.draft
     )
 
 

@@ -42,7 +42,7 @@ class CourseView:
     """The course as pages see it."""
 
     course: Course
-    """The lessons, in reading order, drafts included."""
+    """The lessons, in reading order."""
     pages: Mapping[str, Page]
     """The page of every lesson, by the lesson's source path."""
     measured: Mapping[str, Sequence[Measurement]]
@@ -228,15 +228,16 @@ class Lessons:
                 errors += error.errors
         raise_all(errors)
         self._renderer.tidy()
-        published = [lesson for lesson in course.lessons if not lesson.header.draft]
-        measured = {lesson.id: runs[lesson.id].measurements for lesson in published}
+        measured = {lesson.id: runs[lesson.id].measurements for lesson in course.lessons}
         view = CourseView(course, pages, measured, self._root / FOLDER, nav.parts)
         executed = tuple(name for name, run in runs.items() if run.executed)
         warnings = form_faults(nav, course)
-        for lesson in published:
+        for lesson in course.lessons:
             warnings += run_faults(lesson, runs[lesson.id], stops=False)
         warnings += pending_faults(view.root, course.lessons, runs)
-        warnings += kernel_faults(view.root, {lesson.id: runs[lesson.id].launches for lesson in published})
+        warnings += kernel_faults(
+            view.root, {lesson.id: runs[lesson.id].launches for lesson in course.lessons}
+        )
         return BuiltCourse(view, executed, tuple(warnings))
 
     def _run(self, course: Course, progress: Progress) -> dict[str, LessonRun]:

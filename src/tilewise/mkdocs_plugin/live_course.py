@@ -16,13 +16,12 @@ from tilewise.course import Course, Navigation
 from tilewise.errors import LessonError
 from tilewise.lesson import Cell, Header, Lesson
 from tilewise.lesson.header import parse_header
-from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.output import Measurement
 from tilewise.mkdocs_plugin.lessons import CourseView, PageRenderer, quoted_stale
 from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.page import Page
 from tilewise.page.layout import FOLDER, lesson_id_of, source_path
-from tilewise.rules import course_faults, navigation_faults, run_faults
+from tilewise.rules import course_faults, navigation_faults
 from tilewise.run.background import BackgroundRuns
 
 T = TypeVar("T")
@@ -52,7 +51,6 @@ class LiveCourse:
         self._faults: tuple[LessonError, ...] = ()
         self._course_faults: tuple[LessonError, ...] = ()
         self._page_faults: dict[str, tuple[LessonError, ...]] = {}
-        self._warned: dict[str, tuple[str, tuple[LessonError, ...]]] = {}
         self._reported: dict[str, tuple[LessonError, ...]] = {}
         self._lock = threading.RLock()
 
@@ -65,8 +63,7 @@ class LiveCourse:
         """The course as pages see it; a page is rendered when it is looked up."""
         course = self.course
         pages = _Lazy([source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
-        published = [lesson.id for lesson in course.lessons if not lesson.header.draft]
-        measured = _Lazy(published, self._measured)
+        measured = _Lazy(list(course.by_id), self._measured)
         return CourseView(course, pages, measured, self._root / FOLDER, self._nav.parts)
 
     @property
@@ -145,19 +142,6 @@ class LiveCourse:
         for lesson in self.course.lessons:
             found += self._sources.known_faults(lesson)
         return tuple(sorted(dict.fromkeys(found), key=lambda fault: fault.path != path))
-
-    def warnings(self, lesson_id: str) -> tuple[LessonError, ...]:
-        """Stale records of a lesson that has run, and rows that miss their bound without a reason."""
-        run = self._runs.runs().get(lesson_id)
-        lesson = self._lessons.get(lesson_id)
-        if run is None or lesson is None or len(run.outputs) != len(lesson.cells):
-            return ()
-        known = self._warned.get(lesson_id)
-        if known is None or known[0] != run.digest:
-            kernels = kernel_faults(self._root / FOLDER, {lesson_id: run.launches})
-            found = (*run_faults(lesson, run, stops=False), *kernels)
-            known = self._warned[lesson_id] = (run.digest, found)
-        return known[1]
 
     def look_over(self, first: Sequence[str]) -> bool:
         """Look for faults in the prose of lessons: of all these, and of one other once all have run.

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import Environment
@@ -21,7 +22,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from mkdocs.structure.toc import TableOfContents
 
 from tilewise.errors import LessonError
 from tilewise.measurements.page import record_files
@@ -78,23 +78,13 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Indexed:
-    """What a search index takes from a page."""
-
-    content: str
-    toc: TableOfContents
-    url: str
-    title: str
-    meta: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class _Made:
     """A page as it was last made."""
 
     mark: object
     html: str
-    indexed: Indexed
+    indexed: SimpleNamespace
+    """What the search index takes from it: content, toc, url, title and meta."""
 
 
 @dataclass
@@ -139,7 +129,7 @@ class Preview:
         self._opened: dict[str, None] = {}
         self._quotes: dict[str, tuple[object, str]] = {}
         self._problem = ""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._closed = False
         live.when_changed(self.changed)
         assets.when_changed(self.changed)
@@ -421,8 +411,7 @@ class Preview:
         site = state.site
         assert file.page is not None
         pages = site.files.documentation_pages(inclusion=InclusionLevel.is_in_serve)
-        is_draft = file.inclusion == InclusionLevel.DRAFT
-        build._build_page(file.page, site.config, pages, site.nav, site.env, False, is_draft)
+        build._build_page(file.page, site.config, pages, site.nav, site.env, False)
         return Path(file.abs_dest_path).read_text(encoding="utf-8")
 
     def _lesson_file(self, path: str) -> bytes | None:
@@ -444,7 +433,7 @@ class Preview:
         return dict(record_files(self._live.view.root)).get(path)
 
     @staticmethod
-    def _indexed(state: _State) -> Iterator[Indexed]:
+    def _indexed(state: _State) -> Iterator[SimpleNamespace]:
         """What the search index takes: of pages that were not made yet only the titles."""
         for file in state.pages.values():
             made = state.made.get(file.src_uri)
@@ -452,7 +441,8 @@ class Preview:
                 yield made.indexed
             elif file.page is not None:
                 title = str(file.page.title)
-                yield Indexed(f"<h1>{escape(title)}</h1>", TableOfContents([]), file.page.url, title, {})
+                content = f"<h1>{escape(title)}</h1>"
+                yield SimpleNamespace(content=content, toc=[], url=file.page.url, title=title, meta={})
 
     def _idle(self) -> None:
         """While nobody asks for anything: faults of open pages, then the pages that nobody has opened."""
@@ -489,20 +479,16 @@ class Preview:
         if self._live.look_over(opened):
             self.changed()
         faults = [*self._live.faults(""), *(one for some in list(state.faults.values()) for one in some)]
-        for fault in faults:
-            self._tell(log.error, str(fault))
-        for lesson in self._live.course.lessons:
-            for fault in self._live.warnings(lesson.id):
-                self._tell(log.warning, str(fault))
-
-    def _tell(self, say: Callable[[str], None], line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
-            say(line)
+        for line in map(str, faults):
+            if line not in self._logged:
+                self._logged.add(line)
+                log.error(line)
 
 
-def _indexed(page: Page) -> Indexed:
-    return Indexed(page.content or "", page.toc, page.url, str(page.title), dict(page.meta))
+def _indexed(page: Page) -> SimpleNamespace:
+    return SimpleNamespace(
+        content=page.content or "", toc=page.toc, url=page.url, title=str(page.title), meta=dict(page.meta)
+    )
 
 
 def _is_lesson(file: File) -> bool:

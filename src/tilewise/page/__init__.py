@@ -1,37 +1,9 @@
 """Pages: a lesson, what its cells showed and the course, as Markdown and files. Pure: no GPU, clock or disk.
 
-In: a ``Lesson``, its ``LessonRun``, the ``Course``, the run. Out: a ``Page``. Needs these
+In: a ``Lesson``, its ``LessonRun``, the ``Course``. Out: a ``Page``. Needs these
 Markdown extensions: attr_list, md_in_html, admonition, footnotes, pymdownx.details, .superfences, .highlight
 (with ``linenums_style: pymdownx-inline`` and ``line_spans: __span``), .tabbed (``alternate_style``),
 .blocks.html, and one for math, whose ``$...$`` and ``$$...$$`` are never touched.
-
-What styles and scripts may rely on, besides what the outputs document:
-
-- ``div.tw-lesson``: the head, with ``p.tw-question``, ``p.tw-meta``, ``p.tw-downloads``; at the end
-  ``h2#terms.tw-terms``.
-- ``a.tw-term[title]``: the first use of a term; ``em#term-<slug>.tw-term-title`` in the summary of
-  ``details.definition``; ``div.tw-glossary-entry#term-<slug>`` in the glossary.
-- ``span.tw-number``: a quoted number. ``[title]`` where the page computed it; ``[data-source]``: who states
-  it, or what stands behind it in ``{from: ...}``. ``a.tw-number[data-born]``: a recorded one, with the id of
-  the ``dl.tw-birth`` that says where it was taken, and ``[data-spread]``; ``.tw-stale`` if outdated.
-- ``[data-line]``, once ``tell_lines`` has been applied to the HTML: a block of prose, and the line of the
-  lesson's file that it begins on.
-- ``div.highlight.tw-code[data-line]``: Python, and the line of its first line in the lesson's file;
-  ``[data-dropped="2 4"]``: which of its lines only marked a region and are not shown.
-- ``div.highlight.tw-kernel[data-kernel]``: CUDA; its line numbers are the kernel's own. ``[data-line]``:
-  which line of the lesson's file its line 1 is, where it is written there. ``[data-region]`` on
-  a region shown alone; ``[data-regions="name:first-last ..."]`` on code with regions, in its line numbers;
-  ``[data-markers="2 4"]``: lines of a kernel that only marked a region; they stand blank until
-  ``hide_marker_lines`` has been applied to the HTML.
-- ``details.kernel``, ``.code``, ``.answer``, ``.hint``, ``.tests``, ``.terms``; ``div.exercise``, also
-  ``div.exercise.puzzle``.
-- ``div.tw-needs``: what a skipped cell needs. ``div.tw-output``: printed text, with a title where recorded.
-- ``svg.tw-map``: see ``course_map``.
-- ``div.tw-machines``: see ``by_machine``. ``.tw-number[data-on]``: as JSON, by further machine, what stands
-  there with its records: ``text``, ``born``, ``spread``. A paragraph that names a GPU has that
-  GPU's numbers, without it.
-- ``div.tw-pending``: stands for the output of a cell that has not ended, or before what it showed the last
-  time; ``p.tw-run-status`` at the top says that there are such cells. While serving only.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def corrections(course: Course, pages: Mapping[str, str]) -> str:
     parts: list[str] = []
     for lesson in course.lessons:
         path = source_path(lesson.id)
-        found = [] if lesson.header.draft or path not in pages else list(_of(lesson, pages[path]))
+        found = [] if path not in pages else list(_of(lesson, pages[path]))
         if not found:
             continue
         parts.append(f"## {course.number(lesson.id)}. {lesson.header.title}")

@@ -31,7 +31,7 @@ def course_map(course: Course) -> str:
         One ``nav.tw-map`` around an ``svg``, without blank lines. Nodes are ``a.tw-map-node``; lines are
         ``path.tw-map-edge``.
     """
-    shown = [lesson.id for lesson in course.lessons if not lesson.header.draft]
+    shown = list(course.by_id)
     needs = {name: _direct(course, name) for name in shown}
     grid = _Grid.of(shown, needs)
     parts = [

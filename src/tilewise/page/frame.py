@@ -54,11 +54,7 @@ def hardware(run: LessonRun) -> str:
 def head(lesson: Lesson, course: Course, runs_on: str = "") -> str:
     """Title, question, what the lesson needs and unlocks, how long it takes, how to run it, downloads."""
     name = lesson.id.rsplit("/", 1)[-1]
-    facts = []
-    if number := course.number(lesson.id):
-        published = sum(not entry.header.draft for entry in course.lessons)
-        facts.append(f"Lesson {number} of {published}")
-    facts.append(f"{minutes(lesson)} min")
+    facts = [f"Lesson {course.number(lesson.id)} of {len(course.lessons)}", f"{minutes(lesson)} min"]
     for word, ids in (("needs", course.needs(lesson.id)), ("unlocks", course.unlocks(lesson.id))):
         links = ", ".join(
             f'<a href="{escape(href(lesson.id, other))}">'
@@ -118,14 +114,12 @@ def terms(lesson: Lesson, course: Course) -> str:
 
 def glossary(course: Course) -> str:
     """The glossary page: every term once, by letter, with its definition, its home and where it is used."""
-    published = {lesson.id for lesson in course.lessons if not lesson.header.draft}
-    entries = [term for term in course.terms.terms if term.lesson_id in published]
+    entries = course.terms.terms
     users: dict[Term, list[str]] = {term: [] for term in entries}
     for lesson in course.lessons:
-        if lesson.id in published:
-            for use in course.uses(lesson.id):
-                if use.term.lesson_id != lesson.id:
-                    users[use.term].append(lesson.id)
+        for use in course.uses(lesson.id):
+            if use.term.lesson_id != lesson.id:
+                users[use.term].append(lesson.id)
     parts = [
         "# Glossary",
         f"{len(entries)} terms, each defined in the lesson that first needs it.",
