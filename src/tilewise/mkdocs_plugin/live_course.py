@@ -51,7 +51,6 @@ class LiveCourse:
         self._faults: tuple[LessonError, ...] = ()
         self._course_faults: tuple[LessonError, ...] = ()
         self._page_faults: dict[str, tuple[LessonError, ...]] = {}
-        self._reported: dict[str, tuple[LessonError, ...]] = {}
         self._lock = threading.RLock()
 
     def when_changed(self, tell: Callable[[], None]) -> None:
@@ -107,9 +106,9 @@ class LiveCourse:
         """A lesson's page with its outputs so far; the last good one where it cannot be rendered."""
         lesson = self.course.lesson(lesson_id)
         try:
-            state = self._runs.state(lesson_id)
-            stale = quoted_stale(state.run, self._runs.runs().values())
-            page = self._renderer.page(lesson, state.run, self.course, stale)
+            run = self._runs.run(lesson_id)
+            stale = quoted_stale(run, self._runs.runs().values())
+            page = self._renderer.page(lesson, run, self.course, stale)
         except LessonError as error:
             self._page_faults[lesson_id] = error.errors
             return self._pages.get(lesson_id) or _unreadable(lesson)
@@ -120,7 +119,7 @@ class LiveCourse:
     def mark(self, lesson_id: str) -> object:
         """A value that is another one once the lesson's page may be another one."""
         try:
-            run = self._runs.state(lesson_id).run
+            run = self._runs.run(lesson_id)
         except LessonError as error:
             return str(error)
         stale = quoted_stale(run, self._runs.runs().values())
@@ -133,33 +132,19 @@ class LiveCourse:
         return (course.signature, tuple(lesson.text for lesson in course.lessons), tuple(runs), digests)
 
     def faults(self, path: str) -> tuple[LessonError, ...]:
-        """What is wrong: first with the file at ``path``, then with all others."""
+        """What is wrong: first with the file at ``path``, then with all others.
+
+        Only the lesson at ``path`` is held to the rules for one lesson; every one if ``path`` is empty.
+        """
         found = list(self._faults)
         for error in self._runs.failures().values():
             found += error.errors
         for errors in list(self._page_faults.values()):
             found += errors
         for lesson in self.course.lessons:
-            found += self._sources.known_faults(lesson)
+            if path in ("", lesson.path):
+                found += self._sources.faults(lesson)
         return tuple(sorted(dict.fromkeys(found), key=lambda fault: fault.path != path))
-
-    def look_over(self, first: Sequence[str]) -> bool:
-        """Look for faults in the prose of lessons: of all these, and of one other once all have run.
-
-        Returns:
-            Whether a fault was found, or one found before is gone.
-        """
-        course = self.course
-        names = [name for name in first if name in course.by_id]
-        if self.is_settled():
-            names += [one.id for one in course.lessons if not self._sources.is_looked_over(one)][:1]
-        found = False
-        for lesson in (course.lesson(name) for name in names):
-            if not self._sources.is_looked_over(lesson):
-                before = self._reported.get(lesson.id, ())
-                self._reported[lesson.id] = self._sources.faults(lesson)
-                found |= before != self._reported[lesson.id]
-        return found
 
     def is_settled(self) -> bool:
         """Whether every lesson has run."""

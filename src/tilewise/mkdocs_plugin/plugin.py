@@ -276,7 +276,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         except CacheError as error:
             raise PluginError(str(error)) from None
         self._code = self._code_mark()
-        self._sources = LessonSources(root, self._cache, self._code)
+        self._sources = LessonSources(root)
         self._renderer = PageRenderer(self._cache, self._code)
         self._conversions = Conversions(self._cache / "pages")
         keep_highlighted()

@@ -472,12 +472,10 @@ class Preview:
                 return
 
     def _log_news(self, state: _State) -> None:
-        """Look over the lessons that are open, and say on the terminal what was not said before."""
+        """Say on the terminal what is wrong and was not said before."""
         opened = [lesson_id_of(name) for name in self._opened if is_lesson(name)]
         if any(self._live.is_running(name) for name in opened):
             return  # its outputs come first
-        if self._live.look_over(opened):
-            self.changed()
         faults = [*self._live.faults(""), *(one for some in list(state.faults.values()) for one in some)]
         for line in map(str, faults):
             if line not in self._logged:
