@@ -127,7 +127,6 @@ class Preview:
         self._asked = time.monotonic()
         self._state: _State | None = None
         self._opened: dict[str, None] = {}
-        self._quotes: dict[str, tuple[object, str]] = {}
         self._problem = ""
         self._logged: set[str] = set()
         self._closed = False
@@ -368,11 +367,9 @@ class Preview:
             stamp = (stat.st_mtime_ns, stat.st_size)
         except OSError:
             stamp = (0, 0)
-        known = self._quotes.get(file.src_uri)
-        if known is None or known[0] != stamp:
-            known = self._quotes[file.src_uri] = (stamp, _text_of(file))
-        course = self._live.course_mark() if "{{" in known[1] else None
-        return (titles, stamp, course, state.site.code() if ":::" in known[1] else "")
+        text = _text_of(file)
+        course = self._live.course_mark() if "{{" in text else None
+        return (titles, stamp, course, state.site.code() if ":::" in text else "")
 
     def _make(self, state: _State, file: File, mark: object, before: _Made | None) -> _Made:
         page, site = file.page, state.site
