@@ -108,11 +108,11 @@ def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_pat
     data = '<script type="application/json">"<table></table>"</script>'
     (tmp_path / "a.css").write_text("a{}")
     link = '<link rel="stylesheet" href="a.css">'
-    (tmp_path / "one.html").write_text(
+    (tmp_path / "index.html").write_text(
         f'<head>{link}</head>{data}<table><tr></table><table class="b"></table>'
     )
     finish(tmp_path, "a.css", "/", lambda css, _: css)
-    text = (tmp_path / "one.html").read_text()
+    text = (tmp_path / "index.html").read_text()
     table = '<table class="tw-plain"><tr></table>'
     box = f'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">{table}</div></div>'
     assert text.endswith(f'{data}{box}<table class="b"></table>')
@@ -148,14 +148,6 @@ def test_notebooks_name_the_revision_that_is_checked_out(
     assert f"git clone --quiet --filter=blob:none {repository} tilewise" in notebook
     assert "checkout --quiet v1" in notebook
     assert "api.github" not in "".join(pages(tmp_path / "site").values())
-
-
-def test_pages_whose_stylesheets_differ_keep_them(tmp_path: Path) -> None:
-    (tmp_path / "a.css").write_text("a{}")
-    for name, link in (("one.html", '<link rel="stylesheet" href="a.css">'), ("two.html", "")):
-        (tmp_path / name).write_text(f"<head>{link}</head>")
-    finish(tmp_path, "a.css", "/", lambda css, _: css)
-    assert 'href="a.css"' in (tmp_path / "one.html").read_text()
 
 
 def test_the_workflow_builds_as_make_does_with_least_rights() -> None:

@@ -84,32 +84,23 @@ class CourseView:
         return _PLACEHOLDER.sub(replace, markdown)
 
     def _fragment(self, family: str, name: str, path: str, line: int) -> str:
-        if family == "hardware":
-            return self._hardware(name, path, line)
-        if family == "measurements":
-            return self._measurements(name, path, line)
-        if name in COURSE:
+        archive = Archive(self.root)
+        have = {
+            "course": list(COURSE),
+            "hardware": [*validation.FRAGMENTS, *validation.PLAIN],
+            "measurements": [*measured_page.FRAGMENTS, "roofline"],
+        }[family]
+        if name not in have and not (family == "measurements" and name.startswith(measured_page.MISS)):
+            message = f'there is no "{family}.{name}".'
+            raise LessonError(path, line, message, f"There is {', '.join(have)}.")
+        if family == "course":
             return COURSE[name](Quoted(self.course, self.parts, self.pages))
-        message = f'there is no "course.{name}".'
-        raise LessonError(path, line, message, f"There is {', '.join(COURSE)}.")
-
-    def _hardware(self, name: str, path: str, line: int) -> str:
-        """A part of the comparison of the simulator with a GPU's counters."""
-        if name in validation.FRAGMENTS or name in validation.PLAIN:
+        if family == "hardware":
             return validation.fragment(name, self.root.parent)
-        have = ", ".join([*validation.FRAGMENTS, *validation.PLAIN])
-        raise LessonError(path, line, f'there is no "hardware.{name}".', f"There is {have}.")
-
-    def _measurements(self, name: str, path: str, line: int) -> str:
-        """A part of the pages of all measurements and of all kernels."""
         if name == "roofline":
-            return every_kernel.fragment(Archive(self.root), *self._named())
-        if name not in measured_page.FRAGMENTS and not name.startswith(measured_page.MISS):
-            have = ", ".join((*measured_page.FRAGMENTS, "roofline"))
-            raise LessonError(path, line, f'there is no "measurements.{name}".', f"There is {have}.")
-        known = measured_page.Lessons(self.measured, *self._named())
+            return every_kernel.fragment(archive, *self._named())
         try:
-            return measured_page.fragment(name, known, Archive(self.root))
+            return measured_page.fragment(name, measured_page.Lessons(self.measured, *self._named()), archive)
         except KeyError as error:
             message = f"the experiment {error.args[0]} was not predicted, or not recorded since."
             raise LessonError(path, line, message, "Name one of the table of predictions.") from None

@@ -41,7 +41,7 @@ def finish(site: Path, own_styles: str, root: str, purge: Purge) -> None:
     """
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
     pages = {path: text for path, text in pages.items() if "<head>" in text}
-    sheets = _stylesheets(pages, site, root)
+    sheets = _stylesheets(site)
     one = _merged(site, sheets, own_styles, purge) if sheets else ""
     for path, text in pages.items():
         lean = _PLAIN_TOKEN.sub(r"\1", text)
@@ -59,23 +59,11 @@ def _base(page: Path, site: Path, root: str) -> str:
     return "/".join([".."] * (len(inside.parts) - 1)) or "."
 
 
-def _stylesheets(pages: dict[Path, str], site: Path, root: str) -> list[str]:
-    """The stylesheets of every page, as paths in the site; empty where pages differ or one lies elsewhere."""
-    found: list[str] | None = None
-    for path, text in pages.items():
-        base = _base(path, site, root)
-        here = []
-        for match in _STYLESHEET.finditer(text):
-            address = urlsplit(match[1])
-            if address.scheme or address.netloc:
-                return []
-            within = posixpath.relpath(address.path, root) if base.startswith("/") else address.path
-            folder = "" if base.startswith("/") else path.parent.relative_to(site).as_posix()
-            here.append(posixpath.normpath(posixpath.join(folder, within)))
-        if found is not None and here != found:
-            return []
-        found = here
-    return found or []
+def _stylesheets(site: Path) -> list[str]:
+    """The stylesheets of the front page, which are those of every page, as paths in the site."""
+    front = site / "index.html"
+    text = front.read_text(encoding="utf-8") if front.is_file() else ""
+    return [posixpath.normpath(urlsplit(address).path) for address in _STYLESHEET.findall(text)]
 
 
 def _merged(site: Path, sheets: list[str], own_styles: str, purge: Purge) -> str:
