@@ -35,7 +35,7 @@ def case_text(case: Mapping[str, Any]) -> str:
 
 
 def heading_slug(heading: str, separator: str = "-") -> str:
-    """The anchor of a heading on its page, e.g. ``two-coordinates-then-three``; letters of any script stay."""
+    """The anchor of a heading on its page, e.g. ``two-coordinates-then-three``; all scripts stay."""
     return re.sub(r"[\s_-]+", separator, re.sub(r"[^\w\- ]+", "", heading).strip()).lower()
 
 
