@@ -37,8 +37,6 @@ class Navigation:
     """The line of each id in that file."""
     parts: Sequence[Part] = ()
     """The sections of the navigation that hold lessons."""
-    has_recap: bool = False
-    """Whether a page ``recap.md`` is in it."""
 
 
 @dataclass(frozen=True, eq=False)

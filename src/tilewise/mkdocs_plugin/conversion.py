@@ -1,4 +1,4 @@
-"""Markdown to HTML, once for each content: kept in memory and on disk.
+"""Markdown to HTML, once for each content: kept on disk.
 
 In: a page that MkDocs wants rendered. Out: the same attributes that ``Page.render`` sets, from a kept
 conversion where everything it depends on is unchanged. A page that logged a warning is never kept, so that
@@ -58,7 +58,7 @@ class Surroundings:
 
 
 class Conversions:
-    """Keeps conversions, in memory and in a folder.
+    """Keeps conversions in a folder.
 
     Args:
         folder: where.
@@ -66,7 +66,6 @@ class Conversions:
 
     def __init__(self, folder: Path) -> None:
         self._files = FileCache(folder, at_most=400)
-        self._kept: dict[str, tuple[str, Conversion]] = {}
         self.raw_html = RawHtml()
 
     def render(self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings) -> None:
@@ -76,7 +75,7 @@ class Conversions:
             self._convert(page, config, files)
             return
         key = key_of(page.file.src_uri, page.url, page.title, page.markdown, around.config, around.files)
-        conversion = self._find(page.file.src_uri, key)
+        conversion: Conversion | None = self._files.load(key, Conversion)
         if conversion is not None:
             _apply(conversion, page, files)
             _register(config.plugins.get("autorefs"), page, conversion.toc)
@@ -89,9 +88,7 @@ class Conversions:
         finally:
             logger.removeHandler(listener)
         if not listener.heard:
-            conversion = _taken(page)
-            self._kept[page.file.src_uri] = (key, conversion)
-            self._files.store(key, conversion)
+            self._files.store(key, _taken(page))
 
     def _convert(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         Page.render(page, config, files)
@@ -102,16 +99,6 @@ class Conversions:
     def tidy(self) -> None:
         """Delete the conversions that were not used for longest, where there are many."""
         self._files.tidy()
-
-    def _find(self, src_uri: str, key: str) -> Conversion | None:
-        kept = self._kept.get(src_uri)
-        if kept is not None and kept[0] == key:
-            return kept[1]
-        conversion = self._files.load(key, Conversion)
-        if isinstance(conversion, Conversion):
-            self._kept[src_uri] = (key, conversion)
-            return conversion
-        return None
 
 
 def keep_highlighted() -> None:

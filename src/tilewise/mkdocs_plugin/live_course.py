@@ -15,7 +15,6 @@ from typing import TypeVar
 from tilewise.course import Course, Navigation
 from tilewise.errors import LessonError
 from tilewise.lesson import Cell, Header, Lesson
-from tilewise.lesson.header import parse_header
 from tilewise.measurements.output import Measurement
 from tilewise.mkdocs_plugin.lessons import CourseView, PageRenderer, quoted_stale
 from tilewise.mkdocs_plugin.sources import LessonSources
@@ -172,7 +171,7 @@ class LiveCourse:
         kept = {}
         for path in dict.fromkeys(error.path for error in errors):
             lesson_id = lesson_id_of(path)
-            kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(self._root / path, path, lesson_id)
+            kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(path, lesson_id)
         return kept
 
     def _page_of_path(self, path: str) -> Page:
@@ -205,14 +204,11 @@ class _Lazy(Mapping[str, T]):
         return len(self._keys)
 
 
-def _stand_in(file: Path, path: str, lesson_id: str) -> Lesson:
+def _stand_in(path: str, lesson_id: str) -> Lesson:
     """A lesson without content, in place of one that was never readable."""
-    try:
-        header, _ = parse_header(file.read_text(encoding="utf-8").split("\n"), path)
-    except (LessonError, OSError, UnicodeDecodeError):
-        header = Header(title=lesson_id.rsplit("/", 1)[-1].replace("_", " ").capitalize())
+    title = lesson_id.rsplit("/", 1)[-1].replace("_", " ").capitalize()
     cell = Cell(path, 1, 1, "markdown", "This lesson cannot be read yet.", 1)
-    return Lesson(lesson_id, path, header, (cell,), "")
+    return Lesson(lesson_id, path, Header(title=title), (cell,), "")
 
 
 def _unreadable(lesson: Lesson) -> Page:

@@ -22,7 +22,7 @@ def read(nav: object, file: Path, shown: str) -> Navigation:
         shown: the file as messages name it.
     """
     order = reading_order(nav)
-    return Navigation(order, shown, lines(file, order), parts(nav), "recap.md" in _paths(nav))
+    return Navigation(order, shown, lines(file, order), parts(nav))
 
 
 def reading_order(nav: object) -> list[str]:
