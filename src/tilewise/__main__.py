@@ -74,9 +74,6 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "lessons", metavar="LESSON", nargs="*", help="run these alone; all where none is given"
     )
-    check.add_argument(
-        "--allow-stale", action="store_true", help="list what must be recorded instead of failing"
-    )
     check.add_argument("--rules", action="store_true", help="print the rules for lessons and check nothing")
     doctor = commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
     doctor.add_argument("--probe", action="store_true", help="also measure what its GPU reaches at best")
@@ -169,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "check":
             from tilewise.commands.check import check, print_rules
 
-            return print_rules() if given.rules else check(given.allow_stale, given.lessons)
+            return print_rules() if given.rules else check(given.lessons)
         if given.command == "trace":
             from tilewise.commands.trace import trace
 
