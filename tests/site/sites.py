@@ -128,7 +128,7 @@ class Serving:
             assert isinstance(content, bytes)
             files[path] = content
         problems = {url: text for url in preview.urls if (text := preview.problem(url))}
-        runs = live._runs.runs()
+        runs = live.runs.runs()
         warnings = [
             str(fault)
             for lesson in live.course.lessons

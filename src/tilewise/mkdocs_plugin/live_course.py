@@ -42,7 +42,8 @@ class LiveCourse:
         self._root = root
         self._sources = sources
         self._renderer = renderer
-        self._runs = runs
+        self.runs = runs
+        """What runs the lessons."""
         self._nav = Navigation()
         self._lessons: dict[str, Lesson] = {}
         self._ordered: tuple[tuple[Lesson, ...], Course] | None = None
@@ -51,10 +52,6 @@ class LiveCourse:
         self._course_faults: tuple[LessonError, ...] = ()
         self._page_faults: dict[str, tuple[LessonError, ...]] = {}
         self._lock = threading.RLock()
-
-    def when_changed(self, tell: Callable[[], None]) -> None:
-        """Tell whenever there is more of a lesson, from any thread."""
-        self._runs.when_changed(tell)
 
     @property
     def view(self) -> CourseView:
@@ -99,14 +96,14 @@ class LiveCourse:
                 self._course_faults = tuple(course_faults(ordered, lambda _: ()))
             self._lessons = lessons
             self._faults = tuple(faults) or self._course_faults  # which may only follow from those
-            self._runs.update(self.course.lessons, changed)
+            self.runs.update(self.course.lessons, changed)
 
     def page(self, lesson_id: str) -> Page:
         """A lesson's page with its outputs so far; the last good one where it cannot be rendered."""
         lesson = self.course.lesson(lesson_id)
         try:
-            run = self._runs.run(lesson_id)
-            stale = quoted_stale(run, self._runs.runs().values())
+            run = self.runs.run(lesson_id)
+            stale = quoted_stale(run, self.runs.runs().values())
             page = self._renderer.page(lesson, run, self.course, stale)
         except LessonError as error:
             self._page_faults[lesson_id] = error.errors
@@ -118,15 +115,15 @@ class LiveCourse:
     def mark(self, lesson_id: str) -> object:
         """A value that is another one once the lesson's page may be another one."""
         try:
-            run = self._runs.run(lesson_id)
+            run = self.runs.run(lesson_id)
         except LessonError as error:
             return str(error)
-        stale = quoted_stale(run, self._runs.runs().values())
+        stale = quoted_stale(run, self.runs.runs().values())
         return (self.course.lesson(lesson_id).text, run.digest, self.course.signature, stale)
 
     def course_mark(self) -> object:
         """A value that is another one once a page that quotes the course may be another one."""
-        course, runs = self.course, self._runs.runs()
+        course, runs = self.course, self.runs.runs()
         digests = tuple(run.digest for run in runs.values())
         return (course.signature, tuple(lesson.text for lesson in course.lessons), tuple(runs), digests)
 
@@ -136,7 +133,7 @@ class LiveCourse:
         Only the lesson at ``path`` is held to the rules for one lesson; every one if ``path`` is empty.
         """
         found = list(self._faults)
-        for error in self._runs.failures().values():
+        for error in self.runs.failures().values():
             found += error.errors
         for errors in list(self._page_faults.values()):
             found += errors
@@ -147,24 +144,12 @@ class LiveCourse:
 
     def is_settled(self) -> bool:
         """Whether every lesson has run."""
-        ended, total, _ = self._runs.progress()
+        ended, total, _ = self.runs.progress()
         return ended == total
-
-    def outputs_soon_s(self, lesson_id: str) -> float:
-        """For how many seconds a lesson that was edited just now may have its first outputs any moment."""
-        return self._runs.outputs_soon_s(lesson_id)
-
-    def is_running(self, lesson_id: str) -> bool:
-        """Whether a lesson runs or is about to."""
-        return self._runs.is_running(lesson_id)
 
     def rendered(self, lesson_id: str) -> Page | None:
         """A lesson's page as it was last rendered."""
         return self._pages.get(lesson_id)
-
-    def open(self, lesson_id: str) -> None:
-        """Somebody looks at a lesson: it is run before the others."""
-        self._runs.open(lesson_id)
 
     def _kept(self, errors: Sequence[LessonError]) -> dict[str, Lesson]:
         """For each file that cannot be read, the lesson that was last read from it, or a stand-in."""
@@ -178,7 +163,7 @@ class LiveCourse:
         return self.page(lesson_id_of(path))
 
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
-        run = self._runs.runs().get(lesson_id)
+        run = self.runs.runs().get(lesson_id)
         return run.measurements if run is not None else ()
 
 

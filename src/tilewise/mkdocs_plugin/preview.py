@@ -130,7 +130,7 @@ class Preview:
         self._problem = ""
         self._logged: set[str] = set()
         self._closed = False
-        live.when_changed(self.changed)
+        live.runs.when_changed(self.changed)
         assets.when_changed(self.changed)
         threading.Thread(target=self._idle, name="pages", daemon=True).start()
 
@@ -222,7 +222,7 @@ class Preview:
         if state is None or file is None:
             return None
         if _is_lesson(file):
-            self._live.open(lesson_id_of(file.src_uri))
+            self._live.runs.open(lesson_id_of(file.src_uri))
         self._opened[file.src_uri] = None
         return self._made(state, file).html
 
@@ -319,7 +319,9 @@ class Preview:
     def _outputs_soon_s(self, url: str) -> float:
         state = self._state
         file = state.pages.get(url) if state is not None else None
-        return self._live.outputs_soon_s(lesson_id_of(file.src_uri)) if file and _is_lesson(file) else 0.0
+        return (
+            self._live.runs.outputs_soon_s(lesson_id_of(file.src_uri)) if file and _is_lesson(file) else 0.0
+        )
 
     def _wait_for_news(self, changes: int, timeout_s: float) -> int:
         """Wait until there were more changes than so many; how many there are now."""
@@ -471,7 +473,7 @@ class Preview:
     def _log_news(self, state: _State) -> None:
         """Say on the terminal what is wrong and was not said before."""
         opened = [lesson_id_of(name) for name in self._opened if is_lesson(name)]
-        if any(self._live.is_running(name) for name in opened):
+        if any(self._live.runs.is_running(name) for name in opened):
             return  # its outputs come first
         faults = [*self._live.faults(""), *(one for some in list(state.faults.values()) for one in some)]
         for line in map(str, faults):
