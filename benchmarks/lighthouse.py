@@ -41,7 +41,7 @@ def audit(address: str, categories: Sequence[str], chromium: str) -> dict[str, A
     with tempfile.TemporaryDirectory(prefix="lighthouse-") as folder:
         report = Path(folder) / "report.json"
         command = [
-            str(node.node),
+            str(node),
             str(program),
             address,
             "--quiet",

@@ -34,11 +34,11 @@ class Course:
     def update(self, *paths: Any) -> None:
         self.runs.update(list(self.lessons.values()), set(paths) if paths else None)
 
-    def state(self, name: str) -> Any:
-        return self.runs.state(f"part/{name}")
+    def run(self, name: str) -> Any:
+        return self.runs.run(f"part/{name}")
 
     def shown(self, name: str) -> list[str]:
-        return [output.content for outputs in self.state(name).run.outputs for output in outputs]
+        return [output.content for outputs in self.run(name).outputs for output in outputs]
 
 
 @pytest.fixture
@@ -93,13 +93,12 @@ def test_what_has_ended_is_there_while_the_rest_runs(course: Course) -> None:
     course.runs.open("part/one")
     course.update()
     until(lambda: course.shown("one") == ["early"])
-    state = course.state("one")
-    assert state.status == "running" and state.run.pending == {1}
+    assert course.run("one").pending == {1}
     assert course.runs.progress() == (0, 1, ("part/one",))
     go(course)
     settled(course)
     assert course.shown("one") == ["early", "late"]
-    assert not course.state("one").run.pending
+    assert not course.run("one").pending
 
 
 def test_an_edit_of_code_shows_what_was_there_until_it_has_run(course: Course) -> None:
@@ -108,7 +107,7 @@ def test_an_edit_of_code_shows_what_was_there_until_it_has_run(course: Course) -
     settled(course)
     course.write("one", f"{PRINTS.format(word='kept')}\n\n{logging_cell(course, 'new', waits=True)}")
     course.update()
-    assert course.state("one").run.pending
+    assert course.run("one").pending
     assert course.shown("one") == ["kept"]
     go(course)
     settled(course)
@@ -131,7 +130,7 @@ def test_an_edit_of_prose_neither_stops_a_run_nor_starts_one(course: Course) -> 
 def test_an_edit_of_code_stops_the_run_of_the_old_code(course: Course) -> None:
     course.write("one", "# %%\nwhile True:\n    pass\n")
     course.update()
-    until(lambda: course.state("one").status == "running")
+    until(lambda: course.runs.progress()[2] == ("part/one",))
     time.sleep(0.3)
     course.write("one", PRINTS.format(word="new"))
     course.update()
@@ -146,9 +145,8 @@ def test_a_failure_keeps_what_ended_before_it_and_goes_with_its_cause(course: Co
     course.write("two", PRINTS.format(word="other"))
     course.update()
     settled(course)
-    state = course.state("one")
-    assert state.status == "failed" and "not yet" in str(state.error)
-    assert state.run.stopped and course.shown("one") == ["early"]
+    assert "not yet" in str(course.runs.failures()["part/one"])
+    assert course.run("one").stopped and course.shown("one") == ["early"]
     assert list(course.runs.failures()) == ["part/one"]
     course.project.write("lessons/part/_own.py", "WORKS = True\n")
     course.update(module)

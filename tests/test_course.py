@@ -42,17 +42,6 @@ def test_a_term_reaches_through_needs_of_needs(project: Any) -> None:
     assert [term.title for term in course.terms_so_far("part/b")] == ["Warp"]
 
 
-def test_drafts_have_no_number_and_unlock_nothing(project: Any) -> None:
-    first, second, _ = chain(project)
-    text = second.text.replace("# needs", "# draft: true\n# needs")
-    project.write("lessons/part/b.py", text)
-    draft = project.lessons()["part/b"]
-    last = project.lesson(PROSE + "# Prose.\n", "part/d", "part/a")
-    course = Course.of([first, draft, last])
-    assert [course.number(name) for name in ("part/a", "part/b", "part/d")] == [1, 0, 2]
-    assert course.unlocks("part/a") == ("part/d",)
-
-
 def test_every_fault_is_named_at_once(project: Any) -> None:
     lessons = [
         project.lesson(PROSE + "# A.[^x]\n", "part/a"),

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jinja2 import Environment
 
-from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, KeptTemplates, key_of, usable
+from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, key_of, usable
 
 
 def test_what_is_stored_is_there_for_the_next_process(tmp_path: Path) -> None:
@@ -26,18 +25,6 @@ def test_a_damaged_value_counts_as_absent(tmp_path: Path, content: bytes) -> Non
     assert FileCache(tmp_path, at_most=9).load("key", dict) is None
 
 
-def test_what_is_written_later_is_there_at_once(tmp_path: Path) -> None:
-    cache = FileCache(tmp_path, at_most=9, later=True)
-    for number in range(3):
-        cache.store(f"key{number}", [number])
-    assert not list(tmp_path.iterdir()) and cache.load("key2", list) == [2]
-    deadline = time.monotonic() + 20
-    while len(list(tmp_path.glob("key?"))) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert FileCache(tmp_path, at_most=9).load("key1", list) == [1] and cache.load("key1", list) == [1]
-
-
 def test_a_full_disk_costs_the_cache_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,8 +36,6 @@ def test_a_full_disk_costs_the_cache_and_nothing_else(
     cache.store("key", [1])
     cache.tidy()
     assert cache.load("key", list) is None
-    environment = Environment(bytecode_cache=KeptTemplates(cache))
-    assert environment.from_string("{{ a }}").render(a=1) == "1"
 
 
 def test_those_used_last_are_left(tmp_path: Path) -> None:
@@ -70,20 +55,3 @@ def test_a_folder_that_cannot_be_used_is_named_with_a_way_out(tmp_path: Path) ->
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(CacheError, match=r"cannot be written: .*TILEWISE_CACHE=/path/to/folder"):
         usable(tmp_path / "file" / "cache")
-
-
-@pytest.mark.parametrize("damage", [lambda data: data[:9], lambda data: b"", lambda data: data[:-5]])
-def test_a_template_is_compiled_once_unless_its_file_is_damaged(tmp_path: Path, damage: Any) -> None:
-    from jinja2 import DictLoader
-
-    def made() -> Environment:
-        cache = KeptTemplates(FileCache(tmp_path, at_most=9))
-        return Environment(loader=DictLoader({"a": "{{ 1 + 1 }}"}), bytecode_cache=cache)
-
-    assert made().get_template("a").render() == "2"
-    (file,) = tmp_path.iterdir()
-    again = made()
-    again.compile = None  # type: ignore[assignment, method-assign]
-    assert again.get_template("a").render() == "2"
-    file.write_bytes(damage(file.read_bytes()))
-    assert made().get_template("a").render() == "2"

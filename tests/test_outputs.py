@@ -13,7 +13,6 @@ from tilewise.outputs import (
     CollectingSink,
     Column,
     Context,
-    ErrorOutput,
     ExerciseOutput,
     FigureOutput,
     HazardOutput,
@@ -29,7 +28,7 @@ from tilewise.outputs import (
     encode,
     installed,
 )
-from tilewise.outputs.kernel import dropped_markers, without_markers
+from tilewise.outputs.kernel import without_markers
 from tilewise.outputs.kinds import LONGEST_TEXT
 from tilewise.outputs.table import number
 
@@ -50,7 +49,6 @@ EVERY: list[Output] = [
         RunLine(0, "", (Cell(3), Cell(9))),
     ),
     HazardOutput("race", "two warps write", "a[i] = 1;", 3),
-    ErrorOutput("Refused", "too large"),
     KernelOutput("k", "int a;\nint b;", 4, "part", (("T", "16"),), ("-fmad=false",)),
     ExerciseOutput("T", "Do it.", "def f(): ...", tests="def t(f): ...", wrong_answers=1),
 ]
@@ -191,7 +189,7 @@ MARKED = "a\n// [load\nb\n// load]\n  // [sum\nc\n  # sum]\nd"
 
 def test_region_markers_stand_blank_or_go() -> None:
     assert without_markers(MARKED, 10) == ("a\n\nb\n\n\nc\n\nd", "load:12-12 sum:15-15", "11 13 14 16")
-    assert dropped_markers(MARKED) == ("a\nb\nc\nd", "load:2-2 sum:3-3", "2 4 5 7")
+    assert without_markers(MARKED, blank=False) == ("a\nb\nc\nd", "load:2-2 sum:3-3", "2 4 5 7")
 
 
 def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> None:

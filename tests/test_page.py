@@ -17,10 +17,10 @@ from tilewise import page
 from tilewise.course import Course, Part
 from tilewise.lesson import Lesson, parse
 from tilewise.outputs import Context, KernelOutput
-from tilewise.page import Layout
 from tilewise.page.code import source
 from tilewise.page.corrections import corrections
 from tilewise.page.gallery import gallery
+from tilewise.page.layout import source_path
 from tilewise.page.questions import questions
 from tilewise.page.recap import recap
 from tilewise.run import Runner
@@ -202,18 +202,6 @@ def test_links_between_lessons_terms_and_pages_follow_the_layout(project: Any) -
     assert '[warps](one.py#term-warp "32 lanes."){ .tw-term }' in text
     assert "[one](one.py)" in text and "[docs](../../how.md#x)" in text
     assert 'needs <a href="../one/">Title of part/one</a>' in text
-    other = Layout(folder="", suffix=".md", directory_urls=False)
-    text = page.render(second, project.run(second), course, layout=other).markdown
-    assert "[one](one.md)" in text and "[docs](../how.md#x)" in text and 'href="one.html"' in text
-
-
-def test_a_page_of_a_course_has_the_small_map_in_its_head(project: Any) -> None:
-    first, second = two_lessons(project)
-    course = Course.of([first, second])
-    shown = html(page.render(second, project.run(second), course).markdown)
-    assert page.course_map(course, "part/two") in shown, "Markdown leaves the drawing as it is"
-    alone = page.render(first, project.run(first), Course.of([first])).markdown
-    assert "tw-map" not in alone
 
 
 def test_the_end_lists_the_terms_added_and_folds_all_so_far(project: Any) -> None:
@@ -246,8 +234,8 @@ def test_notes_on_the_sources_stand_together_with_links_from_the_root(project: A
     )
     course = Course.of([lesson])
     markdown = page.render(lesson, project.run(lesson), course).markdown
-    path = Layout().source_path(lesson.id)
-    text = corrections(course, {path: markdown}, Layout())
+    path = source_path(lesson.id)
+    text = corrections(course, {path: markdown})
     first, second = text.split("\n\n- ")[1:]
     assert first.startswith("They say 2, and it is <span") and ">3</span>.\n" in first
     assert first.endswith(f"In [How many]({path}#how-many)")
@@ -255,7 +243,7 @@ def test_notes_on_the_sources_stand_together_with_links_from_the_root(project: A
     assert (
         second.endswith(f"In [How far]({path}#how-far)") and "Not this" not in text and "Nearer" not in text
     )
-    assert corrections(course, {}, Layout()) == ""
+    assert corrections(course, {}) == ""
 
 
 ASKED = """# %%
@@ -303,30 +291,23 @@ LATER = "# %% [markdown]\n# ## There\n#\n# ## Takeaways\n#\n# - The last.\n"
 
 
 def parts_of(project: Any) -> tuple[Course, dict[str, str], list[Part]]:
-    """Three lessons, the last one a draft, in three parts of which one is empty."""
-    header = "# ---\n# title: Draft\n# needs: [part/two]\n# draft: true\n# ---\n\n"
-    text = header + LATER.replace("The last", "Not yet")
-    project.write("lessons/part/three.py", text)
-    lessons = [
-        project.lesson(ASKED),
-        project.lesson(LATER, "part/two", needs="part/one"),
-        parse(text, "lessons/part/three.py", "part/three"),
-    ]
+    """Two lessons in three parts of which one is empty."""
+    lessons = [project.lesson(ASKED), project.lesson(LATER, "part/two", needs="part/one")]
     course = Course.of(lessons)
     pages = {
-        Layout().source_path(lesson.id): page.render(lesson, project.run(lesson), course).markdown
+        source_path(lesson.id): page.render(lesson, project.run(lesson), course).markdown
         for lesson in lessons
     }
     return (
         course,
         pages,
-        [Part("First", ("part/one",)), Part("Second", ("part/two", "part/three")), Part("", ())],
+        [Part("First", ("part/one",)), Part("Second", ("part/two",)), Part("", ())],
     )
 
 
 def test_questions_stand_together_by_part_with_links_from_the_root(project: Any) -> None:
     course, pages, parts = parts_of(project)
-    first, before_code, second = questions(course, parts, pages, Layout()).split("\n\n### ")[1:]
+    first, before_code, second = questions(course, parts, pages).split("\n\n### ")[1:]
     assert first.startswith("Why `three`?\n\nIt is <span")
     assert (
         ">3</span>, as [here](lessons/part/one.py#how-many) and [there](lessons/part/two.py#there).\n\n- "
@@ -336,12 +317,12 @@ def test_questions_stand_together_by_part_with_links_from_the_root(project: Any)
     assert before_code.startswith("And code?\n\nIt stands below.\n\n<p "), "no code of the lesson behind it"
     assert second.startswith("And again?\n\nAgain.\n\n<p ")
     assert second.endswith(">In [How many](lessons/part/one.py#how-many_1).</p>")
-    assert questions(course, parts[1:], pages, Layout()) == "", "no part without a question has a heading"
+    assert questions(course, parts[1:], pages) == "", "no part without a question has a heading"
 
 
 def test_takeaways_stand_together_by_part_below_the_lessons_that_showed_them(project: Any) -> None:
     course, pages, parts = parts_of(project)
-    first, second = recap(course, parts, pages, Layout()).split("## ")[1:]
+    first, second = recap(course, parts, pages).split("## ")[1:]
     assert first.startswith("First\n\n**[Title of part/one](lessons/part/one.py)**\n\n- It is <span")
     assert (
         "as [counted](lessons/part/one.py#how-many).\n- A warp is [there](lessons/part/two.py#there)."
@@ -359,9 +340,9 @@ def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) 
     )
     lesson = project.lesson(code)
     course = Course.of([lesson])
-    pages = {Layout().source_path(lesson.id): page.render(lesson, project.run(lesson), course)}
+    pages = {source_path(lesson.id): page.render(lesson, project.run(lesson), course)}
     parts = [Part("First", ("part/one",))]
-    text = gallery(course, parts, pages, Layout())
+    text = gallery(course, parts, pages)
     assert text.startswith(
         '## First\n\n### [Title of part/one](lessons/part/one.py)\n\n<ul class="tw-gallery">\n<li>'
     )
@@ -372,10 +353,10 @@ def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) 
     (rendered,) = pages.values()
     assert re.findall(r'<figure [^>]*id="([^"]*)"', rendered.markdown) == ["figure", "figure-2"]
     assert html(text).count("<li>") == 2, "Markdown leaves the list as it is"
-    assert gallery(course, parts, {}, Layout()) == ""
+    assert gallery(course, parts, {}) == ""
     elsewhere = f'{rendered.markdown}\n<template data-machine="one">{rendered.markdown}</template>'
     twice = {path: replace(rendered, markdown=elsewhere) for path in pages}
-    assert gallery(course, parts, twice, Layout()) == text, "figures of further machines are the same figures"
+    assert gallery(course, parts, twice) == text, "figures of further machines are the same figures"
 
 
 def test_stale_numbers_are_marked(project: Any) -> None:
@@ -404,20 +385,6 @@ def test_the_map_layers_lessons_and_leaves_implied_needs_out(project: Any) -> No
     assert links == [f"lessons/part/{name}/" for name in "abcd"]
     heights = [float(str(node.get("y"))) for node in tree.findall(".//svg:rect", SVG)]
     assert heights[0] < heights[1] == heights[2] < heights[3]
-
-
-def test_the_map_of_a_lesson_tells_where_one_is(project: Any) -> None:
-    tree = ET.fromstring(page.course_map(diamond(project), "part/b"))
-    classes = [str(node.get("class")) for node in tree.findall(".//svg:a", SVG)]
-    assert classes == [
-        "tw-map-node tw-map-needed",
-        "tw-map-node tw-map-here",
-        "tw-map-node",
-        "tw-map-node tw-map-unlocked",
-    ]
-    here = tree.find(".//svg:a[@aria-current]", SVG)
-    assert here is not None and here.get("aria-label") == "2. Title of part/b"
-    assert tree.findall(".//svg:a", SVG)[3].get(LINK) == "../d/"
 
 
 REGIONS = """# %%

@@ -330,49 +330,6 @@ def test_the_line_that_names_the_backend_reaches_no_page(project: Any, warm: boo
     assert texts(project.run(lesson, warm=warm)) == [["[1 1 1 1]"]]
 
 
-WAYS_TO_IMPORT = {
-    "nothing": "x = 1",
-    "a table": "from tilewise import Table\n\nTable(['a'], [[1]])",
-    "a model": "from tilewise.models import waves",
-    "a figure": "from tilewise import Figure",
-    "figures by their module": "import tilewise.figures.kinds.chart.bar_charts",
-    "a module of the project": "import drawing",
-    "a kernel that runs": (
-        "import numpy as np\n\nfrom tilewise import Kernel\n\n"
-        'SET = Kernel(r"""\nextern "C" __global__ void set(int* out) { out[0] = 1; }\n""")\n'
-        "SET(np.zeros(1, np.int32), grid=1, block=1)"
-    ),
-    "inside a function": "def late():\n    from tilewise.figures import bars\n\n    return bars\n\n\nlate()",
-}
-
-
-@pytest.mark.parametrize("code", WAYS_TO_IMPORT.values(), ids=WAYS_TO_IMPORT.keys())
-def test_a_warm_runner_counts_the_modules_that_a_process_of_its_own_would_load(
-    project: Any, code: str
-) -> None:
-    project.write("lessons/part/drawing.py", "from tilewise.figures import bars\n")
-    lesson = project.lesson(f"# %%\n{code}\n")
-    fresh = project.run(lesson).inputs
-    for kept in (project.root / ".cache").glob("runs/*"):
-        kept.unlink()
-    warm = project.run(lesson, warm=True)
-    assert warm.executed
-    assert warm.inputs == fresh
-
-
-@pytest.mark.parametrize("code", ["import tilewise", "from tilewise import *", "import importlib"])
-def test_a_warm_runner_counts_every_module_where_it_cannot_tell(project: Any, code: str) -> None:
-    run = project.run(project.lesson(f"# %%\n{code}\n"), warm=True)
-    names = {path.name for path in run.inputs}
-    assert {"bar_charts.py", "waves.py", "comparison.py"} <= names
-
-
-def test_a_lesson_without_figures_does_not_depend_on_them(project: Any) -> None:
-    run = project.run(project.lesson("# %%\nfrom tilewise import case\n"), warm=True)
-    names = {path.name for path in run.inputs}
-    assert "cases.py" in names and "bar_charts.py" not in names and "waves.py" not in names
-
-
 def test_printed_text_is_what_a_terminal_would_leave(project: Any) -> None:
     lesson = project.lesson(
         "# %%\nprint('10%\\r20%\\n\\x1b[31mred\\x1b[0m \\x00\\x07\\tend\\x1b]0;title\\x07')\n"

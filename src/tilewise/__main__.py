@@ -52,9 +52,6 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "lessons", metavar="LESSON", nargs="*", help="run these alone; all where none is given"
     )
-    check.add_argument(
-        "--allow-stale", action="store_true", help="list what must be recorded instead of failing"
-    )
     check.add_argument("--rules", action="store_true", help="print the rules for lessons and check nothing")
     doctor = commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
     doctor.add_argument("--probe", action="store_true", help="also measure what its GPU reaches at best")
@@ -76,11 +73,7 @@ def parser() -> argparse.ArgumentParser:
     trace.add_argument(
         "--shared-bytes", "--shared", type=int, default=0, metavar="N", help="dynamic shared memory"
     )
-    trace.add_argument(
-        "--define", action="append", default=[], metavar="NAME=VALUE", help="a #define before it"
-    )
     trace.add_argument("--out", metavar="FILE.html", help="where the page goes (FILE.trace.html, here)")
-    trace.add_argument("--no-page", action="store_true", help="print counts and hazards only")
     puzzle = commands.add_parser(
         "puzzle", help="list the puzzles, begin one, check an answer, ask for a hint"
     )
@@ -142,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "check":
             from tilewise.commands.check import check, print_rules
 
-            return print_rules() if given.rules else check(given.allow_stale, given.lessons)
+            return print_rules() if given.rules else check(given.lessons)
         if given.command == "trace":
             from tilewise.commands.trace import trace
 
@@ -153,9 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 block=given.block,
                 name=given.kernel,
                 shared_bytes=given.shared_bytes,
-                defines=given.define,
                 out=given.out,
-                show_page=not given.no_page,
             )
         if given.command == "puzzle":
             from tilewise.commands.puzzle import puzzle

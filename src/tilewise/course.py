@@ -37,8 +37,6 @@ class Navigation:
     """The line of each id in that file."""
     parts: Sequence[Part] = ()
     """The sections of the navigation that hold lessons."""
-    has_recap: bool = False
-    """Whether a page ``recap.md`` is in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Course:
     """Lessons in reading order, which is a topological order of their needs."""
 
     lessons: tuple[Lesson, ...]
-    """In reading order, drafts included."""
+    """In reading order."""
     terms: Terms
     """Every term, in reading order."""
 
@@ -70,24 +68,19 @@ class Course:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        published = [lesson.id for lesson in self.lessons if not lesson.header.draft]
-        return {name: number for number, name in enumerate(published, start=1)}
+        return {name: number for number, name in enumerate(self.by_id, start=1)}
 
     def number(self, lesson_id: str) -> int:
-        """The lesson's number in reading order, from 1; 0 for a draft."""
-        return self._numbers.get(lesson_id, 0)
+        """The lesson's number in reading order, from 1."""
+        return self._numbers[lesson_id]
 
     def needs(self, lesson_id: str) -> tuple[str, ...]:
         """Ids of the lessons that it needs directly."""
         return self.by_id[lesson_id].header.needs
 
     def unlocks(self, lesson_id: str) -> tuple[str, ...]:
-        """Ids of the published lessons that need it directly, in reading order."""
-        return tuple(
-            lesson.id
-            for lesson in self.lessons
-            if lesson_id in lesson.header.needs and not lesson.header.draft
-        )
+        """Ids of the lessons that need it directly, in reading order."""
+        return tuple(lesson.id for lesson in self.lessons if lesson_id in lesson.header.needs)
 
     def reaches(self, lesson_id: str) -> frozenset[str]:
         """Ids of all lessons that it needs, directly or not."""
@@ -114,10 +107,7 @@ class Course:
     @cached_property
     def signature(self) -> str:
         """A hash of all that a lesson's page takes from the other lessons: order, headers and terms."""
-        headers = [
-            (lesson.id, lesson.header.title, lesson.header.needs, lesson.header.draft)
-            for lesson in self.lessons
-        ]
+        headers = [(lesson.id, lesson.header.title, lesson.header.needs) for lesson in self.lessons]
         terms = [
             (term.lesson_id, term.definition.names, term.first_sentence_markdown) for term in self.terms.terms
         ]

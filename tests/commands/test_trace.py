@@ -67,8 +67,6 @@ def test_a_hazard_is_named_with_its_line_and_fails(file: str, capsys: pytest.Cap
         (["scale.cu", *arguments(1, "f7[1]")], 'x: there is no type "f7". Known: f16, f32'),
         (["scale.cu", *arguments("many")], 'n: "many" is neither a number nor an array.'),
         (["scale.cu", *arguments(1), "--grid", "wide"], '"wide" is no grid. Write --grid 4 or --grid 4,2,1.'),
-        (["scale.cu", *arguments(1), "--define", "T"], '"T" is no definition. Write NAME=VALUE.'),
-        (["scale.cu", *arguments(1), "--define", "1T=2"], '"1T=2" is no definition. Write NAME=VALUE.'),
         (["scale.cu", *arguments(1), "--arg", "x=f32[9]"], "x is given twice."),
         (["scale.cu", *arguments(1), "--arg", "x"], '"x" is no argument. Write NAME=VALUE'),
         (["scale.cu", "--grid", "1", "--block", "1", "--arg", "yy=1"], "Did you mean y?"),
@@ -104,7 +102,6 @@ ARRAYS = {
     "ones:u8[3]": ("uint8", (3,)),
     "out:i32[7]": ("int32", (7,)),
     "bool[6]": ("bool", (6,)),
-    "arange:bf16[3]": ("uint16", (3,)),
 }
 
 
@@ -119,8 +116,6 @@ def test_arrays_of_every_kind_are_read(text: str) -> None:
         assert not made.any()
     if text.startswith("ones"):
         assert (made == 1).all()
-    if text.startswith("arange:b"):
-        assert (made.astype(np.uint32) << 16).view(np.float32).tolist() == [0.0, 1.0, 2.0]
 
 
 def test_every_element_type_makes_an_array() -> None:
@@ -181,7 +176,6 @@ def test_hazards_are_marked_on_their_lines_of_the_page(file: str) -> None:
     text, figure = page_of("found.html")
     assert "<strong>out of bounds.</strong>" in text
     assert "Guard the access, or launch fewer threads." in text
-    assert re.search(r"<tr class=tw-bad-line><td>! 3</td><td>if \(i &lt; n\)", text)
     assert {hazard["line"] for hazard in figure["spec"]["hazards"]} == {3}  # type: ignore[index]
 
 
@@ -206,25 +200,17 @@ def test_a_large_launch_is_shown_in_part_and_counted_whole(
     assert len(gzip.compress(json.dumps(figure).encode())) < 200_000
 
 
-def test_no_page_is_written_where_none_is_wanted(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", file, *arguments(100), "--no-page"]) == 0
-    assert "wrote" not in capsys.readouterr().out
-    assert not list(Path().glob("*.html"))
-
-
-def test_defines_and_dynamic_shared_memory_reach_the_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dynamic_shared_memory_reach_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source = """extern "C" __global__ void turn(const float* grid, float* out) {
     extern __shared__ float s[];
     s[threadIdx.x] = grid[threadIdx.x];
     __syncthreads();
-    out[threadIdx.x] = s[T - 1 - threadIdx.x];
+    out[threadIdx.x] = s[7 - threadIdx.x];
 }
 """
     Path("turn.cu").write_text(source, encoding="utf-8")
-    given = ["--grid", "1", "--block", "8", "--define", "T=8", "--shared", "32", "--kernel", "turn"]
+    given = ["--grid", "1", "--block", "8", "--shared", "32", "--kernel", "turn"]
     assert main(["trace", "turn.cu", *given, "--arg", "grid=arange:f32[8]", "--arg", "out=out:f32[8]"]) == 0
     _, figure = page_of("turn.trace.html")
     assert figure["spec"]["moments"][-1]["p"][0]["v"] == [7, 6, 5, 4, 3, 2, 1, 0]  # type: ignore[index]
@@ -241,5 +227,3 @@ def test_a_machine_that_cannot_build_the_page_still_counts(
     monkeypatch.setattr("tilewise.frontend.build_assets", refuse)
     assert main(["trace", file, *arguments(100)]) == 0
     assert "the page was not written: there is no Node here." in capsys.readouterr().err
-    assert main(["trace", file, *arguments(100), "--out", "asked.html"]) == 1
-    assert "asked.html: the page was not written" in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_the_script_counts_as_we_do(grid: dims.Dims, block: dims.Dims) -> None:
             working: working(grid, block, extent),
         }}));
     """
-    command = [find_node().node, "--input-type=module", "--eval", program]
+    command = [find_node(), "--input-type=module", "--eval", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)

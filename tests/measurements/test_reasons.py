@@ -9,8 +9,6 @@ from test_output import MADE, row
 
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.reasons import EVERY, missed
-from tilewise.measurements.slugs import heading_slug
-from tilewise.mkdocs_plugin import slugify
 from tilewise.outputs import Context
 from tilewise.rules.records import unexplained
 
@@ -77,10 +75,3 @@ def test_a_reason_for_every_variant_is_said_of_those_that_missed(
     one = made(("plain", shares[0]), ("wide", shares[1]), reasons=((EVERY, "Predict"),))
     said_there = f"times from the bound: {names}. Why: " if names else "times from the bound"
     assert (said_there in one.markdown(context)) == bool(names)
-
-
-@pytest.mark.parametrize(
-    "heading", ["Predict, then measure", "x runs first", "Größe: 2 × 3 -  und mehr", "a_b"]
-)
-def test_anchors_are_spelt_as_the_site_spells_them(heading: str) -> None:
-    assert heading_slug(heading) == slugify(heading)

@@ -11,7 +11,6 @@ from tilewise.outputs import (
     Cell,
     CheckOutput,
     Column,
-    ErrorOutput,
     HazardOutput,
 )
 
@@ -31,7 +30,6 @@ table
 show(CheckOutput("out", 1000, 1.5e-7, 1e-6))
 show(AgreeOutput("add", "vec_add", ("n = 1", "n = 257"), ("c",), 0.0, 0.0))
 show(HazardOutput("race", "two warps write tile[0] between barriers", "tile[0] = i;", 4))
-show(ErrorOutput("Refused", "a block of 2,048 threads\nis too large"))
 
 # %%
 # [sum

@@ -19,6 +19,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.livereload import LiveReloadServer
 
 import tilewise
+from tilewise.rules import run_faults
 from tilewise.mkdocs_plugin.server import LiveServer
 from tilewise.simulator.machine import prepare
 
@@ -115,8 +116,6 @@ class Serving:
         while not live.is_settled():
             assert time.monotonic() < deadline, "the lessons do not end"
             time.sleep(0.01)
-        lessons = live.course.lessons
-        live.look_over([lesson.id for lesson in lessons])
         files: dict[str, bytes] = {}
         for url in preview.urls:
             html = preview.page(url)
@@ -129,7 +128,13 @@ class Serving:
             assert isinstance(content, bytes)
             files[path] = content
         problems = {url: text for url in preview.urls if (text := preview.problem(url))}
-        warnings = [str(fault) for lesson in lessons for fault in live.warnings(lesson.id)]
+        runs = live.runs.runs()
+        warnings = [
+            str(fault)
+            for lesson in live.course.lessons
+            if lesson.id in runs
+            for fault in run_faults(lesson, runs[lesson.id], stops=False)
+        ]
         return Shown(files, problems, warnings, heard.messages)
 
 

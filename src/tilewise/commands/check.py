@@ -1,10 +1,9 @@
 """``tilewise check``: hold the lessons to ``tilewise.rules``, and their records to what they are now.
 
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
-simulator, since its records' keys are known only then; with ``--allow-stale`` what is stale on every machine
-is listed, not failed. What needs no GPU to record, such as what NVRTC reports of a kernel, is a fault either
-way. Listed, and no fault, are what ``pending.json`` has, records that are stale on one machine of several,
-keys to be renewed, and kernels whose records rest on their tokens alone.
+simulator, since its records' keys are known only then. What needs no GPU to record, such as what NVRTC
+reports of a kernel, is a fault too. Listed, and no fault, are what ``pending.json`` has, records that are
+stale on one machine of several, keys to be renewed, and kernels whose records rest on their tokens alone.
 """
 
 from __future__ import annotations
@@ -46,11 +45,10 @@ if TYPE_CHECKING:
     from tilewise.measurements.record import Record, TextRecord
 
 
-def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
+def check(lessons: Sequence[str] = ()) -> int:
     """Lint the project's lessons and records.
 
     Args:
-        allow_stale: list stale and missing records instead of failing because of them.
         lessons: ids or paths of those to run, which is what takes long; all where none is given. How the
             lessons are ordered and whether records can be believed is looked at for all of them.
 
@@ -80,16 +78,14 @@ def check(allow_stale: bool, lessons: Sequence[str] = ()) -> int:
         faults += found.experiments(lesson)
     faults += map(str, list_faults(archive, found.listed, found.current, set(every) - set(names)))
     faults += _kernel_faults(root, names)
-    for line in found.stale:
-        print(line, file=sys.stdout if allow_stale else sys.stderr)
+    faults = [*found.stale, *faults]
     for line in faults:
         print(line, file=sys.stderr)
     for line in found.notes:
         print(line)
-    count = len(faults) + (0 if allow_stale else len(found.stale))
     which = f"{len(names)} of {len(every)} lessons" if lessons else f"{len(every)} lessons"
-    print(f"{which}, {count} faults" + (f", {len(found.stale)} to record" if allow_stale else ""))
-    return 1 if count else 0
+    print(f"{which}, {len(faults)} faults")
+    return 1 if faults else 0
 
 
 def print_rules() -> int:

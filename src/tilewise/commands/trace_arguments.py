@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tilewise.gpu.kernel import Kernel
 
 TYPES = {
-    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "uint16", "bool": "bool",
+    "f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
-"""Element types as arguments spell them, and as NumPy does; bf16 arrays are their bits."""
+"""Element types as arguments spell them, and as NumPy does."""
 
 FILLS = ("random", "arange", "zeros", "ones", "out")
 """What an array holds at first; ``out`` is poisoned, so that elements that nobody writes show."""
@@ -110,8 +110,6 @@ def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[An
         raise LessonError(file, 0, f"{name}: {match[0]} is more than a gigabyte.", "Trace a smaller array.")
     if fill == "out":
         return output(*shape, dtype=dtype)
-    if kind == "bf16":
-        return _bf16(name, fill, shape)
     if fill == "arange":
         return np.arange(count).astype(dtype).reshape(shape)
     if fill in ("zeros", "ones"):
@@ -119,14 +117,3 @@ def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[An
     if dtype.kind == "f":
         return normal(*shape, dtype=dtype)
     return integers(*shape, low=0, high=2 if kind == "bool" else 100, dtype=dtype)
-
-
-def _bf16(name: str, fill: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The upper halves of 32-bit floats: values that bf16 holds, as their bits."""
-    if fill == "random":
-        floats = np.asarray(Case(MappingProxyType({name: normal(*shape)})).make()[name])
-    elif fill == "arange":
-        floats = np.arange(np.prod(shape)).reshape(shape)
-    else:
-        floats = np.full(shape, fill == "ones")
-    return (np.asarray(floats, np.float32).view(np.uint32) >> 16).astype(np.uint16)

@@ -26,16 +26,6 @@ figure { margin: 0; }
 .tw-facts { color: var(--tw-ink-2); font-size: .85rem; overflow-wrap: anywhere; }
 .tw-found { padding: .6rem 1rem; border-left: 3px solid var(--tw-bad); background: var(--tw-bad-soft); }
 .tw-found + .tw-found { margin-top: .5rem; }
-.tw-wide { overflow-x: auto; }
-.tw-wide:focus-visible { outline: 2px solid var(--tw-accent); }
-.tw-lines { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }
-.tw-lines :is(th, td) { padding: .25rem .6rem; border-bottom: 1px solid var(--tw-rule); text-align: right;
-  vertical-align: bottom; }
-.tw-lines th { font-weight: 600; }
-.tw-lines :is(td, th):nth-child(2) { text-align: left; }
-.tw-lines td:nth-child(2) { font-family: var(--tw-mono, monospace); white-space: pre; }
-.tw-lines .tw-bad-line { background: var(--tw-bad-soft); }
-.tw-lines tr:last-child td { font-weight: 600; }
 """
 _SCHEME = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -74,7 +64,7 @@ def page(run: Any, figure: Figure | None, facts: str, note: str, assets: Path) -
         f'<h1>{escape(run.title)}</h1>\n<p class="tw-facts">{escape(facts)}</p>\n'
         f"{_hazards(run)}\n<h2>Step by step</h2>\n"
         f"{f'<p>{escape(note)}</p>' if note else ''}\n{drawn}\n"
-        f"<h2>Counts by line</h2>\n{_lines(run)}\n"
+        f"<h2>Counts by line</h2>\n<div class='md-typeset'>{run.as_output().html()}</div>\n"
         "<p>Counted by the simulator at the level of PTX: requests of warps, 32-byte sectors, passes over "
         "the banks of shared memory. No caches and no time.</p>\n</main>\n</body>\n</html>\n"
     )
@@ -110,28 +100,3 @@ def _hazards(run: Any) -> str:
             f"{at}<br>{escape(repair_of(hazard.kind))}</div>"
         )
     return "<h2>Hazards</h2>\n" + "\n".join(found)
-
-
-def _lines(run: Any) -> str:
-    table = run.table()
-    wrong = {hazard.line for hazard in run.hazards}
-    heads = "".join(
-        f'<th scope="col">{escape(one.name)}{f"<br>[{escape(one.unit)}]" if one.unit else ""}</th>'
-        for one in table.columns
-    )
-    rows = []
-    for row in table.rows:
-        line = row[0].text
-        bad = line in wrong
-        cells = "".join(f"<td>{escape(_said(cell.text))}</td>" for cell in row[1:])
-        rows.append(
-            f"<tr{' class=tw-bad-line' if bad else ''}><td>{'! ' if bad else ''}{line}</td>{cells}</tr>"
-        )
-    return (
-        '<div class="tw-wide" tabindex="0" role="group" aria-label="Counts by line"><table class="tw-lines">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def _said(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -16,7 +16,16 @@ from tilewise.lesson.percent import parse_cells
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-__all__ = ["Cell", "Header", "Lesson", "decode", "parse", "read"]
+__all__ = ["Cell", "Header", "Lesson", "decode", "lesson_files", "parse", "read"]
+
+
+def lesson_files(folder: Path) -> list[Path]:
+    """The files of all lessons in a folder, ``<part>/<name>.py``; names with a leading ``_`` are modules."""
+    return sorted(
+        path
+        for path in folder.glob("*/*.py")
+        if not path.name.startswith((".", "_", "#")) and path.parent.name != "measurements"
+    )
 
 
 def parse(text: str, path: str, lesson_id: str) -> Lesson:

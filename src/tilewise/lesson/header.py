@@ -7,13 +7,15 @@ the line, the fault and what would be right.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from tilewise.errors import LessonError, all_of, nearest
+from tilewise.errors import LessonError, nearest
 from tilewise.lesson.model import Header
 
-_KEYS = ("title", "needs", "summary", "description", "date", "author", "tags", "draft")
+_KEYS = ("title", "needs", "summary", "description", "date", "tags")
+_KEY = re.compile(r"[\"']?(\w+)[\"']?\s*:")
 _NO_TITLE = ("\n", "<", ">", "`", "*", "[", "]", "{", "}", "$", "\\", "|")
 _MODULE = "A module that lessons import has a name that begins with _."
 _EXAMPLE = "Begin the file with # ---, # title: ..., # needs: [...], # summary: ..., # ---."
@@ -49,38 +51,23 @@ def _mapping(text: str, path: str) -> dict[str, tuple[Any, int]]:
     """Each key of a YAML mapping with its value and its line in the file."""
     import yaml
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    lines: dict[str, int] = {}
+    for line, written in enumerate(text.split("\n"), start=2):
+        if key := _KEY.match(written):
+            if key[1] in lines:
+                raise LessonError(path, line, f'the header has "{key[1]}" twice.', "Keep one.")
+            lines[key[1]] = line
     try:
-        node = loader.get_single_node()
-        if not isinstance(node, yaml.MappingNode):
-            raise LessonError(path, 2, "the header holds no keys.", _EXAMPLE)
-        found: dict[str, tuple[Any, int]] = {}
-        for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 2
-            if not isinstance(key_node, yaml.ScalarNode):
-                message = "a key of the header is a list or a mapping."
-                raise LessonError(path, line, message, f"Keys are {all_of(_KEYS)}.")
-            key = str(key_node.value)
-            if key in found:
-                raise LessonError(path, line, f'the header has "{key}" twice.', "Keep one.")
-            try:
-                found[key] = (loader.construct_object(value_node, deep=True), line)
-            except ValueError as error:  # a day or a number that YAML reads and Python refuses
-                repair = "Put it in double quotes if it is a text."
-                raise LessonError(path, line, f'"{key}" cannot be read: {error}.', repair) from None
-        return found
-    except yaml.YAMLError as error:
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a day or a number that YAML reads
         mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "it cannot be read"
+        problem = getattr(error, "problem", None) or error
+        repair = "Put text with a colon, a quote or a bracket in double quotes."
         line = mark.line + 2 if mark else 2
-        raise LessonError(
-            path,
-            line,
-            f"the header is no valid YAML: {problem}.",
-            "Put text with a colon, a quote or a bracket in double quotes.",
-        ) from None
-    finally:
-        loader.dispose()
+        raise LessonError(path, line, f"the header is no valid YAML: {problem}.", repair) from None
+    if not isinstance(values, dict):
+        raise LessonError(path, 2, "the header holds no keys.", _EXAMPLE)
+    return {str(key): (value, lines.get(str(key), 2)) for key, value in values.items()}
 
 
 def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
@@ -97,7 +84,7 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
             path, lines[key], f'"{key}" must be {wanted}, and is {got!r}.', f"Write {key}: {example}."
         )
 
-    for key in ("title", "summary", "description", "author"):
+    for key in ("title", "summary", "description"):
         if key in values and not isinstance(values[key], str):
             raise wrong(key, "a text", '"..."')
     title = values.get("title", "").strip()
@@ -113,8 +100,6 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
             raise wrong(key, "a list of names", "[kernels/grids]" if key == "needs" else "[memory]")
     if len(set(values.get("needs", []))) < len(values.get("needs", [])):
         raise LessonError(path, lines["needs"], '"needs" names a lesson twice.', "Keep one.")
-    if not isinstance(values.get("draft", False), bool):
-        raise wrong("draft", "true or false", "true")
     date = values.get("date", "")
     if isinstance(date, datetime.date) and not isinstance(date, datetime.datetime):
         date = date.isoformat()
@@ -126,8 +111,6 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
         summary=values.get("summary", "").strip(),
         description=values.get("description", "").strip(),
         date=date,
-        author=values.get("author", ""),
         tags=tuple(values.get("tags", [])),
-        draft=values.get("draft", False),
         lines=lines,
     )

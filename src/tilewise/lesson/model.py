@@ -31,12 +31,8 @@ class Header:
     """A sentence for search engines and link previews; the summary where it is empty."""
     date: str = ""
     """When it was last revised, ``2026-11-21``."""
-    author: str = ""
-    """Who wrote it."""
     tags: tuple[str, ...] = ()
     """Words to find it by."""
-    draft: bool = False
-    """True: checked, but not published."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Each key's line in the file; a need's line as ``needs[0]``."""
 

@@ -11,7 +11,6 @@ import ast
 import re
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
 
 from tilewise.errors import LessonError, nearest
 from tilewise.lesson.model import Cell, Kind
@@ -33,17 +32,10 @@ def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
 
     Raises:
         LessonError: code before the first marker, a wrong option, a prose line that is no comment, or a
-        syntax
-            error in a code cell.
+            syntax error in a code cell.
     """
-    starts = [at for at in range(skip, len(lines)) if _MARKER.match(lines[at])]
-    sources = [
-        "\n".join(lines[start + 1 : end])
-        for start, end in zip([skip - 1, *starts], [*starts, len(lines)], strict=True)
-    ]
-    if any(_fault(source) for source in sources):
-        # A marker may stand inside a string, or the code is wrong: the whole file tells.
-        starts = _outside_strings(starts, _tree(lines, path), path)
+    marked = [at for at in range(skip, len(lines)) if _MARKER.match(lines[at])]
+    starts = _outside_strings(marked, _tree(lines, path), path)
     for at in starts:
         if not lines[at].startswith("#"):
             repair = "Begin it at the margin, or word the comment otherwise."
@@ -56,36 +48,15 @@ def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
     return tuple(_cell(lines, start, end, path) for start, end in zip(starts, ends, strict=True))
 
 
-@lru_cache(maxsize=4096)
-def _fault(source: str) -> bool:
-    """Whether a cell taken by itself is no valid Python; kept, since an edit changes one cell of a course."""
-    if not source.strip():
-        return False
-    try:
-        _compile(source, "<cell>")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return True
-    return False
-
-
-def _compile(source: str, path: str) -> ast.Module:
-    """The tree of a source that compiles without a warning.
-
-    Raises:
-        SyntaxError: it does not; Python's warnings, as of an unknown escape in a string, count too.
-        ValueError, RecursionError, MemoryError: it is no text, or nested too deeply.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SyntaxWarning)
-        warnings.simplefilter("error", DeprecationWarning)
-        tree = ast.parse(source, filename=path)
-        compile(source, path, "exec", dont_inherit=True)
-    return tree
-
-
 def _tree(lines: Sequence[str], path: str) -> ast.Module:
+    """The tree of a file that compiles without a warning, as of an unknown escape in a string."""
     try:
-        return _compile("\n".join(lines), path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)
+            warnings.simplefilter("error", DeprecationWarning)
+            tree = ast.parse("\n".join(lines), filename=path)
+            compile(tree, path, "exec", dont_inherit=True)
+        return tree
     except SyntaxError as error:
         line = error.lineno or 1
         _check_prose(lines, line, path)

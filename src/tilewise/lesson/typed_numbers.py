@@ -89,12 +89,6 @@ FORMS = (
         "The picture has 256 x 1 pixels, the tile 8 × 8, the other 16x16.",
     ),
     Form(
-        "fold",
-        rf"{_NUMBER}[ ]?-?fold\b|\b(?:{_ONE}|{_TEN}|hundred|thousand)fold\b",
-        "It is a tenfold gain.",
-        "Two folds hide the code.",
-    ),
-    Form(
         "share",
         rf"{_NUMBER}[ ]?(?:%|percent\b|per[ ]cent\b)[ ]{_COMPARED}",
         "It reaches 80% of the peak.",
@@ -118,19 +112,6 @@ FORMS = (
         rf"|(?:of[ ])?(?:the|its|their|this|that|what)[ ](?:\w+[ ]){{0,2}}?{_PERFORMANCE}\b)",
         "The new version takes half the time.",
         "Half of the threads are idle, and half the warps wait.",
-    ),
-    Form(
-        "verb",
-        r"\b(?:doubl|tripl|quadrupl|halv)(?:es|ed|ing|e)[ ](?:the[ ]|its[ ])?(?:\w+[ ])?"
-        rf"{_PERFORMANCE}\b",
-        "It halves the running time.",
-        "It halves the tile.",
-    ),
-    Form(
-        "order",
-        r"\borders?[ ]of[ ]magnitude\b",
-        "The naive version is an order of magnitude slower.",
-        "The order of the sums is another one.",
     ),
 )
 """Every form; of two that fit at one place, the first counts."""

@@ -23,6 +23,7 @@ from types import ModuleType
 from tilewise.errors import LessonError, nearest
 from tilewise.frameworks import stand_ins
 from tilewise.gpu.device import gpu_here
+from tilewise.lesson import lesson_files
 from tilewise.lesson.model import Cell
 from tilewise.lesson.percent import parse_cells
 from tilewise.measurements.definitions import functions_reached
@@ -87,13 +88,7 @@ class Failure:
 
 def project_lessons(root: Path) -> tuple[str, ...]:
     """The ids of all lessons under a folder, by name."""
-    files = [file for file in root.rglob("*.py") if _starts_as_lesson(file)]
-    return tuple(sorted(file.relative_to(root).with_suffix("").as_posix() for file in files))
-
-
-def _starts_as_lesson(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return stream.readline().rstrip() == b"# ---"
+    return tuple(file.relative_to(root).with_suffix("").as_posix() for file in lesson_files(root))
 
 
 def find_lesson(name: str, root: Path) -> LessonFile:

@@ -34,9 +34,9 @@ def case_text(case: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {_shown(value)}" for name, value in case.items())
 
 
-def heading_slug(heading: str) -> str:
-    """The anchor of a lesson's heading on its page, as the site spells it."""
-    return re.sub(r"[\s_-]+", "-", re.sub(r"[^\w\- ]+", "", heading).strip()).lower()
+def heading_slug(heading: str, separator: str = "-") -> str:
+    """The anchor of a heading on its page, e.g. ``two-coordinates-then-three``; all scripts stay."""
+    return re.sub(r"[\s_-]+", separator, re.sub(r"[^\w\- ]+", "", heading).strip()).lower()
 
 
 def _number(value: Any) -> str:

@@ -15,7 +15,7 @@ import os
 # any plugin, but reads mkdocs.yml, which names ``slugify`` below, before the theme.
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "true")
 
+from tilewise.measurements.slugs import heading_slug as slugify
 from tilewise.mkdocs_plugin.plugin import TilewisePlugin
-from tilewise.mkdocs_plugin.slugs import slugify
 
 __all__ = ["TilewisePlugin", "slugify"]

@@ -1,15 +1,15 @@
-"""Markdown to HTML, once for each content: kept in memory and on disk.
+"""Markdown to HTML, once for each content: kept on disk.
 
 In: a page that MkDocs wants rendered. Out: the same attributes that ``Page.render`` sets, from a kept
 conversion where everything it depends on is unchanged. A page that logged a warning is never kept, so that
-the warning appears in every build. What registrations are repeated belongs to ``replay``.
+the warning appears in every build, nor is one that documents modules by ``:::``.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,12 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from mkdocs.structure.toc import TableOfContents
+from mkdocs.structure.toc import AnchorLink, TableOfContents
 from pymdownx.highlight import Highlight
 
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.math import render_math
 from tilewise.mkdocs_plugin.raw_html import RawHtml
-from tilewise.mkdocs_plugin.replay import Ledger, Notes
 from tilewise.page.markers import hide_marker_lines, tell_lines
 
 _COUNT = "tilewise-count-of-code-blocks"
@@ -46,8 +45,6 @@ class Conversion:
     """Ids on the page."""
     links: dict[str, dict[str, str]] | None
     """By source path: the anchors that it links to, and the links as written."""
-    notes: Notes
-    """What it registered."""
 
 
 @dataclass(frozen=True)
@@ -58,63 +55,50 @@ class Surroundings:
     """mkdocs.yml, versions and our own converters."""
     files: str
     """The pages and files that links may lead to."""
-    source: Callable[[], str]
-    """The project's own modules, which ``:::`` quotes; found when first asked."""
 
 
 class Conversions:
-    """Keeps conversions, in memory and in a folder.
+    """Keeps conversions in a folder.
 
     Args:
         folder: where.
-        later: whether to write a moment later, when whoever waits for the page has it.
     """
 
-    def __init__(self, folder: Path, later: bool) -> None:
-        self._files = FileCache(folder, at_most=400, later=later)
-        self._kept: dict[str, tuple[str, Conversion]] = {}
+    def __init__(self, folder: Path) -> None:
+        self._files = FileCache(folder, at_most=400)
         self.raw_html = RawHtml()
 
-    def render(
-        self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings, ledger: Ledger
-    ) -> None:
+    def render(self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings) -> None:
         """Do what ``Page.render`` does, or repeat what it did."""
-        key = _key(page, around)
-        conversion = self._find(page.file.src_uri, key)
+        assert page.markdown is not None
+        if ":::" in page.markdown:
+            self._convert(page, config, files)
+            return
+        key = key_of(page.file.src_uri, page.url, page.title, page.markdown, around.config, around.files)
+        conversion: Conversion | None = self._files.load(key, Conversion)
         if conversion is not None:
-            ledger.replay(page, conversion.notes)
             _apply(conversion, page, files)
+            _register(config.plugins.get("autorefs"), page, conversion.toc)
             return
         listener = _Listener()
         logger = logging.getLogger("mkdocs")
         logger.addHandler(listener)
-        notes = ledger.note()
         try:
-            Page.render(page, config, files)
-            assert page.content is not None
-            page.content = tell_lines(hide_marker_lines(render_math(page.content)))
-            page.present_anchor_ids = (page.present_anchor_ids or set()) | self.raw_html.anchors
+            self._convert(page, config, files)
         finally:
             logger.removeHandler(listener)
-            ledger.close(notes)
         if not listener.heard:
-            conversion = _taken(page, notes)
-            self._kept[page.file.src_uri] = (key, conversion)
-            self._files.store(key, conversion)
+            self._files.store(key, _taken(page))
+
+    def _convert(self, page: Page, config: MkDocsConfig, files: Files) -> None:
+        Page.render(page, config, files)
+        assert page.content is not None
+        page.content = tell_lines(hide_marker_lines(render_math(page.content)))
+        page.present_anchor_ids = (page.present_anchor_ids or set()) | self.raw_html.anchors
 
     def tidy(self) -> None:
         """Delete the conversions that were not used for longest, where there are many."""
         self._files.tidy()
-
-    def _find(self, src_uri: str, key: str) -> Conversion | None:
-        kept = self._kept.get(src_uri)
-        if kept is not None and kept[0] == key:
-            return kept[1]
-        conversion = self._files.load(key, Conversion)
-        if isinstance(conversion, Conversion):
-            self._kept[src_uri] = (key, conversion)
-            return conversion
-        return None
 
 
 def keep_highlighted() -> None:
@@ -153,13 +137,7 @@ class _Listener(logging.Handler):
         self.heard |= record.thread == self._thread
 
 
-def _key(page: Page, around: Surroundings) -> str:
-    assert page.markdown is not None
-    source = around.source() if ":::" in page.markdown else ""
-    return key_of(page.file.src_uri, page.url, page.title, page.markdown, around.config, around.files, source)
-
-
-def _taken(page: Page, notes: Notes) -> Conversion:
+def _taken(page: Page) -> Conversion:
     links = page.links_to_anchors
     return Conversion(
         content=page.content or "",
@@ -167,8 +145,14 @@ def _taken(page: Page, notes: Notes) -> Conversion:
         title=page._title_from_render,
         anchors=page.present_anchor_ids or set(),
         links=None if links is None else {file.src_uri: dict(found) for file, found in links.items()},
-        notes=notes,
     )
+
+
+def _register(autorefs: Any, page: Page, items: Iterable[AnchorLink]) -> None:
+    """Tell autorefs a kept page's headings, as converting it would."""
+    for item in items if autorefs is not None else ():
+        autorefs.register_anchor(page, item.id, title=item.title, primary=True)
+        _register(autorefs, page, item.children)
 
 
 def _apply(conversion: Conversion, page: Page, files: Files) -> None:

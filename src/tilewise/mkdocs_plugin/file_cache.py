@@ -10,13 +10,8 @@ import contextlib
 import hashlib
 import os
 import pickle
-import threading
 from pathlib import Path
 from typing import Any
-
-from jinja2.bccache import Bucket, BytecodeCache
-
-_LATER_S = 1.0
 
 
 class CacheError(Exception):
@@ -58,16 +53,12 @@ class FileCache:
     Args:
         folder: where; made when the first value is kept.
         at_most: how many values ``tidy`` leaves, those used last.
-        later: whether objects are written a second after they are stored, by another thread.
     """
 
-    def __init__(self, folder: Path, at_most: int, later: bool = False) -> None:
+    def __init__(self, folder: Path, at_most: int) -> None:
         self._folder = folder
         self._at_most = at_most
-        self._later = later
         self._wrote = False
-        self._waiting: dict[str, object] = {}
-        self._lock = threading.Lock()
 
     def get(self, key: str) -> bytes | None:
         """The bytes kept under a key."""
@@ -92,9 +83,6 @@ class FileCache:
 
     def load(self, key: str, kind: type) -> Any:
         """The object kept under a key, if it is of this type."""
-        if key in self._waiting:
-            found = self._waiting.get(key)
-            return found if isinstance(found, kind) else None
         content = self.get(key)
         if content is None:
             return None
@@ -106,26 +94,7 @@ class FileCache:
 
     def store(self, key: str, value: object) -> None:
         """Keep an object under a key."""
-        if not self._later:
-            self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
-            return
-        with self._lock:
-            self._waiting[key] = value
-            if len(self._waiting) == 1:
-                timer = threading.Timer(_LATER_S, self._write)
-                timer.daemon = True
-                timer.start()
-
-    def _write(self) -> None:
-        with self._lock:
-            waiting = dict(self._waiting)
-        for key, value in waiting.items():
-            self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
-        with self._lock:
-            for key in waiting:
-                del self._waiting[key]
-            if self._waiting:
-                threading.Thread(target=self._write, daemon=True).start()
+        self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
     def tidy(self) -> None:
         """Delete the values that were not used for longest, where there are many."""
@@ -136,22 +105,3 @@ class FileCache:
             files = sorted((file.stat().st_mtime_ns, file) for file in self._folder.iterdir())
             for _, file in files[: -self._at_most]:
                 file.unlink()
-
-
-class KeptTemplates(BytecodeCache):
-    """Compiled templates in a folder; Jinja's own such cache ends a build where the disk is full."""
-
-    def __init__(self, kept: FileCache) -> None:
-        self._kept = kept
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Take a template's code, if it is of the template as it is now."""
-        content = self._kept.get(bucket.key)
-        try:
-            bucket.bytecode_from_string(content or b"")
-        except Exception:  # whatever a damaged file raises
-            bucket.reset()
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep a template's code."""
-        self._kept.put(bucket.key, bucket.bytecode_to_string())

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from html import escape
 
 from tilewise.course import Course, Part
-from tilewise.page import Layout, Page, course_map, glossary
+from tilewise.page import Page, course_map, glossary
 from tilewise.page.corrections import corrections
 from tilewise.page.gallery import gallery
+from tilewise.page.layout import source_path
 from tilewise.page.questions import questions
 from tilewise.page.recap import recap
 
@@ -28,8 +29,6 @@ class Quoted:
     """The sections of the navigation that hold them."""
     pages: Mapping[str, Page]
     """Their pages, by source path."""
-    layout: Layout
-    """Where things are."""
 
     @property
     def texts(self) -> dict[str, str]:
@@ -40,20 +39,19 @@ class Quoted:
 def _lessons(quoted: Quoted) -> str:
     """The published lessons as a numbered list with their questions."""
     return "\n".join(
-        f"{quoted.course.number(lesson.id)}. [{lesson.header.title}]({quoted.layout.source_path(lesson.id)})"
+        f"{quoted.course.number(lesson.id)}. [{lesson.header.title}]({source_path(lesson.id)})"
         + (f"<br>\n    {escape(lesson.header.summary, quote=False)}" if lesson.header.summary else "")
         for lesson in quoted.course.lessons
-        if not lesson.header.draft
     )
 
 
 COURSE: Mapping[str, Callable[[Quoted], str]] = {
-    "map": lambda quoted: course_map(quoted.course, layout=quoted.layout),
+    "map": lambda quoted: course_map(quoted.course),
     "lessons": _lessons,
-    "glossary": lambda quoted: glossary(quoted.course, quoted.layout).removeprefix("# Glossary").strip(),
-    "corrections": lambda quoted: corrections(quoted.course, quoted.texts, quoted.layout),
-    "questions": lambda quoted: questions(quoted.course, quoted.parts, quoted.texts, quoted.layout),
-    "figures": lambda quoted: gallery(quoted.course, quoted.parts, quoted.pages, quoted.layout),
-    "recap": lambda quoted: recap(quoted.course, quoted.parts, quoted.texts, quoted.layout),
+    "glossary": lambda quoted: glossary(quoted.course).removeprefix("# Glossary").strip(),
+    "corrections": lambda quoted: corrections(quoted.course, quoted.texts),
+    "questions": lambda quoted: questions(quoted.course, quoted.parts, quoted.texts),
+    "figures": lambda quoted: gallery(quoted.course, quoted.parts, quoted.pages),
+    "recap": lambda quoted: recap(quoted.course, quoted.parts, quoted.texts),
 }
 """Every fragment of the family ``course``, by the name behind the dot."""

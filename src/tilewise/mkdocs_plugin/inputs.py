@@ -29,26 +29,14 @@ _DECIDING = [
 ]
 
 
-class Trees:
-    """Hashes of folders; a file that did not change is not read again."""
-
-    def __init__(self) -> None:
-        self._hashes: dict[Path, tuple[tuple[int, int], bytes]] = {}
-
-    def mark(self, folder: Path, pattern: str) -> str:
-        """A hash of the files in a folder whose names match a pattern."""
-        digest = hashlib.sha256()
-        for path in sorted(folder.rglob(pattern)):
-            if "__pycache__" in path.parts or not path.is_file():
-                continue
-            stat = path.stat()
-            stamp = (stat.st_mtime_ns, stat.st_size)
-            kept = self._hashes.get(path)
-            if kept is None or kept[0] != stamp:
-                kept = (stamp, hashlib.sha256(path.read_bytes()).digest())
-                self._hashes[path] = kept
-            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + kept[1])
-        return digest.hexdigest()
+def tree_mark(folder: Path, pattern: str) -> str:
+    """A hash of the files in a folder whose names match a pattern."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob(pattern)):
+        if "__pycache__" not in path.parts and path.is_file():
+            content = hashlib.sha256(path.read_bytes()).digest()
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)
+    return digest.hexdigest()
 
 
 def config_mark(file: Path, code: str) -> str:

@@ -27,9 +27,10 @@ from tilewise.measurements.slugs import name_slug
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 from tilewise.mkdocs_plugin.fragments import COURSE, Quoted
 from tilewise.mkdocs_plugin.progress import Progress, lessons_text
-from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
+from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.outputs.kinds import NOT_CURRENT, PENDING, Text
 from tilewise.page import Page, render
+from tilewise.page.layout import FOLDER, lesson_url, source_path
 from tilewise.rules import checked_course, form_faults, run_faults
 from tilewise.run import LessonRun, Runner
 
@@ -41,7 +42,7 @@ class CourseView:
     """The course as pages see it."""
 
     course: Course
-    """The lessons, in reading order, drafts included."""
+    """The lessons, in reading order."""
     pages: Mapping[str, Page]
     """The page of every lesson, by the lesson's source path."""
     measured: Mapping[str, Sequence[Measurement]]
@@ -83,32 +84,23 @@ class CourseView:
         return _PLACEHOLDER.sub(replace, markdown)
 
     def _fragment(self, family: str, name: str, path: str, line: int) -> str:
+        archive = Archive(self.root)
+        have = {
+            "course": list(COURSE),
+            "hardware": [*validation.FRAGMENTS, *validation.PLAIN],
+            "measurements": [*measured_page.FRAGMENTS, "roofline"],
+        }[family]
+        if name not in have and not (family == "measurements" and name.startswith(measured_page.MISS)):
+            message = f'there is no "{family}.{name}".'
+            raise LessonError(path, line, message, f"There is {', '.join(have)}.")
+        if family == "course":
+            return COURSE[name](Quoted(self.course, self.parts, self.pages))
         if family == "hardware":
-            return self._hardware(name, path, line)
-        if family == "measurements":
-            return self._measurements(name, path, line)
-        if name in COURSE:
-            return COURSE[name](Quoted(self.course, self.parts, self.pages, LAYOUT))
-        message = f'there is no "course.{name}".'
-        raise LessonError(path, line, message, f"There is {', '.join(COURSE)}.")
-
-    def _hardware(self, name: str, path: str, line: int) -> str:
-        """A part of the comparison of the simulator with a GPU's counters."""
-        if name in validation.FRAGMENTS or name in validation.PLAIN:
             return validation.fragment(name, self.root.parent)
-        have = ", ".join([*validation.FRAGMENTS, *validation.PLAIN])
-        raise LessonError(path, line, f'there is no "hardware.{name}".', f"There is {have}.")
-
-    def _measurements(self, name: str, path: str, line: int) -> str:
-        """A part of the pages of all measurements and of all kernels."""
         if name == "roofline":
-            return every_kernel.fragment(Archive(self.root), *self._named())
-        if name not in measured_page.FRAGMENTS and not name.startswith(measured_page.MISS):
-            have = ", ".join((*measured_page.FRAGMENTS, "roofline"))
-            raise LessonError(path, line, f'there is no "measurements.{name}".', f"There is {have}.")
-        known = measured_page.Lessons(self.measured, *self._named())
+            return every_kernel.fragment(archive, *self._named())
         try:
-            return measured_page.fragment(name, known, Archive(self.root))
+            return measured_page.fragment(name, measured_page.Lessons(self.measured, *self._named()), archive)
         except KeyError as error:
             message = f"the experiment {error.args[0]} was not predicted, or not recorded since."
             raise LessonError(path, line, message, "Name one of the table of predictions.") from None
@@ -116,7 +108,7 @@ class CourseView:
     def _named(self) -> tuple[dict[str, str], dict[str, str]]:
         """The titles of all lessons and the URLs of their pages, by id."""
         titles = {lesson.id: lesson.header.title for lesson in self.course.lessons}
-        return titles, {lesson.id: LAYOUT.url(lesson.id) for lesson in self.course.lessons}
+        return titles, {lesson.id: lesson_url(lesson.id) for lesson in self.course.lessons}
 
     def figure_files(self) -> dict[str, bytes]:
         """The data of figures on pages that are no lessons, by path from the site's root."""
@@ -129,12 +121,11 @@ class PageRenderer:
     Args:
         cache: the folder for caches.
         code: a hash of the modules that render.
-        later: whether to write a moment later, when whoever waits for the page has it.
     """
 
-    def __init__(self, cache: Path, code: str, later: bool = False) -> None:
+    def __init__(self, cache: Path, code: str) -> None:
         self._code = code
-        self._kept = FileCache(cache / "rendered", at_most=400, later=later)
+        self._kept = FileCache(cache / "rendered", at_most=400)
         self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
         self.package: Package | None = None
 
@@ -160,7 +151,7 @@ class PageRenderer:
             key = key_of(self._code, *decided)
             page = None if run.pending else self._kept.load(key, Page)
             if page is None:
-                page = render(lesson, run, course, stale=stale, layout=LAYOUT, package=self.package)
+                page = render(lesson, run, course, stale=stale, package=self.package)
                 if not run.pending:
                     self._kept.store(key, page)
             known = self._latest[lesson.id] = (mark, page)
@@ -223,20 +214,21 @@ class Lessons:
             run = runs[lesson.id]
             try:
                 page = self._renderer.page(lesson, run, course, quoted_stale(run, runs.values()))
-                pages[LAYOUT.source_path(lesson.id)] = page
+                pages[source_path(lesson.id)] = page
             except LessonError as error:
                 errors += error.errors
         raise_all(errors)
         self._renderer.tidy()
-        published = [lesson for lesson in course.lessons if not lesson.header.draft]
-        measured = {lesson.id: runs[lesson.id].measurements for lesson in published}
-        view = CourseView(course, pages, measured, self._root / LAYOUT.folder, nav.parts)
+        measured = {lesson.id: runs[lesson.id].measurements for lesson in course.lessons}
+        view = CourseView(course, pages, measured, self._root / FOLDER, nav.parts)
         executed = tuple(name for name, run in runs.items() if run.executed)
         warnings = form_faults(nav, course)
-        for lesson in published:
+        for lesson in course.lessons:
             warnings += run_faults(lesson, runs[lesson.id], stops=False)
         warnings += pending_faults(view.root, course.lessons, runs)
-        warnings += kernel_faults(view.root, {lesson.id: runs[lesson.id].launches for lesson in published})
+        warnings += kernel_faults(
+            view.root, {lesson.id: runs[lesson.id].launches for lesson in course.lessons}
+        )
         return BuiltCourse(view, executed, tuple(warnings))
 
     def _run(self, course: Course, progress: Progress) -> dict[str, LessonRun]:

@@ -24,13 +24,16 @@
   // Of the page as the server sent it: what is in its frame, the parts around the article, and the article's
   // elements, which scripts may since have wrapped. This script runs before any that changes the page.
   let sent = null;
+  const plain = (block) => block.outerHTML.replace(/ data-line="\d+"/g, "");
   const remember = (page) => {
+    const blocks = [...(page.querySelector(ARTICLE)?.children ?? [])];
     const parts = new Map(PARTS.map((part) => [part, page.querySelector(part)]));
     sent = {
       at: url(),
       frame: frame(page),
       parts: new Map([...parts].map(([part, each]) => [part, part === ARTICLE ? "" : each?.outerHTML])),
-      blocks: [...(parts.get(ARTICLE)?.children ?? [])],
+      blocks,
+      texts: blocks.map(plain),
     };
   };
   remember(document);
@@ -82,38 +85,34 @@
   /** Let the page's scripts look at what is new, once it is on the screen. */
   const settle = () => requestAnimationFrame(() => setTimeout(() => window.document$?.next(document)));
 
-  /** Replace some elements of the article; false where the page is not the one that the server means. */
-  const patch = ({ total, edits }) => {
+  /** Replace those elements of the article that differ; false where the article is not as it was sent. */
+  const patch = (known) => {
     const article = document.querySelector(ARTICLE);
-    if (!article || sent?.at !== url() || sent.blocks.length !== total) return false;
+    const [old, now] = [known.texts, sent.texts];
+    const most = Math.min(old.length, now.length);
+    let first = 0;
+    while (first < most && old[first] === now[first]) first++;
+    let behind = 0;
+    while (behind < most - first && old.at(-1 - behind) === now.at(-1 - behind)) behind++;
     const outer = (block) => {
       let each = block;
       while (each && each.parentNode !== article) each = each.parentNode;
       return each;
     };
-    const gone = edits.flatMap(([at, count]) => sent.blocks.slice(at, at + count));
-    const anchors = edits.map(([at, count]) => sent.blocks[at + count]).filter(Boolean);
-    if (![...gone, ...anchors].every(outer)) return false;
-    const keep = held();
-    for (const [at, count, html] of edits) {
-      const template = document.createElement("template");
-      template.innerHTML = html;
-      const fresh = [...template.content.children].map((each) => document.adoptNode(each));
-      const holder = document.createElement("div");
-      holder.append(...fresh);
-      const old = sent.blocks.slice(at, at + count);
-      const kept = choices(old);
-      moveFigures(old, [holder]);
-      restore([holder], kept);
-      const next = sent.blocks[at + count];
-      const anchor = next ? outer(next) : null;
-      for (const each of old) outer(each)?.remove();
-      if (anchor) anchor.before(...holder.children);
-      else article.append(...holder.children);
-      sent.blocks.splice(at, count, ...fresh);
-    }
-    keep();
-    settle();
+    const gone = known.blocks.slice(first, old.length - behind);
+    const rest = known.blocks.slice(old.length - behind);
+    if (!article || ![...gone, ...rest.slice(0, 1)].every(outer)) return false;
+    const fresh = sent.blocks.slice(first, now.length - behind).map((each) => document.adoptNode(each));
+    const holder = document.createElement("div");
+    holder.append(...fresh);
+    const kept = choices(gone);
+    moveFigures(gone, [holder]);
+    restore([holder], kept);
+    const anchor = rest.length ? outer(rest[0]) : null;
+    for (const each of gone) outer(each)?.remove();
+    if (anchor) anchor.before(...holder.children);
+    else article.append(...holder.children);
+    sent.blocks = [...known.blocks.slice(0, first), ...fresh, ...rest];
     return true;
   };
 
@@ -130,7 +129,7 @@
         if (old || fresh) return location.reload();
         continue;
       }
-      if (part !== ARTICLE && before.get(part) === sent.parts.get(part)) continue;
+      if (part === ARTICLE ? known && patch(known) : before.get(part) === sent.parts.get(part)) continue;
       const kept = choices([old]);
       const live = document.adoptNode(fresh);
       moveFigures([old], [live]);
@@ -171,10 +170,6 @@
         if (here !== url()) continue;
         if (state.seen === settings.seen && here === seenAt) continue;
         show(state.problem);
-        if (state.changes?.edits.length && !patch(state.changes)) {
-          seenAt = ""; // ask for the whole page
-          continue;
-        }
         if (state.html) swap(state.html);
         [settings.seen, seenAt] = [state.seen, here];
       } catch {

@@ -15,13 +15,12 @@ from typing import TypeVar
 from tilewise.course import Course, Navigation
 from tilewise.errors import LessonError
 from tilewise.lesson import Cell, Header, Lesson
-from tilewise.lesson.header import parse_header
-from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.output import Measurement
 from tilewise.mkdocs_plugin.lessons import CourseView, PageRenderer, quoted_stale
-from tilewise.mkdocs_plugin.sources import LAYOUT, LessonSources
+from tilewise.mkdocs_plugin.sources import LessonSources
 from tilewise.page import Page
-from tilewise.rules import course_faults, navigation_faults, run_faults
+from tilewise.page.layout import FOLDER, lesson_id_of, source_path
+from tilewise.rules import course_faults, navigation_faults
 from tilewise.run.background import BackgroundRuns
 
 T = TypeVar("T")
@@ -43,7 +42,8 @@ class LiveCourse:
         self._root = root
         self._sources = sources
         self._renderer = renderer
-        self._runs = runs
+        self.runs = runs
+        """What runs the lessons."""
         self._nav = Navigation()
         self._lessons: dict[str, Lesson] = {}
         self._ordered: tuple[tuple[Lesson, ...], Course] | None = None
@@ -51,22 +51,15 @@ class LiveCourse:
         self._faults: tuple[LessonError, ...] = ()
         self._course_faults: tuple[LessonError, ...] = ()
         self._page_faults: dict[str, tuple[LessonError, ...]] = {}
-        self._warned: dict[str, tuple[str, tuple[LessonError, ...]]] = {}
-        self._reported: dict[str, tuple[LessonError, ...]] = {}
         self._lock = threading.RLock()
-
-    def when_changed(self, tell: Callable[[], None]) -> None:
-        """Tell whenever there is more of a lesson, from any thread."""
-        self._runs.when_changed(tell)
 
     @property
     def view(self) -> CourseView:
         """The course as pages see it; a page is rendered when it is looked up."""
         course = self.course
-        pages = _Lazy([LAYOUT.source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
-        published = [lesson.id for lesson in course.lessons if not lesson.header.draft]
-        measured = _Lazy(published, self._measured)
-        return CourseView(course, pages, measured, self._root / LAYOUT.folder, self._nav.parts)
+        pages = _Lazy([source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
+        measured = _Lazy(list(course.by_id), self._measured)
+        return CourseView(course, pages, measured, self._root / FOLDER, self._nav.parts)
 
     @property
     def course(self) -> Course:
@@ -103,15 +96,15 @@ class LiveCourse:
                 self._course_faults = tuple(course_faults(ordered, lambda _: ()))
             self._lessons = lessons
             self._faults = tuple(faults) or self._course_faults  # which may only follow from those
-            self._runs.update(self.course.lessons, changed)
+            self.runs.update(self.course.lessons, changed)
 
     def page(self, lesson_id: str) -> Page:
         """A lesson's page with its outputs so far; the last good one where it cannot be rendered."""
         lesson = self.course.lesson(lesson_id)
         try:
-            state = self._runs.state(lesson_id)
-            stale = quoted_stale(state.run, self._runs.runs().values())
-            page = self._renderer.page(lesson, state.run, self.course, stale)
+            run = self.runs.run(lesson_id)
+            stale = quoted_stale(run, self.runs.runs().values())
+            page = self._renderer.page(lesson, run, self.course, stale)
         except LessonError as error:
             self._page_faults[lesson_id] = error.errors
             return self._pages.get(lesson_id) or _unreadable(lesson)
@@ -122,94 +115,55 @@ class LiveCourse:
     def mark(self, lesson_id: str) -> object:
         """A value that is another one once the lesson's page may be another one."""
         try:
-            run = self._runs.state(lesson_id).run
+            run = self.runs.run(lesson_id)
         except LessonError as error:
             return str(error)
-        stale = quoted_stale(run, self._runs.runs().values())
+        stale = quoted_stale(run, self.runs.runs().values())
         return (self.course.lesson(lesson_id).text, run.digest, self.course.signature, stale)
 
     def course_mark(self) -> object:
         """A value that is another one once a page that quotes the course may be another one."""
-        course, runs = self.course, self._runs.runs()
+        course, runs = self.course, self.runs.runs()
         digests = tuple(run.digest for run in runs.values())
         return (course.signature, tuple(lesson.text for lesson in course.lessons), tuple(runs), digests)
 
     def faults(self, path: str) -> tuple[LessonError, ...]:
-        """What is wrong: first with the file at ``path``, then with all others."""
+        """What is wrong: first with the file at ``path``, then with all others.
+
+        Only the lesson at ``path`` is held to the rules for one lesson; every one if ``path`` is empty.
+        """
         found = list(self._faults)
-        for error in self._runs.failures().values():
+        for error in self.runs.failures().values():
             found += error.errors
         for errors in list(self._page_faults.values()):
             found += errors
         for lesson in self.course.lessons:
-            found += self._sources.known_faults(lesson)
+            if path in ("", lesson.path):
+                found += self._sources.faults(lesson)
         return tuple(sorted(dict.fromkeys(found), key=lambda fault: fault.path != path))
-
-    def warnings(self, lesson_id: str) -> tuple[LessonError, ...]:
-        """Stale records of a lesson that has run, and rows that miss their bound without a reason."""
-        run = self._runs.runs().get(lesson_id)
-        lesson = self._lessons.get(lesson_id)
-        if run is None or lesson is None or len(run.outputs) != len(lesson.cells):
-            return ()
-        known = self._warned.get(lesson_id)
-        if known is None or known[0] != run.digest:
-            kernels = kernel_faults(self._root / LAYOUT.folder, {lesson_id: run.launches})
-            found = (*run_faults(lesson, run, stops=False), *kernels)
-            known = self._warned[lesson_id] = (run.digest, found)
-        return known[1]
-
-    def look_over(self, first: Sequence[str]) -> bool:
-        """Look for faults in the prose of lessons: of all these, and of one other once all have run.
-
-        Returns:
-            Whether a fault was found, or one found before is gone.
-        """
-        course = self.course
-        names = [name for name in first if name in course.by_id]
-        if self.is_settled():
-            names += [one.id for one in course.lessons if not self._sources.is_looked_over(one)][:1]
-        found = False
-        for lesson in (course.lesson(name) for name in names):
-            if not self._sources.is_looked_over(lesson):
-                before = self._reported.get(lesson.id, ())
-                self._reported[lesson.id] = self._sources.faults(lesson)
-                found |= before != self._reported[lesson.id]
-        return found
 
     def is_settled(self) -> bool:
         """Whether every lesson has run."""
-        ended, total, _ = self._runs.progress()
+        ended, total, _ = self.runs.progress()
         return ended == total
-
-    def outputs_soon_s(self, lesson_id: str) -> float:
-        """For how many seconds a lesson that was edited just now may have its first outputs any moment."""
-        return self._runs.outputs_soon_s(lesson_id)
-
-    def is_running(self, lesson_id: str) -> bool:
-        """Whether a lesson runs or is about to."""
-        return self._runs.is_running(lesson_id)
 
     def rendered(self, lesson_id: str) -> Page | None:
         """A lesson's page as it was last rendered."""
         return self._pages.get(lesson_id)
 
-    def open(self, lesson_id: str) -> None:
-        """Somebody looks at a lesson: it is run before the others."""
-        self._runs.open(lesson_id)
-
     def _kept(self, errors: Sequence[LessonError]) -> dict[str, Lesson]:
         """For each file that cannot be read, the lesson that was last read from it, or a stand-in."""
         kept = {}
         for path in dict.fromkeys(error.path for error in errors):
-            lesson_id = path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix)
-            kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(self._root / path, path, lesson_id)
+            lesson_id = lesson_id_of(path)
+            kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(path, lesson_id)
         return kept
 
     def _page_of_path(self, path: str) -> Page:
-        return self.page(path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix))
+        return self.page(lesson_id_of(path))
 
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
-        run = self._runs.runs().get(lesson_id)
+        run = self.runs.runs().get(lesson_id)
         return run.measurements if run is not None else ()
 
 
@@ -235,14 +189,11 @@ class _Lazy(Mapping[str, T]):
         return len(self._keys)
 
 
-def _stand_in(file: Path, path: str, lesson_id: str) -> Lesson:
+def _stand_in(path: str, lesson_id: str) -> Lesson:
     """A lesson without content, in place of one that was never readable."""
-    try:
-        header, _ = parse_header(file.read_text(encoding="utf-8").split("\n"), path)
-    except (LessonError, OSError, UnicodeDecodeError):
-        header = Header(title=lesson_id.rsplit("/", 1)[-1].replace("_", " ").capitalize())
+    title = lesson_id.rsplit("/", 1)[-1].replace("_", " ").capitalize()
     cell = Cell(path, 1, 1, "markdown", "This lesson cannot be read yet.", 1)
-    return Lesson(lesson_id, path, header, (cell,), "")
+    return Lesson(lesson_id, path, Header(title=title), (cell,), "")
 
 
 def _unreadable(lesson: Lesson) -> Page:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tilewise.course import Navigation, Part
-from tilewise.mkdocs_plugin.sources import LAYOUT
+from tilewise.page.layout import is_lesson, lesson_id_of, source_path
 
 
 def read(nav: object, file: Path, shown: str) -> Navigation:
@@ -22,17 +22,12 @@ def read(nav: object, file: Path, shown: str) -> Navigation:
         shown: the file as messages name it.
     """
     order = reading_order(nav)
-    return Navigation(order, shown, lines(file, order), parts(nav), "recap.md" in _paths(nav))
+    return Navigation(order, shown, lines(file, order), parts(nav))
 
 
 def reading_order(nav: object) -> list[str]:
     """The ids of the lessons that a navigation names, in its order."""
-    prefix = f"{LAYOUT.folder}/"
-    return [
-        path.removeprefix(prefix).removesuffix(LAYOUT.suffix)
-        for path in _paths(nav)
-        if path.startswith(prefix) and path.endswith(LAYOUT.suffix)
-    ]
+    return [lesson_id_of(path) for path in _paths(nav) if is_lesson(path)]
 
 
 def parts(nav: object) -> tuple[Part, ...]:
@@ -50,7 +45,7 @@ def lines(nav_file: Path, ids: list[str]) -> dict[str, int]:
     text = nav_file.read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.split("\n"), start=1):
         for name in ids:
-            if LAYOUT.source_path(name) in line:
+            if source_path(name) in line:
                 found.setdefault(name, number)
     return found
 

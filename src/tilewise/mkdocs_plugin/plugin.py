@@ -13,7 +13,9 @@ from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from urllib.parse import urlsplit
 
+from jinja2 import FileSystemBytecodeCache
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
 from mkdocs.config.defaults import MkDocsConfig
@@ -25,24 +27,26 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 from tilewise.errors import LessonError, raise_all
-from tilewise.frontend import FrontendError, build_assets
+from tilewise.frontend import FrontendError, build_assets, purge
 from tilewise.lesson.typed_numbers import sourced
-from tilewise.mkdocs_plugin import navigation, publication
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.machines import machines
+from tilewise.mkdocs_plugin import navigation, publication, publishing
 from tilewise.mkdocs_plugin.conversion import Conversions, Surroundings, keep_highlighted
 from tilewise.mkdocs_plugin.faults import explained, formula_fault, let_warnings_count
-from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, KeptTemplates, usable
-from tilewise.mkdocs_plugin.inputs import Trees, config_mark, links_mark
+from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, usable
+from tilewise.mkdocs_plugin.inputs import config_mark, links_mark, tree_mark
 from tilewise.mkdocs_plugin.lessons import CourseView, Lessons, PageRenderer
 from tilewise.mkdocs_plugin.live_course import LiveCourse
 from tilewise.mkdocs_plugin.math import UnreadableFormula
 from tilewise.mkdocs_plugin.preview import PreparedFiles, Preview, Site
 from tilewise.mkdocs_plugin.progress import Progress, lessons_text
-from tilewise.mkdocs_plugin.replay import Ledger, requires_versions
 from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.server import LiveServer, requires_port
 from tilewise.mkdocs_plugin.site_assets import SiteAssets
-from tilewise.mkdocs_plugin.site_files import lesson_id, site_files
+from tilewise.mkdocs_plugin.site_files import site_files
 from tilewise.mkdocs_plugin.sources import LessonSources
+from tilewise.page.layout import FOLDER, lesson_id_of
 from tilewise.page.prose import edited
 from tilewise.rules.typed_numbers import page_faults
 from tilewise.run import Runner
@@ -75,7 +79,6 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     _renderer: PageRenderer
     _conversions: Conversions
     _around: Surroundings
-    _ledger: Ledger
     # for a build
     _lessons: Lessons
     _built_assets: Path
@@ -85,10 +88,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     _assets: SiteAssets
 
     def __init__(self) -> None:
-        requires_versions()
         self._serving = False
         self._root: Path | None = None
-        self._trees = Trees()
         self._progress = Progress(log.info)
         self._view: CourseView | None = None
         self._files = Files([])
@@ -142,7 +143,6 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     @event_priority(-100)
     def _on_config_last(self, config: MkDocsConfig) -> MkDocsConfig:
-        self._ledger = Ledger(config)
         search: Any = config.plugins.get("material/search")
         self._index = None
         if search is not None:
@@ -169,7 +169,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._files = PreparedFiles(files) if self._serving else files
         links = links_mark(self._files, config.site_url, leaving_out=ASSETS)
         self._code_now = cache(self._code_mark)  # a change of our modules prepares the site anew
-        self._around = Surroundings(self._config_mark, links, self._code_now)
+        self._around = Surroundings(self._config_mark, links)
         return self._files
 
     on_files = CombinedEvent(_on_files_first, _on_files_last)
@@ -214,18 +214,16 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         except LessonError as error:
             self._fail(error)
 
-    def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-        """Describe pages whose authors did not."""
-        publication.describe(page, html)
-        return html
-
     @event_priority(-100)
     def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
         """Keep the theme's templates compiled for the next process."""
         if env is not self._env:
             self._env = env
-            env.bytecode_cache = KeptTemplates(FileCache(self._cache / "templates", at_most=400))
-            publication.prepare(env, not self._serving, self._project())
+            compiled = self._cache / "templates"
+            compiled.mkdir(exist_ok=True)
+            env.bytecode_cache = FileSystemBytecodeCache(str(compiled))
+            env.globals["published"] = not self._serving
+            env.globals["machines"] = machines(Archive(self._project() / FOLDER))
         return env
 
     @event_priority(-100)
@@ -235,7 +233,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._conversions.tidy()
         assert self._env is not None
         if self.preview is None or not isinstance(self._files, PreparedFiles):
-            self._finish(config, self._env)
+            self._finish(config)
             return
         assert self._nav is not None
         self._files.preparing = False
@@ -256,17 +254,18 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         while self._close:
             self._close.pop()()
 
-    def _finish(self, config: MkDocsConfig, env: Environment) -> None:
+    def _finish(self, config: MkDocsConfig) -> None:
         """Make the built site fit to be published."""
         try:
             with self._progress.during("Finishing the site"):
-                faults = publication.publish(
-                    config, self._files, env, self._project(), ASSETS, self._built_assets, self._cache
+                publishing.finish(
+                    Path(config.site_dir),
+                    f"{ASSETS}/tilewise.css",
+                    urlsplit(config.site_url or "/").path,
+                    partial(purge, self._project()),
                 )
         except FrontendError as error:
             raise PluginError(str(error)) from None
-        for fault in faults:
-            log.warning(fault)
 
     def _open(self, root: Path) -> None:
         """Set up for a project, whose caches must be ours to use."""
@@ -277,9 +276,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         except CacheError as error:
             raise PluginError(str(error)) from None
         self._code = self._code_mark()
-        self._sources = LessonSources(root, self._cache, self._code)
-        self._renderer = PageRenderer(self._cache, self._code, later=self._serving)
-        self._conversions = Conversions(self._cache / "pages", later=self._serving)
+        self._sources = LessonSources(root)
+        self._renderer = PageRenderer(self._cache, self._code)
+        self._conversions = Conversions(self._cache / "pages")
         keep_highlighted()
         runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
         self._close.append(runner.close)
@@ -295,11 +294,11 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._close += [runs.close, self.preview.close]
 
     def _code_mark(self) -> str:
-        return self._trees.mark(_PACKAGE, "*.py")
+        return tree_mark(_PACKAGE, "*.py")
 
     def _render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         try:
-            self._conversions.render(page, config, files, self._around, self._ledger)
+            self._conversions.render(page, config, files, self._around)
         except UnreadableFormula as error:
             self._fail(formula_fault(error, *self._source(page)))
 
@@ -307,7 +306,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         """The file that an author edits for a page, as messages name it, and its text."""
         view = self._loaded()
         if page.file.src_uri in view.pages:
-            lesson = view.course.lesson(lesson_id(page.file.src_uri))
+            lesson = view.course.lesson(lesson_id_of(page.file.src_uri))
             return lesson.path, lesson.text
         return f"docs/{page.file.src_uri}", page.file.content_string
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import Environment
@@ -21,17 +22,14 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from mkdocs.structure.toc import TableOfContents
 
 from tilewise.errors import LessonError
 from tilewise.measurements.page import record_files
-from tilewise.mkdocs_plugin.blocks import Article
 from tilewise.mkdocs_plugin.file_cache import key_of
 from tilewise.mkdocs_plugin.live_course import LiveCourse
 from tilewise.mkdocs_plugin.search import KeptIndex
 from tilewise.mkdocs_plugin.site_assets import SiteAssets
-from tilewise.mkdocs_plugin.site_files import lesson_id
-from tilewise.mkdocs_plugin.sources import LAYOUT
+from tilewise.page.layout import FOLDER, SUFFIX, is_lesson, lesson_id_of, source_path
 
 log = logging.getLogger("mkdocs.plugins.tilewise")
 
@@ -39,8 +37,6 @@ INDEX = "search/search_index.json"
 SITEMAP = "sitemap.xml"
 _MOST_OTHERS = 3
 """How many faults of other pages an open page mentions."""
-_MOST_SENT = 12
-"""How many states of pages are kept, to send only what differs from them."""
 _QUIET_S = 0.4
 """How long nobody asks for anything before open lessons are looked over."""
 _IDLE_S = 2.0
@@ -82,23 +78,13 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Indexed:
-    """What a search index takes from a page."""
-
-    content: str
-    toc: TableOfContents
-    url: str
-    title: str
-    meta: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class _Made:
     """A page as it was last made."""
 
     mark: object
     html: str
-    indexed: Indexed
+    indexed: SimpleNamespace
+    """What the search index takes from it: content, toc, url, title and meta."""
 
 
 @dataclass
@@ -141,12 +127,10 @@ class Preview:
         self._asked = time.monotonic()
         self._state: _State | None = None
         self._opened: dict[str, None] = {}
-        self._sent: dict[str, tuple[str, Article]] = {}
-        self._quotes: dict[str, tuple[object, str]] = {}
         self._problem = ""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._closed = False
-        live.when_changed(self.changed)
+        live.runs.when_changed(self.changed)
         assets.when_changed(self.changed)
         threading.Thread(target=self._idle, name="pages", daemon=True).start()
 
@@ -207,7 +191,7 @@ class Preview:
             return False
         config = state.site.config
         docs = {Path(file.abs_src_path): file for file in state.pages.values() if file.abs_src_path}
-        lessons = Path(config.config_file_path).parent.resolve() / LAYOUT.folder
+        lessons = Path(config.config_file_path).parent.resolve() / FOLDER
         own = Path(__file__).resolve().parents[1]
         for path in paths:
             if path in docs:
@@ -217,7 +201,7 @@ class Preview:
                     with self._lock:
                         self._entitle(docs[path])
             elif path.is_relative_to(lessons):
-                if path.suffix == LAYOUT.suffix and path.parent.parent == lessons and path.name[0] != "_":
+                if path.suffix == SUFFIX and path.parent.parent == lessons and path.name[0] != "_":
                     return False
             elif not path.is_relative_to(own / "web") or path.is_relative_to(own / "web" / "overrides"):
                 return False
@@ -238,7 +222,7 @@ class Preview:
         if state is None or file is None:
             return None
         if _is_lesson(file):
-            self._live.open(lesson_id(file.src_uri))
+            self._live.runs.open(lesson_id_of(file.src_uri))
         self._opened[file.src_uri] = None
         return self._made(state, file).html
 
@@ -299,7 +283,6 @@ class Preview:
             wait_s: how long to wait.
         """
         deadline = time.monotonic() + wait_s
-        before = self._sent.get(seen)
         while True:
             with self._news:
                 changes = self._changes
@@ -309,10 +292,6 @@ class Preview:
             found = self.snapshot(url)
             left = deadline - time.monotonic()
             if found["seen"] != seen:
-                if before is not None and before[0] == url and found["html"] is not None:
-                    found["changes"] = before[1].changes_to(self._sent[found["seen"]][1])
-                if found["changes"] is not None:
-                    found["html"] = None
                 return found
             if left <= 0 or self._closed:
                 return {**found, "html": None}
@@ -326,21 +305,23 @@ class Preview:
 
         Returns:
             ``html`` (None: there is no such page), ``problem``, ``assets`` (a name of the styles and
-            scripts), ``seen`` (a name of all these), and ``changes``, which ``update`` fills in.
+            scripts), and ``seen`` (a name of all these).
         """
         html, problem = self.page(url), self.problem(url)
         assets = str(self._assets.folder or "")
-        seen = key_of(url, html, problem, assets)
-        if html is not None and seen not in self._sent:
-            self._sent[seen] = (url, Article.of(html))
-            for old in list(self._sent)[:-_MOST_SENT]:
-                self._sent.pop(old, None)
-        return {"html": html, "problem": problem, "assets": assets, "seen": seen, "changes": None}
+        return {
+            "html": html,
+            "problem": problem,
+            "assets": assets,
+            "seen": key_of(url, html, problem, assets),
+        }
 
     def _outputs_soon_s(self, url: str) -> float:
         state = self._state
         file = state.pages.get(url) if state is not None else None
-        return self._live.outputs_soon_s(lesson_id(file.src_uri)) if file and _is_lesson(file) else 0.0
+        return (
+            self._live.runs.outputs_soon_s(lesson_id_of(file.src_uri)) if file and _is_lesson(file) else 0.0
+        )
 
     def _wait_for_news(self, changes: int, timeout_s: float) -> int:
         """Wait until there were more changes than so many; how many there are now."""
@@ -359,7 +340,7 @@ class Preview:
         page = file.page
         assert state is not None and page is not None
         if _is_lesson(file):
-            header = self._live.course.lesson(lesson_id(file.src_uri)).header
+            header = self._live.course.lesson(lesson_id_of(file.src_uri)).header
             page.markdown = page.markdown or ""
             page.meta = {**page.meta, "title": header.title}
         else:
@@ -381,18 +362,16 @@ class Preview:
         """A value that is another one once the page may be another one."""
         titles = state.titles
         if _is_lesson(file):
-            return (titles, self._live.mark(lesson_id(file.src_uri)))
+            return (titles, self._live.mark(lesson_id_of(file.src_uri)))
         assert file.abs_src_path is not None
         try:
             stat = Path(file.abs_src_path).stat()
             stamp = (stat.st_mtime_ns, stat.st_size)
         except OSError:
             stamp = (0, 0)
-        known = self._quotes.get(file.src_uri)
-        if known is None or known[0] != stamp:
-            known = self._quotes[file.src_uri] = (stamp, _text_of(file))
-        course = self._live.course_mark() if "{{" in known[1] else None
-        return (titles, stamp, course, state.site.code() if ":::" in known[1] else "")
+        text = _text_of(file)
+        course = self._live.course_mark() if "{{" in text else None
+        return (titles, stamp, course, state.site.code() if ":::" in text else "")
 
     def _make(self, state: _State, file: File, mark: object, before: _Made | None) -> _Made:
         page, site = file.page, state.site
@@ -431,17 +410,16 @@ class Preview:
         site = state.site
         assert file.page is not None
         pages = site.files.documentation_pages(inclusion=InclusionLevel.is_in_serve)
-        is_draft = file.inclusion == InclusionLevel.DRAFT
-        build._build_page(file.page, site.config, pages, site.nav, site.env, False, is_draft)
+        build._build_page(file.page, site.config, pages, site.nav, site.env, False)
         return Path(file.abs_dest_path).read_text(encoding="utf-8")
 
     def _lesson_file(self, path: str) -> bytes | None:
         """A figure's data, or a lesson to download."""
         view = self._live.view
-        folder = f"{LAYOUT.folder}/"
+        folder = f"{FOLDER}/"
         if path.startswith(folder):
             name = path.removeprefix(folder).rpartition("/")[0]
-            source = LAYOUT.source_path(name)
+            source = source_path(name)
             return view.pages[source].files.get(path) if source in view.pages else None
         for lesson in view.course.lessons:
             page = self._live.rendered(lesson.id)
@@ -454,7 +432,7 @@ class Preview:
         return dict(record_files(self._live.view.root)).get(path)
 
     @staticmethod
-    def _indexed(state: _State) -> Iterator[Indexed]:
+    def _indexed(state: _State) -> Iterator[SimpleNamespace]:
         """What the search index takes: of pages that were not made yet only the titles."""
         for file in state.pages.values():
             made = state.made.get(file.src_uri)
@@ -462,7 +440,8 @@ class Preview:
                 yield made.indexed
             elif file.page is not None:
                 title = str(file.page.title)
-                yield Indexed(f"<h1>{escape(title)}</h1>", TableOfContents([]), file.page.url, title, {})
+                content = f"<h1>{escape(title)}</h1>"
+                yield SimpleNamespace(content=content, toc=[], url=file.page.url, title=title, meta={})
 
     def _idle(self) -> None:
         """While nobody asks for anything: faults of open pages, then the pages that nobody has opened."""
@@ -492,31 +471,25 @@ class Preview:
                 return
 
     def _log_news(self, state: _State) -> None:
-        """Look over the lessons that are open, and say on the terminal what was not said before."""
-        opened = [lesson_id(name) for name in self._opened if name.startswith(f"{LAYOUT.folder}/")]
-        if any(self._live.is_running(name) for name in opened):
+        """Say on the terminal what is wrong and was not said before."""
+        opened = [lesson_id_of(name) for name in self._opened if is_lesson(name)]
+        if any(self._live.runs.is_running(name) for name in opened):
             return  # its outputs come first
-        if self._live.look_over(opened):
-            self.changed()
         faults = [*self._live.faults(""), *(one for some in list(state.faults.values()) for one in some)]
-        for fault in faults:
-            self._tell(log.error, str(fault))
-        for lesson in self._live.course.lessons:
-            for fault in self._live.warnings(lesson.id):
-                self._tell(log.warning, str(fault))
-
-    def _tell(self, say: Callable[[str], None], line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
-            say(line)
+        for line in map(str, faults):
+            if line not in self._logged:
+                self._logged.add(line)
+                log.error(line)
 
 
-def _indexed(page: Page) -> Indexed:
-    return Indexed(page.content or "", page.toc, page.url, str(page.title), dict(page.meta))
+def _indexed(page: Page) -> SimpleNamespace:
+    return SimpleNamespace(
+        content=page.content or "", toc=page.toc, url=page.url, title=str(page.title), meta=dict(page.meta)
+    )
 
 
 def _is_lesson(file: File) -> bool:
-    return file.src_uri.startswith(f"{LAYOUT.folder}/") and file.src_uri.endswith(LAYOUT.suffix)
+    return is_lesson(file.src_uri)
 
 
 def _path(file: File) -> str:

@@ -1,7 +1,7 @@
-"""The last step of a build that is to be published: every page lighter, and closed to foreign scripts.
+"""The last step of a build: every page lighter.
 
-In: the folder of a finished build and the scripts that the theme is known to print. Out: the same folder,
-where pages have one stylesheet, leaner listings and a Content-Security-Policy. ``mkdocs serve`` skips it.
+In: the folder of a finished build. Out: the same folder, where pages have one stylesheet and leaner listings.
+``mkdocs serve`` skips it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
-
-from tilewise.mkdocs_plugin.policy import content_security_policy, inline_scripts, with_policy
 
 _STYLESHEET = re.compile(r'\s*<link rel="stylesheet" href="([^"]+)">')
 _WORD = re.compile(rb"[A-Za-z0-9_-]+")
@@ -33,50 +30,25 @@ Purge = Callable[[str, Collection[str]], str]
 """Takes styles and every word of the site; leaves out the rules that no word can meet."""
 
 
-@dataclass(frozen=True)
-class Published:
-    """What the last step found."""
-
-    policy: str
-    """The policy of every page."""
-    strangers: tuple[tuple[str, str], ...]
-    """Inline scripts that are not the theme's, by page: they will not run."""
-
-
-def finish(
-    site: Path, own_styles: str, known_scripts: Callable[[str], Collection[str]], root: str, purge: Purge
-) -> Published:
+def finish(site: Path, own_styles: str, root: str, purge: Purge) -> None:
     """Finish a built site in place.
 
     Args:
         site: the built site.
         own_styles: the path of our own stylesheet in it, which is kept whole; the theme's rules are purged.
-        known_scripts: the texts of the theme's inline scripts on pages with a given relative base.
         root: the path of the site's address, such as ``/`` or ``/tilewise/``, which the 404 page starts from.
         purge: what leaves unused rules out.
-
-    Returns:
-        The policy, and what it keeps from running.
     """
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
     pages = {path: text for path, text in pages.items() if "<head>" in text}
-    known: set[str] = set()
-    strangers: list[tuple[str, str]] = []
-    for path, text in pages.items():
-        own = known_scripts(_base(path, site, root))
-        known.update(own)
-        inside = path.relative_to(site).as_posix()
-        strangers += [(inside, script) for script in inline_scripts(text) if script not in own]
-    policy = content_security_policy(known)
-    sheets = _stylesheets(pages, site, root)
+    sheets = _stylesheets(site)
     one = _merged(site, sheets, own_styles, purge) if sheets else ""
     for path, text in pages.items():
         lean = _PLAIN_TOKEN.sub(r"\1", text)
         if one:
             lean = _PLAIN_TABLE.sub(_in_its_box, lean)
             lean = _with_one(lean, posixpath.join(_base(path, site, root), one).removeprefix("./"))
-        path.write_text(with_policy(lean, policy), encoding="utf-8")
-    return Published(policy, tuple(strangers))
+        path.write_text(lean, encoding="utf-8")
 
 
 def _base(page: Path, site: Path, root: str) -> str:
@@ -87,23 +59,11 @@ def _base(page: Path, site: Path, root: str) -> str:
     return "/".join([".."] * (len(inside.parts) - 1)) or "."
 
 
-def _stylesheets(pages: dict[Path, str], site: Path, root: str) -> list[str]:
-    """The stylesheets of every page, as paths in the site; empty where pages differ or one lies elsewhere."""
-    found: list[str] | None = None
-    for path, text in pages.items():
-        base = _base(path, site, root)
-        here = []
-        for match in _STYLESHEET.finditer(text):
-            address = urlsplit(match[1])
-            if address.scheme or address.netloc:
-                return []
-            within = posixpath.relpath(address.path, root) if base.startswith("/") else address.path
-            folder = "" if base.startswith("/") else path.parent.relative_to(site).as_posix()
-            here.append(posixpath.normpath(posixpath.join(folder, within)))
-        if found is not None and here != found:
-            return []
-        found = here
-    return found or []
+def _stylesheets(site: Path) -> list[str]:
+    """The stylesheets of the front page, which are those of every page, as paths in the site."""
+    front = site / "index.html"
+    text = front.read_text(encoding="utf-8") if front.is_file() else ""
+    return [posixpath.normpath(urlsplit(address).path) for address in _STYLESHEET.findall(text)]
 
 
 def _merged(site: Path, sheets: list[str], own_styles: str, purge: Purge) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from material.plugins.search.plugin import SearchIndex
-from mkdocs.structure.toc import AnchorLink
 
 from tilewise.mkdocs_plugin.file_cache import FileCache, key_of
 
@@ -37,7 +36,7 @@ class KeptIndex(SearchIndex):  # type: ignore[misc]  # Material is not typed
 
     def warm(self, page: Any) -> list[Any]:
         """A page's entries, parsed or kept."""
-        key = key_of(page.content, page.url, page.title, sorted(page.meta.items(), key=str), _toc(page.toc))
+        key = key_of(page.content, page.url, page.title, sorted(page.meta.items(), key=str))
         kept = self._cache.get(key)
         if kept is not None:
             entries: list[Any] = json.loads(kept)
@@ -53,8 +52,3 @@ class KeptIndex(SearchIndex):  # type: ignore[misc]  # Material is not typed
         for page in pages:
             index.entries.extend(self.warm(page))
         return str(index.generate_search_index(None))
-
-
-def _toc(items: Iterable[AnchorLink]) -> tuple[Any, ...]:
-    """A table of contents: titles, anchors, levels and nesting."""
-    return tuple((item.title, item.id, item.level, _toc(item.children)) for item in items)

@@ -2,7 +2,7 @@
 
 In: the server that MkDocs made, and a ``Preview``. Out: one in its place that sees a save at once, prepares
 the site anew only where a save needs it, and keeps the last good site up when that fails. What it overrides
-of ``LiveReloadServer`` MkDocs does not promise to keep; ``replay.requires_versions`` pins the release.
+of ``LiveReloadServer`` MkDocs does not promise to keep; ``pyproject.toml`` pins the release.
 """
 
 from __future__ import annotations

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, InclusionLevel
+from mkdocs.structure.files import File
 
 from tilewise.measurements.page import record_files
 from tilewise.mkdocs_plugin.lessons import CourseView
 from tilewise.mkdocs_plugin.publication import licence_files
-from tilewise.mkdocs_plugin.sources import LAYOUT
 
 
 def site_files(
@@ -32,10 +31,8 @@ def site_files(
         config: MkDocs's configuration.
     """
     for path in view.pages:
-        is_draft = view.course.lesson(lesson_id(path)).header.draft
-        level = InclusionLevel.DRAFT if is_draft else InclusionLevel.UNDEFINED
-        yield File(path, str(root), config.site_dir, config.use_directory_urls, inclusion=level)
-        if assets is not None and not is_draft:
+        yield File(path, str(root), config.site_dir, config.use_directory_urls)
+        if assets is not None:
             for name, content in view.pages[path].files.items():
                 yield File.generated(config, name, content=content)
     yield from licence_files(config, root)
@@ -49,8 +46,3 @@ def site_files(
         if asset.is_file():
             inside = asset.relative_to(assets).as_posix()
             yield File.generated(config, f"{within}/{inside}", abs_src_path=str(asset))
-
-
-def lesson_id(source_path: str) -> str:
-    """The id of the lesson in a file, by the file's path."""
-    return source_path.removeprefix(f"{LAYOUT.folder}/").removesuffix(LAYOUT.suffix)

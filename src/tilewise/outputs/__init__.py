@@ -30,7 +30,6 @@ from tilewise.outputs.kernel import KernelOutput, from_kernel
 from tilewise.outputs.kinds import (
     AgreeOutput,
     CheckOutput,
-    ErrorOutput,
     FigureOutput,
     HazardOutput,
     LackOutput,
@@ -48,7 +47,6 @@ __all__ = [
     "CollectingSink",
     "Column",
     "Context",
-    "ErrorOutput",
     "ExerciseOutput",
     "FigureOutput",
     "HazardOutput",

@@ -16,7 +16,8 @@ from tilewise.outputs.kinds import attribute, fence, folded
 LONGEST_OPEN = 40
 """A kernel with more lines than this is folded where it is defined."""
 
-_MARKER = re.compile(r"^\s*(?://|#)\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
+MARKER = re.compile(r"^\s*(?://|#)\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
+"""A line that opens or closes a region."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,16 @@ def trimmed(source: str, first_line: int) -> tuple[int, str]:
     return first_line, "\n".join(lines).rstrip()
 
 
-def without_markers(source: str, first_line: int = 1) -> tuple[str, str, str]:
-    """A source with the marker lines of its regions blank, and where regions and markers are.
+def without_markers(source: str, first_line: int = 1, *, blank: bool = True) -> tuple[str, str, str]:
+    """A source without the marker lines of its regions, and where regions and markers are.
 
     Args:
         source: CUDA C (``// [name`` ... ``// name]``) or Python (``# [name`` ... ``# name]``).
         first_line: the number of its first line.
+        blank: whether marker lines stand blank, so that the others keep their numbers; otherwise they go.
 
     Returns:
-        The source, line for line; the regions as ``name:first-last``; the numbers of the blank marker lines.
+        The source; the regions as ``name:first-last``, in its numbers; the numbers that the marker lines had.
         Both lists are apart by spaces.
     """
     lines: list[str] = []
@@ -103,37 +105,17 @@ def without_markers(source: str, first_line: int = 1) -> tuple[str, str, str]:
     markers: list[str] = []
     opened: dict[str, int] = {}
     for at, line in enumerate(source.split("\n"), start=first_line):
-        marker = _MARKER.match(line)
-        lines.append("" if marker else line)
-        if marker:
-            markers.append(str(at))
-        if marker and marker["opens"]:
-            opened[marker["opens"]] = at + 1
-        elif marker and marker["closes"] in opened:
-            regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{at - 1}")
-    return "\n".join(lines).rstrip("\n"), " ".join(regions), " ".join(markers)
-
-
-def dropped_markers(source: str) -> tuple[str, str, str]:
-    """A source without the marker lines of its regions, the regions in what is left, and the markers.
-
-    For code that shows no line numbers; arguments and regions as for ``without_markers``, markers as lines of
-    the source, counted from 1.
-    """
-    lines: list[str] = []
-    markers: list[str] = []
-    regions: list[str] = []
-    opened: dict[str, int] = {}
-    for at, line in enumerate(source.split("\n"), start=1):
-        marker = _MARKER.match(line)
+        marker = MARKER.match(line)
         if marker is None:
             lines.append(line)
             continue
         markers.append(str(at))
+        end = first_line + len(lines) - 1
+        lines += [""] * blank
         if marker["opens"]:
-            opened[marker["opens"]] = len(lines) + 1
+            opened[marker["opens"]] = first_line + len(lines)
         elif marker["closes"] in opened:
-            regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{len(lines)}")
+            regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{end}")
     return "\n".join(lines).rstrip("\n"), " ".join(regions), " ".join(markers)
 
 

@@ -248,28 +248,6 @@ class HazardOutput(Output):
         )
 
 
-@dataclass(frozen=True)
-class ErrorOutput(Output):
-    """An error that a lesson provokes on purpose, or that a page shows while serving."""
-
-    kind: ClassVar[str] = "error"
-    title: str
-    """What went wrong, a few words."""
-    message: str
-    """The whole message."""
-
-    def text(self) -> str:
-        """Title and message."""
-        return f"{self.title}: {self.message}"
-
-    def markdown(self, context: Context) -> str:
-        """A ``div.tw-error``."""
-        return context.html_block(
-            f'<div class="tw-error"><strong>{escape(self.title, quote=False)}.</strong> '
-            f"<pre>{escape(self.message, quote=False)}</pre></div>"
-        )
-
-
 def _unbroken(text: str) -> str:
     """Text as HTML in which no line ends at the hyphen of a number such as ``1.7e-05``."""
     return _SMALL.sub(r'<span class="tw-unbroken">\g<0></span>', escape(text, quote=False))

@@ -7,6 +7,7 @@ What differs stands in a ``div.tw-machines[data-shown]``, each further machine's
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -34,6 +35,11 @@ def blocks(outputs: Outputs, others: Mapping[str, Outputs], machine: str, contex
         ]
     made = (_block(shown, differing, machine, context) for shown, differing in groups)
     return [text for text in made if text]
+
+
+def shown_alone(markdown: str) -> str:
+    """A page's Markdown without what stands beside it for further machines."""
+    return re.sub(r"<template data-machine=.*?</template>", "", markdown, flags=re.S)
 
 
 def _block(outputs: Outputs, others: Mapping[str, Outputs], machine: str, context: Context) -> str:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from tilewise.frameworks import listed
 from tilewise.lesson import Cell
 from tilewise.outputs import Context, KernelOutput, Output, Task, Text
-from tilewise.outputs.kernel import LONGEST_OPEN, dropped_markers
+from tilewise.outputs.kernel import LONGEST_OPEN, without_markers
 from tilewise.outputs.kinds import attribute, fence, folded
 from tilewise.page.by_machine import blocks
 
@@ -166,7 +166,7 @@ def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bo
     text = "\n".join(body).rstrip()
     if not text or (is_cuda and _only_imports(text)):
         return []
-    shown, regions, markers = dropped_markers(text)
+    shown, regions, markers = without_markers(text, blank=False)
     attributes = [".python .tw-code", f'data-line="{cell.source_line + first - 1}"']
     if regions:
         attributes.append(f'data-regions="{regions}" data-dropped="{markers}"')

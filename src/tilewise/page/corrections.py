@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from tilewise.course import Course
 from tilewise.lesson import Lesson
 from tilewise.page.gathered import blanked, from_root, headings, place
-from tilewise.page.layout import Layout
+from tilewise.page.layout import source_path
 
 OPENING = "Where the sources differ"
 """How such a note begins, linked or not, before a colon."""
@@ -23,18 +23,17 @@ _FOOTNOTE = re.compile(
 _PARAGRAPH = re.compile(rf"^(?:<[^>\n]*>)*{_BEGINS}((?:.+(?:\n|$))+)", re.M)
 
 
-def corrections(course: Course, pages: Mapping[str, str], layout: Layout) -> str:
+def corrections(course: Course, pages: Mapping[str, str]) -> str:
     """The notes of all published lessons, by lesson, in reading order.
 
     Args:
         course: the lessons.
         pages: the Markdown of their pages, by the lessons' source paths.
-        layout: where things are.
     """
     parts: list[str] = []
     for lesson in course.lessons:
-        path = layout.source_path(lesson.id)
-        found = [] if lesson.header.draft or path not in pages else list(_of(lesson, pages[path], layout))
+        path = source_path(lesson.id)
+        found = [] if path not in pages else list(_of(lesson, pages[path]))
         if not found:
             continue
         parts.append(f"## {course.number(lesson.id)}. {lesson.header.title}")
@@ -42,7 +41,7 @@ def corrections(course: Course, pages: Mapping[str, str], layout: Layout) -> str
     return "\n\n".join(parts)
 
 
-def _of(lesson: Lesson, page: str, layout: Layout) -> Iterator[tuple[str, str]]:
+def _of(lesson: Lesson, page: str) -> Iterator[tuple[str, str]]:
     """Where each note stands, as a link, and what it says."""
     text = blanked(page)
     above = headings(text)
@@ -55,5 +54,5 @@ def _of(lesson: Lesson, page: str, layout: Layout) -> Iterator[tuple[str, str]]:
         ]
         notes.append((min(uses, default=found.start()), found[2]))
     for at, note in sorted(notes):
-        moved = " ".join(from_root(note, lesson, layout).split())
-        yield place(lesson, above, at, layout), moved[:1].upper() + moved[1:]
+        moved = " ".join(from_root(note, lesson).split())
+        yield place(lesson, above, at), moved[:1].upper() + moved[1:]

@@ -1,8 +1,7 @@
 """The course map: lessons as nodes, needs as lines, drawn as inline SVG with plain links.
 
-In: a course, and the lesson one is in, if any. Out: SVG text. Lessons stand in rows by the longest way from a
-first lesson; a need that others imply gets no line. A screen reader finds a list of links; colours come from
-classes.
+In: a course. Out: SVG text. Lessons stand in rows by the longest way from a first lesson; a need that others
+imply gets no line. A screen reader finds a list of links; colours come from classes.
 """
 
 from __future__ import annotations
@@ -12,75 +11,41 @@ from dataclasses import dataclass
 from html import escape
 
 from tilewise.course import Course
-from tilewise.page.layout import Layout
+from tilewise.page.layout import lesson_url
 
-_BOX = (158, 52)
-_GAP = (18, 40)
-_DOT = 7
+_WIDTH, _HEIGHT = 158, 52
+"""Of a node, in px."""
+_GAP, _STRIDE = 18, 40
+"""Between neighbours of a row, and between rows."""
 _LINE_CHARACTERS = 21
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """Measures of one form of the map, in px; ``breadth`` lies within a row, ``depth`` leads to the next."""
-
-    breadth: float
-    depth: float
-    gap: float
-    """Between neighbours of a row."""
-    stride: float
-    """Between rows."""
-    pass_by: float
-    """What a line needs that passes a row without ending there."""
-    across: bool
-    """Whether the map grows from left to right rather than downwards."""
-
-    def point(self, beside: float, along: float) -> tuple[float, float]:
-        """A point in x and y from its place within a row and its place from the first row on."""
-        return (along, beside) if self.across else (beside, along)
-
-
-_LARGE = _Drawing(_BOX[0], _BOX[1], _GAP[0], _GAP[1], 0, across=False)
-_SMALL = _Drawing(2 * _DOT, 2 * _DOT, 8, 16, 0, across=True)
 _MARGIN = 6.0
 
 
-def course_map(course: Course, lesson_id: str | None = None, layout: Layout | None = None) -> str:
-    """The map of a course's published lessons.
+def course_map(course: Course) -> str:
+    """The map of a course's published lessons, for a page at the site's root.
 
     Args:
         course: the course.
-        lesson_id: the lesson on whose page the map stands: drawn small, as dots with names to point at, with
-            this lesson, what it needs and what it unlocks told apart. None: with titles, for the front page.
-        layout: where lessons are on the site.
 
     Returns:
-        One ``nav.tw-map`` around an ``svg``, without blank lines. Nodes are ``a.tw-map-node``, of them
-        ``tw-map-here``, ``tw-map-needed`` and ``tw-map-unlocked``; lines are ``path.tw-map-edge``.
+        One ``nav.tw-map`` around an ``svg``, without blank lines. Nodes are ``a.tw-map-node``; lines are
+        ``path.tw-map-edge``.
     """
-    where = layout or Layout()
-    shown = [lesson.id for lesson in course.lessons if not lesson.header.draft]
+    shown = list(course.by_id)
     needs = {name: _direct(course, name) for name in shown}
-    form = _LARGE if lesson_id is None else _SMALL
-    grid = _Grid.of(shown, needs, form)
-    width, height = form.point(grid.breadth, grid.depth)
-    kinds = _kinds(course, lesson_id)
+    grid = _Grid.of(shown, needs)
     parts = [
-        f'<nav class="tw-map tw-map-{"small" if lesson_id else "large"}" aria-label="Course map">',
+        '<nav class="tw-map tw-map-large" aria-label="Course map">',
         f'<svg xmlns="http://www.w3.org/2000/svg" '
-        f'xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'height="{height:g}" role="list" aria-label="Lessons in reading order">',
+        f'xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 {grid.width:g} {grid.height:g}" '
+        f'width="{grid.width:g}" '
+        f'height="{grid.height:g}" role="list" aria-label="Lessons in reading order">',
         '<g class="tw-map-edges" aria-hidden="true" fill="none" stroke="currentColor">',
     ]
     for name in shown:
-        for need in needs[name]:
-            lit = " tw-map-edge-lit" if lesson_id is not None and {name, need} <= {lesson_id, *kinds} else ""
-            parts.append(f'<path class="tw-map-edge{lit}" d="{grid.line(need, name)}"/>')
+        parts += [f'<path class="tw-map-edge" d="{grid.line(need, name)}"/>' for need in needs[name]]
     parts.append("</g>")
-    for name in shown:
-        parts.append(
-            _node(course, name, grid.corner(name), where.href(lesson_id, name), kinds.get(name, ""), form)
-        )
+    parts += [_node(course, name, grid.corner(name), lesson_url(name)) for name in shown]
     return "\n".join([*parts, "</svg>", "</nav>"])
 
 
@@ -88,14 +53,6 @@ def _direct(course: Course, name: str) -> tuple[str, ...]:
     """Direct needs without those that another need implies."""
     needs = course.needs(name)
     return tuple(need for need in needs if not any(need in course.reaches(other) for other in needs))
-
-
-def _kinds(course: Course, lesson_id: str | None) -> dict[str, str]:
-    if lesson_id is None:
-        return {}
-    needed = dict.fromkeys(course.reaches(lesson_id), "tw-map-needed")
-    unlocked = dict.fromkeys(course.unlocks(lesson_id), "tw-map-unlocked")
-    return {**needed, **unlocked, lesson_id: "tw-map-here"}
 
 
 def _rows(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
@@ -113,18 +70,17 @@ def _rows(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[list
 class _Grid:
     """Where nodes stand and lines pass; a line that crosses rows gets a place of its own in each."""
 
-    form: _Drawing
     row_of: Mapping[str, int]
     """The row of each lesson."""
-    beside: Mapping[tuple[int, str], float]
+    middle: Mapping[tuple[int, str], float]
     """By row and lesson, or passing line ``need>lesson``: the middle of its place within the row."""
-    breadth: float
-    depth: float
+    width: float
+    height: float
 
     @staticmethod
-    def of(shown: Sequence[str], needs: Mapping[str, Sequence[str]], form: _Drawing) -> _Grid:
+    def of(shown: Sequence[str], needs: Mapping[str, Sequence[str]]) -> _Grid:
         """Lay a course out."""
-        rows = [list(row) for row in _rows(shown, needs)]
+        rows = _rows(shown, needs)
         row_of = {name: at for at, row in enumerate(rows) for name in row}
         above: dict[tuple[int, str], list[str]] = {}
         for name in shown:
@@ -135,79 +91,65 @@ class _Grid:
                     rows[at].append(line)
                     above.setdefault((at, line), []).append(line if at > passed[0] else need)
                 above.setdefault((row_of[name], name), []).append(line if passed else need)
-        beside: dict[tuple[int, str], float] = {}
+        middle: dict[tuple[int, str], float] = {}
         for at, row in enumerate(rows):
 
             def wanted(entry: str, at: int = at) -> float:
-                found = [beside[at - 1, other] for other in above.get((at, entry), ())]
-                return sum(found) / len(found) if found else 0.0
+                places = [middle[at - 1, other] for other in above.get((at, entry), ())]
+                return sum(places) / len(places) if places else 0.0
 
             ordered = sorted(row, key=lambda entry: (wanted(entry), row.index(entry)))
-            sizes = [form.pass_by if ">" in entry else form.breadth for entry in ordered]
-            edge = -(sum(sizes) + form.gap * (len(sizes) - 1)) / 2
+            sizes = [0 if ">" in entry else _WIDTH for entry in ordered]
+            edge = -(sum(sizes) + _GAP * (len(sizes) - 1)) / 2
             for entry, size in zip(ordered, sizes, strict=True):
-                beside[at, entry] = edge + size / 2
-                edge += size + form.gap
-        left = min((middle - form.breadth / 2 for middle in beside.values()), default=0.0) - _MARGIN
-        moved = {key: round(middle - left, 1) for key, middle in beside.items()}
-        breadth = max((middle + form.breadth / 2 for middle in moved.values()), default=0.0) + _MARGIN
-        depth = 2 * _MARGIN + len(rows) * form.depth + max(len(rows) - 1, 0) * form.stride
-        return _Grid(form, row_of, moved, round(breadth, 1), depth)
+                middle[at, entry] = edge + size / 2
+                edge += size + _GAP
+        left = min((place - _WIDTH / 2 for place in middle.values()), default=0.0) - _MARGIN
+        moved = {key: round(place - left, 1) for key, place in middle.items()}
+        width = max((place + _WIDTH / 2 for place in moved.values()), default=0.0) + _MARGIN
+        height = 2 * _MARGIN + len(rows) * _HEIGHT + max(len(rows) - 1, 0) * _STRIDE
+        return _Grid(row_of, moved, round(width, 1), height)
 
-    def _along(self, row: int) -> float:
+    def _top(self, row: int) -> float:
         """Where a row begins."""
-        return _MARGIN + row * (self.form.depth + self.form.stride)
+        return _MARGIN + row * (_HEIGHT + _STRIDE)
 
     def corner(self, name: str) -> tuple[float, float]:
         """The upper left corner of a node."""
         row = self.row_of[name]
-        return self.form.point(round(self.beside[row, name] - self.form.breadth / 2, 1), self._along(row))
+        return round(self.middle[row, name] - _WIDTH / 2, 1), self._top(row)
 
     def line(self, need: str, name: str) -> str:
         """The path from a need to a lesson: curves between rows, straight through them."""
         first, last = self.row_of[need], self.row_of[name]
-        x, y = self.form.point(self.beside[first, need], self._along(first) + self.form.depth)
-        parts = [f"M{x:g} {y:g}"]
-        at = self.beside[first, need]
+        at = self.middle[first, need]
+        parts = [f"M{at:g} {self._top(first) + _HEIGHT:g}"]
         for row in range(first + 1, last + 1):
-            to = self.beside[row, name if row == last else f"{need}>{name}"]
-            start, end = self._along(row) - self.form.stride, self._along(row)
-            bend = self.form.stride * 0.6
-            points = [(at, start + bend), (to, end - bend), (to, end)]
-            parts.append("C" + " ".join(self._text(point) for point in points))
+            to = self.middle[row, name if row == last else f"{need}>{name}"]
+            end = self._top(row)
+            start, bend = end - _STRIDE, _STRIDE * 0.6
+            parts.append(f"C{at:g} {start + bend:g} {to:g} {end - bend:g} {to:g} {end:g}")
             if row < last:
-                parts.append(f"L{self._text((to, end + self.form.depth))}")
+                parts.append(f"L{to:g} {end + _HEIGHT:g}")
             at = to
         return "".join(parts)
 
-    def _text(self, point: tuple[float, float]) -> str:
-        x, y = self.form.point(*point)
-        return f"{x:g} {y:g}"
 
-
-def _node(course: Course, name: str, place: tuple[float, float], href: str, kind: str, form: _Drawing) -> str:
+def _node(course: Course, name: str, place: tuple[float, float], href: str) -> str:
     title = course.lesson(name).header.title
     label = escape(f"{course.number(name)}. {title}")
-    classes = f"tw-map-node {kind}".strip()
-    current = ' aria-current="page"' if kind == "tw-map-here" else ""
     x, y = place
-    if form is _SMALL:
-        inside = f'<title>{label}</title><circle cx="{x + _DOT:g}" cy="{y + _DOT:g}" r="{_DOT - 1}"/>'
-    else:
-        lines = _wrapped(title)
-        first = y + form.depth / 2 - (len(lines) - 1) * 8 + 4.5
-        spans = " ".join(
-            f'<tspan x="{x + form.breadth / 2:g}" y="{first + at * 16:g}">{escape(line, quote=False)}</tspan>'
-            for at, line in enumerate(lines)
-        )
-        inside = (
-            f'<rect x="{x:g}" y="{y:g}" width="{form.breadth:g}" height="{form.depth:g}" rx="6"/>'
-            f'<text text-anchor="middle" font-size="13" fill="currentColor">{spans}</text>'
-        )
-    target = escape(href)
+    lines = _wrapped(title)
+    first = y + _HEIGHT / 2 - (len(lines) - 1) * 8 + 4.5
+    spans = " ".join(
+        f'<tspan x="{x + _WIDTH / 2:g}" y="{first + at * 16:g}">{escape(line, quote=False)}</tspan>'
+        for at, line in enumerate(lines)
+    )
     return (
-        f'<g role="listitem"><a role="link" class="{classes}" xlink:href="{target}" aria-label="{label}"'
-        f"{current}>{inside}</a></g>"
+        f'<g role="listitem"><a role="link" class="tw-map-node" xlink:href="{escape(href)}" '
+        f'aria-label="{label}">'
+        f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH:g}" height="{_HEIGHT:g}" rx="6"/>'
+        f'<text text-anchor="middle" font-size="13" fill="currentColor">{spans}</text></a></g>'
     )
 
 

@@ -16,8 +16,7 @@ from tilewise.lesson import Lesson
 from tilewise.lesson.terms import Term
 from tilewise.outputs.kinds import folded
 from tilewise.page.code import open_lines
-from tilewise.page.course_map import course_map
-from tilewise.page.layout import Layout
+from tilewise.page.layout import GLOSSARY, href, page_link, source_link, source_path
 from tilewise.page.prose import Edit, edited, rewritten_link, tooltip
 from tilewise.run import LessonRun
 
@@ -52,17 +51,13 @@ def hardware(run: LessonRun) -> str:
     )
 
 
-def head(lesson: Lesson, course: Course, layout: Layout, runs_on: str = "") -> str:
+def head(lesson: Lesson, course: Course, runs_on: str = "") -> str:
     """Title, question, what the lesson needs and unlocks, how long it takes, how to run it, downloads."""
     name = lesson.id.rsplit("/", 1)[-1]
-    facts = []
-    if number := course.number(lesson.id):
-        published = sum(not entry.header.draft for entry in course.lessons)
-        facts.append(f"Lesson {number} of {published}")
-    facts.append(f"{minutes(lesson)} min")
+    facts = [f"Lesson {course.number(lesson.id)} of {len(course.lessons)}", f"{minutes(lesson)} min"]
     for word, ids in (("needs", course.needs(lesson.id)), ("unlocks", course.unlocks(lesson.id))):
         links = ", ".join(
-            f'<a href="{escape(layout.href(lesson.id, other))}">'
+            f'<a href="{escape(href(lesson.id, other))}">'
             f"{escape(course.lesson(other).header.title, quote=False)}</a>"
             for other in ids
         )
@@ -83,8 +78,6 @@ def head(lesson: Lesson, course: Course, layout: Layout, runs_on: str = "") -> s
         f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. '
         f"Download {downloads}.{hosted}</p>"
     )
-    if len(course.lessons) > 1:
-        lines.append(course_map(course, lesson.id, layout))
     return "\n".join([f"# {lesson.header.title}", "", *lines, "</div>"])
 
 
@@ -94,7 +87,7 @@ def minutes(lesson: Lesson) -> int:
     return max(1, round(lesson.prose.word_count / _WORDS_A_MINUTE + code_lines / _CODE_LINES_A_MINUTE))
 
 
-def terms(lesson: Lesson, course: Course, layout: Layout) -> str:
+def terms(lesson: Lesson, course: Course) -> str:
     """The terms that a lesson adds and, folded, all so far; empty where there are none."""
     so_far = course.terms_so_far(lesson.id)
     if not so_far:
@@ -109,9 +102,9 @@ def terms(lesson: Lesson, course: Course, layout: Layout) -> str:
         parts += ["Added here:", "\n".join(entries)]
     else:
         parts.append("This lesson adds none.")
-    glossary = layout.page_link(lesson.id, layout.glossary)
+    glossary = page_link(lesson.id, GLOSSARY)
     listed = ", ".join(
-        f'[{term.title}]({layout.source_link(lesson.id, term.lesson_id)}#{term.anchor} "{tooltip(term)}")'
+        f'[{term.title}]({source_link(lesson.id, term.lesson_id)}#{term.anchor} "{tooltip(term)}")'
         for term in so_far
     )
     count = "The one term so far" if len(so_far) == 1 else f"All {len(so_far)} terms so far, in reading order"
@@ -119,17 +112,14 @@ def terms(lesson: Lesson, course: Course, layout: Layout) -> str:
     return "\n\n".join(parts)
 
 
-def glossary(course: Course, layout: Layout | None = None) -> str:
+def glossary(course: Course) -> str:
     """The glossary page: every term once, by letter, with its definition, its home and where it is used."""
-    where = layout or Layout()
-    published = {lesson.id for lesson in course.lessons if not lesson.header.draft}
-    entries = [term for term in course.terms.terms if term.lesson_id in published]
+    entries = course.terms.terms
     users: dict[Term, list[str]] = {term: [] for term in entries}
     for lesson in course.lessons:
-        if lesson.id in published:
-            for use in course.uses(lesson.id):
-                if use.term.lesson_id != lesson.id:
-                    users[use.term].append(lesson.id)
+        for use in course.uses(lesson.id):
+            if use.term.lesson_id != lesson.id:
+                users[use.term].append(lesson.id)
     parts = [
         "# Glossary",
         f"{len(entries)} terms, each defined in the lesson that first needs it.",
@@ -140,22 +130,22 @@ def glossary(course: Course, layout: Layout | None = None) -> str:
         if initial != letter:
             letter = initial
             parts.append(f"## {letter}")
-        parts.append(_entry(term, course, users[term], where))
+        parts.append(_entry(term, course, users[term]))
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(term: Term, course: Course, users: Sequence[str], layout: Layout) -> str:
+def _entry(term: Term, course: Course, users: Sequence[str]) -> str:
     lesson = course.lesson(term.lesson_id)
     aliases = [name for name in term.definition.aliases if not _is_inflected(name, term.title)]
     also = f" (also {', '.join(aliases)})" if aliases else ""
-    home = f"[{lesson.header.title}]({layout.source_path(lesson.id)}#{term.anchor})"
-    used = ", ".join(f"[{course.lesson(name).header.title}]({layout.source_path(name)})" for name in users)
+    home = f"[{lesson.header.title}]({source_path(lesson.id)}#{term.anchor})"
+    used = ", ".join(f"[{course.lesson(name).header.title}]({source_path(name)})" for name in users)
     places = f"From {home}." + (f" Used in {used}." if used else "")
     return "\n\n".join(
         [
             f'<div class="tw-glossary-entry" id="{term.anchor}" markdown>',
             f"**{term.title}**{also}",
-            _portable(term, lesson, layout),
+            _portable(term, lesson),
             f"<small>{places}</small>",
             "</div>",
         ]
@@ -167,7 +157,7 @@ def _is_inflected(name: str, title: str) -> bool:
     return name.casefold().startswith(title.casefold().rstrip("y")) and " " not in name[len(title) :]
 
 
-def _portable(term: Term, lesson: Lesson, layout: Layout) -> str:
+def _portable(term: Term, lesson: Lesson) -> str:
     """A definition's text with links that hold on a page at the site's root, and without footnotes."""
     place = term.definition.place
     source = lesson.cells[place.cell].source
@@ -176,7 +166,7 @@ def _portable(term: Term, lesson: Lesson, layout: Layout) -> str:
     for link in (*lesson.prose.links, *lesson.prose.images):
         start, end = link.place.start, link.place.end
         if link.place.cell == place.cell and place.start <= start < place.end:
-            moved = rewritten_link(source[start:end], link.text, folder, lesson.id, layout, from_root=True)
+            moved = rewritten_link(source[start:end], link.text, folder, lesson.id, from_root=True)
             edits.append((start - place.start, end - place.start, moved))
     for note in lesson.prose.notes:
         if note.place.cell == place.cell and place.start <= note.place.start < place.end:

@@ -15,32 +15,30 @@ from typing import TYPE_CHECKING
 
 from tilewise.course import Course, Part
 from tilewise.lesson import Lesson
+from tilewise.page.by_machine import shown_alone
 from tilewise.page.gathered import published
-from tilewise.page.layout import Layout
+from tilewise.page.layout import lesson_url, source_path
 
 if TYPE_CHECKING:
     from tilewise.page import Page
 
 _FIGURE = re.compile(r'<figure class="tw-figure" id="(?P<id>[^"]+)" data-figure="(?P<url>[^"]+)"')
 
-_OTHER_MACHINES = re.compile(r"<template data-machine=.*?</template>", re.S)
 
-
-def gallery(course: Course, parts: Sequence[Part], pages: Mapping[str, Page], layout: Layout) -> str:
+def gallery(course: Course, parts: Sequence[Part], pages: Mapping[str, Page]) -> str:
     """The figures of all published lessons, by part and lesson, in reading order.
 
     Args:
         course: the lessons.
         parts: the sections of the navigation.
         pages: the lessons' pages with their files, by the lessons' source paths.
-        layout: where things are.
     """
     blocks: list[str] = []
-    for part, lessons in published(course, parts, pages, layout):
+    for part, lessons in published(course, parts, pages):
         shown = []
         for lesson in lessons:
-            path = layout.source_path(lesson.id)
-            if cards := "\n".join(_cards(lesson, pages[path], layout)):
+            path = source_path(lesson.id)
+            if cards := "\n".join(_cards(lesson, pages[path])):
                 heading = f"### [{lesson.header.title}]({path})"
                 shown.append(f'{heading}\n\n<ul class="tw-gallery">\n{cards}\n</ul>')
         if shown:
@@ -48,10 +46,10 @@ def gallery(course: Course, parts: Sequence[Part], pages: Mapping[str, Page], la
     return "\n\n".join(blocks)
 
 
-def _cards(lesson: Lesson, page: Page, layout: Layout) -> Iterator[str]:
+def _cards(lesson: Lesson, page: Page) -> Iterator[str]:
     data = {posixpath.basename(name): content for name, content in page.files.items()}
-    for found in _FIGURE.finditer(_OTHER_MACHINES.sub("", page.markdown)):
-        target = f"../{layout.url(lesson.id)}#{found['id']}"
+    for found in _FIGURE.finditer(shown_alone(page.markdown)):
+        target = f"../{lesson_url(lesson.id)}#{found['id']}"
         figure = json.loads(data[posixpath.basename(unescape(found["url"]))])
         title, caption = (escape(figure[name], quote=False) for name in ("title", "caption"))
         yield f'<li><a href="{escape(target)}"><strong>{title}</strong></a><p>{caption}</p></li>'

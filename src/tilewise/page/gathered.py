@@ -16,7 +16,7 @@ from tilewise.course import Course, Part
 from tilewise.lesson import Lesson
 from tilewise.lesson.mask import mask, spans
 from tilewise.measurements.slugs import heading_slug
-from tilewise.page.layout import Layout
+from tilewise.page.layout import lesson_url, source_path
 from tilewise.page.markers import without_line_marks
 
 _HEADING = re.compile(r"^#{2,6} +(.+?)(?:\s*\{[^}\n]*#(?P<anchor>[\w-]+)[^}\n]*\})?\s*$", re.M)
@@ -57,22 +57,21 @@ def headings(page: str) -> list[Heading]:
     return found
 
 
-def place(lesson: Lesson, page: Sequence[Heading], at: int, layout: Layout) -> str:
+def place(lesson: Lesson, page: Sequence[Heading], at: int) -> str:
     """A Markdown link to where a stretch of a lesson's page stands: the heading above it, or the lesson."""
-    path = layout.source_path(lesson.id)
+    path = source_path(lesson.id)
     above = next((heading for heading in reversed(page) if heading.start < at), None)
     return f"[{above.text}]({path}#{above.anchor})" if above else f"[{lesson.header.title}]({path})"
 
 
-def from_root(text: str, lesson: Lesson, layout: Layout) -> str:
+def from_root(text: str, lesson: Lesson) -> str:
     """A stretch of a lesson's page, as it holds at the root: terms as words, no marks of notes, other links.
 
     Args:
         text: Markdown of the lesson's page.
         lesson: the lesson.
-        layout: where things are.
     """
-    home = layout.source_path(lesson.id)
+    home = source_path(lesson.id)
 
     def link(found: re.Match[str]) -> str:
         target, title = found[1], found[2]
@@ -83,15 +82,15 @@ def from_root(text: str, lesson: Lesson, layout: Layout) -> str:
         return f"]({full}{mark}{anchor}{title})"
 
     words = _MARK.sub("", _TERM.sub(r"\1", without_line_marks(text)))
-    return _BORN.sub(rf'<a class="tw-number\1" href="../{layout.url(lesson.id)}#\2">', _LINK.sub(link, words))
+    return _BORN.sub(rf'<a class="tw-number\1" href="../{lesson_url(lesson.id)}#\2">', _LINK.sub(link, words))
 
 
 def published(
-    course: Course, parts: Sequence[Part], among: Mapping[str, object], layout: Layout
+    course: Course, parts: Sequence[Part], among: Mapping[str, object]
 ) -> Iterator[tuple[Part, list[Lesson]]]:
     """Each part with those of its lessons that are published and have a page; parts without any left out."""
     for part in parts:
         lessons = [course.lesson(name) for name in part.lessons]
-        shown = [one for one in lessons if not one.header.draft and layout.source_path(one.id) in among]
+        shown = [one for one in lessons if source_path(one.id) in among]
         if shown:
             yield part, shown

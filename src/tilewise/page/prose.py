@@ -22,7 +22,7 @@ from tilewise.lesson.terms import Term, Use
 from tilewise.lesson.typed_numbers import sourced
 from tilewise.measurements.provenance_links import provenance_link
 from tilewise.numbers import COMPUTED, Quoted, quote
-from tilewise.page.layout import Layout
+from tilewise.page.layout import page_link, source_link, source_path
 from tilewise.page.markers import line_mark
 
 Edit = tuple[int, int, str]
@@ -41,7 +41,6 @@ _TITLE_LINE = re.compile(r'(?P<head>\s*\?\?\?\+?\s+definition\s*)"[^"]*"')
 def prose_cells(
     lesson: Lesson,
     course: Course,
-    layout: Layout,
     numbers: Mapping[Mention, Quoted],
     stale: Collection[str],
     others: Mapping[str, Mapping[Mention, Quoted]],
@@ -51,20 +50,19 @@ def prose_cells(
     Args:
         lesson: whose prose.
         course: the course.
-        layout: where lessons are on the site.
         numbers: what the prose quotes, by place.
         stale: experiments whose numbers are marked.
         others: by further machine, what it quotes of that machine's records.
     """
     edits: dict[int, list[Edit]] = {index: [] for index, _ in lesson.prose.masked}
     for use in course.uses(lesson.id):
-        edits[use.cell].append(_term_link(use, lesson, layout))
+        edits[use.cell].append(_term_link(use, lesson))
     for definition in lesson.prose.definitions:
         edits[definition.place.cell].append(_anchor(definition, lesson))
     for link in (*lesson.prose.links, *lesson.prose.images):
         source = lesson.cells[link.place.cell].source
         written = source[link.place.start : link.place.end]
-        moved = rewritten_link(written, link.text, posixpath.dirname(lesson.path), lesson.id, layout)
+        moved = rewritten_link(written, link.text, posixpath.dirname(lesson.path), lesson.id)
         if moved != written:
             edits[link.place.cell].append((link.place.start, link.place.end, moved))
     for mention, quoted in numbers.items():
@@ -136,9 +134,9 @@ def tooltip(term: Term) -> str:
     return escape(plain, quote=False).replace("|", "¦")
 
 
-def _term_link(use: Use, lesson: Lesson, layout: Layout) -> Edit:
+def _term_link(use: Use, lesson: Lesson) -> Edit:
     word = lesson.cells[use.cell].source[use.start : use.end]
-    target = f"{layout.source_link(lesson.id, use.term.lesson_id)}#{use.term.anchor}"
+    target = f"{source_link(lesson.id, use.term.lesson_id)}#{use.term.anchor}"
     return (use.start, use.end, f'[{word}]({target} "{tooltip(use.term)}"){{ .tw-term }}')
 
 
@@ -169,9 +167,7 @@ def _anchor(definition: Definition, lesson: Lesson) -> Edit:
     return (definition.place.start, definition.place.start + match.end(), title)
 
 
-def rewritten_link(
-    written: str, target: str, folder: str, lesson_id: str, layout: Layout, from_root: bool = False
-) -> str:
+def rewritten_link(written: str, target: str, folder: str, lesson_id: str, from_root: bool = False) -> str:
     """A Markdown link whose target, true on disk, is true on the site.
 
     Args:
@@ -179,7 +175,6 @@ def rewritten_link(
         target: its target.
         folder: the folder of the file it stands in, e.g. ``lessons/kernels``.
         lesson_id: the lesson on whose page it will stand.
-        layout: where things are.
         from_root: it will stand on a page at the site's root instead.
     """
     path, mark, fragment = target.partition("#")
@@ -188,10 +183,10 @@ def rewritten_link(
     full = posixpath.normpath(posixpath.join(folder, path))
     if full.startswith("lessons/") and full.endswith(".py"):
         other = full.removeprefix("lessons/").removesuffix(".py")
-        moved = layout.source_path(other) if from_root else layout.source_link(lesson_id, other)
+        moved = source_path(other) if from_root else source_link(lesson_id, other)
     elif full.startswith("docs/"):
         page = full.removeprefix("docs/")
-        moved = page if from_root else layout.page_link(lesson_id, page)
+        moved = page if from_root else page_link(lesson_id, page)
     else:
         return written
     new = f"{moved}{mark}{fragment}" or "#"

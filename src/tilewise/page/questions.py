@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilewise.course import Course, Part
 from tilewise.lesson import Lesson
 from tilewise.page.gathered import blanked, from_root, headings, place, published
-from tilewise.page.layout import Layout
+from tilewise.page.layout import source_path
 
 _QUESTION = re.compile(
     r'^\?\?\?\+?[ ]+question[ ]+"(?P<asked>[^"\n]+)"[ ]*\n(?P<said>(?:[ ]{4}.*(?:\n|$)|[ \t]*\n(?=[ ]{4}))+)',
@@ -22,30 +22,27 @@ _QUESTION = re.compile(
 )
 
 
-def questions(course: Course, parts: Sequence[Part], pages: Mapping[str, str], layout: Layout) -> str:
+def questions(course: Course, parts: Sequence[Part], pages: Mapping[str, str]) -> str:
     """The questions of all published lessons with their answers, by part, in reading order.
 
     Args:
         course: the lessons.
         parts: the sections of the navigation.
         pages: the Markdown of the lessons' pages, by their source paths.
-        layout: where things are.
     """
     blocks: list[str] = []
-    for part, lessons in published(course, parts, pages, layout):
-        found = [
-            one for lesson in lessons for one in _of(lesson, pages[layout.source_path(lesson.id)], layout)
-        ]
+    for part, lessons in published(course, parts, pages):
+        found = [one for lesson in lessons for one in _of(lesson, pages[source_path(lesson.id)])]
         if found:
             blocks += [f"## {part.title}", *found]
     return "\n\n".join(blocks)
 
 
-def _of(lesson: Lesson, page: str, layout: Layout) -> Iterator[str]:
+def _of(lesson: Lesson, page: str) -> Iterator[str]:
     text = blanked(page)
     above = headings(text)
     for found in _QUESTION.finditer(text):
         said = textwrap.dedent(page[found.start("said") : found.end("said")]).strip()
-        where = place(lesson, above, found.start(), layout)
-        answer = f"### {found['asked']}\n\n{from_root(said, lesson, layout)}"
+        where = place(lesson, above, found.start())
+        answer = f"### {found['asked']}\n\n{from_root(said, lesson)}"
         yield f'{answer}\n\n<p class="tw-asked" markdown>In {where}.</p>'

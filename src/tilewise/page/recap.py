@@ -11,27 +11,26 @@ from collections.abc import Mapping, Sequence
 
 from tilewise.course import Course, Part
 from tilewise.page.gathered import from_root, published
-from tilewise.page.layout import Layout
+from tilewise.page.layout import source_path
 
 HEADING = "Takeaways"
 _LIST = re.compile(rf"^## {HEADING}\n+(?:<!--[^\n]*-->\n+)?(?P<list>- (?:.+\n|\n(?=- |[ ]{{2,}}))+)", re.M)
 
 
-def recap(course: Course, parts: Sequence[Part], pages: Mapping[str, str], layout: Layout) -> str:
+def recap(course: Course, parts: Sequence[Part], pages: Mapping[str, str]) -> str:
     """The takeaways of all published lessons, by part and lesson, in reading order.
 
     Args:
         course: the lessons.
         parts: the sections of the navigation.
         pages: the Markdown of the lessons' pages, by their source paths.
-        layout: where things are.
     """
     blocks: list[str] = []
-    for part, lessons in published(course, parts, pages, layout):
+    for part, lessons in published(course, parts, pages):
         blocks.append(f"## {part.title}")
         for lesson in lessons:
-            path = layout.source_path(lesson.id)
+            path = source_path(lesson.id)
             if found := _LIST.search(pages[path]):
                 blocks.append(f"**[{lesson.header.title}]({path})**")
-                blocks.append(from_root(found["list"], lesson, layout).strip())
+                blocks.append(from_root(found["list"], lesson).strip())
     return "\n\n".join(blocks)

@@ -78,18 +78,12 @@ def checked_course(
 
 
 def form_faults(nav: Navigation, course: Course) -> list[LessonError]:
-    """What published lessons lack; only a strict build stops for it, since no lesson begins whole."""
-    published = tuple(lesson for lesson in course.lessons if not lesson.header.draft)
-    whole = Course(published, course.terms)
+    """What lessons lack; only a strict build stops for it, since no lesson begins whole."""
+    lessons = course.lessons
     return [
-        *(
-            fault
-            for lesson in published
-            for rule in _rules(LessonRule, False)
-            for fault in rule.faults(lesson)
-        ),
-        *(fault for rule in _rules(CourseRule, False) for fault in rule.faults(whole)),
-        *(fault for rule in _rules(NavigationRule, False) for fault in rule.faults(nav, whole.by_id)),
+        *(fault for lesson in lessons for rule in _rules(LessonRule, False) for fault in rule.faults(lesson)),
+        *(fault for rule in _rules(CourseRule, False) for fault in rule.faults(course)),
+        *(fault for rule in _rules(NavigationRule, False) for fault in rule.faults(nav, course.by_id)),
     ]
 
 

@@ -17,17 +17,13 @@ def _levels(lesson: Lesson) -> Iterator[tuple[int, str, int]]:
         yield len(signs[0]) if signs else 0, heading.text, heading.place.line
 
 
-def _titles(lesson: Lesson) -> Iterator[LessonError]:
+def _faults(lesson: Lesson) -> Iterator[LessonError]:
+    above = 1
     for level, text, line in _levels(lesson):
         if level == 1:
             message = f'the heading "{text}" has the level of the lesson\'s title.'
             yield LessonError(lesson.path, line, message, f"Write ## {text}.")
-
-
-def _jumps(lesson: Lesson) -> Iterator[LessonError]:
-    above = 1
-    for level, text, line in _levels(lesson):
-        if level > above + 1:
+        elif level > above + 1:
             message = f'the heading "{text}" is of level {level}, and the one above it of level {above}.'
             yield LessonError(lesson.path, line, message, f"Write {'#' * (above + 1)} {text}.")
         above = level
@@ -35,16 +31,8 @@ def _jumps(lesson: Lesson) -> Iterator[LessonError]:
 
 HEADINGS = LessonRule(
     "headings",
-    "Headings in the prose begin at the second level; the first is the title's.",
-    "# %% [markdown]\n# ## Below the title\n",
-    "# %% [markdown]\n# # Another title\n",
-    _titles,
-)
-OUTLINE = LessonRule(
-    "order of headings",
-    "Headings go down one level at a time.",
+    "Headings in the prose begin at the second level, and go down one level at a time.",
     "# %% [markdown]\n# ## Predict\n#\n# ### The bound\n",
     "# %% [markdown]\n# ## Predict\n#\n# #### The bound\n",
-    _jumps,
-    stops=False,
+    _faults,
 )

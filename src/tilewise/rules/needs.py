@@ -19,9 +19,6 @@ def _faults(course: Course) -> list[LessonError]:
             if need not in known:
                 message = f'needs "{need}", and there is no such lesson.'
                 errors.append(LessonError(lesson.path, line, message, nearest(need, known)))
-            elif known[need].header.draft and not lesson.header.draft:
-                repair = f"Publish {known[need].path}, or make this one a draft too."
-                errors.append(LessonError(lesson.path, line, f'needs "{need}", which is a draft.', repair))
     if errors:
         return errors
     circle = _circle(lessons)
@@ -69,7 +66,7 @@ def _circle(lessons: Sequence[Lesson]) -> list[str]:
 
 NEEDS = CourseRule(
     "needs",
-    "What a lesson needs is a published lesson that stands before it in the navigation.",
+    "What a lesson needs is a lesson that stands before it in the navigation.",
     "# %%\nx = 1\n=== part/two; needs: [part/one]\n# %%\nx = 1\n",
     "# %%\nx = 1\n=== part/two; needs: [part/three]\n# %%\nx = 1\n",
     _faults,

@@ -5,14 +5,12 @@ A kernel's region that the lesson shows alone by ``region("name")`` needs no par
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from tilewise.errors import LessonError, nearest
 from tilewise.lesson import Cell, Lesson
+from tilewise.outputs.kernel import MARKER
 from tilewise.rules.model import LessonRule
-
-_MARKER = re.compile(r"^\s*(?://|#)\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
 
 
 def _faults(lesson: Lesson) -> Iterator[LessonError]:
@@ -41,7 +39,7 @@ def _regions(cell: Cell) -> dict[str, int]:
     found: dict[str, int] = {}
     lines = cell.source.split("\n")
     for number, text in enumerate(lines, start=cell.source_line):
-        marker = _MARKER.match(text)
+        marker = MARKER.match(text)
         if marker is None:
             continue
         if name := marker["opens"]:
@@ -55,7 +53,7 @@ def _regions(cell: Cell) -> dict[str, int]:
             message = f'region "{name}" is closed but not open.'
             raise LessonError(cell.path, number, message, f'Put a comment "[{name}" before its first line.')
         inside = lines[opened[name] + 1 - cell.source_line : number - cell.source_line]
-        if all(not line.strip() or _MARKER.match(line) for line in inside):
+        if all(not line.strip() or MARKER.match(line) for line in inside):
             repair = "Put its lines between the markers."
             raise LessonError(cell.path, number, f'region "{name}" is empty.', repair)
         found[name] = opened.pop(name)

@@ -206,18 +206,19 @@ class Runner:
         done = dict(cells or {})
         places = _code(lesson)
         pending = frozenset(index for ordinal, index in enumerate(places) if ordinal not in done)
-        published: dict[str, Any] = {}
-        if (latest := self._latest.get(lesson.id)) is not None:
-            published.update(latest.result.published)
+        latest = self._latest.get(lesson.id)
+        if latest is not None:
             before = [latest.lesson.cells[index] for index in _code(latest.lesson)]
             known = {(cell.source, cell.tab): ordinal for ordinal, cell in reversed(list(enumerate(before)))}
             for ordinal, index in enumerate(places):
                 cell = lesson.cells[index]
                 if ordinal not in done and (cell.source, cell.tab) in known:
-                    done[ordinal] = latest.result.cell(known[cell.source, cell.tab])
-        result = Result.of_cells(done)
-        result.published = {**published, **result.published}
+                    done[ordinal] = latest.result.cells[known[cell.source, cell.tab]]
+        result = Result(dict(sorted(done.items())))
         made = replace(_lesson_run(lesson, result, self._root, executed=True), pending=pending)
+        if latest is not None:  # what a cell that has changed published is shown until it has ended
+            published = {**latest.made.published, **made.published}
+            made = replace(made, published=published, digest=made.digest + latest.made.digest)
         return self._with_records(lesson, made)
 
     def is_warm(self, lesson: Lesson) -> bool:
@@ -368,26 +369,28 @@ class Runner:
 
 def _lesson_run(lesson: Lesson, result: Result, root: Path, executed: bool) -> LessonRun:
     places = _code(lesson)
+    cells = {places[ordinal]: cell for ordinal, cell in result.cells.items()}
     shown: list[tuple[Output, ...]] = [()] * len(lesson.cells)
-    for ordinal, encoded in result.outputs.items():
-        shown[places[ordinal]] = tuple(decode(entry) for entry in encoded)
-    kernels: dict[int, dict[str, KernelOutput]] = {}
-    for ordinal, found in result.kernels.items():
-        decoded = {name: decode(encoded) for name, encoded in found.items()}
-        kernels[places[ordinal]] = {
-            name: output for name, output in decoded.items() if isinstance(output, KernelOutput)
-        }
+    published: dict[str, Any] = {}
     others: dict[str, dict[int, tuple[Output, ...]]] = {}
-    for ordinal, by_machine in result.others.items():
-        for machine, encoded in by_machine.items():
-            others.setdefault(machine, {})[places[ordinal]] = tuple(decode(entry) for entry in encoded)
+    published_by: dict[str, dict[str, Any]] = {}
+    kernels: dict[int, dict[str, KernelOutput]] = {}
+    for index, cell in cells.items():
+        shown[index] = tuple(map(decode, cell.outputs))
+        published |= cell.published
+        for machine, outputs in cell.others.items():
+            others.setdefault(machine, {})[index] = tuple(map(decode, outputs))
+        for machine, values in cell.published_by.items():
+            published_by.setdefault(machine, {}).update(values)
+        decoded = {name: decode(kernel) for name, kernel in cell.kernels.items()}
+        kernels[index] = {name: one for name, one in decoded.items() if isinstance(one, KernelOutput)}
     return LessonRun(
         outputs=tuple(shown),
-        published=result.published,
+        published=published,
         others=others,
-        published_by=result.published_by,
+        published_by=published_by,
         inputs=tuple(root / path for path in result.inputs),
-        skipped={places[ordinal]: tuple(names) for ordinal, names in result.skipped.items()},
+        skipped={index: tuple(cell.skipped) for index, cell in cells.items() if cell.skipped},
         kernels=kernels,
         launches=tuple(result.launches),
         digest=result.digest,

@@ -25,18 +25,6 @@ _KEPT_OPEN = 2
 """How many of the pages opened last keep the processes of their lessons."""
 
 
-@dataclass(frozen=True, eq=False)
-class LessonState:
-    """What there is of a lesson."""
-
-    run: LessonRun
-    """Its outputs, complete or so far."""
-    status: Status
-    """``waiting`` and ``running`` lessons will have more outputs soon."""
-    error: LessonError | None = None
-    """Why it failed."""
-
-
 @dataclass
 class _Entry:
     lesson: Lesson
@@ -122,8 +110,8 @@ class BackgroundRuns:
                 self._opened = [lesson_id, *(name for name in self._opened if name != lesson_id)]
                 self._news.notify_all()
 
-    def state(self, lesson_id: str) -> LessonState:
-        """What there is of a lesson.
+    def run(self, lesson_id: str) -> LessonRun:
+        """What there is of a lesson, complete or so far.
 
         Raises:
             LessonError: a record that its prose names cannot be believed.
@@ -133,12 +121,10 @@ class BackgroundRuns:
         if entry.status == "unknown":
             self._look(entry)
         with self._news:
-            status, error, cells, run = entry.status, entry.error, dict(entry.cells), entry.run
+            status, cells, run = entry.status, dict(entry.cells), entry.run
         if run is None or status != "done":
             run = self._runner.so_far(entry.lesson, cells)
-        if status == "failed":
-            run = replace(run, stopped=True, digest=f"{run.digest} stopped")
-        return LessonState(run, status, error)
+        return replace(run, stopped=True, digest=f"{run.digest} stopped") if status == "failed" else run
 
     def outputs_soon_s(self, lesson_id: str) -> float:
         """For how many seconds a lesson that was edited just now may have its first outputs any moment."""

@@ -31,7 +31,6 @@ from tilewise.gpu.saved_launches import encode as encode_launches
 from tilewise.outputs import KernelOutput, Output, Text, as_output, encode, installed
 from tilewise.outputs.kinds import NOT_CURRENT, PENDING
 from tilewise.run.faults import out_of_time, told
-from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE, Watch, relative
 from tilewise.run.job import GPU, TOOLS, CellResult, CodeCell, Job, error_to_dict
 from tilewise.run.machines import OtherMachine, records_of
@@ -74,7 +73,6 @@ class Execution:
         messages: take ``{"cell": index}`` for each cell begun, ``{"done": index, ...}`` with the fields of a
             ``CellResult`` for each that has ended, and at last ``{"end": ...}`` or ``{"error": ...}``; and
             ``{"snapshot": index, "address": ...}`` for each snapshot taken before a cell.
-        imports: what follows import statements, in a process that had modules loaded for any lesson.
         snapshots: takes snapshots between cells; None: none are taken.
     """
 
@@ -82,12 +80,10 @@ class Execution:
         self,
         job: Job,
         messages: Messages,
-        imports: Imports | None = None,
         snapshots: Snapshots | None = None,
     ) -> None:
         self._job = job
         self._messages = messages
-        self._imports = imports
         self._snapshots = snapshots
         self._module = types.ModuleType("__main__")
         self._printed = Printed(job.output_limit)
@@ -99,8 +95,6 @@ class Execution:
 
     def run(self) -> None:
         """Execute every cell and send what comes of it."""
-        if self._imports is not None:
-            self._imports.begin()
         root = Path(self._job.root)
         os.chdir(root)
         self._watch = watch = Watch(root)
@@ -119,8 +113,7 @@ class Execution:
             return
         signal.setitimer(signal.ITIMER_REAL, 0)
         own = str(root.resolve() / self._job.path)
-        unused = self._imports.unused() if self._imports is not None else ()
-        read = {*watch.stop(unused), str(Path(__file__).resolve())} - {own}
+        read = {*watch.stop(), str(Path(__file__).resolve())} - {own}
         launches = [encode_launches(logged) for logged in log.kernels()]
         self._messages({"end": {"launches": launches, "inputs": relative(sorted(read), root)}})
 
@@ -397,16 +390,14 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
     return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source=NOT_CURRENT)
 
 
-def run_job(
-    job: Job, descriptor: int, imports: Imports | None = None, snapshots: Snapshots | None = None
-) -> None:
+def run_job(job: Job, descriptor: int, snapshots: Snapshots | None = None) -> None:
     """Run a job with its messages going to a file descriptor, and end the process."""
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
     messages = Messages(descriptor)
     try:
-        Execution(job, messages, imports, snapshots).run()
+        Execution(job, messages, snapshots).run()
     except BaseException:  # not the lesson's fault but ours: the runner raises it with this traceback
         messages({"crash": traceback.format_exc()})
     os._exit(0)  # no lesson's thread or exit handler keeps the runner waiting

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from stat import S_ISDIR
 
@@ -55,17 +55,11 @@ class Watch:
         """Begin a new ``begun``."""
         self.begun.clear()
 
-    def stop(self, unused: Collection[str] = ()) -> list[str]:
-        """Stop watching; what was read, project modules included, as absolute paths.
-
-        Args:
-            unused: modules that are loaded, but not by the lesson.
-        """
+    def stop(self) -> list[str]:
+        """Stop watching; what was read, loaded modules included, as absolute paths."""
         self._on = False
         found = set(self._seen)
-        for name, module in list(sys.modules.items()):
-            if name in unused:
-                continue
+        for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and not file.endswith(".pyc"):
                 found.add(os.path.abspath(file))  # noqa: PTH100

@@ -102,59 +102,20 @@ class CellResult:
 
 @dataclass
 class Result:
-    """What a lesson showed, published, defined and read."""
+    """What a lesson's cells gave, and what the lesson made and read."""
 
-    outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    """By cell: encoded outputs."""
-    published: dict[str, Any] = field(default_factory=dict)
-    """Values for prose."""
-    skipped: dict[int, list[str]] = field(default_factory=dict)
-    """By cell: what it needs and this machine lacks."""
-    kernels: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    """By cell: each kernel that it bound to a name, as an encoded output."""
-    others: dict[int, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
-    """By cell and further machine: the encoded outputs with its records, where they differ."""
-    published_by: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By further machine: the values for prose that differ."""
+    cells: dict[int, CellResult] = field(default_factory=dict)
+    """By cell, in order."""
     launches: list[dict[str, Any]] = field(default_factory=list)
     """Each kernel that it made, with launches that went well, as ``gpu.launches`` encodes them."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Files and folders read, relative to the root or absolute, each with the hash of its content."""
 
-    @staticmethod
-    def of_cells(cells: Mapping[int, CellResult]) -> Result:
-        """What these cells gave together; launches and inputs are known at the end of a run only."""
-        result = Result()
-        for index, cell in sorted(cells.items()):
-            result.outputs[index] = cell.outputs
-            result.published.update(cell.published)
-            if cell.others:
-                result.others[index] = cell.others
-            for machine, values in cell.published_by.items():
-                result.published_by.setdefault(machine, {}).update(values)
-            if cell.skipped:
-                result.skipped[index] = cell.skipped
-            else:
-                result.kernels[index] = cell.kernels
-        return result
-
     @cached_property
     def digest(self) -> str:
-        """A hash of what its cells showed, published and defined; it is asked for once a run has ended."""
-        content = [
-            self.outputs, self.published, self.skipped, self.kernels, self.others,
-            self.published_by,
-        ]  # fmt: skip
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
-
-    def cell(self, index: int) -> CellResult:
-        """What one cell gave, without the values that it published."""
-        return CellResult(
-            self.outputs.get(index, []),
-            skipped=self.skipped.get(index, []),
-            kernels=self.kernels.get(index, {}),
-            others=self.others.get(index, {}),
-        )
+        """A hash of what its cells gave; it is asked for once a run has ended."""
+        cells = {index: asdict(cell) for index, cell in self.cells.items()}
+        return hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:24]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; keys that are numbers become text."""
@@ -163,20 +124,8 @@ class Result:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:
         """The result whose ``to_dict`` gave ``data``, also after JSON."""
-
-        def by_cell(name: str) -> dict[int, Any]:
-            return {int(index): value for index, value in data[name].items()}
-
-        return Result(
-            outputs=by_cell("outputs"),
-            published=dict(data["published"]),
-            skipped=by_cell("skipped"),
-            kernels=by_cell("kernels"),
-            others=by_cell("others"),
-            published_by=dict(data["published_by"]),
-            launches=list(data["launches"]),
-            inputs=dict(data["inputs"]),
-        )
+        cells = {int(index): CellResult(**cell) for index, cell in data["cells"].items()}
+        return Result(cells, list(data["launches"]), dict(data["inputs"]))
 
 
 def error_to_dict(error: LessonError) -> dict[str, Any]:

@@ -148,9 +148,8 @@ class _Progress:
         elif "snapshot" in message:
             self.snapshots[int(message["snapshot"])] = Path(message["address"])
         elif "end" in message:
-            result = Result.of_cells(self.cells)
-            result.launches, result.inputs = list(message["end"]["launches"]), dict(message["end"]["inputs"])
-            return result
+            end = message["end"]
+            return Result(dict(sorted(self.cells.items())), list(end["launches"]), dict(end["inputs"]))
         return None
 
     def died(self, status: int) -> LessonError:

@@ -18,7 +18,6 @@ from importlib import import_module
 from pathlib import Path
 
 from tilewise.run.child import run_job
-from tilewise.run.imports import Imports
 from tilewise.run.inputs import PACKAGE
 from tilewise.run.job import Job
 from tilewise.run.snapshots import Snapshots
@@ -47,7 +46,6 @@ def serve(connection: socket.socket) -> None:
     """Take jobs until the other end closes."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.nice(5)  # whoever reads a page meanwhile comes first
-    imports = Imports()
     for name in _PRELOADED:
         with contextlib.suppress(Exception):  # a module that is broken just now fails in its lesson
             import_module(name)
@@ -75,7 +73,7 @@ def serve(connection: socket.socket) -> None:
             asked = json.loads(got)
             folder = asked["snapshots"]
             snapshots = Snapshots(Path(folder), descriptors[1]) if folder else None
-            run_job(Job.from_dict(asked["job"]), descriptors[0], imports, snapshots)
+            run_job(Job.from_dict(asked["job"]), descriptors[0], snapshots)
         for descriptor in descriptors:
             os.close(descriptor)
         connection.sendall(pid.to_bytes(8, "big"))

@@ -21,7 +21,7 @@ from tilewise.run.job import RECORDED_ON, TOOLS, CodeCell, Job, Result
 
 log = logging.getLogger("mkdocs.plugins.tilewise")
 
-_FORMAT = 2
+_FORMAT = 3
 _PACKAGES = ("numpy", "ziglang", "torch", "triton", "numba")
 _SWITCHES = ("TILEWISE_STALE", RECORDED_ON, "TILEWISE_LESSONS")
 
