@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tilewise.outputs import Card, Cards, Context, decode, encode
 
 CARD = Card(
@@ -35,16 +33,3 @@ def test_a_terminal_gets_the_answers_at_the_end_and_nothing_is_lost_on_the_way()
     made = Cards("What limits it?", [CARD])
     assert made.text().splitlines()[-1] == "Answers: 1 overhead."
     assert decode(encode(made)) == made
-
-
-@pytest.mark.parametrize(
-    ("cards", "message"),
-    [
-        ([], "cards of 'What\\?' are missing"),
-        ([Card("x", "a", {"a": "why"})], "one of at least two"),
-        ([Card("x", "c", {"a": "why", "b": "why"})], "'c' must be one of"),
-    ],
-)
-def test_cards_without_a_right_choice_are_refused(cards: list[Card], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Cards("What?", cards)

@@ -104,25 +104,6 @@ def test_a_part_of_a_longer_term_is_no_use(project: Any) -> None:
     assert cell[terms.uses(lesson)[1].start - 3 : terms.uses(lesson)[1].start] == "in "
 
 
-def test_a_definition_does_not_use_itself(project: Any) -> None:
-    lesson = project.lesson(PROSE + '# ??? definition "Warp"\n#     A warp is a warp.\n')
-    terms = Terms.of([lesson])
-    assert terms.uses(lesson) == ()
-
-
-def test_the_running_text_comes_before_definitions_and_footnotes(project: Any) -> None:
-    lesson = project.lesson(
-        PROSE + "# Text.[^a]\n#\n# [^a]: A grid here,\n#     and on.\n#\n#     More grid.\n#\n"
-        '# ??? definition "Block"\n#     Part of a grid.\n#\n'
-        '# ??? definition "Grid"\n#     Blocks, each a block.\n#\n'
-        "# The grid at last.\n"
-    )
-    terms = Terms.of([lesson])
-    cell = lesson.cells[0].source
-    places = {use.term.title: cell[: use.start].count("\n") for use in terms.uses(lesson)}
-    assert places == {"Grid": 13, "Block": 11}
-
-
 def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(project: Any) -> None:
     first, *others = chain(project)
     signature = Course.of([first, *others]).signature

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jinja2 import Environment
 
-from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, KeptTemplates, key_of, usable
+from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, KeptTemplates, usable
 
 
 def test_what_is_stored_is_there_for_the_next_process(tmp_path: Path) -> None:
@@ -26,18 +24,6 @@ def test_a_damaged_value_counts_as_absent(tmp_path: Path, content: bytes) -> Non
     assert FileCache(tmp_path, at_most=9).load("key", dict) is None
 
 
-def test_what_is_written_later_is_there_at_once(tmp_path: Path) -> None:
-    cache = FileCache(tmp_path, at_most=9, later=True)
-    for number in range(3):
-        cache.store(f"key{number}", [number])
-    assert not list(tmp_path.iterdir()) and cache.load("key2", list) == [2]
-    deadline = time.monotonic() + 20
-    while len(list(tmp_path.glob("key?"))) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert FileCache(tmp_path, at_most=9).load("key1", list) == [1] and cache.load("key1", list) == [1]
-
-
 def test_a_full_disk_costs_the_cache_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,19 +37,6 @@ def test_a_full_disk_costs_the_cache_and_nothing_else(
     assert cache.load("key", list) is None
     environment = Environment(bytecode_cache=KeptTemplates(cache))
     assert environment.from_string("{{ a }}").render(a=1) == "1"
-
-
-def test_those_used_last_are_left(tmp_path: Path) -> None:
-    cache = FileCache(tmp_path, at_most=2)
-    for age, key in enumerate(("new", "old", "oldest")):
-        cache.put(key, b"x")
-        os.utime(tmp_path / key, (time.time() - 60 * age,) * 2)
-    cache.tidy()
-    assert {file.name for file in tmp_path.iterdir()} == {"new", "old"}
-
-
-def test_keys_tell_parts_apart() -> None:
-    assert len({key_of("ab", "c"), key_of("a", "bc"), key_of("abc"), key_of("ab", "c", "")}) == 4
 
 
 def test_a_folder_that_cannot_be_used_is_named_with_a_way_out(tmp_path: Path) -> None:

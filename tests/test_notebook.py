@@ -94,15 +94,3 @@ def test_a_repository_or_revision_that_a_shell_could_misread_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="is no"):
         Package(repository, revision)
-
-
-@pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
-def test_where_tilewise_is_installed_the_first_cell_leaves_it_alone() -> None:
-    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a"), package=PACKAGE).decode(), as_version=4)
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    assert notebook.cells[0].outputs == []
-
-
-def test_a_notebook_says_which_gpu_it_needs() -> None:
-    made = to_notebook(parse(TEXT, "a.py", "a"), hardware="The notebook runs on a hosted T4.")
-    assert nbformat.reads(made.decode(), 4).cells[0].source.endswith("The notebook runs on a hosted T4.")

@@ -96,15 +96,6 @@ def test_a_definition_carries_the_anchor_that_links_lead_to(pages: dict[str, pag
     assert re.search(rf'<details data-line="\d+" class="definition">\n<summary>{anchor}</summary>', shown)
 
 
-def test_tabs_hold_fences_outputs_and_tables(pages: dict[str, page.Page]) -> None:
-    shown = html(pages["tabs"].markdown)
-    sets = re.findall(r'data-tabs="\d+:(\d+)"', shown)
-    assert sets == ["3", "2"]
-    assert '<div class="tw-table" tabindex="0" role="group"><table>' in shown
-    assert "<p><div" not in shown and "&lt;div" not in shown
-    assert "[0 2 4]" in text_of(shown)
-
-
 def test_a_kernel_is_shown_as_cuda_with_its_own_line_numbers(pages: dict[str, page.Page]) -> None:
     shown = html(pages["tabs"].markdown)
     kernel = re.search(
@@ -119,54 +110,6 @@ def test_a_kernel_is_shown_as_cuda_with_its_own_line_numbers(pages: dict[str, pa
     region = re.search(r'<div [^>]*data-region="index".*?</div>', shown, re.DOTALL)
     assert region is not None
     assert re.findall(r'data-linenos="(\d+) "', region[0]) == ["3"]
-
-
-def test_an_exercise_shows_its_task_and_folds_its_answer(pages: dict[str, page.Page]) -> None:
-    text = pages["outputs"].markdown
-    shown = html(text)
-    assert text.count("def successor(x):") == 1, "the answer stands in its fold only"
-    answer = re.search(
-        r'<details class="answer">\n<summary>([^<]*)</summary>(.*?)</details>', shown, re.DOTALL
-    )
-    assert answer is not None
-    assert answer[1] == "Answer, tested in every build; 2 wrong answers turned down"
-    assert "return x + 1" in text_of(answer[2])
-
-
-def test_a_page_carries_its_lesson_as_python_and_as_a_notebook(pages: dict[str, page.Page]) -> None:
-    files = pages["prose"].files
-    assert files["lessons/part/prose/prose.py"] == PAGES[1].read_bytes()
-    notebook = json.loads(files["lessons/part/prose/prose.ipynb"])
-    assert notebook["nbformat"] == 4
-
-
-def test_the_bookkeeping_of_an_open_cell_is_folded_below_it(project: Any) -> None:
-    lesson = project.lesson(
-        """# %%
-from tilewise import publish
-from tilewise import show, Table
-
-total = 12
-publish(total=total)
-show(Table(["n"], [[total]]))
-
-# %% fold="Code of the rest"
-publish(rest=1)
-"""
-    )
-    shown = project.page(lesson).markdown
-    opened, books = shown.split('??? code "Numbers for the text"')
-    assert "total = 12" in opened and "from tilewise import show, Table" in opened
-    assert "publish" not in opened
-    assert opened.index("total = 12") < opened.index("<table>")
-    assert "import publish" in books and "publish(total=total)" in books
-    assert books.count("publish(rest=1)") == 1, "a folded cell is shown as it is"
-
-
-def test_rendering_is_a_function_of_its_arguments(project: Any) -> None:
-    lesson = project.lesson("# %%\nprint(1)\n")
-    run, course = project.run(lesson), Course.of([lesson])
-    assert page.render(lesson, run, course) == page.render(lesson, run, course)
 
 
 def test_figures_become_files_named_by_their_content(project: Any) -> None:
@@ -452,11 +395,6 @@ def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project: An
     assert lines[1] == ["    int b = 1;", "", "    a[0] = b; // [no marker"]
 
 
-def test_pictures_of_the_docs_are_named_from_the_lessons_page(project: Any) -> None:
-    lesson = project.lesson("# %% [markdown]\n# ![A grid](../../docs/assets/grid.svg)\n")
-    assert "![A grid](../../assets/grid.svg)" in project.page(lesson).markdown
-
-
 def test_the_notebook_shows_the_numbers_that_the_page_shows(project: Any) -> None:
     lesson = project.lesson(
         "# %%\nfrom tilewise import publish\n\npublish(count=1234)\n\n"
@@ -533,15 +471,6 @@ def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages: dict[str
             first = re.findall(r"[A-Za-z]{3,}", text_of(inside))[0]
             at = int(number) - 1
             assert first in " ".join(source[at : at + 4]), (tag, number, first)
-
-
-def test_code_without_its_marker_lines_says_which_are_gone() -> None:
-    text = "# ---\n# title: One\n# needs: []\n# ---\n\n# %%\nx = 1\n# [two\ny = 2\n# two]\nz = 3\n"
-    lesson = parse(text, "lessons/part/one.py", "part/one")
-    cell = lesson.cells[0]
-    context = Context("part/one", 6, lambda suffix, content: "", lambda wanted: wanted)
-    shown = source(cell, {}, context)
-    assert 'data-line="7" data-regions="two:2-2" data-dropped="2 4"' in shown
 
 
 def test_a_text_of_several_kernels_stands_once_as_cuda() -> None:

@@ -22,18 +22,6 @@ def test_what_lasts_is_mentioned_with_how_long() -> None:
     assert len(said) <= before + 1
 
 
-def test_an_activity_that_rests_is_silent_and_begins_anew() -> None:
-    said: list[str] = []
-    text = [""]
-    progress = Progress(said.append, often_s=0.05)
-    progress.add(lambda: text[0])
-    time.sleep(1.1)
-    assert said == []
-    text[0] = "Running lessons"
-    time.sleep(0.2)
-    assert said[0] == "Running lessons (0 s)"
-
-
 def test_the_lessons_are_counted_and_the_running_named() -> None:
     assert lessons_text(40, 40, ()) == ""
     assert lessons_text(12, 40, ()) == "Running lessons: 12 of 40 done"

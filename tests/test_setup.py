@@ -140,16 +140,6 @@ def test_a_failure_says_what_to_do(says: str, told: str) -> None:
     assert install.remedy("\n".join(said)).startswith(told)
 
 
-def test_what_lasts_is_mentioned_at_least_every_two_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    install.run(pip_that("done", 0, takes_s=3.5))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == [
-        "  Asking the package index",
-        "  Downloading ziglang, 101.0 MB (2 s)",
-        "  Downloading ziglang, 101.0 MB (3 s)",
-    ]
-
-
 def test_an_environment_that_cannot_be_made_names_the_package_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,18 +165,3 @@ def test_an_interrupted_environment_is_made_anew(tmp_path: Path, monkeypatch: py
     before = time.time_ns()
     assert install.make_environment() == 0
     assert install.PYTHON.stat(follow_symlinks=False).st_mtime_ns < before
-
-
-def test_node_is_installed_only_where_the_system_has_none_that_is_new_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not install.has_node()
-    for version, expected in (("v18.19.0", False), ("v20.0.0", True)):
-        for name in ("node", "npm"):
-            program = tmp_path / name
-            program.write_text(f"#!/bin/sh\necho {version}\n")
-            program.chmod(0o755)
-        assert install.has_node() is expected
-    (tmp_path / "npm").unlink()
-    assert not install.has_node()
