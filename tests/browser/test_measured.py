@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 LESSON = "lessons/kernels/first_kernel/"
@@ -63,15 +62,6 @@ def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
     page.keyboard.press("Escape")
     expect(page.locator(".tw-born")).to_be_hidden()
     expect(number).to_be_focused()
-
-
-def test_the_record_is_a_file_of_the_site(page: Page, site: str) -> None:
-    page.goto(site + LESSON)
-    number = page.locator(".tw-measurement > .tw-table td a[data-born]").first
-    href = page.locator(f"#{number.get_attribute('data-born')} a[data-birth-file]").evaluate("it => it.href")
-    found = page.request.get(href)
-    assert found.ok
-    assert found.json()["provenance"]["device"].startswith("NVIDIA")
 
 
 def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(
@@ -208,11 +198,10 @@ def test_an_address_opens_the_lesson_of_its_experiment(page: Page, site: str) ->
     expect(row).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-def test_name_and_recorded_time_are_in_sight_and_names_stay_when_the_table_is_scrolled(
-    open_context: Callable[..., BrowserContext], site: str, width: int
+def test_on_a_phone_name_and_time_are_in_sight_and_names_stay_when_the_table_is_scrolled(
+    open_context: Callable[..., BrowserContext], site: str
 ) -> None:
-    page = open_context(viewport={"width": width, "height": 900}).new_page()
+    page = open_context(viewport={"width": 360, "height": 900}).new_page()
     page.goto(site + ALL)
     box = page.locator(".tw-all-rows").first
     edges = "it => [it.getBoundingClientRect().left, it.getBoundingClientRect().right]"
@@ -221,10 +210,6 @@ def test_name_and_recorded_time_are_in_sight_and_names_stay_when_the_table_is_sc
         name, time = row.locator("th").evaluate(edges), row.locator("td").first.evaluate(edges)
         assert left <= name[0] < name[1] <= time[0] + 1
         assert time[1] <= right + 1
-    assert page.evaluate("document.documentElement.scrollHeight") < 12_000
-    if width == 1440:
-        assert box.evaluate("it => it.scrollWidth - it.clientWidth") <= 1
-        return
     box.evaluate("it => (it.scrollLeft = it.scrollTop = 200)")
     assert page.locator(SHOWN).nth(9).locator("th").evaluate(edges)[0] == left
     head = page.locator(".tw-all-rows thead th").first.bounding_box()
@@ -243,11 +228,3 @@ def test_a_row_opens_its_facts_by_keyboard_and_leads_to_its_record(page: Page, s
     for label in ("experiment", "record"):
         expect(row.locator("dt", has_text=label)).to_be_visible()
     assert page.request.get(row.locator("a[data-birth-file]").evaluate("it => it.href")).ok
-
-
-def test_the_wide_tables_scroll_by_themselves_also_where_the_navigation_just_fits(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
-    page = open_context(viewport={"width": 1220, "height": 900}).new_page()
-    page.goto(site + ALL)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1220

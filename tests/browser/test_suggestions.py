@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from .conftest import Faults
@@ -83,11 +82,10 @@ def test_a_selection_offers_a_suggestion_that_names_page_heading_quote_file_and_
     ]
 
 
-@pytest.mark.parametrize("tab", ["Pseudocode", "CUDA C"])
-def test_a_line_of_code_is_told_by_its_line_in_the_lesson(page: Page, site: str, tab: str) -> None:
+def test_a_line_of_code_is_told_by_its_line_in_the_lesson(page: Page, site: str) -> None:
     page.goto(site + SERIAL)
-    page.locator(".tabbed-labels > label", has_text=re.compile(f"^{tab}$")).first.click()
-    words = "P[i, j] * V[j, c]" if tab == "Pseudocode" else "P[i * N + j] * V[j * d + c];"
+    page.locator(".tabbed-labels > label", has_text=re.compile("^CUDA C$")).first.click()
+    words = "P[i * N + j] * V[j * d + c];"
     row = page.locator(".tabbed-block:visible span[id^=__span]", has_text=words).first
     select(page, row)
     page.locator(".tw-suggest").click()
@@ -95,14 +93,6 @@ def test_a_line_of_code_is_told_by_its_line_in_the_lesson(page: Page, site: str,
     lines = (ROOT / "lessons/kernels/serial_attention.py").read_text().splitlines()
     line = 1 + next(at for at, text in enumerate(lines) if words in text)
     assert f"serial_attention.py, line {line}\n" in page.locator(".tw-dialog-preview").inner_text()
-
-
-def test_a_selected_formula_is_quoted_as_tex(page: Page, site: str) -> None:
-    page.goto(site + SERIAL)
-    select(page, page.locator("article > p", has_text="Three nests, one for each formula"))
-    page.locator(".tw-suggest").click()
-    quote = page.locator(".tw-dialog-quote").text_content() or ""
-    assert "counts the columns of $V$. K[j, k] reads row j of $K$, which" in quote
 
 
 def test_everything_goes_by_keyboard_and_the_focus_comes_back(page: Page, site: str) -> None:
@@ -232,17 +222,6 @@ def test_a_text_too_long_for_a_link_is_cut_there_and_copied_whole(
     assert page.evaluate("navigator.clipboard.readText()").endswith(text.strip())
 
 
-def test_copying_takes_what_the_preview_shows(open_context: Callable[..., BrowserContext], site: str) -> None:
-    page = open_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
-    page.goto(site + "conventions/")
-    dialog = open_from_box(page, "One word.")
-    dialog.get_by_role("button", name="Copy the text").click()
-    expect(dialog.locator(".tw-feedback-note")).to_have_text("Copied.")
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == dialog.locator(".tw-dialog-preview").text_content()
-    assert "- Source: docs/conventions.md" in copied
-
-
 def test_a_draft_survives_a_reload_once_the_reader_keeps_it_and_is_forgotten_on_request(
     page: Page, site: str
 ) -> None:
@@ -269,21 +248,12 @@ def test_words_that_are_not_kept_are_not_lost_without_a_question(page: Page, sit
     page.keyboard.type("Not kept")
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
-    page.evaluate("location.reload()")
-    page.wait_for_timeout(500)
+    with page.expect_event("dialog"):
+        page.evaluate("location.reload()")
     assert asked == ["beforeunload"]
     expect(page.locator(".tw-feedback textarea")).to_have_value("Not kept")
     page.locator(".md-footer__link--prev").click()
-    page.wait_for_url("**/grids/**")
+    expect(page.locator("article h1")).to_contain_text("Grids")
     expect(page.locator(".tw-feedback textarea")).to_have_value("")
     page.go_back()
-    page.wait_for_url(f"**/{SERIAL}**")
     expect(page.locator(".tw-feedback textarea")).to_have_value("Not kept")
-
-
-def test_without_script_there_is_no_box_that_does_nothing(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
-    page = open_context(java_script_enabled=False).new_page()
-    page.goto(site + SERIAL)
-    assert not page.locator(".tw-feedback textarea").is_visible()

@@ -19,14 +19,3 @@ def test_a_phone_stacks_the_columns_from_symptom_to_lesson(page: Page, site: str
         .evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
     )
     assert len(set(tops)) == 1, "beside each other where there is room"
-
-
-def test_the_names_of_kernels_are_not_broken_in_a_tables_cells(page: Page, site: str) -> None:
-    for width in (360, 1440):
-        page.set_viewport_size({"width": width, "height": 800})
-        page.goto(f"{site}reference/published/")
-        lines = page.locator("table td:first-child code").evaluate_all(
-            "all => all.map(one => [one.textContent, one.getClientRects().length])"
-        )
-        assert [name for name, count in lines if count > 1] == []
-        assert len(lines) >= 6

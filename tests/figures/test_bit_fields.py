@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import plotly.graph_objects as go
 import pytest
 
 from tilewise.figures import BitFormat, Figure, Held, bit_fields
@@ -48,12 +47,6 @@ def test_it_says_every_number_with_its_fields_apart() -> None:
         "number 9: E2M1 0 11 1, too large; E4M3 0 1010 001, 9, exactly.",
     )
     assert "E2M1 (2 and 1), E4M3 (4 and 3)" in figure.alt
-
-
-def test_a_notebook_draws_a_cell_for_each_bit_with_the_fractions_in_line() -> None:
-    cells = go.Figure(made().plotly()).data[0]
-    assert [list(row) for row in cells.text] == [["", "", *"0111", "", ""], list("01010001")]
-    assert list(cells.y) == ["E2M1: too large", "E4M3: 9, exactly"]
 
 
 @pytest.mark.parametrize(

@@ -41,18 +41,6 @@ def test_threads_come_in_the_order_of_six_loops(grid: dims.Dims, block: dims.Dim
         np.testing.assert_array_equal(column, [row[at] for row in rows])
 
 
-def test_only_the_first_threads_are_made_when_so_asked() -> None:
-    few, every = dims.threads((4, 4, 1), (16, 16, 1), 100), dims.threads((4, 4, 1), (16, 16, 1))
-    np.testing.assert_array_equal(few.position, every.position[:100])
-
-
-def test_each_cell_of_a_volume_has_one_thread_that_works() -> None:
-    extent = (5, 3, 2)
-    every = dims.threads((3, 2, 1), (2, 2, 2))
-    cells = [tuple(place) for place in every.position[dims.works(every.position, extent)].tolist()]
-    assert sorted(cells) == sorted((x, y, z) for x in range(5) for y in range(3) for z in range(2))
-
-
 @pytest.mark.parametrize("value", [0, (2, 0), (1, 2, 3, 4), (), 2.5, (1, "2")])
 def test_what_is_no_size_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="grid is a whole number or up to three of them"):

@@ -59,11 +59,6 @@ def test_a_block_of_too_many_threads_is_refused() -> None:
         block_grid(1, (64, 32), **WORDS)
 
 
-def test_sliders_reach_at_least_what_the_figure_starts_with() -> None:
-    figure = block_grid((20, 1), (8, 8), most={"grid": (4, 4, 4)}, **WORDS)
-    assert figure.spec["most"] == {"grid": [20, 4, 4], "block": [16, 8, 4]}
-
-
 def test_a_large_grid_says_its_first_blocks() -> None:
     figure = block_grid(1000, 32, **WORDS)
     assert figure.steps[63:] == ("Block (63): x 2016 to 2047.", "936 more blocks follow in the same order.")
@@ -79,11 +74,6 @@ def test_a_timeline_orders_its_text_by_start() -> None:
     )
     assert figure.spec["rows"] == ["device", "host"]
     assert figure.spec["moments"] == [0, 1, 1.5, 3]
-
-
-def test_a_schematic_timeline_names_no_times() -> None:
-    figure = timeline([("host", 0, 1, "launch")], unit="µs", schematic=True, **WORDS)
-    assert figure.steps == ("host: launch.",)
 
 
 def test_a_span_that_ends_before_it_starts_is_refused() -> None:

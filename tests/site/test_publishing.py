@@ -8,16 +8,16 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import synthetic
 import yaml
 from PIL import Image
-from sites import Serving, link_assets
+from sites import link_assets
 
 from tilewise.mkdocs_plugin.cards import SIZE, card_path
 from tilewise.mkdocs_plugin.descriptions import LONGEST, first_words
-from tilewise.mkdocs_plugin.policy import content_security_policy, inline_scripts, with_policy
+from tilewise.mkdocs_plugin.policy import inline_scripts
 from tilewise.mkdocs_plugin.publishing import finish
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,12 +44,11 @@ def publish(project: Path, site: Path, web_cache: Path, cache: Path, **environme
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType, web_cache: Path) -> Path:
+def published(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Path:
     """A small site, built once to be published below a folder of its host; tests only read it."""
     folder = tmp_path_factory.mktemp("published")
     project = folder / "project"
     synthetic.write_project(project, 4, synthetic.SMALL)
-    (project / "LICENSE").write_text("Code: so.\n", encoding="utf-8")
     assert publish(project, folder / "site", web_cache, folder / "cache") == ""
     return folder / "site"
 
@@ -98,20 +97,6 @@ def test_a_page_has_one_stylesheet_that_keeps_what_the_page_uses(published: Path
     assert all((published / "assets/tilewise" / font).is_file() for font in fonts), fonts
 
 
-def test_scripts_wait_and_listings_are_lean(published: Path) -> None:
-    for text in pages(published).values():
-        assert not re.search(r"<script src", text)
-        assert not re.search(r'<span class="[nw]">', text)
-
-
-def test_no_rule_restyles_all_of_a_page_that_opens(published: Path) -> None:
-    (sheet,) = published.glob("assets/tilewise/site.*.css")
-    styles = sheet.read_text(encoding="utf-8")
-    assert "table.tw-plain" in styles and ":not([class]) t" not in styles
-    assert "data-md-color-switching" not in styles
-    assert "no-js .tabbed-set>input:first-child:checked~.tabbed-labels>label:first-child" in styles
-
-
 def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_path: Path) -> None:
     data = '<script type="application/json">"<table></table>"</script>'
     (tmp_path / "a.css").write_text("a{}")
@@ -130,17 +115,6 @@ def test_the_404_page_works_from_any_depth(published: Path) -> None:
     addresses = re.findall(r'(?:href|src)="([^"#]+)"', pages(published)["404.html"])
     assert addresses
     assert all(address.startswith(("/kernels/", "https://", "data:")) for address in addresses), addresses
-
-
-def test_the_licences_are_published(published: Path) -> None:
-    assert (published / "licences/code.txt").read_text() == "Code: so.\n"
-
-
-def test_serving_leaves_pages_as_they_are(serving: Serving) -> None:
-    text = serving.show().files["index.html"].decode()
-    assert "Content-Security-Policy" not in text
-    assert text.count('<link rel="stylesheet"') > 1
-    assert "og:image" not in text and "og:title" in text
 
 
 def test_notebooks_name_the_revision_that_is_checked_out(
@@ -168,27 +142,10 @@ def test_a_script_that_is_not_the_themes_fails_a_strict_build(
     assert "index.html holds a script that the site's policy keeps from running: 'alert(1)'" in said
 
 
-def test_the_policy_lists_what_it_is_given_and_nothing_else() -> None:
-    policy = content_security_policy({"var a=1"})
-    assert "script-src 'self' 'sha256-" in policy
-    assert policy.count("sha256-") == 2
-    assert with_policy('<head><meta charset="utf-8"><title>', policy).startswith(
-        '<head><meta charset="utf-8">'
-    )
-
-
 def test_only_scripts_that_run_count_as_inline() -> None:
     data = '<script type="application/json">{}</script>'
     page = f'<script src="a.js"></script><script>x</script>{data}<!--<script>-->'
     assert inline_scripts(page) == ["x"]
-
-
-def test_pages_whose_stylesheets_differ_keep_them(tmp_path: Path) -> None:
-    (tmp_path / "a.css").write_text("a{}")
-    for name, link in (("one.html", '<link rel="stylesheet" href="a.css">'), ("two.html", "")):
-        (tmp_path / name).write_text(f"<head>{link}</head>")
-    finish(tmp_path, "a.css", lambda _: set(), "/", lambda css, _: css)
-    assert 'href="a.css"' in (tmp_path / "one.html").read_text()
 
 
 def test_first_words_end_with_a_sentence_and_hold_no_markup() -> None:
