@@ -59,7 +59,7 @@ def test_a_line_number_alone_is_no_change() -> None:
     assert before.changes_to(after) == {"total": 1, "edits": []}
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(10))
 def test_changes_make_the_other_state(seed: int) -> None:
     choice = random.Random(seed)
     before, after = (

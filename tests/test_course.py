@@ -10,7 +10,7 @@ from tilewise.course import Course, Navigation
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Lesson, parse
 from tilewise.lesson.terms import Terms
-from tilewise.rules import course_faults, navigation_faults
+from tilewise.rules import navigation_faults
 
 PROSE = "# %% [markdown]\n"
 
@@ -51,16 +51,6 @@ def test_drafts_have_no_number_and_unlock_nothing(project: Any) -> None:
     course = Course.of([first, draft, last])
     assert [course.number(name) for name in ("part/a", "part/b", "part/d")] == [1, 0, 2]
     assert course.unlocks("part/a") == ("part/d",)
-
-
-def test_every_fault_is_named_at_once(project: Any) -> None:
-    lessons = [
-        project.lesson(PROSE + "# A.[^x]\n", "part/a"),
-        project.lesson(PROSE + "# B.[^y]\n", "part/b"),
-    ]
-    with pytest.raises(LessonError) as caught:
-        raise_all(course_faults(lessons))
-    assert [error.path for error in caught.value.errors] == ["lessons/part/a.py", "lessons/part/b.py"]
 
 
 def used(project: Any, names: str, text: str) -> list[str]:

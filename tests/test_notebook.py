@@ -46,17 +46,6 @@ def test_a_notebook_opens_with_title_and_question_and_quotes_definitions() -> No
     assert notebook.cells[4].metadata == {"tab": "B", "needs": "gpu"}
 
 
-def test_a_notebook_is_the_same_every_time() -> None:
-    lesson = parse(TEXT, "a.py", "a")
-    assert to_notebook(lesson) == to_notebook(lesson)
-    moved = parse(TEXT.replace("How many?", "How few?"), "a.py", "a")
-    ids = [
-        [cell.id for cell in nbformat.reads(to_notebook(entry).decode(), 4).cells]
-        for entry in (lesson, moved)
-    ]
-    assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
-
-
 @pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
 def test_a_notebook_runs_and_prints_the_pages_tables() -> None:
     notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)

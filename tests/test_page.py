@@ -90,28 +90,6 @@ def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_ma
     assert "a block of text" in shown and "\\block" not in shown
 
 
-def test_a_definition_carries_the_anchor_that_links_lead_to(pages: dict[str, page.Page]) -> None:
-    shown = html(pages["prose"].markdown)
-    anchor = '<em class="tw-term-title" id="term-block">Block</em>'
-    assert re.search(rf'<details data-line="\d+" class="definition">\n<summary>{anchor}</summary>', shown)
-
-
-def test_a_kernel_is_shown_as_cuda_with_its_own_line_numbers(pages: dict[str, page.Page]) -> None:
-    shown = html(pages["tabs"].markdown)
-    kernel = re.search(
-        r'<div [^>]*data-kernel="copy"[^>]*data-regions="index:3-3" data-markers="2 4".*?</div>',
-        shown,
-        re.DOTALL,
-    )
-    assert kernel is not None
-    assert re.findall(r'data-linenos="(\d+) "', kernel[0]) == ["1", "3", "5", "6"]
-    assert "\n\n" not in text_of(kernel[0]), "no blank line stands where a marker was"
-    assert "index" not in text_of(kernel[0]).replace("threadIdx", "").replace("blockIdx", "")
-    region = re.search(r'<div [^>]*data-region="index".*?</div>', shown, re.DOTALL)
-    assert region is not None
-    assert re.findall(r'data-linenos="(\d+) "', region[0]) == ["3"]
-
-
 def test_figures_become_files_named_by_their_content(project: Any) -> None:
     lesson = project.lesson(
         "# %%\nfrom tilewise import Figure, show\n\n"
@@ -148,15 +126,6 @@ def test_links_between_lessons_terms_and_pages_follow_the_layout(project: Any) -
     other = Layout(folder="", suffix=".md", directory_urls=False)
     text = page.render(second, project.run(second), course, layout=other).markdown
     assert "[one](one.md)" in text and "[docs](../how.md#x)" in text and 'href="one.html"' in text
-
-
-def test_a_page_of_a_course_has_the_small_map_in_its_head(project: Any) -> None:
-    first, second = two_lessons(project)
-    course = Course.of([first, second])
-    shown = html(page.render(second, project.run(second), course).markdown)
-    assert page.course_map(course, "part/two") in shown, "Markdown leaves the drawing as it is"
-    alone = page.render(first, project.run(first), Course.of([first])).markdown
-    assert "tw-map" not in alone
 
 
 def test_the_end_lists_the_terms_added_and_folds_all_so_far(project: Any) -> None:
@@ -321,16 +290,6 @@ def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) 
     assert gallery(course, parts, twice, Layout()) == text, "figures of further machines are the same figures"
 
 
-def test_stale_numbers_are_marked(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import publish\n\npublish(add={'median': 3.0})\n\n"
-        "# %% [markdown]\n# It is {{ add.median }}.\n"
-    )
-    run, course = project.run(lesson), Course.of([lesson])
-    assert 'class="tw-number"' in page.render(lesson, run, course).markdown
-    assert 'class="tw-number tw-stale"' in page.render(lesson, run, course, stale=["add"]).markdown
-
-
 SVG = {"svg": "http://www.w3.org/2000/svg"}
 LINK = "{http://www.w3.org/1999/xlink}href"
 
@@ -402,15 +361,6 @@ def test_the_notebook_shows_the_numbers_that_the_page_shows(project: Any) -> Non
     )
     notebook = json.loads(project.page(lesson).files["lessons/part/one/one.ipynb"])
     assert "".join(notebook["cells"][2]["source"]) == "It is 1,234, in code `{{ count }}`."
-
-
-def test_everyday_words_of_an_exercise_lose_their_mark_and_formulas_keep_theirs(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import exercise\n\n"
-        'exercise("Think", r"A \\block of $\\frac{1}{2}$ in `\\code`.", hint=r"A \\block.")\n'
-    )
-    text = project.page(lesson).markdown
-    assert r"A block of $\frac{1}{2}$ in `\code`." in text and "    A block.\n" in text + "\n"
 
 
 SCRIPT = "<script>alert(1)</script>"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tilewise.errors import LessonError
-from tilewise.outputs import Table, Text
+from tilewise.outputs import Text
 from tilewise.run import LessonRun
 
 
@@ -32,19 +32,6 @@ print("ran")
 def count(project: Any) -> int:
     file = project.root / ".cache" / "count"
     return len(file.read_text()) if file.exists() else 0
-
-
-def test_outputs_keep_the_order_of_print_and_show(project: Any) -> None:
-    run = project.run(
-        project.lesson(
-            "# %%\nfrom tilewise import Table, show\n"
-            "print('one')\nshow(Table(['n'], [[1]]))\nprint('two')\n\n"
-            "# %% [markdown]\n# Prose.\n\n# %%\nprint('three')\nTable(['n'], [[2]])\n\n# %%\n3\n"
-        )
-    )
-    kinds = [[output.kind for output in outputs] for outputs in run.outputs]
-    assert kinds == [["text", "table", "text"], [], ["text", "table"], []]
-    assert run.outputs[2][1] == Table(["n"], [[2]])
 
 
 def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project: Any) -> None:
@@ -73,43 +60,6 @@ def test_a_skipped_tab_leaves_stand_ins_for_its_functions_to_the_cells_below(pro
     )
     assert run.skipped == {0: ("jax",)}
     assert texts(run)[2] == ["needs jax 3 False"]
-
-
-NUMBA = '''# %%
-from tilewise import Kernel, agree, case, output
-from tilewise.frameworks import cuda
-
-
-# %% tab="CUDA C"
-FILL = Kernel(r"""
-extern "C" __global__ void fill(float* x, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i] = 2.0f;
-}
-""")
-
-
-# %% tab="Numba" needs="numba"
-@cuda.jit
-def fill_numba(x):
-    i = cuda.grid(1)
-    if i < x.size:
-        x[i] = 2
-
-
-# %%
-cases = [case(x=output(n), n=n, grid=1, block=32) for n in (3, 17)]
-'''
-
-
-def test_a_numba_tab_that_nothing_compares_is_named_with_its_repair(project: Any) -> None:
-    pytest.importorskip("numba")
-    with pytest.raises(LessonError) as caught:
-        project.run(project.lesson(NUMBA))
-    assert str(caught.value) == (
-        'lessons/part/one.py:20: the tabs "Numba" and "CUDA C" were not compared. '
-        'Add agree(fill_numba, FILL, cases, rtol=..., by="Numba") in a cell below them.'
-    )
 
 
 def test_prose_and_the_place_of_code_execute_nothing(project: Any) -> None:
@@ -262,16 +212,6 @@ def test_two_runs_of_a_lesson_are_equal_bytes(project: Any) -> None:
         assert run.executed
         made.append(render(lesson, run, Course.of([lesson])))
     assert made[0] == made[1]
-
-
-@pytest.mark.parametrize("warm", [False, True])
-def test_the_line_that_names_the_backend_reaches_no_page(project: Any, warm: bool) -> None:
-    lesson = project.lesson(
-        "# %%\nimport numpy as np\n\nfrom tilewise import Kernel\n\n"
-        'SET = Kernel(r"""\nextern "C" __global__ void set(int* out) { out[threadIdx.x] = 1; }\n""")\n'
-        "out = np.zeros(4, np.int32)\nSET(out, grid=1, block=4)\nprint(out)\n"
-    )
-    assert texts(project.run(lesson, warm=warm)) == [["[1 1 1 1]"]]
 
 
 WAYS_TO_IMPORT = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.sweeps import KEPT, RECORDED, Keys, Pass, code_of, read, write
+from tests.sweeps import KEPT, RECORDED, Keys, code_of, read, write
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
@@ -30,12 +30,10 @@ from pathlib import Path
 
 LESSONS = [pytest.param(one, marks=pytest.mark.sweep(f"lessons/{one}.py")) for one in ("grids", "warps")]
 
-@pytest.mark.sweep("src", packages=["ziglang"], at_least=0.8)
+@pytest.mark.sweep("src", packages=["ziglang"])
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_lesson(lesson, record_property):
-    good = Path(f"lessons/{lesson}.py").read_text().count("good")
-    record_property("tally", f"{good}/10")
-    assert good >= 5
+def test_lesson(lesson):
+    assert "good" in Path(f"lessons/{lesson}.py").read_text()
 
 def test_another():
     pass
@@ -130,20 +128,9 @@ def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept:
     run(swept, "--update", status=1)
     assert list(read(swept.root / RECORDED)) == [GRIDS]
     assert run(swept, status=1)[0] == {"lesson[warps]", "another"}
-    write(swept.root / RECORDED, {GRIDS: Pass("0" * 16), WARPS: Pass("0" * 16)})
+    write(swept.root / RECORDED, {GRIDS: "0" * 16, WARPS: "0" * 16})
     run(swept, "--all", "--update", status=1)
     assert list(read(swept.root / RECORDED)) == list(read(swept.root / KEPT)) == [GRIDS]
-
-
-def test_too_little_that_is_good_in_all_fails_although_each_case_passes(swept: Project) -> None:
-    run(swept, "--update")
-    swept.write("lessons/grids.py", GOOD.replace("good", "bad", 3))
-    said = "test_lesson 75.0% of 20 are good; 80% must be."
-    assert said in run(swept, status=1)[1]
-    assert said in run(swept, "--all", "-n", "2", status=1)[1]
-    (swept.root / KEPT).unlink()
-    (swept.root / RECORDED).unlink()
-    assert "are good" not in run(swept, GRIDS)[1], "one of two is not all"
 
 
 @pytest.mark.parametrize("line", ["<<<<<<< ours", f"{GRIDS} 123"])

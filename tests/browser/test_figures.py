@@ -278,20 +278,6 @@ def test_selection_launch_and_height_outlive_the_switch(open_page: Callable[...,
     expect(grid.locator(".tw-launch")).to_have_text("<<<(2, 2), (4, 4)>>>")
 
 
-def test_a_click_in_space_selects_the_cube_under_it(open_page: Callable[..., Page]) -> None:
-    space = drawn(open_page(), "space")
-    wait_for_cubes(space)
-    box = space.locator(".tw-space").bounding_box()
-    assert box
-    seen = set()
-    for across in (0.3, 0.4, 0.5, 0.6, 0.7):
-        for down in (0.45, 0.55):
-            space.page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=3)
-            space.page.wait_for_timeout(150)
-            seen.add(space.locator(".tw-readout dl").inner_text())
-    assert len(seen) > 1
-
-
 def test_without_webgl_the_flat_view_says_why(open_page: Callable[..., Page], address: str) -> None:
     page = open_page()
     page.add_init_script(

@@ -70,16 +70,6 @@ def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(p
     assert told.endswith(panel.get_attribute("data-because") or "-")
 
 
-def test_a_models_answer_may_be_picked(page: Page, site: str) -> None:
-    page.goto(site + GRIDS)
-    model = page.locator(".tw-guess [data-value]").last
-    model.click()
-    expect(model).to_have_attribute("aria-pressed", "true")
-    expect(page.locator(".tw-guess output")).to_have_text("1×")
-    page.locator(".tw-guess [data-do=compare]").click()
-    assert "times too low" in page.locator(".tw-guess-verdict").inner_text()
-
-
 def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
     page.get_by_role("button", name="Show without guessing").click()

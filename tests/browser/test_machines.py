@@ -321,37 +321,6 @@ def test_a_chart_of_recorded_numbers_is_drawn_again(page: Page) -> None:
     expect(bar.locator("li")).to_have_text(f"256 threads: {value(H100, PATH):.4g}")
 
 
-def test_what_the_file_lacks_stays_and_is_marked(page: Page) -> None:
-    body = json.loads((RECORDS / H200 / "vec_add.json").read_text())
-    body["rows"] = [row for row in body["rows"] if row["variant"] == "blocks of 32"]
-    body["checksum"] = checksum(body)
-    load(page, {"name": "vec_add.json", "mimeType": "application/json", "buffer": json.dumps(body).encode()})
-    expect(cell(page, "median")).to_have_text("–")
-    expect(page.locator("#vec_add tr[data-row^=blocks_of_32]").first).not_to_contain_text("–")
-    expect(number(page)).to_have_text(_time(value(H100, PATH)))
-    assert number(page).get_attribute("data-elsewhere") == "H100"
-
-
-def test_files_dropped_anywhere_are_read_and_nothing_is_sent(page: Page) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(f"{request.method} {request.url.rsplit('/', 1)[1]}"))
-    page.evaluate(
-        """text => {
-            const dataTransfer = new DataTransfer();
-            dataTransfer.items.add(new File([text], "vec_add.json"));
-            const target = document.querySelector("h1");
-            for (const kind of ["dragover", "drop"]) {
-                target.dispatchEvent(new DragEvent(kind, {dataTransfer, bubbles: true, cancelable: true}));
-            }
-        }""",
-        (RECORDS / H200 / "vec_add.json").read_text(),
-    )
-    expect(page.locator(".tw-mine-loaded")).to_contain_text("NVIDIA H200")
-    expect(number(page)).to_have_text(_time(value(H200, PATH)))
-    drawing = {"GET figures.js", "GET plotly.js", f"GET {H100}.json"}
-    assert set(asked) - drawing <= {"GET mine.js", "GET favicon.png"}
-
-
 def changed(change: Callable[[dict[str, Any]], Any], seal: bool = True) -> bytes:
     """A record with a change, and with the checksum that then belongs to it."""
     body = json.loads((RECORDS / H200 / "vec_add.json").read_text())

@@ -44,13 +44,3 @@ def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page: Page, s
     expect(button).to_have_text("Read")
     button.click()
     assert kept(page) is None
-
-
-def test_previous_and_next_follow_the_reading_order(page: Page, site: str) -> None:
-    page.goto(site)
-    for name in ("first_kernel", "grids", "serial_attention"):
-        # The address changes before the page does: a link without its target may be the page before's.
-        page.locator(f".md-footer__link--next[href*='/{name}/']").click()
-        page.wait_for_url(f"**/{name}/**")
-    page.locator(".md-footer__link--prev[href*='/grids/']").click()
-    page.wait_for_url("**/grids/**")

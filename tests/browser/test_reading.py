@@ -171,18 +171,6 @@ def test_notes_stand_in_the_margin_of_a_wide_screen(page: Page, site: str) -> No
         free = note["bottom"]
 
 
-def test_notes_follow_when_a_fold_above_them_opens(page: Page, site: str) -> None:
-    page.goto(site + FIRST)
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(300)
-    before = boxes(page)[-1]
-    page.locator("article details.code summary").first.click()
-    page.wait_for_timeout(300)
-    after = boxes(page)[-1]
-    assert after["mark"] > before["mark"] + 10
-    assert abs((after["top"] - before["top"]) - (after["mark"] - before["mark"])) < 2
-
-
 def test_note_and_mark_lead_to_each_other_by_keyboard(
     open_context: Callable[..., BrowserContext], site: str
 ) -> None:
@@ -243,20 +231,6 @@ SOFTMAX = {
 }
 
 
-def test_lines_of_one_region_light_up_together_in_both_tabs(page: Page, site: str) -> None:
-    page.goto(site + SERIAL)
-    page.wait_for_load_state("networkidle")
-    line = page.locator(".tabbed-block:visible span[id^=__span]", has_text="z += np.exp").first
-    line.scroll_into_view_if_needed()
-    line.hover()
-    assert lit(page) == SOFTMAX
-    tab(page, "CUDA C").click()
-    assert lit(page) == SOFTMAX, "the lines do not stay lit when the tab is changed"
-    expect(page.locator(".tabbed-block:visible .tw-paired").first).to_be_visible()
-    page.keyboard.press("Escape")
-    assert lit(page) == {"Pseudocode": [], "CUDA C": []}
-
-
 def test_a_region_is_reached_by_key_and_enter_turns_to_its_lines_in_the_other_tab(
     page: Page, site: str
 ) -> None:
@@ -276,25 +250,3 @@ def test_a_region_is_reached_by_key_and_enter_turns_to_its_lines_in_the_other_ta
     page.locator(".tw-turn").click()
     assert chosen_tabs(page) == {"Pseudocode"}
     assert lit(page) == SOFTMAX
-
-
-def test_wide_tables_scroll_by_themselves_and_by_key(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
-    page = open_context(viewport={"width": 360, "height": 740}).new_page()
-    page.goto(site + FIRST)
-    page.wait_for_load_state("networkidle")
-    wide = page.locator(".tw-table").evaluate_all(
-        "all => all.map((box) => [box.scrollWidth > box.clientWidth + 1, box.tabIndex === 0])"
-    )
-    assert any(scrolls for scrolls, _ in wide)
-    assert all(scrolls == reachable for scrolls, reachable in wide)
-
-
-def test_listings_get_their_button_when_they_come_near(page: Page, site: str) -> None:
-    page.goto(site + GRIDS)
-    page.wait_for_function("window.document$")
-    expect(page.locator("article pre").last.locator(".md-code__button")).to_have_count(0)
-    shown = page.locator("article .tw-kernel:visible pre").first
-    shown.scroll_into_view_if_needed()
-    expect(shown.locator(".md-code__button")).to_have_count(1)

@@ -144,17 +144,6 @@ def test_memory_and_variables_are_those_of_the_selected_threads_block(open_page:
     expect(tree.locator(".tw-watch td[data-k='64']")).to_have_text("64")
 
 
-def test_the_selected_threads_own_deed_is_said(open_page: Callable[..., Page]) -> None:
-    tree = drawn(open_page(), "tree")
-    go(tree, 2)
-    tree.locator('.tw-flat [data-k="70"]').click()
-    own = tree.locator(".tw-step-mine")
-    expect(own).to_contain_text("Thread 6 of block 1, lane 6 of warp 0: reads x[70] = ")
-    expect(own).to_contain_text("It has i = 70.")
-    tree.locator('.tw-flat [data-k="127"]').click()
-    expect(own).to_contain_text("does nothing in this step")
-
-
 def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> None:
     banks = drawn(open_page(), "banks")
     go(banks, 18)
@@ -167,15 +156,6 @@ def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> N
     expect(banks.locator(".tw-wanted")).to_have_count(32)
 
 
-def test_what_a_sector_brings_along_is_hatched(open_page: Callable[..., Page]) -> None:
-    flat = drawn(open_page(), "flat")
-    reads = flat.locator(".tw-array", has_text="A (8 × 8), 4 sectors")
-    expect(reads.locator(".tw-element.tw-read")).to_have_count(16)
-    expect(reads.locator("svg .tw-fetched")).to_have_count(16)
-    go(flat, 2)
-    expect(flat.locator(".tw-array", has_text="A (8 × 8)").locator("svg .tw-fetched")).to_have_count(0)
-
-
 def test_an_empty_place_of_a_model_shows_nothing_and_is_not_written(open_page: Callable[..., Page]) -> None:
     figure = drawn(open_page(), "empty")
     seen = []
@@ -186,31 +166,6 @@ def test_an_empty_place_of_a_model_shows_nothing_and_is_not_written(open_page: C
         seen.append((*texts, x.locator("rect.tw-read").count(), chip.locator("rect.tw-write").count()))
     empty = (["1", ""], [""], 1, 0)
     assert seen == [empty, (["1", ""], ["2"], 1, 1), empty]
-
-
-def test_a_model_steps_without_threads(open_page: Callable[..., Page]) -> None:
-    model = drawn(open_page(), "model")
-    expect(model.locator(".tw-stage")).to_have_count(0)
-    go(model, 2)
-    expect(model.locator(".tw-watch td")).to_have_text("3")
-    expect(model.locator(".tw-element.tw-read")).to_have_count(1)
-    expect(model.locator(".tw-array text")).to_have_text(["1", "3", "2"])
-    expect(model.locator(".tw-step-said")).to_have_text("Step 2, line 2: Element 1 enters. m is 3.")
-    assert line(model) == "2"
-
-
-def test_both_views_show_the_same_step_and_thread_in_the_same_height(open_page: Callable[..., Page]) -> None:
-    tree = drawn(open_page(), "tree")
-    go(tree, 3)
-    tree.locator('.tw-flat [data-k="40"]').click()
-    before = (tree.locator(".tw-step-mine").inner_text(), tree.bounding_box())
-    tree.locator(".tw-choice label", has_text="3-D").click()
-    tree.locator(".tw-space canvas").first.wait_for()
-    expect(tree.locator(".tw-flat")).to_be_hidden()
-    assert (tree.locator(".tw-step-mine").inner_text(), tree.bounding_box()) == before
-    go(tree, 5)
-    tree.locator(".tw-choice label", has_text="2-D").click()
-    expect(tree.locator(".tw-marks .tw-read")).to_have_count(64)
 
 
 def test_play_begins_when_asked_goes_on_until_a_pause_or_the_end_and_begins_anew(

@@ -19,27 +19,6 @@ def made(numbers: Mapping[str, Sequence[Held]] = NUMBERS, start: str = "9") -> F
     return bit_fields([SMALL, LARGE], numbers, start=start, title="Few bits hold little", caption="c")
 
 
-def test_it_keeps_the_fields_and_the_bits_of_every_number() -> None:
-    assert made().spec == {
-        "formats": [
-            {"name": "E2M1", "exponent": 2, "fraction": 1},
-            {"name": "E4M3", "exponent": 4, "fraction": 3},
-        ],
-        "step_name": "number",
-        "start": 1,
-        "numbers": [
-            {
-                "label": "1",
-                "rows": [{"bits": "0010", "said": "1, exactly"}, {"bits": "00111000", "said": "1, exactly"}],
-            },
-            {
-                "label": "9",
-                "rows": [{"bits": "0111", "said": "too large"}, {"bits": "01010001", "said": "9, exactly"}],
-            },
-        ],
-    }
-
-
 def test_it_says_every_number_with_its_fields_apart() -> None:
     figure = made()
     assert figure.steps == (

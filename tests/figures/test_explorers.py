@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tilewise.figures import Span, block_grid, timeline
-from tilewise.figures.dims import Dims, threads, works
-from tilewise.figures.kinds.block_grid import launch_text
 
 WORDS = {"title": "A statement", "caption": "What it shows."}
 
@@ -37,21 +34,6 @@ def test_the_block_grid_of_a_small_launch() -> None:
             "Block (1, 0): col 2 to 3, row 0 to 1; 2 of 4 threads idle.",
         ],
     }
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_idle_threads_are_counted_as_brute_force_counts_them(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    grid, block, extent = (tuple(int(n) for n in random.integers(1, 5, 3)) for _ in range(3))
-    every = threads(_three(grid), _three(block))
-    idle = int((~works(every.position, _three(extent))).sum())
-    assert f"{len(every.warp) - idle:,} threads work, {idle:,} are idle." in launch_text(
-        _three(grid), _three(block), _three(extent)
-    )
-
-
-def _three(size: tuple[int, ...]) -> Dims:
-    return size[0], size[1], size[2]
 
 
 def test_a_block_of_too_many_threads_is_refused() -> None:

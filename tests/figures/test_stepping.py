@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewise import Kernel, Trace, case, integers, normal, output
+from tilewise import Kernel, Trace, case, normal, output
 from tilewise.figures import State, stepped
 from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
-from tilewise.figures.kinds.stepped.moment_texts import ranges
 from tilewise.figures.kinds.stepped.moments import Moment, moments_of
 from tilewise.figures.values import plain
 
@@ -234,27 +233,3 @@ def test_a_figure_is_at_most_200_kb_and_the_error_says_how_to_trace_less() -> No
         stepped(run, launch=launch, **WORDS)
     less = stepped(launch.simulate(trace=Trace(blocks=[0])), launch=launch, **WORDS)
     assert len(gzip.compress(less.json_bytes())) < 200_000
-
-
-def test_hazards_stand_at_their_lines() -> None:
-    launch = Kernel(WIDE).on(
-        case(x=integers(8, low=0, high=9, dtype="float32"), y=output(8), n=1, grid=1, block=16)
-    )
-    run = launch.simulate(trace=Trace(), hazards="collect")
-    figure = stepped(run, launch=launch, **WORDS)
-    first = figure.spec["hazards"][0]
-    assert (first["line"], first["kind"]) == (3, "out of bounds")
-    assert any("threads 8 to 15 reach outside y, to [8 to 15]" in text for text in figure.steps)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "said"),
-    [
-        ([3], "3"),
-        ([2, 0, 1, 1], "0 to 2"),
-        ([0, 2, 3, 9], "0, 2 to 3, 9"),
-        ([0, 2, 4, 6, 8, 10], "0, 2, 4, 6 and 2 more"),
-    ],
-)
-def test_numbers_are_said_as_ranges(numbers: list[int], said: str) -> None:
-    assert ranges(np.array(numbers)) == said

@@ -191,17 +191,3 @@ def test_what_a_failing_lesson_showed_before_its_fault_is_shown(serving: Serving
     assert "before the fault" in page.partition("1 / 0")[0].partition("tw-output")[2]
     assert "This lesson stopped with an error." in page
     assert page.count('<div class="tw-pending">No output</div>') == 2
-
-
-def test_a_cache_of_another_user_is_refused(mkdocs: MkDocs, project: Path, tmp_path: Path) -> None:
-    if os.getuid() != 0:
-        pytest.skip("needs root, to make a folder of another user")
-    (tmp_path / "cache").mkdir()
-    os.chown(tmp_path / "cache", 12345, 12345)
-    done = mkdocs("build")
-    assert done.returncode != 0
-    assert (
-        "the cache belongs to another user (number 12345). Delete it, or name a folder of your own"
-        in done.stderr
-    )
-    assert "Traceback" not in done.stderr

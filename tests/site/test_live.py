@@ -35,7 +35,7 @@ def served(
     """A project under plain ``mkdocs serve``, and its address."""
     folder = tmp_path_factory.mktemp("live")
     project = folder / "project"
-    size = synthetic.Size(words=1200, code_cells=2, tab_sets=2, footnotes=4, figures=1, kernel=False)
+    size = synthetic.Size(words=1200, code_cells=2, tab_sets=2, footnotes=4)
     synthetic.write_project(project, 3, size)
     link_assets(web_cache, folder / "cache")
     with socket.socket() as free:

@@ -146,30 +146,3 @@ def test_only_scripts_that_run_count_as_inline() -> None:
     data = '<script type="application/json">{}</script>'
     page = f'<script src="a.js"></script><script>x</script>{data}<!--<script>-->'
     assert inline_scripts(page) == ["x"]
-
-
-def test_first_words_end_with_a_sentence_and_hold_no_markup() -> None:
-    html = (
-        '<h1>T</h1><p>Short.</p><p>A <b>warp</b> has 32 lanes<sup id="1">1</sup> &amp; "one" counter. '
-        + "More. " * 60
-    )
-    assert first_words(html + "</p>").startswith("A warp has 32 lanes &amp; &quot;one&quot; counter. More.")
-    assert len(first_words(html + "</p>")) <= LONGEST + 20
-    assert first_words("<p>Short.</p>") == ""
-
-
-def test_the_workflow_builds_as_make_does_with_least_rights() -> None:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))
-    assert workflow["permissions"] == {"contents": "read"}
-    build, deploy = workflow["jobs"]["build"], workflow["jobs"]["deploy"]
-    assert "permissions" not in build
-    assert deploy["permissions"] == {"pages": "write", "id-token": "write"}
-    uses = [step["uses"] for job in (build, deploy) for step in job["steps"] if "uses" in step]
-    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", one) for one in uses), uses
-    runs = [step["run"] for step in build["steps"] if "run" in step]
-    assert runs == ["make publish"]
-    (step,) = [step for step in build["steps"] if "run" in step]
-    assert set(step["env"]) == {"SITE_URL", "REPO_URL", "TILEWISE_RELEASE"}
-    assert "publish: $(DEV)\n\t@$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
-        encoding="utf-8"
-    )
