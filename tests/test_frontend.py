@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tilewise import frontend
-from tilewise.figures import Figure, kinds, theme
+from tilewise.figures import theme
 from tilewise.frontend import KINDS, WEB, FrontendError, build_assets, find_node
 
 ROOT = Path(__file__).parent.parent
@@ -85,7 +85,6 @@ def test_a_kind_of_figure_is_its_folder_and_nothing_else(
     shutil.copytree(KINDS, folder)
     for name, text in {
         "__init__.py": "",
-        "still.py": "def view(spec):\n    return {'data': [], 'layout': {'margin': {}}}\n",
         "draw.js": 'export function mount(body) { body.textContent = "a dial"; }',
         "style.css": ".tw-dial { color: inherit }",
     }.items():
@@ -100,9 +99,6 @@ def test_a_kind_of_figure_is_its_folder_and_nothing_else(
     built = build_assets(ROOT)
     assert '"a dial"' in (built / "figures.js").read_text()
     assert ".tw-dial{" in (built / "tilewise.css").read_text()
-    monkeypatch.setattr(kinds, "__path__", [str(folder)])
-    figure = Figure("A dial", "What it shows.", "One hand.", 200, "dial", {})
-    assert figure.plotly()["layout"]["title"]["text"] == "A dial"
 
 
 def test_packages_that_cannot_be_fetched_are_told_with_the_repair(

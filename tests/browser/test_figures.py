@@ -100,7 +100,6 @@ def figures() -> dict[str, Figure]:
         "bars": bars(
             {"one thread": 9e5, "many threads of a grid": 50.0},
             x="time of one launch, the copies left out [µs]",
-            log=True,
             title="Bars",
             caption="c",
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import plotly.graph_objects as go
 import pytest
 
 from tilewise.figures import Answer, Figure, Meter, Slider, calculator
@@ -44,8 +43,9 @@ def test_text_and_notebook_show_the_start() -> None:
     assert any(
         step.startswith("pipe width 5 B/s, load heavy: busy 100%, time 20 s.") for step in figure.steps
     )
-    drawn = go.Figure(figure.plotly("dark"))
-    assert list(drawn.data[0].text) == ["50 s", "100%"]
+    with pytest.raises(ValueError, match="is no chart"):
+        figure.plotly()
+    assert figure._repr_mimebundle_() == {"text/plain": figure.text()}
     assert Figure.from_dict(figure.to_dict()) == figure
 
 

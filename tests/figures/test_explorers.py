@@ -24,7 +24,6 @@ def test_the_block_grid_of_a_small_launch() -> None:
             "block": [2, 2, 1],
             "extent": [3, 2, 1],
             "axes": ["col", "row", "z"],
-            "colour_by": "block",
             "view": "2d",
             "most": {"grid": [8, 4, 3], "block": [16, 8, 4]},
             "max_threads": 4096,

@@ -27,17 +27,13 @@ def made(parts: Any = PARTS, stops: Any = STOPS, **changes: Any) -> Figure:
 
 
 def test_a_plan_keeps_places_sizes_and_what_each_stop_lights() -> None:
-    spec = made(start=1, view="3d").spec
+    spec = made(start=1).spec
     assert spec["extent"] == [4.5, 3]
     assert spec["parts"][2] == {
         "name": "stack", "level": "memory", "at": [2.5, 0], "size": [2, 3], "height": 4, "label": "16 GB",
     }  # fmt: skip
     assert [stop["lit"] for stop in spec["stops"]] == [["P0"], ["memory", "P0"]]
-    assert (spec["start"], spec["view"], spec["levels"][0]) == (
-        1,
-        "3d",
-        {"name": "processor", "role": "block"},
-    )
+    assert (spec["start"], spec["levels"][0]) == (1, {"name": "processor", "role": "block"})
 
 
 def test_a_plan_says_its_parts_and_its_stops() -> None:
