@@ -85,10 +85,13 @@ def test_tables_figures_and_numbers_change_together_and_back(page: Page) -> None
         figure = page.locator("#figure-3")
         figure.scroll_into_view_if_needed()
         expect(figure).to_have_attribute("data-state", "drawn")
+        expect(figure.locator(".bartext").first).to_be_visible()
         bars = " ".join(figure.locator(".bartext").all_text_contents())
         assert bars == drawn.setdefault(name, bars)
-        ids = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
-        assert len(set(ids)) == len(ids)
+        blocks = page.locator("figure[id], .tw-measurement[id]").evaluate_all(
+            "all => all.map((one) => one.id)"
+        )
+        assert len(set(blocks)) == len(blocks), "a block of another machine is left"
         number(page).scroll_into_view_if_needed()
         number(page).hover()
         expect(page.locator(".tw-born")).to_contain_text(f"NVIDIA {name}")

@@ -50,7 +50,7 @@ from tilewise.figures import Series, bars, heat_map, line_chart, timeline
 show(bars({BAD: 1.0, "b": 2.0}, x=BAD, title=BAD, caption=BAD))
 
 # %%
-show(line_chart([Series(BAD, [1, 2], [1, 2])], x=BAD, y=BAD, title=BAD, caption=BAD, alt=BAD))
+show(line_chart([Series(BAD, [1, 2], [1, 2])], x=BAD, y=BAD, title=BAD, caption=BAD))
 
 # %%
 show(heat_map({BAD: np.eye(3)}, x=BAD, y=BAD, title=BAD, caption=BAD))
