@@ -50,15 +50,6 @@ def test_cells_of_whole_lessons_are_what_jupytext_finds(file: Path) -> None:
     assert as_we_read(parse(text, "lessons/part/one.py", "part/one")) == as_jupytext_reads(text)
 
 
-def test_lines_are_those_of_the_file() -> None:
-    text = HEADER + "\n# %% [markdown]\n#\n# Prose.\n\n# %%\n\nx = 1\ny = 2\n"
-    prose, code = parse(text, "lessons/part/one.py", "part/one").cells
-    assert (prose.first_line, prose.source_line, prose.last_line) == (5, 6, 7)
-    assert (code.first_line, code.source_line, code.last_line) == (9, 11, 12)
-    assert str(code) == "lessons/part/one.py:9"
-    assert text.split("\n")[code.source_line - 1] == "x = 1"
-
-
 def test_a_header_is_read_whole() -> None:
     text = (
         "# ---\n# title: One\n# needs: [part/zero]\n# summary: 'How many?'\n# description: It counts.\n"

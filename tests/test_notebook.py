@@ -36,16 +36,6 @@ y = 1
 """
 
 
-def test_a_notebook_opens_with_title_and_question_and_quotes_definitions() -> None:
-    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
-    nbformat.validate(notebook)
-    assert notebook.cells[0].source == "# One\n\nHow many?"
-    assert notebook.cells[1].source == (
-        "Threads form a warp.\n\n> **Warp.** Thirty-two threads.\n>\n> In step."
-    )
-    assert notebook.cells[4].metadata == {"tab": "B", "needs": "gpu"}
-
-
 @pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
 def test_a_notebook_runs_and_prints_the_pages_tables() -> None:
     notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)

@@ -70,16 +70,6 @@ def test_every_output_survives_json_and_has_a_text_and_a_page(output: Output) ->
     assert again.markdown(context()) == output.markdown(context()) != ""
 
 
-@pytest.mark.parametrize("output", EVERY, ids=lambda output: output.kind)
-def test_raw_html_has_no_blank_lines_and_says_so_inside_a_tab(output: Output) -> None:
-    plain, nested = output.markdown(context()), output.markdown(context(nested=True))
-    if plain.startswith("<"):
-        assert "\n\n" not in plain
-        assert nested == f"/// html | div\n    markdown: html\n\n{plain}\n///"
-    else:
-        assert plain == nested
-
-
 def test_only_outputs_of_tilewise_are_decoded() -> None:
     with pytest.raises(ValueError, match="no output of tilewise"):
         decode({"class": "os:environ", "data": {}})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -88,20 +87,6 @@ def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_ma
     ]
     assert links[0][1] == "Threads that start together, up to 1,024."
     assert "a block of text" in shown and "\\block" not in shown
-
-
-def test_figures_become_files_named_by_their_content(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import Figure, show\n\n"
-        'figure = Figure("A title", "A caption.", "What is seen.", 300, "chart", {"data": []})\n'
-        "show(figure, figure)\n"
-    )
-    made = project.page(lesson)
-    figures = [name for name in made.files if name.startswith("assets/figures/")]
-    assert len(figures) == 1, "the same figure is one file"
-    assert json.loads(made.files[figures[0]])["title"] == "A title"
-    assert made.markdown.count(f'data-figure="../../../{figures[0]}"') == 2
-    assert 'id="figure"' in made.markdown and 'id="figure-2"' in made.markdown
 
 
 def two_lessons(project: Any) -> list[Lesson]:
@@ -352,62 +337,6 @@ def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project: An
     lines = [text_of(one).strip("\n").split("\n") for one in kernels]
     assert [len(entry) for entry in lines] == [5, 3, 5]
     assert lines[1] == ["    int b = 1;", "", "    a[0] = b; // [no marker"]
-
-
-def test_the_notebook_shows_the_numbers_that_the_page_shows(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import publish\n\npublish(count=1234)\n\n"
-        "# %% [markdown]\n# It is {{ count }}, in code `{{ count }}`.\n"
-    )
-    notebook = json.loads(project.page(lesson).files["lessons/part/one/one.ipynb"])
-    assert "".join(notebook["cells"][2]["source"]) == "It is 1,234, in code `{{ count }}`."
-
-
-SCRIPT = "<script>alert(1)</script>"
-HOSTILE = f'''# ---
-# title: "A & B"
-# summary: "{SCRIPT}"
-# description: '" onload="alert(1)'
-# ---
-
-# %% [markdown]
-# It is {{{{ said }}}}.
-
-# %%
-from tilewise import Figure, Kernel, Table, exercise, publish, show
-
-publish(said="*a* [b](c) {SCRIPT}")
-print("""</code></pre>{SCRIPT}
-```
-~~~ \\x1b[31m""")
-exercise('{SCRIPT} "q"', "Task.")
-show(Figure('{SCRIPT}', '{SCRIPT}', '"{SCRIPT}', 300, "chart", {{"data": []}}))
-Table(["{SCRIPT}"], [["{SCRIPT}"]], caption="{SCRIPT}")
-
-# %%
-K = Kernel(r\'\'\'
-extern "C" __global__ void k(int* a) {{ // </code></pre>{SCRIPT} ```
-    a[0] = T;
-}}
-\'\'\', defines={{"T": "1 /* {SCRIPT} */"}})
-
-# %% tab="<b>One</b>" title="<i>x" fold="{SCRIPT}"
-x = 1
-
-# %% tab="Two\\" onclick"
-y = 1
-'''
-
-
-def test_nothing_that_a_lesson_shows_becomes_an_element_of_the_page(project: Any) -> None:
-    project.write("lessons/part/one.py", HOSTILE)
-    made = project.build(["part/one"])["part/one"].markdown
-    shown = html(made)
-    for element in ("<script", "<b>One", "<i>x", '<a href="c"', "<em>a</em>"):
-        assert element not in shown, element
-    assert 'description: "&quot; onload=&quot;alert(1)"' in made
-    assert shown.count("&lt;script&gt;") >= 9
-    assert "*a* [b](c)" in text_of(shown).replace("&#42;", "*").replace("&#91;", "[").replace("&#93;", "]")
 
 
 def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages: dict[str, page.Page]) -> None:

@@ -69,12 +69,6 @@ def test_help_lists_every_target(machine: Path) -> None:
     assert listed == set(phony.split()[1:])
 
 
-def test_what_the_quick_tests_leave_out_is_there() -> None:
-    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
-    slow = next(line for line in makefile.splitlines() if line.startswith("SLOW :="))
-    assert [name for name in slow.split()[2:] if not (ROOT / "tests" / name).exists()] == []
-
-
 @pytest.mark.parametrize(
     "file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda file: file.stem
 )

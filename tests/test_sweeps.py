@@ -117,12 +117,6 @@ def test_a_key_changes_with_what_is_covered(swept: Project, file: str, content: 
     assert (Keys(swept.root).key(test, marks) != before) is changed
 
 
-@pytest.mark.parametrize("covered", [{"text": ["lessons/none.py"]}, {"packages": ["torch"]}])
-def test_what_is_covered_must_be_there(swept: Project, covered: dict[str, list[str]]) -> None:
-    with pytest.raises(pytest.UsageError, match=r"covers (lessons/none\.py|torch), which"):
-        Keys(swept.root).key(swept.root / "tests/test_it.py", [pytest.mark.sweep(**covered).mark])
-
-
 def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept: Project) -> None:
     swept.write("lessons/warps.py", GOOD.replace("good", "bad"))
     run(swept, "--update", status=1)
@@ -131,16 +125,6 @@ def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept:
     write(swept.root / RECORDED, {GRIDS: "0" * 16, WARPS: "0" * 16})
     run(swept, "--all", "--update", status=1)
     assert list(read(swept.root / RECORDED)) == list(read(swept.root / KEPT)) == [GRIDS]
-
-
-@pytest.mark.parametrize("line", ["<<<<<<< ours", f"{GRIDS} 123"])
-def test_a_damaged_file_leaves_nothing_out(swept: Project, line: str) -> None:
-    run(swept, "--update")
-    with (swept.root / RECORDED).open("a") as file:
-        file.write(f"{line}\n")
-    ran, said = run(swept)
-    assert ran == EVERY
-    assert "line 3 of swept.txt cannot be read" in said
 
 
 def test_of_python_only_what_runs_counts() -> None:

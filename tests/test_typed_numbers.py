@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -130,13 +129,3 @@ def test_a_page_that_types_one_is_at_fault_with_its_line() -> None:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
 def test_no_page_types_one(page: Path) -> None:
     assert [str(fault) for fault in page_faults(page.name, page.read_text(encoding="utf-8"))] == []
-
-
-def test_no_docstring_that_the_reference_shows_types_one() -> None:
-    found = []
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
-                text = ast.get_docstring(node) or ""
-                found += [f"{path.name}: {one.text}" for one in typed_numbers(text) if one.source is None]
-    assert found == []

@@ -159,24 +159,6 @@ def test_rows_can_be_chosen_by_lesson_and_device(page: Page, site: str) -> None:
     expect(filters.get_by_role("status")).to_have_text(f"{every} rows")
 
 
-def test_lessons_fold_by_keyboard_and_all_at_once(page: Page, site: str) -> None:
-    page.goto(site + ALL)
-    table = page.locator("table.tw-sortable").first
-    folds = table.locator(".tw-fold")
-    assert folds.count() > 5
-    assert [one.get_attribute("aria-expanded") for one in folds.all()[:3]] == ["true", "false", "false"]
-    first = table.locator(SHOWN).count()
-    assert 0 < first < 60
-    folds.nth(1).focus()
-    page.keyboard.press("Enter")
-    expect(folds.nth(1)).to_have_attribute("aria-expanded", "true")
-    assert table.locator(SHOWN).count() > first
-    page.get_by_role("button", name="Open all lessons").click()
-    assert table.locator(SHOWN).count() == table.locator(f"tr[data-device='{OWN}']").count()
-    page.get_by_role("button", name="Fold all lessons").click()
-    assert table.locator(SHOWN).count() == 0
-
-
 def test_on_paper_no_lesson_is_folded(page: Page, site: str) -> None:
     page.goto(site + ALL)
     table = page.locator("table.tw-sortable").first

@@ -42,16 +42,6 @@ def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -
     assert chosen_tabs(page) == {"CUDA C"}
 
 
-def test_a_tab_that_only_some_pages_have_is_chosen_where_it_is(page: Page, site: str) -> None:
-    page.goto(site + FIRST)
-    tab(page, "CUDA C").click()
-    tab(page, "Numba").click()
-    for address, chosen in ((GRIDS, "Numba"), (SERIAL, "CUDA C"), (FIRST, "Numba")):
-        page.goto(site + address)
-        page.wait_for_load_state("networkidle")
-        assert chosen_tabs(page) == {chosen}
-
-
 def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str) -> None:
     page.goto(site + FIRST)
     folds = page.locator("article details.code")

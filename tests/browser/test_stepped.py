@@ -132,18 +132,6 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
     expect(said).to_contain_text("meet at the barrier")
 
 
-def test_memory_and_variables_are_those_of_the_selected_threads_block(open_page: Callable[..., Page]) -> None:
-    tree = drawn(open_page(), "tree")
-    go(tree, 3)
-    shared = tree.locator(".tw-array", has_text="s (64)")
-    before = shared.locator("text").first.text_content()
-    tree.locator('.tw-flat [data-k="64"]').click()
-    expect(tree.locator(".tw-array", has_text="s (64), block 1")).to_have_count(1)
-    assert shared.locator("text").first.text_content() != before
-    expect(tree.locator(".tw-watch-box")).to_contain_text("variables, warp 0 of block 1")
-    expect(tree.locator(".tw-watch td[data-k='64']")).to_have_text("64")
-
-
 def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> None:
     banks = drawn(open_page(), "banks")
     go(banks, 18)
@@ -154,18 +142,6 @@ def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> N
     go(banks, 2)
     expect(banks.locator(".tw-bank-box p")).to_have_text("banks, warp 0 of block 0: no conflict")
     expect(banks.locator(".tw-wanted")).to_have_count(32)
-
-
-def test_an_empty_place_of_a_model_shows_nothing_and_is_not_written(open_page: Callable[..., Page]) -> None:
-    figure = drawn(open_page(), "empty")
-    seen = []
-    for step in (1, 2, 3):
-        go(figure, step)
-        x, chip = figure.locator(".tw-array").all()
-        texts = [x.locator("text").all_text_contents(), chip.locator("text").all_text_contents()]
-        seen.append((*texts, x.locator("rect.tw-read").count(), chip.locator("rect.tw-write").count()))
-    empty = (["1", ""], [""], 1, 0)
-    assert seen == [empty, (["1", ""], ["2"], 1, 1), empty]
 
 
 def test_play_begins_when_asked_goes_on_until_a_pause_or_the_end_and_begins_anew(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .conftest import Faults
 
@@ -82,19 +81,6 @@ def test_a_selection_offers_a_suggestion_that_names_page_heading_quote_file_and_
     ]
 
 
-def test_a_line_of_code_is_told_by_its_line_in_the_lesson(page: Page, site: str) -> None:
-    page.goto(site + SERIAL)
-    page.locator(".tabbed-labels > label", has_text=re.compile("^CUDA C$")).first.click()
-    words = "P[i * N + j] * V[j * d + c];"
-    row = page.locator(".tabbed-block:visible span[id^=__span]", has_text=words).first
-    select(page, row)
-    page.locator(".tw-suggest").click()
-    page.locator("dialog textarea").fill("x")
-    lines = (ROOT / "lessons/kernels/serial_attention.py").read_text().splitlines()
-    line = 1 + next(at for at, text in enumerate(lines) if words in text)
-    assert f"serial_attention.py, line {line}\n" in page.locator(".tw-dialog-preview").inner_text()
-
-
 def test_everything_goes_by_keyboard_and_the_focus_comes_back(page: Page, site: str) -> None:
     page.goto(site + SERIAL)
     quote = select(page, page.locator("article > p", has_text="Two bounds first"), 0, 17)
@@ -159,27 +145,6 @@ def test_the_link_opens_a_prefilled_issue_and_nothing_is_sent_before(
     asked = [url.removeprefix(site) for url in faults.requests[before:] if not url.endswith("favicon.svg")]
     assert asked == ["assets/tilewise/feedback.js"]
     assert kept(page) == []
-
-
-def test_a_text_too_long_for_a_link_is_cut_there_and_copied_whole(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
-    context = open_context(permissions=["clipboard-read", "clipboard-write"])
-    context.route("https://forge.example/**", lambda route: route.fulfill(body="taken"))
-    page = context.new_page()
-    page.goto(site + SERIAL)
-    with_repository(page)
-    text = "Ä long story 🙂 " * 2000
-    dialog = open_from_box(page, text)
-    link = dialog.locator("a.tw-act-main")
-    address = link.get_attribute("href") or ""
-    assert 6500 < len(address) <= 7500
-    assert "copied to the clipboard" in sent(page)["body"]
-    assert "too long for a link" in dialog.locator(".tw-feedback-note").inner_text()
-    with page.expect_popup() as popup:
-        link.click()
-    assert popup.value.url.startswith(f"{REPOSITORY}/issues/new?title=")
-    assert page.evaluate("navigator.clipboard.readText()").endswith(text.strip())
 
 
 def test_a_draft_survives_a_reload_once_the_reader_keeps_it_and_is_forgotten_on_request(

@@ -68,14 +68,6 @@ def test_predictions_are_dashed_with_open_marks_and_measurements_solid() -> None
     assert drawn["points"]["mode"] == "markers"
 
 
-def test_two_series_of_a_role_differ_without_colour() -> None:
-    figure = line_chart([Series("a", [1], [1]), Series("b", [1], [2])], x="n", y="t", **WORDS)
-    first, second = figure.spec["data"]
-    assert first["line"]["color"] == second["line"]["color"]
-    assert first["line"]["dash"] != second["line"]["dash"]
-    assert first["marker"]["symbol"] != second["marker"]["symbol"]
-
-
 @pytest.mark.parametrize(
     ("own", "others", "place"),
     [
@@ -94,16 +86,6 @@ def test_a_label_that_another_line_would_cross_stands_elsewhere(
     series += [Series(str(at), [51, 100], one) for at, one in enumerate(others)]
     note = line_chart(series, x="n", y="t", **WORDS).spec["layout"]["annotations"][0]
     assert (note["text"], note["xanchor"], note.get("yshift")) == ("ends early", *place)
-
-
-def test_bars_keep_their_order_and_write_their_values() -> None:
-    figure = bars({"one thread": 913_000.0, "many": 52.25}, x="time [µs]", **WORDS)
-    (trace,) = figure.spec["data"]
-    assert trace["y"] == ["one thread", "many"]
-    assert trace["text"] == ["\u00a0913,000", "\u00a052.25"]
-    assert figure.spec["layout"]["xaxis"]["title"]["text"] == "time [µs]"
-    assert figure.spec["layout"]["xaxis"]["range"][0] == 0
-    assert figure.steps == ("one thread: 913,000", "many: 52.25")
 
 
 def test_steps_share_their_axes() -> None:
