@@ -10,11 +10,10 @@ from tilewise.mkdocs_plugin.progress import Progress, lessons_text
 def test_what_lasts_is_mentioned_with_how_long() -> None:
     said: list[str] = []
     progress = Progress(said.append, often_s=0.05)
-    with progress.during("Fetching"):
-        time.sleep(0.02)
-    assert said == []
     with progress.during("Bundling"), progress.during(lambda: "Running"):
-        time.sleep(0.3)
+        deadline = time.monotonic() + 20
+        while len(said) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
     assert said[0] == "Bundling (0 s); Running (0 s)"
     assert len(said) >= 3
     before = len(said)

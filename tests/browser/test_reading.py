@@ -84,7 +84,7 @@ def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext]
     listing.scroll_into_view_if_needed()
     listing.hover()
     listing.locator('[data-md-type="copy"], .md-clipboard').first.click()
-    page.wait_for_timeout(200)
+    page.wait_for_function("navigator.clipboard.readText().then((text) => text.includes('__global__'))")
     copied = page.evaluate("navigator.clipboard.readText()")
     lesson = (ROOT / "lessons" / "kernels" / "first_kernel.py").read_text()
     assert "__global__" in copied
@@ -103,8 +103,9 @@ def test_copied_formulas_are_the_tex_that_was_written(
         page.evaluate(
             """selector => getSelection().selectAllChildren(document.querySelector(selector))""", selector
         )
+        page.evaluate("navigator.clipboard.writeText('')")
         page.keyboard.press("Control+c")
-        page.wait_for_timeout(100)
+        page.wait_for_function("navigator.clipboard.readText().then((text) => text !== '')")
         return page.evaluate("navigator.clipboard.readText()")
 
     block = copied("article div.tw-math").strip()

@@ -187,7 +187,7 @@ def test_nothing_that_a_lesson_shows_can_run(hostile: Path, page: Any) -> None:
     page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))")  # Material closes it until then
     page.keyboard.press("/")
     page.keyboard.type("script hacked", delay=10)
-    page.locator(".md-search-result__item").first.wait_for()
+    page.wait_for_timeout(700)  # what the search shows, if anything, is there
 
 
 def test_hostile_records_and_guesses_stay_texts(page: Any) -> None:
