@@ -18,13 +18,8 @@ class Course:
 
     def __init__(self, project: Any, at_once: int = 1) -> None:
         self.project = project
-        self.changes = 0
         self.runs = BackgroundRuns(project.runner(warm=True), at_once)
-        self.runs.when_changed(self._changed)
         self.lessons: dict[str, Any] = {}
-
-    def _changed(self) -> None:
-        self.changes += 1
 
     def write(self, name: str, body: str) -> Any:
         self.lessons[name] = self.project.lesson(body, f"part/{name}")

@@ -66,17 +66,12 @@ def figures() -> dict[str, Figure]:
         )
         for at in range(3)
     ]
-    comes_and_goes = [
-        State(text, arrays={"x": [1.0, np.nan], "chip": [held]}, reads={"x": [0, 1]})
-        for text, held in (("Empty.", np.nan), ("Made.", 2.0), ("Cleared.", np.nan))
-    ]
     run = tree.simulate(trace=Trace())
     return {
         "tree": stepped(run, launch=tree, title="Sums meet in a tree", caption="c"),
         "twin": stepped(run, launch=tree, title="The same once more", caption="c"),
         "banks": stepped(banks.simulate(trace=Trace()), launch=banks, title="Banks", caption="c"),
         "flat": stepped(copy.simulate(trace=Trace(blocks=[0])), launch=copy, title="Copy", caption="c"),
-        "empty": stepped(comes_and_goes, blanks=True, title="Empty places", caption="c"),
         "model": stepped(
             model, source="m = -inf\nfor v in x: m = max(m, v)", language="python", title="Model", caption="c"
         ),
