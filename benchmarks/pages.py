@@ -1,7 +1,7 @@
-"""Lighthouse's performance score of a lesson, beside a bare Material page and stock mkdocs-jupyter.
+"""Lighthouse's performance score of a lesson.
 
 In: the repository, or --site for a built one. Out: every run's score, then medians with largest contentful
-paint, layout shift, blocking time and bytes by type. The pages take turns, gzipped as by a static host, under
+paint, layout shift, blocking time and bytes by type. The page is gzipped as by a static host, under
 Lighthouse's mobile settings. Run it as ``python benchmarks/pages.py``; each run names the load.
 """
 
@@ -25,26 +25,6 @@ from static_host import host
 MKDOCS = str(Path(sys.executable).with_name("mkdocs"))
 LESSON = "kernels/grids"
 TARGET = 95
-BARE = """site_name: Bare
-site_url: http://127.0.0.1:8000/
-theme:
-  name: material
-  font: false
-"""
-STOCK = """site_name: Stock
-site_url: http://127.0.0.1:8000/
-theme:
-  name: material
-  font: false
-plugins:
-  - search
-  - mkdocs-jupyter:
-      execute: true
-      allow_errors: false
-"""
-PAGE = "# A page\n\n" + "\n\n".join(
-    f"## Part {part}\n\n" + "Plain words stand here. " * 60 for part in range(1, 9)
-)
 
 
 @dataclass(frozen=True)
@@ -81,7 +61,7 @@ class Verdict:
 
 
 def main() -> None:
-    """Build what is missing, measure in turns, print."""
+    """Build what is missing, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--lesson", default=LESSON, help="the lesson's id")
@@ -92,25 +72,16 @@ def main() -> None:
         parser.error("no Chromium here: install it, or name one with --chromium")
     with tempfile.TemporaryDirectory(prefix="tilewise-pages-") as name:
         folder = Path(name)
-        pages = {
-            "tilewise": (given.site or build(ROOT, folder / "course"), f"lessons/{given.lesson}/"),
-            "bare Material": (build(bare(folder / "bare"), folder / "bare" / "site"), ""),
-            "stock mkdocs-jupyter": (
-                build(stock(folder / "stock", given.lesson), folder / "stock" / "site"),
-                "lesson/",
-            ),
-        }
-        print(f"{given.lesson}, {os.cpu_count()} CPUs, {given.runs} runs in turns", flush=True)
-        found: dict[str, list[Verdict]] = {page: [] for page in pages}
+        site = given.site or build(ROOT, folder / "course")
+        print(f"{given.lesson}, {os.cpu_count()} CPUs, {given.runs} runs", flush=True)
+        found = []
         for run in range(1, given.runs + 1):
-            for page, (site, path) in pages.items():
-                with host(site) as address:
-                    verdict = Verdict.of(audit(address + path, ["performance"], given.chromium))
-                found[page].append(verdict)
-                print(f"run {run}  {page:21} {verdict}  load {os.getloadavg()[0]:.1f}", flush=True)
-    for page, verdicts in found.items():
-        report(page, verdicts)
-    middle = statistics.median(one.score for one in found["tilewise"])
+            with host(site) as address:
+                page = f"{address}lessons/{given.lesson}/"
+                found.append(Verdict.of(audit(page, ["performance"], given.chromium)))
+            print(f"run {run}  {found[-1]}  load {os.getloadavg()[0]:.1f}", flush=True)
+    report(given.lesson, found)
+    middle = statistics.median(one.score for one in found)
     print(f"\ntarget {TARGET}: {'reached' if middle >= TARGET else 'missed'} with a median of {middle:g}")
 
 
@@ -123,24 +94,6 @@ def build(project: Path, site: Path) -> Path:
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_URL": "http://127.0.0.1:8000/"},
     )
     return site
-
-
-def bare(folder: Path) -> Path:
-    """A project with one page of plain prose, as Material comes."""
-    (folder / "docs").mkdir(parents=True)
-    (folder / "docs" / "index.md").write_text(PAGE, encoding="utf-8")
-    (folder / "mkdocs.yml").write_text(BARE, encoding="utf-8")
-    return folder
-
-
-def stock(folder: Path, lesson: str) -> Path:
-    """A project with one lesson, as mkdocs-jupyter comes: it executes the lesson and renders it itself."""
-    (folder / "docs").mkdir(parents=True)
-    (folder / "docs" / "index.md").write_text("# Course\n", encoding="utf-8")
-    shutil.copy(ROOT / "lessons" / f"{lesson}.py", folder / "docs" / "lesson.py")
-    (folder / "lessons").symlink_to(ROOT / "lessons")
-    (folder / "mkdocs.yml").write_text(STOCK, encoding="utf-8")
-    return folder
 
 
 def report(page: str, verdicts: list[Verdict]) -> None:

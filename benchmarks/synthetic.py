@@ -1,15 +1,13 @@
-"""Writes a project of synthetic lessons, large enough to time a site with and dull enough to compare.
+"""Writes a project of synthetic lessons, as large as a test of a site wants them.
 
-In: a folder and a number of lessons. Out: mkdocs.yml, docs/, lessons/ and a module that lessons import; and,
-for comparison, the same lessons for stock mkdocs-jupyter. Each lesson has at least 1,200 words, 8 code cells,
-8 sets of tabs, 20 footnotes, 3 figures and one simulated kernel. Used by ``site.py`` and by ``tests/site``.
+In: a folder and a number of lessons. Out: mkdocs.yml, docs/, lessons/ and a module that lessons import. For
+tests of the site and of the browser.
 """
 
 from __future__ import annotations
 
 import random
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,19 +26,16 @@ exercise("One more", "What is one more than two?", explanation="Three.")"""
 class Size:
     """How much a synthetic lesson holds."""
 
-    words: int = 1200
-    code_cells: int = 8
-    tab_sets: int = 8
-    footnotes: int = 20
-    figures: int = 3
-    kernel: bool = True
+    words: int = 60
+    code_cells: int = 1
+    tab_sets: int = 1
+    footnotes: int = 2
 
 
-FULL = Size()
-SMALL = Size(words=60, code_cells=1, tab_sets=1, footnotes=2, figures=1, kernel=False)
+SMALL = Size()
 
 
-def write_project(folder: Path, lessons: int = 24, size: Size = FULL) -> list[str]:
+def write_project(folder: Path, lessons: int, size: Size = SMALL) -> list[str]:
     """Write a project that plain ``mkdocs serve`` and ``mkdocs build`` work in.
 
     Returns:
@@ -75,30 +70,7 @@ def write_config(folder: Path, names: list[str]) -> None:
     (folder / "mkdocs.yml").write_text(text, encoding="utf-8")
 
 
-def write_stock(folder: Path, names: list[str]) -> None:
-    """Beside a project, write ``stock/``: the same lessons as stock mkdocs-jupyter takes them."""
-    stock = folder / "stock"
-    for name in names:
-        page = stock / "docs" / f"{name}.py"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        text = (folder / "lessons" / f"{name}.py").read_text(encoding="utf-8")
-        page.write_text(re.sub(r'^(# %%) tab=".*"$', r"\1", text, flags=re.MULTILINE), encoding="utf-8")
-    for module in (folder / "lessons").glob(
-        "*/_scale.py"
-    ):  # a kernel finds modules in the folder MkDocs runs in
-        shutil.copy(module, stock)
-    (stock / "docs" / "index.md").write_text("# Course\n", encoding="utf-8")
-    nav = "\n".join(["  - index.md", *(f"  - {name}.py" for name in names)])
-    (stock / "mkdocs.yml").write_text(
-        "site_name: Stock\nsite_url: http://127.0.0.1:8000/\n"
-        f"nav:\n{nav}\n"
-        "theme:\n  name: material\n  font: false\n"
-        "plugins:\n  - search\n  - mkdocs-jupyter:\n      execute: true\n      allow_errors: false\n",
-        encoding="utf-8",
-    )
-
-
-def write_lesson(folder: Path, name: str, index: int, need: str, size: Size = FULL) -> Path:
+def write_lesson(folder: Path, name: str, index: int, need: str, size: Size = SMALL) -> Path:
     """Write one lesson and return its file."""
     file = folder / "lessons" / f"{name}.py"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +78,7 @@ def write_lesson(folder: Path, name: str, index: int, need: str, size: Size = FU
     return file
 
 
-def lesson_text(index: int, need: str, size: Size = FULL) -> str:
+def lesson_text(index: int, need: str, size: Size = SMALL) -> str:
     """A lesson in percent format, the same for the same arguments."""
     draw = random.Random(index)
     needs = f"[{need}]" if need else "[]"
@@ -125,11 +97,9 @@ def lesson_text(index: int, need: str, size: Size = FULL) -> str:
         words = size.words // sections + 1
         cells.append(_prose(_section(section, words, here, draw)))
         if section < size.code_cells:
-            cells.append(_code(section, index, size))
+            cells.append(_code(section, index))
         if section < size.tab_sets:
             cells += [_prose(["Two ways to write it:"]), *_tabs(section)]
-    if size.kernel:
-        cells += [_prose(["## The kernel", "", "One block of 64 threads over 100 numbers."]), _kernel(index)]
     facts = [f"- Lesson {index + 1} counts {what}." for what in ("what it names", "all of it", "it once")]
     cells += [_prose(["## Takeaways", "", *facts]), _EXERCISE]
     return "\n".join(header) + "\n\n" + "\n\n".join(cells) + "\n"
@@ -159,7 +129,7 @@ def _section(section: int, words: int, notes: list[str], draw: random.Random) ->
     return lines[:-1]
 
 
-def _code(section: int, index: int, size: Size) -> str:
+def _code(section: int, index: int) -> str:
     lines = ["# %%"]
     if section == 0:
         lines += [
@@ -170,14 +140,14 @@ def _code(section: int, index: int, size: Size) -> str:
             "from tilewise import Table, show",
             "",
         ]
-    if section == 0 and size.figures:
+    if section == 0:
         lines += ["from tilewise.figures import Series, line_chart", ""]
     lines += [
         f"values_{section} = np.arange(8) * SCALE + {index}",
         f"rows_{section} = [[int(value), int(value) ** 2] for value in values_{section}]",
         f'show(Table(["value", "square"], rows_{section}, caption="Squares, section {section + 1}"))',
     ]
-    if section < size.figures:
+    if section == 0:
         lines += [
             "show(",
             "    line_chart(",
@@ -201,31 +171,6 @@ def _tabs(section: int) -> list[str]:
         "\n".join(['# %% tab="Loop"', *loop, f"    looped_{section} = looped_{section} + int(value)"]),
         "\n".join(['# %% tab="Sum"', f"summed_{section} = int(sum(range(9)))"]),
     ]
-
-
-def _kernel(index: int) -> str:
-    return "\n".join(
-        [
-            "# %%",
-            "from tilewise import Kernel, agree, case, ceil_div, normal, output, parallel",
-            "",
-            'ADD = Kernel(r"""',
-            'extern "C" __global__ void add(const float* a, float* out, int n) {',
-            "    int i = blockIdx.x * blockDim.x + threadIdx.x;",
-            f"    if (i < n) out[i] = a[i] + {index + 1}.0f;",
-            "}",
-            '""")',
-            "",
-            "def add(a, out):",
-            "    for i in parallel(len(a)):",
-            f"        out[i] = a[i] + {index + 1}.0",
-            "",
-            "def numbers(n):",
-            "    return case(a=normal(n), out=output(n), n=n, grid=ceil_div(n, 64), block=64)",
-            "",
-            "agree(add, ADD, [numbers(n) for n in (90, 100)], atol=1e-5)",
-        ]
-    )
 
 
 def _prose(lines: list[str]) -> str:

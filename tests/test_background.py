@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,13 +18,8 @@ class Course:
 
     def __init__(self, project: Any, at_once: int = 1) -> None:
         self.project = project
-        self.changes = 0
         self.runs = BackgroundRuns(project.runner(warm=True), at_once)
-        self.runs.when_changed(self._changed)
         self.lessons: dict[str, Any] = {}
-
-    def _changed(self) -> None:
-        self.changes += 1
 
     def write(self, name: str, body: str) -> Any:
         self.lessons[name] = self.project.lesson(body, f"part/{name}")
@@ -166,30 +160,3 @@ def test_a_changed_file_runs_the_lessons_that_read_it_and_no_other(course: Cours
     until(lambda: "behind" in "".join(course.shown("reads")))
     settled(course)
     assert log_of(course) == ["reads", "other", "reads"]
-
-
-def test_many_edits_at_once_end_with_the_last(project: Any) -> None:
-    before = threading.active_count()
-    course = Course(project, at_once=2)
-    course.runs.open("part/one")
-    for number in range(12):
-        course.write("one", f"# %%\nimport time\ntime.sleep(0.05)\nprint({number})\n")
-        course.update()
-        time.sleep(0.02)
-    settled(course)
-    assert course.shown("one") == ["11"]
-    course.runs.close()
-    until(lambda: threading.active_count() <= before + 2)
-
-
-def test_nothing_that_is_kept_runs(course: Course) -> None:
-    course.write("one", logging_cell(course, "one"))
-    course.update()
-    settled(course)
-    again = Course(course.project)
-    again.lessons = course.lessons
-    again.update()
-    settled(again)
-    assert again.shown("one") == ["one"]
-    assert log_of(course) == ["one"]
-    again.runs.close()

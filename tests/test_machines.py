@@ -144,14 +144,6 @@ def test_a_claim_that_fails_on_a_readers_own_machine_stops_nothing(made: tuple[A
     assert texts(theirs)[7:] == texts(run)[7:] == [["held"], ["further"]]
 
 
-def test_the_environment_asks_for_one_machine(made: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    project, lesson = made
-    monkeypatch.setenv("TILEWISE_RECORDED_ON", "NVIDIA H200")
-    run = project.run(lesson)
-    assert run.machines == ()
-    assert texts(run)[4] == [" n\n--\n27\nOn an H200."]
-
-
 @pytest.mark.sweep("src/tilewise/run")
 @pytest.mark.parametrize(
     "name",

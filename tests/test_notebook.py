@@ -36,27 +36,6 @@ y = 1
 """
 
 
-def test_a_notebook_opens_with_title_and_question_and_quotes_definitions() -> None:
-    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
-    nbformat.validate(notebook)
-    assert notebook.cells[0].source == "# One\n\nHow many?"
-    assert notebook.cells[1].source == (
-        "Threads form a warp.\n\n> **Warp.** Thirty-two threads.\n>\n> In step."
-    )
-    assert notebook.cells[4].metadata == {"tab": "B", "needs": "gpu"}
-
-
-def test_a_notebook_is_the_same_every_time() -> None:
-    lesson = parse(TEXT, "a.py", "a")
-    assert to_notebook(lesson) == to_notebook(lesson)
-    moved = parse(TEXT.replace("How many?", "How few?"), "a.py", "a")
-    ids = [
-        [cell.id for cell in nbformat.reads(to_notebook(entry).decode(), 4).cells]
-        for entry in (lesson, moved)
-    ]
-    assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
-
-
 @pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
 def test_a_notebook_runs_and_prints_the_pages_tables() -> None:
     notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
@@ -94,15 +73,3 @@ def test_a_repository_or_revision_that_a_shell_could_misread_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="is no"):
         Package(repository, revision)
-
-
-@pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
-def test_where_tilewise_is_installed_the_first_cell_leaves_it_alone() -> None:
-    notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a"), package=PACKAGE).decode(), as_version=4)
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    assert notebook.cells[0].outputs == []
-
-
-def test_a_notebook_says_which_gpu_it_needs() -> None:
-    made = to_notebook(parse(TEXT, "a.py", "a"), hardware="The notebook runs on a hosted T4.")
-    assert nbformat.reads(made.decode(), 4).cells[0].source.endswith("The notebook runs on a hosted T4.")

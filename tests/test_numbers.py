@@ -8,7 +8,7 @@ import pytest
 
 from tilewise.errors import LessonError
 from tilewise.lesson import Lesson, parse
-from tilewise.numbers import Records, first_names, quote
+from tilewise.numbers import quote
 
 PUBLISHED = {"n": 20_224, "share": 0.923, "rate": {"gb_per_s": 2345.678}, "name": "H100", "time": 1234.5}
 RECORDS = {"add": {"median": 3.25, "device": "NVIDIA H100", "date": "2026-11-21"}}
@@ -71,9 +71,3 @@ def test_an_unknown_path_is_named_with_the_nearest_names(text: str, said: str) -
     with pytest.raises(LessonError) as caught:
         quoted(text)
     assert said in str(caught.value)
-
-
-def test_only_records_that_prose_names_are_read(project: Any) -> None:
-    lesson = lesson_with("{{ n }} {{ add.median }} {{ devices.t4.sms }}")
-    assert first_names(lesson) == {"n", "add", "devices"}
-    assert Records(project.root).named_by(lesson, PUBLISHED) == {}

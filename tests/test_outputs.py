@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewise import Figure, Table, exercise, publish, show
+from tilewise import Figure, Table, publish, show
 from tilewise.outputs import (
     AgreeOutput,
     Cell,
@@ -66,16 +66,6 @@ def test_every_output_survives_json_and_has_a_text_and_a_page(output: Output) ->
     assert again == output
     assert again.text() == output.text() != ""
     assert again.markdown(context()) == output.markdown(context()) != ""
-
-
-@pytest.mark.parametrize("output", EVERY, ids=lambda output: output.kind)
-def test_raw_html_has_no_blank_lines_and_says_so_inside_a_tab(output: Output) -> None:
-    plain, nested = output.markdown(context()), output.markdown(context(nested=True))
-    if plain.startswith("<"):
-        assert "\n\n" not in plain
-        assert nested == f"/// html | div\n    markdown: html\n\n{plain}\n///"
-    else:
-        assert plain == nested
 
 
 def test_only_outputs_of_tilewise_are_decoded() -> None:
@@ -141,12 +131,6 @@ def test_show_takes_what_has_an_output_and_nothing_else() -> None:
     assert as_output(Table) is None
 
 
-def test_without_a_build_outputs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Text("hello"))
-    publish(n=3)
-    assert capsys.readouterr().out == "hello\nn = 3\n"
-
-
 def test_publish_refuses_what_prose_cannot_quote() -> None:
     with installed(CollectingSink()) as sink:
         publish(a={"b": np.float64(0.5)})
@@ -156,32 +140,6 @@ def test_publish_refuses_what_prose_cannot_quote() -> None:
             publish(a=1)
     assert isinstance(sink, CollectingSink)
     assert sink.published == {"a": {"b": 0.5}}
-
-
-def double(x: int) -> int:
-    return 2 * x
-
-
-def double_tests(answer: object) -> None:
-    assert callable(answer)
-    assert answer(3) == 6
-
-
-def test_an_exercise_tests_its_answer_and_turns_wrong_ones_down() -> None:
-    with installed(CollectingSink()) as sink:
-        exercise("Double", "Write it.", double, double_tests, wrong=[lambda x: x, lambda x: 1 / 0])
-        with pytest.raises(AssertionError):
-            exercise("Double", "Write it.", lambda x: x + 1, double_tests)
-        with pytest.raises(AssertionError, match="accept the wrong answer double"):
-            exercise("Double", "Write it.", double, double_tests, wrong=[double])
-        with pytest.raises(ValueError, match="has no tests"):
-            exercise("Double", "Write it.", double)
-    assert isinstance(sink, CollectingSink)
-    (output,) = sink.outputs
-    assert isinstance(output, ExerciseOutput)
-    assert output.answer == "def double(x: int) -> int:\n    return 2 * x"
-    assert output.wrong_answers == 2
-    assert "2 * x" not in output.text()
 
 
 MARKED = "a\n// [load\nb\n// load]\n  // [sum\nc\n  # sum]\nd"

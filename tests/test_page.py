@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -88,99 +87,6 @@ def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_ma
     ]
     assert links[0][1] == "Threads that start together, up to 1,024."
     assert "a block of text" in shown and "\\block" not in shown
-
-
-def test_a_definition_carries_the_anchor_that_links_lead_to(pages: dict[str, page.Page]) -> None:
-    shown = html(pages["prose"].markdown)
-    anchor = '<em class="tw-term-title" id="term-block">Block</em>'
-    assert re.search(rf'<details data-line="\d+" class="definition">\n<summary>{anchor}</summary>', shown)
-
-
-def test_tabs_hold_fences_outputs_and_tables(pages: dict[str, page.Page]) -> None:
-    shown = html(pages["tabs"].markdown)
-    sets = re.findall(r'data-tabs="\d+:(\d+)"', shown)
-    assert sets == ["3", "2"]
-    assert '<div class="tw-table" tabindex="0" role="group"><table>' in shown
-    assert "<p><div" not in shown and "&lt;div" not in shown
-    assert "[0 2 4]" in text_of(shown)
-
-
-def test_a_kernel_is_shown_as_cuda_with_its_own_line_numbers(pages: dict[str, page.Page]) -> None:
-    shown = html(pages["tabs"].markdown)
-    kernel = re.search(
-        r'<div [^>]*data-kernel="copy"[^>]*data-regions="index:3-3" data-markers="2 4".*?</div>',
-        shown,
-        re.DOTALL,
-    )
-    assert kernel is not None
-    assert re.findall(r'data-linenos="(\d+) "', kernel[0]) == ["1", "3", "5", "6"]
-    assert "\n\n" not in text_of(kernel[0]), "no blank line stands where a marker was"
-    assert "index" not in text_of(kernel[0]).replace("threadIdx", "").replace("blockIdx", "")
-    region = re.search(r'<div [^>]*data-region="index".*?</div>', shown, re.DOTALL)
-    assert region is not None
-    assert re.findall(r'data-linenos="(\d+) "', region[0]) == ["3"]
-
-
-def test_an_exercise_shows_its_task_and_folds_its_answer(pages: dict[str, page.Page]) -> None:
-    text = pages["outputs"].markdown
-    shown = html(text)
-    assert text.count("def successor(x):") == 1, "the answer stands in its fold only"
-    answer = re.search(
-        r'<details class="answer">\n<summary>([^<]*)</summary>(.*?)</details>', shown, re.DOTALL
-    )
-    assert answer is not None
-    assert answer[1] == "Answer, tested in every build; 2 wrong answers turned down"
-    assert "return x + 1" in text_of(answer[2])
-
-
-def test_a_page_carries_its_lesson_as_python_and_as_a_notebook(pages: dict[str, page.Page]) -> None:
-    files = pages["prose"].files
-    assert files["lessons/part/prose/prose.py"] == PAGES[1].read_bytes()
-    notebook = json.loads(files["lessons/part/prose/prose.ipynb"])
-    assert notebook["nbformat"] == 4
-
-
-def test_the_bookkeeping_of_an_open_cell_is_folded_below_it(project: Any) -> None:
-    lesson = project.lesson(
-        """# %%
-from tilewise import publish
-from tilewise import show, Table
-
-total = 12
-publish(total=total)
-show(Table(["n"], [[total]]))
-
-# %% fold="Code of the rest"
-publish(rest=1)
-"""
-    )
-    shown = project.page(lesson).markdown
-    opened, books = shown.split('??? code "Numbers for the text"')
-    assert "total = 12" in opened and "from tilewise import show, Table" in opened
-    assert "publish" not in opened
-    assert opened.index("total = 12") < opened.index("<table>")
-    assert "import publish" in books and "publish(total=total)" in books
-    assert books.count("publish(rest=1)") == 1, "a folded cell is shown as it is"
-
-
-def test_rendering_is_a_function_of_its_arguments(project: Any) -> None:
-    lesson = project.lesson("# %%\nprint(1)\n")
-    run, course = project.run(lesson), Course.of([lesson])
-    assert page.render(lesson, run, course) == page.render(lesson, run, course)
-
-
-def test_figures_become_files_named_by_their_content(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import Figure, show\n\n"
-        'figure = Figure("A title", "A caption.", "What is seen.", 300, "chart", {"data": []})\n'
-        "show(figure, figure)\n"
-    )
-    made = project.page(lesson)
-    figures = [name for name in made.files if name.startswith("assets/figures/")]
-    assert len(figures) == 1, "the same figure is one file"
-    assert json.loads(made.files[figures[0]])["title"] == "A title"
-    assert made.markdown.count(f'data-figure="../../../{figures[0]}"') == 2
-    assert 'id="figure"' in made.markdown and 'id="figure-2"' in made.markdown
 
 
 def two_lessons(project: Any) -> list[Lesson]:
@@ -359,16 +265,6 @@ def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) 
     assert gallery(course, parts, twice) == text, "figures of further machines are the same figures"
 
 
-def test_stale_numbers_are_marked(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import publish\n\npublish(add={'median': 3.0})\n\n"
-        "# %% [markdown]\n# It is {{ add.median }}.\n"
-    )
-    run, course = project.run(lesson), Course.of([lesson])
-    assert 'class="tw-number"' in page.render(lesson, run, course).markdown
-    assert 'class="tw-number tw-stale"' in page.render(lesson, run, course, stale=["add"]).markdown
-
-
 SVG = {"svg": "http://www.w3.org/2000/svg"}
 LINK = "{http://www.w3.org/1999/xlink}href"
 
@@ -419,76 +315,6 @@ def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project: An
     assert lines[1] == ["    int b = 1;", "", "    a[0] = b; // [no marker"]
 
 
-def test_pictures_of_the_docs_are_named_from_the_lessons_page(project: Any) -> None:
-    lesson = project.lesson("# %% [markdown]\n# ![A grid](../../docs/assets/grid.svg)\n")
-    assert "![A grid](../../assets/grid.svg)" in project.page(lesson).markdown
-
-
-def test_the_notebook_shows_the_numbers_that_the_page_shows(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import publish\n\npublish(count=1234)\n\n"
-        "# %% [markdown]\n# It is {{ count }}, in code `{{ count }}`.\n"
-    )
-    notebook = json.loads(project.page(lesson).files["lessons/part/one/one.ipynb"])
-    assert "".join(notebook["cells"][2]["source"]) == "It is 1,234, in code `{{ count }}`."
-
-
-def test_everyday_words_of_an_exercise_lose_their_mark_and_formulas_keep_theirs(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nfrom tilewise import exercise\n\n"
-        'exercise("Think", r"A \\block of $\\frac{1}{2}$ in `\\code`.", hint=r"A \\block.")\n'
-    )
-    text = project.page(lesson).markdown
-    assert r"A block of $\frac{1}{2}$ in `\code`." in text and "    A block.\n" in text + "\n"
-
-
-SCRIPT = "<script>alert(1)</script>"
-HOSTILE = f'''# ---
-# title: "A & B"
-# summary: "{SCRIPT}"
-# description: '" onload="alert(1)'
-# ---
-
-# %% [markdown]
-# It is {{{{ said }}}}.
-
-# %%
-from tilewise import Figure, Kernel, Table, exercise, publish, show
-
-publish(said="*a* [b](c) {SCRIPT}")
-print("""</code></pre>{SCRIPT}
-```
-~~~ \\x1b[31m""")
-exercise('{SCRIPT} "q"', "Task.")
-show(Figure('{SCRIPT}', '{SCRIPT}', '"{SCRIPT}', 300, "chart", {{"data": []}}))
-Table(["{SCRIPT}"], [["{SCRIPT}"]], caption="{SCRIPT}")
-
-# %%
-K = Kernel(r\'\'\'
-extern "C" __global__ void k(int* a) {{ // </code></pre>{SCRIPT} ```
-    a[0] = T;
-}}
-\'\'\', defines={{"T": "1 /* {SCRIPT} */"}})
-
-# %% tab="<b>One</b>" title="<i>x" fold="{SCRIPT}"
-x = 1
-
-# %% tab="Two\\" onclick"
-y = 1
-'''
-
-
-def test_nothing_that_a_lesson_shows_becomes_an_element_of_the_page(project: Any) -> None:
-    project.write("lessons/part/one.py", HOSTILE)
-    made = project.build(["part/one"])["part/one"].markdown
-    shown = html(made)
-    for element in ("<script", "<b>One", "<i>x", '<a href="c"', "<em>a</em>"):
-        assert element not in shown, element
-    assert 'description: "&quot; onload=&quot;alert(1)"' in made
-    assert shown.count("&lt;script&gt;") >= 9
-    assert "*a* [b](c)" in text_of(shown).replace("&#42;", "*").replace("&#91;", "[").replace("&#93;", "]")
-
-
 def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages: dict[str, page.Page]) -> None:
     for name in ("prose", "tabs"):
         source = (Path(__file__).parent / "pages" / f"{name}.py").read_text().split("\n")
@@ -500,15 +326,6 @@ def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages: dict[str
             first = re.findall(r"[A-Za-z]{3,}", text_of(inside))[0]
             at = int(number) - 1
             assert first in " ".join(source[at : at + 4]), (tag, number, first)
-
-
-def test_code_without_its_marker_lines_says_which_are_gone() -> None:
-    text = "# ---\n# title: One\n# needs: []\n# ---\n\n# %%\nx = 1\n# [two\ny = 2\n# two]\nz = 3\n"
-    lesson = parse(text, "lessons/part/one.py", "part/one")
-    cell = lesson.cells[0]
-    context = Context("part/one", 6, lambda suffix, content: "", lambda wanted: wanted)
-    shown = source(cell, {}, context)
-    assert 'data-line="7" data-regions="two:2-2" data-dropped="2 4"' in shown
 
 
 def test_a_text_of_several_kernels_stands_once_as_cuda() -> None:

@@ -10,28 +10,15 @@ from tilewise.mkdocs_plugin.progress import Progress, lessons_text
 def test_what_lasts_is_mentioned_with_how_long() -> None:
     said: list[str] = []
     progress = Progress(said.append, often_s=0.05)
-    with progress.during("Fetching"):
-        time.sleep(0.02)
-    assert said == []
     with progress.during("Bundling"), progress.during(lambda: "Running"):
-        time.sleep(0.3)
+        deadline = time.monotonic() + 20
+        while len(said) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
     assert said[0] == "Bundling (0 s); Running (0 s)"
     assert len(said) >= 3
     before = len(said)
     time.sleep(0.15)
     assert len(said) <= before + 1
-
-
-def test_an_activity_that_rests_is_silent_and_begins_anew() -> None:
-    said: list[str] = []
-    text = [""]
-    progress = Progress(said.append, often_s=0.05)
-    progress.add(lambda: text[0])
-    time.sleep(1.1)
-    assert said == []
-    text[0] = "Running lessons"
-    time.sleep(0.2)
-    assert said[0] == "Running lessons (0 s)"
 
 
 def test_the_lessons_are_counted_and_the_running_named() -> None:

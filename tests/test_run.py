@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tilewise.errors import LessonError
-from tilewise.outputs import Table, Text
+from tilewise.outputs import Text
 from tilewise.run import LessonRun
 
 
@@ -32,36 +32,6 @@ print("ran")
 def count(project: Any) -> int:
     file = project.root / ".cache" / "count"
     return len(file.read_text()) if file.exists() else 0
-
-
-def test_outputs_keep_the_order_of_print_and_show(project: Any) -> None:
-    run = project.run(
-        project.lesson(
-            "# %%\nfrom tilewise import Table, show\n"
-            "print('one')\nshow(Table(['n'], [[1]]))\nprint('two')\n\n"
-            "# %% [markdown]\n# Prose.\n\n# %%\nprint('three')\nTable(['n'], [[2]])\n\n# %%\n3\n"
-        )
-    )
-    kinds = [[output.kind for output in outputs] for outputs in run.outputs]
-    assert kinds == [["text", "table", "text"], [], ["text", "table"], []]
-    assert run.outputs[2][1] == Table(["n"], [[2]])
-
-
-def test_a_value_that_is_shown_already_is_not_shown_again(project: Any) -> None:
-    run = project.run(
-        project.lesson("# %%\nfrom tilewise import Table, show\nt = Table(['n'], [[1]])\nshow(t)\nt\n")
-    )
-    assert len(run.outputs[0]) == 1
-
-
-def test_published_values_are_plain(project: Any) -> None:
-    run = project.run(
-        project.lesson(
-            "# %%\nimport numpy as np\nfrom tilewise import publish\n"
-            "publish(n=np.int64(3), rate={'x': np.float32(0.5)}, name='H100')\n"
-        )
-    )
-    assert run.published == {"n": 3, "rate": {"x": 0.5}, "name": "H100"}
 
 
 def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project: Any) -> None:
@@ -90,60 +60,6 @@ def test_a_skipped_tab_leaves_stand_ins_for_its_functions_to_the_cells_below(pro
     )
     assert run.skipped == {0: ("jax",)}
     assert texts(run)[2] == ["needs jax 3 False"]
-
-
-NUMBA = '''# %%
-from tilewise import Kernel, agree, case, output
-from tilewise.frameworks import cuda
-
-
-# %% tab="CUDA C"
-FILL = Kernel(r"""
-extern "C" __global__ void fill(float* x, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i] = 2.0f;
-}
-""")
-
-
-# %% tab="Numba" needs="numba"
-@cuda.jit
-def fill_numba(x):
-    i = cuda.grid(1)
-    if i < x.size:
-        x[i] = 2
-
-
-# %%
-cases = [case(x=output(n), n=n, grid=1, block=32) for n in (3, 17)]
-'''
-
-
-def test_a_numba_tab_must_be_compared_with_the_kernel_beside_it(project: Any) -> None:
-    pytest.importorskip("numba")
-    compared = project.lesson(NUMBA + 'agree(fill_numba, FILL, cases, by="Numba")\n')
-    assert [output.kind for output in project.run(compared).outputs[-1]] == ["agree"]
-
-
-def test_a_numba_tab_that_nothing_compares_is_named_with_its_repair(project: Any) -> None:
-    pytest.importorskip("numba")
-    with pytest.raises(LessonError) as caught:
-        project.run(project.lesson(NUMBA))
-    assert str(caught.value) == (
-        'lessons/part/one.py:20: the tabs "Numba" and "CUDA C" were not compared. '
-        'Add agree(fill_numba, FILL, cases, rtol=..., by="Numba") in a cell below them.'
-    )
-
-
-def test_a_lesson_is_its_own_main_module_with_its_own_source(project: Any) -> None:
-    run = project.run(
-        project.lesson(
-            "# %%\nimport inspect\nimport pickle\nfrom pathlib import Path\n\n\ndef f():\n    return 1\n\n\n"
-            "print(inspect.getsource(f).splitlines()[0], Path(__file__).name, __name__)\n"
-            "print(pickle.loads(pickle.dumps(f))())\n"
-        )
-    )
-    assert texts(run) == [["def f(): one.py __main__\n1"]]
 
 
 def test_prose_and_the_place_of_code_execute_nothing(project: Any) -> None:
@@ -201,19 +117,6 @@ def test_a_broken_cache_is_as_good_as_none(project: Any) -> None:
     assert texts(project.run(lesson)) == [["1"]]
 
 
-def test_only_the_latest_results_are_kept(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewise.run.store.Store.at_most", 2)
-    runner = project.runner(warm=True)
-    lessons = [project.lesson(f"# %%\nprint({at})\n") for at in range(3)]
-    for lesson in lessons:
-        runner.run(lesson)
-    assert len(list((project.root / ".cache/runs").iterdir())) == 2
-    assert [project.runner(warm=True).run(lesson).executed for lesson in (lessons[2], lessons[0])] == [
-        False,
-        True,
-    ]
-
-
 def test_a_failure_is_not_kept(project: Any) -> None:
     project.write("lessons/part/sizes.py", "N = 0\n")
     lesson = project.lesson("# %%\nfrom sizes import N\nassert N\n")
@@ -231,15 +134,6 @@ def test_a_long_output_is_cut_and_said(project: Any) -> None:
     first, said = output.content.split("\n")
     assert first == "x" * 1000
     assert said == "[cut here: 9,999,001 characters more than the 1,000 that a page keeps]"
-
-
-def test_a_loop_that_holds_back_exceptions_is_stopped_too(project: Any) -> None:
-    lesson = project.lesson(
-        "# %%\nwhile True:\n    try:\n        while True:\n            pass\n"
-        "    except Exception:\n        pass\n"
-    )
-    with pytest.raises(LessonError, match=r"runs for more than 0\.5 s"):
-        project.run(lesson, time_limit_s=0.5)
 
 
 @pytest.mark.parametrize("warm", [False, True])
@@ -318,16 +212,6 @@ def test_two_runs_of_a_lesson_are_equal_bytes(project: Any) -> None:
         assert run.executed
         made.append(render(lesson, run, Course.of([lesson])))
     assert made[0] == made[1]
-
-
-@pytest.mark.parametrize("warm", [False, True])
-def test_the_line_that_names_the_backend_reaches_no_page(project: Any, warm: bool) -> None:
-    lesson = project.lesson(
-        "# %%\nimport numpy as np\n\nfrom tilewise import Kernel\n\n"
-        'SET = Kernel(r"""\nextern "C" __global__ void set(int* out) { out[threadIdx.x] = 1; }\n""")\n'
-        "out = np.zeros(4, np.int32)\nSET(out, grid=1, block=4)\nprint(out)\n"
-    )
-    assert texts(project.run(lesson, warm=warm)) == [["[1 1 1 1]"]]
 
 
 def test_printed_text_is_what_a_terminal_would_leave(project: Any) -> None:

@@ -69,12 +69,6 @@ def test_help_lists_every_target(machine: Path) -> None:
     assert listed == set(phony.split()[1:])
 
 
-def test_what_the_quick_tests_leave_out_is_there() -> None:
-    makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
-    slow = next(line for line in makefile.splitlines() if line.startswith("SLOW :="))
-    assert [name for name in slow.split()[2:] if not (ROOT / "tests" / name).exists()] == []
-
-
 @pytest.mark.parametrize(
     "file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda file: file.stem
 )
@@ -140,13 +134,6 @@ def test_a_failure_says_what_to_do(says: str, told: str) -> None:
     assert install.remedy("\n".join(said)).startswith(told)
 
 
-def test_what_lasts_is_mentioned_at_least_every_two_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    install.run(pip_that("done", 0, takes_s=3.5))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "  Asking the package index"
-    assert len(lines) == 3 and "ziglang-0.17.0" in lines[-1] and lines[-1].endswith("(3 s)")
-
-
 def test_an_environment_that_cannot_be_made_names_the_package_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,18 +159,3 @@ def test_an_interrupted_environment_is_made_anew(tmp_path: Path, monkeypatch: py
     before = time.time_ns()
     assert install.make_environment() == 0
     assert install.PYTHON.stat(follow_symlinks=False).st_mtime_ns < before
-
-
-def test_node_is_installed_only_where_the_system_has_none_that_is_new_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not install.has_node()
-    for version, expected in (("v18.19.0", False), ("v20.0.0", True)):
-        for name in ("node", "npm"):
-            program = tmp_path / name
-            program.write_text(f"#!/bin/sh\necho {version}\n")
-            program.chmod(0o755)
-        assert install.has_node() is expected
-    (tmp_path / "npm").unlink()
-    assert not install.has_node()

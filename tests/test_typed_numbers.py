@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -15,38 +14,6 @@ from tilewise.rules import lesson_faults
 from tilewise.rules.typed_numbers import page_faults
 
 ROOT = Path(__file__).parents[1]
-
-PLANTED = (
-    "The tiled kernel reaches 2.1 TB/s.",
-    "A naive kernel gets 640 MB/s.",
-    "The copy moves 12 GiB/s.",
-    "The bus carries 128 bits per second.",
-    "cuBLAS delivers 51.2 TFLOP/s here.",
-    "A product gets 783 TFLOPS.",
-    "That is 66.9 TFLOPs/s at best.",
-    "It runs at 300 GFLOP per second.",
-    "Nine petaflops are within reach.",
-    "Softmax takes 12.3 us.",
-    "Softmax takes 12.3 µs.",
-    "One launch costs about 4.75 μs.",
-    "The second kernel needs 0.84 ms.",
-    "A load takes 600 ns.",
-    "It costs three microseconds.",
-    "It takes half a millisecond.",
-    "A 20-microsecond launch hides it.",
-    "Shared memory answers after 29 cycles.",
-    "An access to device memory takes hundreds of cycles.",
-    "It waits four hundred clock cycles.",
-    "The vectorised version is 3 times faster.",
-    "It is three times as fast.",
-    "Loads got faster by two and a half times.",
-    "Sixteen warps give 1.4 times the bandwidth.",
-    "Tiling makes it twice as fast.",
-    "It uses two thirds of the bandwidth.",
-    "This brings a 3x speed-up.",
-    "The kernel reaches 73 % of cuBLAS.",
-    "It is 20 percent faster.",
-)
 
 DRESSED = (
     "It reaches **2.1** TB/s.",
@@ -86,11 +53,6 @@ INNOCENT = (
 )
 
 
-@pytest.mark.parametrize("sentence", PLANTED)
-def test_a_planted_number_is_found(sentence: str) -> None:
-    assert [message for _, message, _ in faults(sentence)], sentence
-
-
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_each_form_finds_its_example_and_passes_what_looks_like_it(form: Form) -> None:
     assert re.search(form.pattern, form.found, re.VERBOSE | re.IGNORECASE)
@@ -121,11 +83,6 @@ def test_a_source_behind_the_number_makes_it_welcome() -> None:
     assert edited(text, spelt_out(text)) == (
         "It has 3.35 TB/s (NVIDIA H100 data sheet), three times (the sizes) as much."
     )
-
-
-def test_a_source_is_escaped() -> None:
-    text = '3 ms{from: "A" & <b>}'
-    assert 'data-source="&quot;A&quot; &amp; &lt;b&gt;"' in edited(text, sourced(text))
 
 
 def test_marks_that_follow_no_number_or_name_nothing_are_faults() -> None:
@@ -172,13 +129,3 @@ def test_a_page_that_types_one_is_at_fault_with_its_line() -> None:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
 def test_no_page_types_one(page: Path) -> None:
     assert [str(fault) for fault in page_faults(page.name, page.read_text(encoding="utf-8"))] == []
-
-
-def test_no_docstring_that_the_reference_shows_types_one() -> None:
-    found = []
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
-                text = ast.get_docstring(node) or ""
-                found += [f"{path.name}: {one.text}" for one in typed_numbers(text) if one.source is None]
-    assert found == []

@@ -6,9 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from tests.workers import ORDER, SWEEPS, made_once, rank, unit
+from tests.workers import ORDER, SWEEPS, made_once, unit
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,19 +20,6 @@ def test_each_case_of_a_sweep_is_taken_alone_and_every_other_test_with_its_file(
     assert unit("tests/test_lessons.py::test_other[1]") == "tests/test_lessons.py"
 
 
-def test_whoever_builds_the_site_and_the_small_sites_begin() -> None:
-    names = [
-        "tests/browser/test_pages.py::a",
-        "tests/site/test_live.py::a",
-        f"{SWEEPS[0]}::a",
-        "tests/simulator/test_run.py::a",
-        "tests/browser/test_print.py::a",
-        "tests/test_run.py::a",
-    ]
-    ranks = [rank(name) for name in names]
-    assert ranks == sorted(set(ranks))
-
-
 def _factory(folder: Path) -> Any:
     folder.mkdir(exist_ok=True)
     return SimpleNamespace(getbasetemp=lambda: folder)
@@ -46,14 +31,3 @@ def test_of_several_processes_one_makes_what_all_need(tmp_path: Path) -> None:
     assert folders == {tmp_path / "site"}
     assert made == [tmp_path / "site"]
     assert made_once(_factory(tmp_path / "alone"), "site", made.append) == tmp_path / "alone" / "site"
-
-
-def test_what_could_not_be_made_is_tried_again(tmp_path: Path) -> None:
-    def fails(folder: Path) -> None:
-        raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="full"):
-        made_once(_factory(tmp_path / "popen-gw0"), "site", fails)
-    made: list[Path] = []
-    made_once(_factory(tmp_path / "popen-gw1"), "site", made.append)
-    assert made == [tmp_path / "site"]

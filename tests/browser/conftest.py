@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.workers import made_once
-from tilewise.frontend import packages
+from tilewise.figures import Figure
+from tilewise.frontend import build_assets, packages
 
 ROOT = Path(__file__).parent.parent.parent
 FIGURES = pytest.mark.sweep(
@@ -168,3 +169,75 @@ def page(open_context: Callable[..., BrowserContext], faults: Faults) -> Iterato
     yield page
     assert faults.console == []
     assert faults.elsewhere == []
+
+
+FIGURES_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>Figures</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="tilewise/tilewise.css">
+<style>main {{ max-width: 720px; margin: 0 auto; padding: 0 16px }} figure {{ margin-bottom: 60vh }}</style>
+</head><body data-md-color-scheme="default"><main class="md-typeset">{}</main>
+<script src="tilewise/figures.js"></script></body></html>"""
+
+
+def write_figures(folder: Path, figures: Mapping[str, Figure], more: str = "") -> Path:
+    """Write a page of figures, by their ids, and more HTML under the built styles and scripts; its folder."""
+    (folder / "tilewise").symlink_to(build_assets(ROOT))
+    for name, figure in figures.items():
+        (folder / f"{name}.json").write_bytes(figure.json_bytes())
+    shown = "".join(figure.html(f"{name}.json", name) for name, figure in figures.items())
+    (folder / "index.html").write_text(FIGURES_PAGE.format(shown + more), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def open_page(open_context: Callable[..., BrowserContext], address: str) -> Iterator[Callable[..., Page]]:
+    """``open_page(width, at)`` is the module's page of figures; a fault of its own fails the test."""
+    faults = Faults(address)
+
+    def open_one(width: int = 1440, at: str = "", **options: Any) -> Page:
+        page = open_context(viewport={"width": width, "height": 900}, **options).new_page()
+        faults.watch(page)
+        page.goto(address + at)
+        return page
+
+    yield open_one
+    assert faults.console == []
+    assert faults.elsewhere == []
+
+
+def drawn(page: Page, name: str) -> Locator:
+    """The figure, scrolled to and drawn."""
+    figure = page.locator(f"#{name}")
+    figure.scroll_into_view_if_needed()
+    expect(figure).to_have_attribute("data-state", "drawn")
+    return figure
+
+
+FITS = """(figure) => {
+    const body = figure.querySelector(".tw-figure-body");
+    const room = body.getBoundingClientRect();
+    const faults = [];
+    for (const one of body.querySelectorAll("text, p, label, output, dt, dd, td, th, button, code, span")) {
+        const box = one.getBoundingClientRect();
+        if (!one.textContent.trim() || !box.width || one.closest(".gl-container")) continue;
+        const says = one.textContent.trim().slice(0, 30);
+        const size = parseFloat(getComputedStyle(one).fontSize);
+        if (size > 0 && size < 12) faults.push(`small: ${says}`);
+        if (one.closest("pre, .tw-arrays")) continue;
+        if (box.left < room.left - 1 || box.right > room.right + 1) faults.push(`cut: ${says}`);
+    }
+    if (body.scrollHeight > body.clientHeight + 1) faults.push("taller than its room");
+    return faults;
+}"""
+HEIGHTS = "() => [...document.querySelectorAll('.tw-figure')].map((one) => Math.round(one.offsetHeight))"
+
+
+def must_fit(page: Page, names: Iterable[str]) -> None:
+    """Every figure fits into the room that was kept for it, nothing of it is cut, and no text is small."""
+    before = page.evaluate(HEIGHTS)
+    for name in names:
+        figure = drawn(page, name)
+        page.wait_for_timeout(700)  # a chart settles
+        assert figure.evaluate(FITS) == [], name
+    assert page.evaluate(HEIGHTS) == before
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -26,15 +26,6 @@ def test_open_search_and_open_drawer_have_no_serious_fault(
     assert serious_faults(page, axe) == []
 
 
-def test_a_fault_is_found_where_there_is_one(
-    open_context: Callable[..., BrowserContext], site: str, axe: str
-) -> None:
-    page = open_context().new_page()
-    page.goto(site + "conventions/")
-    page.evaluate("document.querySelector('article').append(Object.assign(new Image(), {src: 'x.png'}))")
-    assert any(line.startswith("image-alt") for line in serious_faults(page, axe))
-
-
 def test_what_opens_on_a_lesson_has_no_serious_fault(
     open_context: Callable[..., BrowserContext], site: str, axe: str
 ) -> None:

@@ -1,38 +1,58 @@
 """Figures as a reader meets them: drawn near the viewport, steered by mouse and keyboard, in both themes.
 
-The page here holds only figures; how they stand in lessons is tested beside the lessons' pages.
+The page here holds only figures and cards; stepped figures have a page of their own.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tilewise.figures import (
+    Answer,
+    BitFormat,
     Figure,
+    Held,
+    Meter,
     Part,
+    Plot,
     Series,
+    Slider,
     Stop,
     bars,
+    bit_fields,
     block_grid,
+    calculator,
     floor_plan,
     heat_map,
     line_chart,
     stepped,
     timeline,
 )
-from tilewise.frontend import build_assets
+from tilewise.outputs import Card, Cards, Context
 
-from .conftest import FIGURES, ROOT
+from .conftest import FIGURES, drawn, must_fit, write_figures
 
 pytestmark = FIGURES
 WORDS = {"title": "A statement", "caption": "What it shows."}
+
+
+def roof(bandwidth: int, intensity: float) -> Answer:
+    """The rate under a roof of 100, with the roof and the point."""
+    rate = min(100.0, bandwidth * intensity)
+    memory = rate < 100
+    return Answer(
+        [rate / (bandwidth * intensity), rate / 100],
+        "Memory-bound." if memory else "Compute-bound.",
+        ["memory"] if memory else ["arithmetic"],
+        lines=[("roof", "predicted", [(0.1, 0.1 * bandwidth), (100 / bandwidth, 100), (1000, 100)])],
+        point=(intensity, rate),
+    )
 
 
 def figures() -> dict[str, Figure]:
@@ -80,7 +100,6 @@ def figures() -> dict[str, Figure]:
         "bars": bars(
             {"one thread": 9e5, "many threads of a grid": 50.0},
             x="time of one launch, the copies left out [µs]",
-            log=True,
             title="Bars",
             caption="c",
         ),
@@ -103,57 +122,35 @@ def figures() -> dict[str, Figure]:
             title="Steps",
             caption="c",
         ),
+        "roof": calculator(
+            [Slider("bandwidth", [10, 20, 50], 20, "B/s"), Slider("intensity", [1.0, 2.0, 10.0], 2.0)],
+            roof,
+            meters=[Meter(name, 1.0, "busy", form=".0%") for name in ("memory", "arithmetic")],
+            plot=Plot("intensity [FLOP/B]", "rate [FLOP/s]", (0.1, 1000), (1, 1000), log=True),
+            title="A roof",
+            caption="c",
+        ),
+        "bits": bit_fields(
+            [BitFormat("FP32", 8, 23), BitFormat("FP8 E4M3", 4, 3)],
+            {
+                "1": [Held(f"{127 << 23:032b}", "exactly"), Held("00111000", "exactly")],
+                "1/3": [Held("00111110101010101010101010101011", "0.3333333"), Held("00101011", "0.34375")],
+            },
+            start="1",
+            title="Bits",
+            caption="c",
+        ),
     }
 
 
 @pytest.fixture(scope="module")
 def address(chromium: str, tmp_path_factory: pytest.TempPathFactory, served: Callable[[Path], str]) -> str:
-    """A page that holds one figure of each kind under the built styles and scripts."""
+    """A page that holds figures of each kind but stepped ones, and a card."""
+    reasons = {"memory": "It moves little.", "overhead": "It waits for launches."}
+    cards = Cards("What limits it?", [Card("The GPU idles.", "overhead", reasons)])
+    context = Context("speed/launches", 1, lambda suffix, content: "", lambda wanted: wanted)
     folder = tmp_path_factory.mktemp("figures")
-    (folder / "tilewise").symlink_to(build_assets(ROOT))
-    body = ""
-    for name, figure in figures().items():
-        (folder / f"{name}.json").write_bytes(figure.json_bytes())
-        body += f'<div style="min-height:60vh">{figure.html(f"{name}.json", name)}</div>'
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Figures</title>'
-    (folder / "index.html").write_text(
-        f'<!doctype html><html lang="en"><head>{head}<link rel="icon" href="data:,">'
-        '<link rel="stylesheet" href="tilewise/tilewise.css"></head>'
-        "<style>main { max-width: 720px; margin: 0 auto; padding: 0 16px }</style>"
-        '<body data-md-color-scheme="default"><main class="md-typeset">'
-        f'{body}</main><script src="tilewise/figures.js"></script></body></html>',
-        encoding="utf-8",
-    )
-    return served(folder)
-
-
-@pytest.fixture
-def open_page(open_context: Callable[..., BrowserContext], address: str) -> Iterator[Callable[..., Page]]:
-    """``open_page(width)`` is the page of figures; an error or a request to another host fails the test."""
-    faults: list[str] = []
-    ours = (address, "data:", "blob:")
-
-    def open_one(width: int = 1440, **options: Any) -> Page:
-        page = open_context(viewport={"width": width, "height": 900}, **options).new_page()
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on(
-            "request",
-            lambda request: None if request.url.startswith(ours) else faults.append(request.url),
-        )
-        page.goto(address)
-        return page
-
-    yield open_one
-    assert faults == []
-
-
-def drawn(page: Page, name: str) -> Locator:
-    """The figure, scrolled to and drawn."""
-    figure = page.locator(f"#{name}")
-    figure.scroll_into_view_if_needed()
-    expect(figure).to_have_attribute("data-state", "drawn")
-    return figure
+    return served(write_figures(folder, figures(), cards.markdown(context)))
 
 
 def set_slider(figure: Locator, control: str, value: int) -> None:
@@ -238,28 +235,19 @@ def test_a_cell_a_thread_and_idle_ones_are_hatched(open_page: Callable[..., Page
     expect(grid).to_contain_text("6 blocks, 96 threads, 26 of them idle (hatched).")
 
 
-def test_a_click_names_the_thread_and_spells_its_arithmetic(open_page: Callable[..., Page]) -> None:
+def test_a_thread_is_previewed_and_selected_with_its_arithmetic(open_page: Callable[..., Page]) -> None:
     grid = drawn(open_page(), "grid")
-    grid.locator('[data-k="22"]').click()
     readout = grid.locator(".tw-readout")
-    for said in (
-        "(1, 0), number 1",
-        "(2, 1), number 1 · 4 + 2 = 6",
-        "6 = 1 · 4 + 2",
-        "1 = 0 · 4 + 1",
-        "16 = 1 · 10 + 6",
-    ):
-        expect(readout).to_contain_text(said)
-    expect(grid.locator(".tw-stepper output")).to_have_text("23 of 96")
-
-
-def test_hovering_previews_and_leaving_returns_to_the_selected_thread(open_page: Callable[..., Page]) -> None:
-    grid = drawn(open_page(), "grid")
     grid.locator('[data-k="22"]').click()
+    for words in ("(1, 0), number 1", "(2, 1), number 1 · 4 + 2 = 6", "6 = 1 · 4 + 2", "16 = 1 · 10 + 6"):
+        expect(readout).to_contain_text(words)
+    expect(grid.locator(".tw-stepper output")).to_have_text("23 of 96")
     grid.locator('[data-k="95"]').hover()
-    expect(grid.locator(".tw-readout")).to_contain_text("Idle: col = 11 is not below 10.")
+    expect(readout).to_contain_text("Idle: col = 11 is not below 10.")
     grid.locator("figcaption").hover()
-    expect(grid.locator(".tw-readout")).to_contain_text("(2, 1), number 1 · 4 + 2 = 6")
+    expect(readout).to_contain_text("(2, 1), number 1 · 4 + 2 = 6")
+    grid.get_by_role("button", name="next thread").click()
+    expect(grid.locator(".tw-stepper output")).to_have_text("24 of 96")
 
 
 def test_arrow_keys_walk_over_the_grid_and_across_blocks(open_page: Callable[..., Page]) -> None:
@@ -272,31 +260,6 @@ def test_arrow_keys_walk_over_the_grid_and_across_blocks(open_page: Callable[...
     assert grid.locator(".tw-flat").evaluate("(root) => getComputedStyle(root).outlineStyle") == "solid"
 
 
-def test_step_buttons_and_slider_move_the_same_step(open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    grid = drawn(page, "grid")
-    grid.get_by_role("button", name="next thread").click()
-    expect(grid.locator(".tw-stepper output")).to_have_text("2 of 96")
-    grid.locator('input[data-control="step"]').focus()
-    page.keyboard.press("ArrowRight")
-    expect(grid.locator(".tw-stepper output")).to_have_text("3 of 96")
-    grid.get_by_role("button", name="previous thread").click()
-    expect(grid.locator(".tw-stepper output")).to_have_text("2 of 96")
-
-
-@pytest.mark.parametrize("width", [1440, 360])
-@pytest.mark.parametrize("name", ["grid", "large"])
-def test_little_room_is_left_empty_around_the_threads(
-    open_page: Callable[..., Page], width: int, name: str
-) -> None:
-    grid = drawn(open_page(width), name)
-    stage, threads = (grid.locator(part).bounding_box() for part in (".tw-stage", ".tw-flat svg"))
-    assert stage and threads
-    above, below = threads["y"] - stage["y"], stage["y"] + stage["height"] - threads["y"] - threads["height"]
-    assert below < 45
-    assert abs(above - below) < 2 or below < 0  # in the middle, or larger than its room
-
-
 def test_sliders_change_the_launch(open_page: Callable[..., Page]) -> None:
     grid = drawn(open_page(), "grid")
     set_slider(grid, "gridDim.x", 2)
@@ -305,22 +268,13 @@ def test_sliders_change_the_launch(open_page: Callable[..., Page]) -> None:
     expect(grid.locator("[data-k]")).to_have_count(128)
 
 
-def test_a_block_that_cuda_refuses_is_said(open_page: Callable[..., Page]) -> None:
-    large = drawn(open_page(), "large")
-    set_slider(large, "blockDim.y", 8)
-    set_slider(large, "blockDim.z", 4)
-    expect(large).to_contain_text("CUDA refuses this launch: 128 · 8 · 4 = 4,096 threads")
-
-
-def test_a_large_launch_draws_its_first_threads_and_says_so(open_page: Callable[..., Page]) -> None:
+def test_a_launch_that_is_large_or_refused_says_so(open_page: Callable[..., Page]) -> None:
     large = drawn(open_page(), "large")
     expect(large.locator("[data-k]")).to_have_count(4096)
     expect(large).to_contain_text("The first 4,096 of 8,192 threads are drawn.")
-
-
-def test_space_is_drawn_in_webgl(open_page: Callable[..., Page]) -> None:
-    space = drawn(open_page(), "space")
-    wait_for_cubes(space)
+    set_slider(large, "blockDim.y", 8)
+    set_slider(large, "blockDim.z", 4)
+    expect(large).to_contain_text("CUDA refuses this launch: 128 · 8 · 4 = 4,096 threads")
 
 
 def test_selection_launch_and_height_outlive_the_switch(open_page: Callable[..., Page]) -> None:
@@ -386,9 +340,8 @@ def test_the_timeline_says_who_is_busy(open_page: Callable[..., Page]) -> None:
     expect(line.locator(".tw-stepper output")).to_have_text("2 µs")
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-def test_no_name_of_a_timeline_stands_on_another(open_page: Callable[..., Page], width: int) -> None:
-    line = drawn(open_page(width), "crowded")
+def test_no_name_of_a_timeline_stands_on_another(open_page: Callable[..., Page]) -> None:
+    line = drawn(open_page(360), "crowded")
     names = line.locator(".tw-span-label")
     boxes = [box for box in (name.bounding_box() for name in names.all()) if box]
     assert len(boxes) >= 3
@@ -410,62 +363,62 @@ def test_a_stepped_chart_shows_the_data_of_its_step(open_page: Callable[..., Pag
     expect(steps.locator(".tw-stepper output")).to_have_text("high")
 
 
-def test_charts_follow_the_theme(open_page: Callable[..., Page]) -> None:
+def test_charts_follow_the_theme_and_offer_to_send_nothing_away(open_page: Callable[..., Page]) -> None:
     page = open_page()
     lines = drawn(page, "lines")
+    lines.hover()
     tick = lines.locator(".xtick text").first
-    tick.wait_for()
+    expect(lines.locator(".modebar-btn")).to_have_count(0)
     light = tick.evaluate("(text) => getComputedStyle(text).fill")
     page.evaluate("document.body.dataset.mdColorScheme = 'slate'")
-    page.wait_for_timeout(500)
-    assert lines.locator(".xtick text").first.evaluate("(text) => getComputedStyle(text).fill") != light
-
-
-def test_nothing_offers_to_send_data_away(open_page: Callable[..., Page]) -> None:
-    lines = drawn(open_page(), "lines")
-    lines.locator(".main-svg").first.wait_for()
-    lines.hover()
-    expect(lines.locator(".modebar-btn")).to_have_count(0)
+    expect(tick).not_to_have_css("fill", light)
 
 
 @pytest.mark.parametrize("width", [1440, 360])
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_label_is_cut_and_none_is_small(open_page: Callable[..., Page], width: int, scheme: str) -> None:
-    page = open_page(width)
-    page.evaluate("(scheme) => { document.body.dataset.mdColorScheme = scheme; }", scheme)
-    for name in figures():
-        figure = drawn(page, name)
-        page.wait_for_timeout(700)
-        found = figure.evaluate(
-            """(figure) => {
-                const room = figure.querySelector(".tw-figure-body").getBoundingClientRect();
-                const faults = [];
-                const words = ".tw-figure-body :is(text, p, label, output, dt, dd, code, span)";
-                for (const one of figure.querySelectorAll(words)) {
-                    const box = one.getBoundingClientRect();
-                    if (!one.textContent.trim() || !box.width || one.closest(".gl-container")) continue;
-                    const says = one.textContent.trim().slice(0, 30);
-                    if (parseFloat(getComputedStyle(one).fontSize) < 12) faults.push(`small: ${says}`);
-                    if (one.closest("pre, .tw-arrays")) continue;
-                    if (box.left < room.left - 1 || box.right > room.right + 1) faults.push(`cut: ${says}`);
-                }
-                return faults;
-            }"""
-        )
-        assert found == [], name
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_every_figure_fits_and_can_be_read(open_page: Callable[..., Page], width: int) -> None:
+    must_fit(open_page(width), figures())
 
 
-def test_room_is_kept_before_a_figure_is_drawn(open_page: Callable[..., Page]) -> None:
+def test_a_calculators_sliders_move_bars_verdict_and_point_and_stay_after_a_reload(
+    open_page: Callable[..., Page],
+) -> None:
     page = open_page()
-    heights = (
-        "() => [...document.querySelectorAll('.tw-figure')].map((figure) => Math.round(figure.offsetHeight))"
-    )
-    before = page.evaluate(heights)
-    for name in figures():
-        drawn(page, name)
-    page.wait_for_timeout(1000)
-    assert page.evaluate(heights) == before
+    figure = drawn(page, "roof")
+    verdict, point = figure.locator(".tw-calculator-verdict"), figure.locator(".tw-point")
+    expect(verdict).to_have_text("Memory-bound.")
+    assert figure.locator(".tw-meter-value").all_text_contents() == ["100% busy", "40% busy"]
+    before = float(point.get_attribute("cx") or 0)
+    figure.get_by_role("slider", name="intensity").focus()
+    page.keyboard.press("ArrowRight")
+    expect(verdict).to_have_text("Compute-bound.")
+    assert figure.locator(".tw-meter-value").all_text_contents() == ["50% busy", "100% busy"]
+    assert figure.locator(".tw-meter-limit .tw-meter-label").all_text_contents() == ["arithmetic"]
+    assert float(point.get_attribute("cx") or 0) > before + 20
+    page.reload()
+    expect(drawn(page, "roof").locator(".tw-calculator-verdict")).to_have_text("Compute-bound.")
+
+
+def test_a_slider_sets_the_bits_of_every_format(open_page: Callable[..., Page]) -> None:
+    bits = drawn(open_page(), "bits")
+    bits.locator("input[type=range]").press("ArrowRight")
+    expect(bits.locator(".tw-bit-said").first).to_have_text("0.3333333")
+    row = bits.locator(".tw-bit-row .tw-bit-cells[role=img]").last
+    assert "".join(row.locator(".tw-bit").all_text_contents()) == "00101011"
+    assert row.get_attribute("aria-label") == "FP8 E4M3: 0 0101 011"
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_card_says_why_for_the_choice_made_with_or_without_a_script(
+    open_page: Callable[..., Page], script: bool
+) -> None:
+    page = open_page(java_script_enabled=script)
+    reasons = page.locator(".tw-card-reason")
+    expect(reasons.first).to_be_hidden()
+    page.locator(".tw-card label", has_text="memory").click()
+    expect(reasons.nth(0)).to_have_text("No. It moves little.")
+    page.keyboard.press("ArrowRight")
+    expect(reasons.nth(1)).to_have_text("Yes. It waits for launches.")
+    assert [reasons.nth(at).is_visible() for at in range(2)] == [False, True]
 
 
 def test_a_reload_keeps_step_view_and_sizes(open_page: Callable[..., Page]) -> None:
@@ -508,11 +461,3 @@ def test_without_a_script_the_words_remain(open_page: Callable[..., Page]) -> No
     expect(grid.locator(".tw-figure-note")).to_contain_text("scripts are switched off here")
     grid.locator("summary").click()
     expect(grid.locator("details li")).to_have_count(6)
-
-
-def test_a_figure_whose_data_are_missing_says_so(open_page: Callable[..., Page], address: str) -> None:
-    page = open_page()
-    page.route("**/grid.json", lambda route: route.fulfill(status=200, body="not json"))
-    page.reload()
-    expect(page.locator("#grid")).to_have_attribute("data-state", "failed")
-    assert page.locator("#grid .tw-figure-note").inner_text()

@@ -5,17 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-LESSONS = {
-    "lessons/kernels/first_kernel/": "vec_add",
-    "lessons/kernels/grids/": "mirror",
-    "lessons/kernels/serial_attention/": "attention_one_thread",
-}
 GRIDS = "lessons/kernels/grids/"
-
-
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
 
 
@@ -53,21 +45,6 @@ def said(table: Locator) -> str:
     return table.aria_snapshot()
 
 
-@pytest.mark.parametrize(("path", "name"), LESSONS.items())
-def test_each_lesson_asks_once_and_the_record_answers(page: Page, site: str, path: str, name: str) -> None:
-    page.goto(site + path)
-    panel = page.locator(".tw-guess")
-    expect(panel).to_have_count(1)
-    assert panel.get_attribute("data-guess") == name
-    answer, low, high = (
-        float(panel.get_attribute(f"data-{part}") or 0) for part in ("answer", "low", "high")
-    )
-    assert low < answer < high
-    middle = (low * high) ** 0.5
-    assert max(answer / middle, middle / answer) > 1.05, "the slider stands at the answer from the start"
-    assert len(panel.locator("[data-value]").all()) == 2
-
-
 def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
     panel = page.locator(".tw-guess")
@@ -93,16 +70,6 @@ def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(p
     assert told.endswith(panel.get_attribute("data-because") or "-")
 
 
-def test_a_models_answer_may_be_picked(page: Page, site: str) -> None:
-    page.goto(site + GRIDS)
-    model = page.locator(".tw-guess [data-value]").last
-    model.click()
-    expect(model).to_have_attribute("aria-pressed", "true")
-    expect(page.locator(".tw-guess output")).to_have_text("1×")
-    page.locator(".tw-guess [data-do=compare]").click()
-    assert "times too low" in page.locator(".tw-guess-verdict").inner_text()
-
-
 def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
     page.get_by_role("button", name="Show without guessing").click()
@@ -111,11 +78,8 @@ def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     assert "off by" not in page.locator(".tw-guess-score").inner_text()
 
 
-@pytest.mark.parametrize("width", [1440, 360])
-def test_nothing_moves_when_the_table_appears(
-    open_context: Callable[..., BrowserContext], site: str, width: int
-) -> None:
-    page = open_context(viewport={"width": width, "height": 800}).new_page()
+def test_nothing_moves_when_the_table_appears(open_context: Callable[..., BrowserContext], site: str) -> None:
+    page = open_context(viewport={"width": 360, "height": 800}).new_page()
     page.goto(site + GRIDS)
     page.wait_for_load_state("networkidle")
     page.locator(".tw-guess [data-value]").first.click()
@@ -140,7 +104,7 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     page.locator(".tw-guess [data-do=compare]").click()
     expect(page.locator(".tw-guess-score")).to_contain_text("One guess so far")
     page.locator(".md-footer__link--next").click()
-    page.wait_for_url("**/serial_attention/**")
+    expect(page.locator("article h1")).to_contain_text("Attention")
     expect_covered(page, True)
     page.locator(".tw-guess [data-value]").first.click()
     page.locator(".tw-guess [data-do=compare]").click()

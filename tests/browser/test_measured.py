@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 LESSON = "lessons/kernels/first_kernel/"
@@ -63,17 +62,6 @@ def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
     page.keyboard.press("Escape")
     expect(page.locator(".tw-provenance-box")).to_be_hidden()
     expect(number).to_be_focused()
-
-
-def test_the_record_is_a_file_of_the_site(page: Page, site: str) -> None:
-    page.goto(site + LESSON)
-    number = page.locator(".tw-measurement > .tw-table td a[data-provenance]").first
-    href = page.locator(f"#{number.get_attribute('data-provenance')} a[data-record-file]").evaluate(
-        "it => it.href"
-    )
-    found = page.request.get(href)
-    assert found.ok
-    assert found.json()["provenance"]["device"].startswith("NVIDIA")
 
 
 def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(
@@ -171,24 +159,6 @@ def test_rows_can_be_chosen_by_lesson_and_device(page: Page, site: str) -> None:
     expect(filters.get_by_role("status")).to_have_text(f"{every} rows")
 
 
-def test_lessons_fold_by_keyboard_and_all_at_once(page: Page, site: str) -> None:
-    page.goto(site + ALL)
-    table = page.locator("table.tw-sortable").first
-    folds = table.locator(".tw-fold")
-    assert folds.count() > 5
-    assert [one.get_attribute("aria-expanded") for one in folds.all()[:3]] == ["true", "false", "false"]
-    first = table.locator(SHOWN).count()
-    assert 0 < first < 60
-    folds.nth(1).focus()
-    page.keyboard.press("Enter")
-    expect(folds.nth(1)).to_have_attribute("aria-expanded", "true")
-    assert table.locator(SHOWN).count() > first
-    page.get_by_role("button", name="Open all lessons").click()
-    assert table.locator(SHOWN).count() == table.locator(f"tr[data-device='{OWN}']").count()
-    page.get_by_role("button", name="Fold all lessons").click()
-    assert table.locator(SHOWN).count() == 0
-
-
 def test_on_paper_no_lesson_is_folded(page: Page, site: str) -> None:
     page.goto(site + ALL)
     table = page.locator("table.tw-sortable").first
@@ -210,11 +180,10 @@ def test_an_address_opens_the_lesson_of_its_experiment(page: Page, site: str) ->
     expect(row).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-def test_name_and_recorded_time_are_in_sight_and_names_stay_when_the_table_is_scrolled(
-    open_context: Callable[..., BrowserContext], site: str, width: int
+def test_on_a_phone_name_and_time_are_in_sight_and_names_stay_when_the_table_is_scrolled(
+    open_context: Callable[..., BrowserContext], site: str
 ) -> None:
-    page = open_context(viewport={"width": width, "height": 900}).new_page()
+    page = open_context(viewport={"width": 360, "height": 900}).new_page()
     page.goto(site + ALL)
     box = page.locator(".tw-all-rows").first
     edges = "it => [it.getBoundingClientRect().left, it.getBoundingClientRect().right]"
@@ -223,10 +192,6 @@ def test_name_and_recorded_time_are_in_sight_and_names_stay_when_the_table_is_sc
         name, time = row.locator("th").evaluate(edges), row.locator("td").first.evaluate(edges)
         assert left <= name[0] < name[1] <= time[0] + 1
         assert time[1] <= right + 1
-    assert page.evaluate("document.documentElement.scrollHeight") < 12_000
-    if width == 1440:
-        assert box.evaluate("it => it.scrollWidth - it.clientWidth") <= 1
-        return
     box.evaluate("it => (it.scrollLeft = it.scrollTop = 200)")
     assert page.locator(SHOWN).nth(9).locator("th").evaluate(edges)[0] == left
     head = page.locator(".tw-all-rows thead th").first.bounding_box()
@@ -245,11 +210,3 @@ def test_a_row_opens_its_facts_by_keyboard_and_leads_to_its_record(page: Page, s
     for label in ("experiment", "record"):
         expect(row.locator("dt", has_text=label)).to_be_visible()
     assert page.request.get(row.locator("a[data-record-file]").evaluate("it => it.href")).ok
-
-
-def test_the_wide_tables_scroll_by_themselves_also_where_the_navigation_just_fits(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
-    page = open_context(viewport={"width": 1220, "height": 900}).new_page()
-    page.goto(site + ALL)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1220

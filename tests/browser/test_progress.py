@@ -36,26 +36,11 @@ def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page: Page, s
     button = page.locator(".tw-finish button")
     button.click()
     page.locator(".md-footer__link--next").click()
-    page.wait_for_url("**/serial_attention/**")
+    expect(page.locator("article h1")).to_contain_text("Attention")
     expect(button).to_have_text("Mark this lesson as read")
     expect(page.locator(".tw-map-node.tw-done")).to_have_count(1)
     page.locator(".md-footer__link--prev").click()
-    page.wait_for_url(f"**/{GRIDS}**")
+    expect(page.locator("article h1")).to_contain_text("Grids")
     expect(button).to_have_text("Read")
     button.click()
     assert kept(page) is None
-
-
-def test_only_lessons_can_be_marked(page: Page, site: str) -> None:
-    page.goto(site + "conventions/")
-    expect(page.locator(".tw-finish")).to_have_count(0)
-
-
-def test_previous_and_next_follow_the_reading_order(page: Page, site: str) -> None:
-    page.goto(site)
-    for name in ("first_kernel", "grids", "serial_attention"):
-        # The address changes before the page does: a link without its target may be the page before's.
-        page.locator(f".md-footer__link--next[href*='/{name}/']").click()
-        page.wait_for_url(f"**/{name}/**")
-    page.locator(".md-footer__link--prev[href*='/grids/']").click()
-    page.wait_for_url("**/grids/**")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Browser, Page
+from collections.abc import Callable
 
-PAGES = ("lessons/kernels/puzzles/", "lessons/speed/puzzles/", "lessons/memory/puzzles/")
+from playwright.sync_api import BrowserContext, Page
+
+PUZZLES = "lessons/memory/puzzles/"
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_a_phone_shows_the_tables_of_puzzles_whole(page: Page, site: str, path: str) -> None:
+def test_a_phone_shows_the_tables_of_puzzles_whole(page: Page, site: str) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
-    page.goto(site + path)
+    page.goto(site + PUZZLES)
     page.wait_for_function("document.querySelector('.puzzle .md-typeset__table')")
     tables = page.locator(".puzzle .tw-table")
     assert tables.count() >= 4
@@ -19,11 +19,11 @@ def test_a_phone_shows_the_tables_of_puzzles_whole(page: Page, site: str, path: 
     assert tables.evaluate_all(wide) == []
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_hints_and_solutions_are_folded_without_scripts(browser: Browser, site: str, path: str) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(site + path)
+def test_hints_and_solutions_are_folded_without_scripts(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(java_script_enabled=False).new_page()
+    page.goto(site + PUZZLES)
     for puzzle in page.locator(".exercise.puzzle").all():
         assert puzzle.locator("details.hint").count() >= 3
         assert puzzle.locator("details[open]").count() == 0
@@ -31,4 +31,3 @@ def test_hints_and_solutions_are_folded_without_scripts(browser: Browser, site: 
         assert not solution.is_visible()
         puzzle.locator("details.answer > summary").click()
         assert solution.is_visible()
-    context.close()

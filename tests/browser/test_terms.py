@@ -76,38 +76,10 @@ def test_a_first_tap_shows_the_note_and_a_second_follows_the_link(
     expect(page.locator("details:has(#term-thread)")).to_have_js_property("open", True)
 
 
-def test_without_script_the_note_is_the_links_title(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
-    page = open_context(java_script_enabled=False).new_page()
-    page.goto(site + SERIAL)
-    assert len(thread(page).get_attribute("title") or "") > 30
-
-
-def test_a_lesson_ends_with_its_own_terms_and_all_so_far_folded(page: Page, site: str) -> None:
-    page.goto(site + GRIDS)
-    own = page.locator("#terms ~ ul a.tw-term-entry").all_inner_texts()
-    fold = page.locator("details.terms")
-    assert fold.get_attribute("open") is None
-    fold.locator("summary").press("Enter")
-    so_far = fold.locator("p").first.locator("a").all_inner_texts()
-    assert len(own) >= 3 and so_far[-len(own) :] == own and len(so_far) > len(own)
-
-
-def test_the_glossary_says_who_defines_and_who_uses_each_term(page: Page, site: str) -> None:
-    page.goto(site + "glossary/")
-    entry = page.locator(".tw-glossary-entry[id=term-thread] small")
-    assert entry.inner_text().startswith("From The first kernel. Used in Grids with several axes, Attention")
-    entry.locator("a").first.click()
-    page.wait_for_url("**/first_kernel/#term-thread")
-    expect(page.locator("details:has(#term-thread)")).to_have_js_property("open", True)
-
-
 def test_a_search_hit_inside_a_fold_opens_it(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
     search_for(page, "row-major")
     page.locator(".md-search-result__link[href*='grids']").first.wait_for()
     page.locator(".md-search-result__link[href*='grids']").first.click()
-    page.wait_for_timeout(500)
     marked = page.locator("article mark[data-md-highlight]").first
     expect(marked).to_be_visible()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import plotly.graph_objects as go
 import pytest
 
 from tilewise.figures import BitFormat, Figure, Held, bit_fields
@@ -20,27 +19,6 @@ def made(numbers: Mapping[str, Sequence[Held]] = NUMBERS, start: str = "9") -> F
     return bit_fields([SMALL, LARGE], numbers, start=start, title="Few bits hold little", caption="c")
 
 
-def test_it_keeps_the_fields_and_the_bits_of_every_number() -> None:
-    assert made().spec == {
-        "formats": [
-            {"name": "E2M1", "exponent": 2, "fraction": 1},
-            {"name": "E4M3", "exponent": 4, "fraction": 3},
-        ],
-        "step_name": "number",
-        "start": 1,
-        "numbers": [
-            {
-                "label": "1",
-                "rows": [{"bits": "0010", "said": "1, exactly"}, {"bits": "00111000", "said": "1, exactly"}],
-            },
-            {
-                "label": "9",
-                "rows": [{"bits": "0111", "said": "too large"}, {"bits": "01010001", "said": "9, exactly"}],
-            },
-        ],
-    }
-
-
 def test_it_says_every_number_with_its_fields_apart() -> None:
     figure = made()
     assert figure.steps == (
@@ -48,12 +26,6 @@ def test_it_says_every_number_with_its_fields_apart() -> None:
         "number 9: E2M1 0 11 1, too large; E4M3 0 1010 001, 9, exactly.",
     )
     assert "E2M1 (2 and 1), E4M3 (4 and 3)" in figure.alt
-
-
-def test_a_notebook_draws_a_cell_for_each_bit_with_the_fractions_in_line() -> None:
-    cells = go.Figure(made().plotly()).data[0]
-    assert [list(row) for row in cells.text] == [["", "", *"0111", "", ""], list("01010001")]
-    assert list(cells.y) == ["E2M1: too large", "E4M3: 9, exactly"]
 
 
 @pytest.mark.parametrize(

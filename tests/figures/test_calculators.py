@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-import plotly.graph_objects as go
 import pytest
 
-from tilewise.figures import Answer, Figure, Meter, Plot, Slider, calculator
+from tilewise.figures import Answer, Figure, Meter, Slider, calculator
 
 WIDTHS = Slider("pipe width", [1, 2, 5], 2, "B/s")
 LOADS = Slider("load", ["light", "heavy"], "heavy")
@@ -38,29 +37,15 @@ def test_each_position_of_the_sliders_has_the_models_answer() -> None:
         assert spec["limits"][state] == (0b10 if answer.limits else 0)
 
 
-def test_a_plot_keeps_equal_drawings_once() -> None:
-    def roof(width: int) -> Answer:
-        return Answer(
-            [0.5, 1.0], "x", lines=[("roof", "predicted", [(1, 1), (width % 2 + 1, 10)])], point=(1, 2)
-        )
-
-    figure = calculator(
-        [Slider("width", [1, 2, 3], 1)], roof, meters=[BUSY, TIME], title="t", caption="c",
-        plot=Plot("x [B]", "y [s]", (1, 10), (1, 100), log=True),
-    )  # fmt: skip
-    assert figure.spec["plot"]["drawing"] == [0, 1, 0]
-    assert figure.spec["plot"]["point"] == [[1, 2]] * 3
-    assert figure.height > made().height + 200
-
-
 def test_text_and_notebook_show_the_start() -> None:
     figure = made()
     assert figure.steps[0] == "pipe width 2 B/s, load heavy: busy 100%, time 50 s. 100 bytes."
     assert any(
         step.startswith("pipe width 5 B/s, load heavy: busy 100%, time 20 s.") for step in figure.steps
     )
-    drawn = go.Figure(figure.plotly("dark"))
-    assert list(drawn.data[0].text) == ["50 s", "100%"]
+    with pytest.raises(ValueError, match="is no chart"):
+        figure.plotly()
+    assert figure._repr_mimebundle_() == {"text/plain": figure.text()}
     assert Figure.from_dict(figure.to_dict()) == figure
 
 

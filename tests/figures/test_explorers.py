@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tilewise.figures import Span, block_grid, timeline
-from tilewise.figures.dims import Dims, threads, works
-from tilewise.figures.kinds.block_grid import launch_text
 
 WORDS = {"title": "A statement", "caption": "What it shows."}
 
@@ -27,7 +24,6 @@ def test_the_block_grid_of_a_small_launch() -> None:
             "block": [2, 2, 1],
             "extent": [3, 2, 1],
             "axes": ["col", "row", "z"],
-            "colour_by": "block",
             "view": "2d",
             "most": {"grid": [8, 4, 3], "block": [16, 8, 4]},
             "max_threads": 4096,
@@ -39,29 +35,9 @@ def test_the_block_grid_of_a_small_launch() -> None:
     }
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_idle_threads_are_counted_as_brute_force_counts_them(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    grid, block, extent = (tuple(int(n) for n in random.integers(1, 5, 3)) for _ in range(3))
-    every = threads(_three(grid), _three(block))
-    idle = int((~works(every.position, _three(extent))).sum())
-    assert f"{len(every.warp) - idle:,} threads work, {idle:,} are idle." in launch_text(
-        _three(grid), _three(block), _three(extent)
-    )
-
-
-def _three(size: tuple[int, ...]) -> Dims:
-    return size[0], size[1], size[2]
-
-
 def test_a_block_of_too_many_threads_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 1024 threads"):
         block_grid(1, (64, 32), **WORDS)
-
-
-def test_sliders_reach_at_least_what_the_figure_starts_with() -> None:
-    figure = block_grid((20, 1), (8, 8), most={"grid": (4, 4, 4)}, **WORDS)
-    assert figure.spec["most"] == {"grid": [20, 4, 4], "block": [16, 8, 4]}
 
 
 def test_a_large_grid_says_its_first_blocks() -> None:
@@ -79,11 +55,6 @@ def test_a_timeline_orders_its_text_by_start() -> None:
     )
     assert figure.spec["rows"] == ["device", "host"]
     assert figure.spec["moments"] == [0, 1, 1.5, 3]
-
-
-def test_a_schematic_timeline_names_no_times() -> None:
-    figure = timeline([("host", 0, 1, "launch")], unit="µs", schematic=True, **WORDS)
-    assert figure.steps == ("host: launch.",)
 
 
 def test_a_span_that_ends_before_it_starts_is_refused() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from tilewise.figures import Figure, bars
 from tilewise.figures.values import number, plain
-from tilewise.frontend import KINDS
 
 
 def small(**changes: object) -> Figure:
@@ -24,19 +22,6 @@ def small(**changes: object) -> Figure:
         "steps": ("one: 1", "two: 2.5"),
     }
     return Figure(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-def test_a_figure_is_plain_json() -> None:
-    assert small().to_dict() == {
-        "kind": "chart",
-        "title": "Two is more than one",
-        "caption": "Two bars.",
-        "alt": "Bars of 1 and 2.",
-        "height": 300,
-        "narrow_height": 300,
-        "spec": {"data": [{"type": "bar", "y": [1, 2.5]}], "layout": {}},
-        "steps": ["one: 1", "two: 2.5"],
-    }
 
 
 def test_a_figure_comes_back_from_its_file() -> None:
@@ -61,30 +46,10 @@ def test_its_html_holds_what_must_be_there_without_a_script() -> None:
     )
 
 
-def test_a_terminal_gets_title_text_and_steps() -> None:
-    assert small().text() == "Figure: Two is more than one\nBars of 1 and 2.\n  one: 1\n  two: 2.5"
-
-
 @pytest.mark.parametrize("name", ["title", "caption", "alt"])
 def test_a_figure_without_words_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"a figure needs a {name}"):
         small(**{name: " "})
-
-
-def test_a_height_that_no_page_could_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="from 120 to 2000, not 40"):
-        small(height=40)
-
-
-def test_values_become_what_json_can_hold() -> None:
-    given = {
-        "a": np.float32(0.1),
-        "b": (np.int64(3), True),
-        "c": np.array([[1.0, np.nan]]),
-        "d": range(2),
-        "e": np.inf,
-    }
-    assert plain(given) == {"a": 0.1, "b": [3, True], "c": [[1, None]], "d": [0, 1], "e": None}
 
 
 def test_what_no_figure_can_hold_is_refused() -> None:
@@ -107,10 +72,3 @@ def test_what_no_figure_can_hold_is_refused() -> None:
 )
 def test_numbers_are_written_for_readers(value: float, written: str) -> None:
     assert number(value) == written
-
-
-@pytest.mark.parametrize("kind", sorted(path.parent.name for path in KINDS.glob("*/__init__.py")))
-def test_a_kind_has_a_script_and_a_view_for_notebooks(kind: str) -> None:
-    scripts = [name for name in ("draw.js", "draw_on_demand.js") if (KINDS / kind / name).is_file()]
-    assert len(scripts) == 1
-    assert callable(import_module(f"tilewise.figures.kinds.{kind}.still").view)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import plotly.graph_objects as go
 import pytest
 
 from tilewise.figures import Figure, Part, Stop, floor_plan
@@ -28,34 +27,19 @@ def made(parts: Any = PARTS, stops: Any = STOPS, **changes: Any) -> Figure:
 
 
 def test_a_plan_keeps_places_sizes_and_what_each_stop_lights() -> None:
-    spec = made(start=1, view="3d").spec
+    spec = made(start=1).spec
     assert spec["extent"] == [4.5, 3]
     assert spec["parts"][2] == {
         "name": "stack", "level": "memory", "at": [2.5, 0], "size": [2, 3], "height": 4, "label": "16 GB",
     }  # fmt: skip
     assert [stop["lit"] for stop in spec["stops"]] == [["P0"], ["memory", "P0"]]
-    assert (spec["start"], spec["view"], spec["levels"][0]) == (
-        1,
-        "3d",
-        {"name": "processor", "role": "block"},
-    )
+    assert (spec["start"], spec["levels"][0]) == (1, {"name": "processor", "role": "block"})
 
 
 def test_a_plan_says_its_parts_and_its_stops() -> None:
     figure = made()
     assert figure.alt == "A floor plan with 3 parts: 2 of processor, 1 of memory."
     assert figure.steps == ("working set 4 KB: Near.", "working set 1 GB: Far.")
-
-
-def test_a_deep_plan_reserves_more_height_than_a_shallow_one() -> None:
-    tower = [Part(f"P{row}", "processor", (0, row)) for row in range(9)]
-    assert made(tower, [Stop("a", ("P0",), "A.")]).height > made().height
-
-
-def test_a_notebook_draws_every_part_as_an_area() -> None:
-    drawn = go.Figure(made().plotly())
-    assert [trace.name for trace in drawn.data] == ["P0", "P1", "stack"]
-    assert list(drawn.data[2].x) == [2.5, 4.5, 4.5, 2.5]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 import tilewise.figures
-from tilewise.figures import __all__ as names
 
 
 def loaded_by(code: str) -> set[str]:
@@ -43,15 +42,6 @@ def test_one_kind_of_figure_loads_its_own_modules_only() -> None:
         "theme",
         "values",
     }
-
-
-@pytest.mark.parametrize("name", names)
-def test_every_public_name_is_found_after_all_modules_are_loaded(name: str) -> None:
-    for one in names:
-        getattr(tilewise.figures, one)
-    found = getattr(tilewise.figures, name)
-    assert callable(found)
-    assert found.__name__ == name
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
+import synthetic
 from sites import Serving, forget_plugins, link_assets, simulator
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def synthetic() -> ModuleType:
-    """The generator of synthetic lessons."""
-    return _load("synthetic")
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +22,7 @@ def web_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path, synthetic: ModuleType) -> Path:
+def project(tmp_path: Path) -> Path:
     """A project of four small lessons."""
     folder = tmp_path / "project"
     synthetic.write_project(folder, 4, synthetic.SMALL)

@@ -13,10 +13,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import synthetic
 from sites import edit, link_assets
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def served(
-    tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType, web_cache: Path
+    tmp_path_factory: pytest.TempPathFactory, web_cache: Path
 ) -> Iterator[tuple[Path, str]]:
     """A project under plain ``mkdocs serve``, and its address."""
     folder = tmp_path_factory.mktemp("live")
     project = folder / "project"
-    size = synthetic.Size(words=1200, code_cells=2, tab_sets=2, footnotes=4, figures=1, kernel=False)
+    size = synthetic.Size(words=1200, code_cells=2, tab_sets=2, footnotes=4)
     synthetic.write_project(project, 3, size)
     link_assets(web_cache, folder / "cache")
     with socket.socket() as free:
@@ -143,19 +143,6 @@ def test_what_stands_above_the_window_may_grow_without_moving_what_is_read(
     assert page.evaluate(heading) == pytest.approx(before, abs=2)
 
 
-def test_scripts_of_the_theme_work_on_a_swapped_page(page: Any, served: tuple[Path, str]) -> None:
-    project, _ = served
-    count = "document.querySelectorAll('.md-content .md-code__nav, .md-content .md-clipboard').length"
-    page.locator(
-        ".md-content .highlight"
-    ).first.scroll_into_view_if_needed()  # a copy button comes with the view
-    page.wait_for_function(f"{count} > 0", timeout=SOON_MS)
-    edit(project / LESSON, "# ## Takeaways", "# Swapped.\n#\n# ## Takeaways")
-    says(page, "Swapped.")
-    page.locator(".md-content .highlight").first.scroll_into_view_if_needed()
-    page.wait_for_function(f"{count} > 0", timeout=SOON_MS)
-
-
 def test_a_broken_lesson_is_shown_over_the_last_good_page_until_it_is_repaired(
     page: Any, served: tuple[Path, str]
 ) -> None:
@@ -195,18 +182,3 @@ def test_a_broken_configuration_is_shown_and_survived(page: Any, served: tuple[P
     page.get_by_role("alert").wait_for(timeout=SOON_MS)
     edit(project / "mkdocs.yml", "theme: [\n", "theme:\n")
     page.wait_for_function("!document.querySelector('#tilewise-problem')", timeout=SOON_MS)
-
-
-def test_no_request_leaves_the_host_and_search_waits_for_its_field(
-    page: Any, served: tuple[Path, str]
-) -> None:
-    _, url = served
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.reload()
-    page.wait_for_timeout(1500)
-    assert [address for address in asked if not address.startswith((url, "blob:", "data:"))] == []
-    assert not any("search" in address for address in asked)
-    page.locator("input[name=query]").click()
-    page.wait_for_timeout(1500)
-    assert any(address.endswith("search/search_index.json") for address in asked)

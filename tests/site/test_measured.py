@@ -51,15 +51,6 @@ def test_a_page_that_types_a_number_fails_with_its_line(serving: Serving) -> Non
     assert said in serving.show().problems["speed/"]
 
 
-def test_a_page_that_names_a_source_shows_it(serving: Serving) -> None:
-    page = serving.project / "docs" / "speed.md"
-    page.write_text("# Speed\n\nIt moves 3 TB/s{from: its data sheet}.\n", encoding="utf-8")
-    built = serving.show()
-    assert built.problems == {}
-    html = built.files["speed/index.html"].decode()
-    assert '<span class="tw-number tw-typed" data-source="its data sheet">3 TB/s</span>' in html
-
-
 def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict_builds_count(
     serving: Serving,
 ) -> None:

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import synthetic
 import yaml
 from sites import Serving, link_assets
 
@@ -40,12 +40,11 @@ def publish(project: Path, site: Path, web_cache: Path, cache: Path, **environme
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType, web_cache: Path) -> Path:
+def published(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Path:
     """A small site, built once to be published below a folder of its host; tests only read it."""
     folder = tmp_path_factory.mktemp("published")
     project = folder / "project"
     synthetic.write_project(project, 4, synthetic.SMALL)
-    (project / "LICENSE").write_text("Code: so.\n", encoding="utf-8")
     assert publish(project, folder / "site", web_cache, folder / "cache") == ""
     return folder / "site"
 
@@ -90,20 +89,6 @@ def test_a_page_has_one_stylesheet_that_keeps_what_the_page_uses(published: Path
     assert all((published / "assets/tilewise" / font).is_file() for font in fonts), fonts
 
 
-def test_scripts_wait_and_listings_are_lean(published: Path) -> None:
-    for text in pages(published).values():
-        assert not re.search(r"<script src", text)
-        assert not re.search(r'<span class="[nw]">', text)
-
-
-def test_no_rule_restyles_all_of_a_page_that_opens(published: Path) -> None:
-    (sheet,) = published.glob("assets/tilewise/site.*.css")
-    styles = sheet.read_text(encoding="utf-8")
-    assert "table.tw-plain" in styles and ":not([class]) t" not in styles
-    assert "data-md-color-switching" not in styles
-    assert "no-js .tabbed-set>input:first-child:checked~.tabbed-labels>label:first-child" in styles
-
-
 def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_path: Path) -> None:
     data = '<script type="application/json">"<table></table>"</script>'
     (tmp_path / "a.css").write_text("a{}")
@@ -124,16 +109,6 @@ def test_the_404_page_works_from_any_depth(published: Path) -> None:
     assert all(address.startswith(("/kernels/", "https://", "data:")) for address in addresses), addresses
 
 
-def test_the_licences_are_published(published: Path) -> None:
-    assert (published / "licences/code.txt").read_text() == "Code: so.\n"
-
-
-def test_serving_leaves_pages_as_they_are(serving: Serving) -> None:
-    text = serving.show().files["index.html"].decode()
-    assert text.count('<link rel="stylesheet"') > 1
-    assert "og:title" in text and "Content-Security-Policy" not in text
-
-
 def test_notebooks_name_the_revision_that_is_checked_out(
     project: Path, tmp_path: Path, web_cache: Path
 ) -> None:
@@ -150,18 +125,3 @@ def test_notebooks_name_the_revision_that_is_checked_out(
     assert "api.github" not in "".join(pages(tmp_path / "site").values())
 
 
-def test_the_workflow_builds_as_make_does_with_least_rights() -> None:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))
-    assert workflow["permissions"] == {"contents": "read"}
-    build, deploy = workflow["jobs"]["build"], workflow["jobs"]["deploy"]
-    assert "permissions" not in build
-    assert deploy["permissions"] == {"pages": "write", "id-token": "write"}
-    uses = [step["uses"] for job in (build, deploy) for step in job["steps"] if "uses" in step]
-    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", one) for one in uses), uses
-    runs = [step["run"] for step in build["steps"] if "run" in step]
-    assert runs == ["make publish"]
-    (step,) = [step for step in build["steps"] if "run" in step]
-    assert set(step["env"]) == {"SITE_URL", "REPO_URL", "TILEWISE_RELEASE"}
-    assert "publish: $(DEV)\n\t@$(BIN)/mkdocs build --strict\n" in (ROOT / "Makefile").read_text(
-        encoding="utf-8"
-    )

@@ -115,16 +115,24 @@ class Figure:
         )
 
     def plotly(self, scheme: Scheme = "light") -> dict[str, Any]:
-        """The figure as Plotly takes it; for drawings that are no charts, the view that needs no script.
+        """A chart as Plotly takes it.
 
         Args:
             scheme: which colours the roles become.
+
+        Raises:
+            ValueError: the figure is no chart.
         """
         from tilewise.figures import still, theme  # only notebooks draw this view
 
-        spec: dict[str, Any] = theme.resolve(still.chart(self.kind, self.spec, self.title), scheme)
+        if self.kind != "chart":
+            raise ValueError(
+                f"{self.title!r} is no chart, which Plotly could draw: text() says what it shows"
+            )
+        spec: dict[str, Any] = theme.resolve(still.chart(self.spec, self.title), scheme)
         return spec
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """What Jupyter and VS Code draw; Plotly's own renderer is theirs."""
-        return {"application/vnd.plotly.v1+json": self.plotly(), "text/plain": self.text()}
+        """What Jupyter and VS Code show: a chart by their own Plotly, everything else as text."""
+        said = {"text/plain": self.text()}
+        return {"application/vnd.plotly.v1+json": self.plotly(), **said} if self.kind == "chart" else said

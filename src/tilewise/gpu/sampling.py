@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 INTERVAL_S = 0.005
-"""Seconds between two readings; ``benchmarks/clock_sampling.py`` shows that they do not disturb."""
+"""Seconds between two readings."""
 ENOUGH = 5
 """Fewer readings than this are no percentiles."""
 LIBRARY = "libnvidia-ml.so.1"

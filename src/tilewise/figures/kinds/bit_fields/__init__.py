@@ -51,7 +51,6 @@ def bit_fields(
     title: str,
     caption: str,
     step_name: str = "number",
-    alt: str | None = None,
 ) -> Figure:
     """Return a figure with a row of bits for each format and a slider over numbers.
 
@@ -62,7 +61,6 @@ def bit_fields(
         title: what is to be seen, as a statement.
         caption: what the figure shows, read alone.
         step_name: what the slider sets.
-        alt: the text alternative; by default names the formats and their fields.
 
     Raises:
         ValueError: nothing is to be drawn, the start is no number, or bits do not fit their format.
@@ -89,8 +87,7 @@ def bit_fields(
     return Figure(
         title=title,
         caption=caption,
-        alt=alt
-        or f"Bits of a number in {len(formats)} formats, with bits of exponent and of fraction: "
+        alt=f"Bits of a number in {len(formats)} formats, with bits of exponent and of fraction: "
         f"{', '.join(fields)}. The sign stands first. Each line below is a position of the slider.",
         height=AROUND + ROW * len(formats),
         narrow_height=AROUND + NARROW_ROW * len(formats),

@@ -6,12 +6,11 @@ In: a grid and a block, perhaps the problem's extent. Out: a Figure whose script
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
-
-from tilewise.figures.dims import MAX_BLOCK_THREADS, WARP, Dims, dims, threads, total, works
+from tilewise.figures.dims import MAX_BLOCK_THREADS, WARP, Dims, dims, total
 from tilewise.figures.figure import Figure
 
 HEIGHT, NARROW_HEIGHT = 492, 768
@@ -28,10 +27,7 @@ def block_grid(
     caption: str,
     extent: int | Sequence[int] | None = None,
     axes: Sequence[str] = ("x", "y", "z"),
-    colour_by: Literal["block", "warp"] = "block",
     view: Literal["2d", "3d"] = "2d",
-    most: Mapping[str, int | Sequence[int]] | None = None,
-    alt: str | None = None,
 ) -> Figure:
     """Return the grid and block explorer.
 
@@ -42,10 +38,7 @@ def block_grid(
         caption: what the figure shows, read alone.
         extent: cells of the problem in x, y, z; threads outside are idle and hatched.
         axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
-        colour_by: whether colour tells the blocks or the warps apart.
         view: which view stands first.
-        most: the sliders' ends, ``{"grid": (4, 4, 2), "block": (16, 8, 4)}``.
-        alt: the text alternative; by default made from the launch.
 
     Raises:
         ValueError: a size is no size or a block holds more than 1,024 threads.
@@ -62,15 +55,14 @@ def block_grid(
         "block": block_dims,
         "extent": problem,
         "axes": names,
-        "colour_by": colour_by,
         "view": view,
-        "most": _ends(grid_dims, block_dims, most or {}),
+        "most": _ends(grid_dims, block_dims),
         "max_threads": MAX_THREADS,
     }
     return Figure(
         title=title,
         caption=caption,
-        alt=alt or launch_text(grid_dims, block_dims, problem),
+        alt=launch_text(grid_dims, block_dims, problem),
         height=HEIGHT,
         narrow_height=NARROW_HEIGHT,
         kind="block_grid",
@@ -89,9 +81,7 @@ def launch_text(grid: Dims, block: Dims, extent: Dims | None) -> str:
     )
     if extent is None:
         return said
-    covered = 1
-    for axis in range(3):
-        covered *= min(extent[axis], grid[axis] * block[axis])
+    covered = math.prod(min(extent[axis], grid[axis] * block[axis]) for axis in range(3))
     idle = blocks * per_block - covered
     return f"{said} The problem has {_by(extent)} cells: {covered:,} threads work, {idle:,} are idle."
 
@@ -104,27 +94,27 @@ def _by(size: Dims) -> str:
 def _block_texts(grid: Dims, block: Dims, extent: Dims | None, names: Sequence[str]) -> tuple[str, ...]:
     """Return a line for each block, up to 64 of them: where its threads stand, and how many are idle."""
     per_block, shown = total(block), min(total(grid), 64)
-    every = threads(grid, block, shown * per_block)
+    used = [axis for axis in range(3) if grid[axis] * block[axis] > 1] or [0]
     texts = []
     for number in range(shown):
-        mine = slice(number * per_block, (number + 1) * per_block)
-        first, last = every.position[mine][0], every.position[mine][-1]
-        used = [axis for axis in range(3) if grid[axis] * block[axis] > 1] or [0]
-        spans = ", ".join(f"{names[axis]} {first[axis]} to {last[axis]}" for axis in used)
-        idle = 0 if extent is None else int(np.count_nonzero(~works(every.position[mine], extent)))
-        at = ", ".join(str(part) for part in every.block[mine][0][: used[-1] + 1])
-        texts.append(f"Block ({at}): {spans}" + (f"; {idle} of {per_block} threads idle." if extent else "."))
+        at = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
+        first = [at[axis] * block[axis] for axis in range(3)]
+        spans = ", ".join(f"{names[axis]} {first[axis]} to {first[axis] + block[axis] - 1}" for axis in used)
+        idle = ""
+        if extent is not None:
+            working = [max(0, min(extent[axis] - first[axis], block[axis])) for axis in range(3)]
+            idle = f"; {per_block - math.prod(working)} of {per_block} threads idle"
+        texts.append(f"Block ({', '.join(map(str, at[: used[-1] + 1]))}): {spans}{idle}.")
     if total(grid) > shown:
         texts.append(f"{total(grid) - shown:,} more blocks follow in the same order.")
     return tuple(texts)
 
 
-def _ends(grid: Dims, block: Dims, most: Mapping[str, int | Sequence[int]]) -> dict[str, list[int]]:
+def _ends(grid: Dims, block: Dims) -> dict[str, list[int]]:
     """Return the sliders' last values: never below what the figure starts with."""
     flat = total(grid) == grid[0] and total(block) == block[0]
     usual = {"grid": (8, 4, 3), "block": (64 if flat else 16, 8, 4)}
-    ends = {}
-    for name, start in (("grid", grid), ("block", block)):
-        wanted = dims(most[name], f"most[{name!r}]") if name in most else usual[name]
-        ends[name] = [max(pair) for pair in zip(wanted, start, strict=True)]
-    return ends
+    return {
+        name: [max(pair) for pair in zip(usual[name], start, strict=True)]
+        for name, start in (("grid", grid), ("block", block))
+    }

@@ -214,7 +214,7 @@ function restored(spec, saved) {
     block,
     selected: within(saved.selected, 0, last, 0),
     view: firstView(saved.view, spec.view),
-    colourBy: saved.colourBy === "block" || saved.colourBy === "warp" ? saved.colourBy : spec.colour_by,
+    colourBy: saved.colourBy === "block" || saved.colourBy === "warp" ? saved.colourBy : "block",
   };
 }
 

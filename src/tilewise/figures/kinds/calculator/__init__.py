@@ -100,7 +100,6 @@ def calculator(
     title: str,
     caption: str,
     plot: Plot | None = None,
-    alt: str | None = None,
 ) -> Figure:
     """Return a figure with sliders, bars and a verdict, and perhaps a plot.
 
@@ -111,7 +110,6 @@ def calculator(
         title: what is to be seen, as a statement.
         caption: what the figure shows, read alone.
         plot: axes, where answers have lines and a point.
-        alt: the text alternative; by default names sliders and bars.
 
     Raises:
         ValueError: a start is none of a slider's values, there are too many positions, or an answer does not
@@ -169,8 +167,7 @@ def calculator(
     return Figure(
         title=title,
         caption=caption,
-        alt=alt
-        or f"A calculator: {', '.join(one.name for one in sliders)} give "
+        alt=f"A calculator: {', '.join(one.name for one in sliders)} give "
         f"{', '.join(one.label for one in meters)}. It starts at {said}.",
         height=fixed + 32 * len(sliders),
         narrow_height=84 + 46 * len(meters) + 44 * len(sliders) + (PLOT_HEIGHT if plot else 0),

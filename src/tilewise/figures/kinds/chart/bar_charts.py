@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewise.figures import theme
 from tilewise.figures.axes import Range, axis, base_layout
@@ -27,11 +26,9 @@ def bars(
     x: str,
     role: str = "measured",
     roles: Mapping[str, str] | None = None,
-    log: bool = False,
     value_range: Range | None = None,
     form: str | None = None,
     height: int | None = None,
-    alt: str | None = None,
 ) -> Figure:
     """Return horizontal bars with their labels on the left and their values at the end.
 
@@ -42,11 +39,9 @@ def bars(
         x: what the bars' length shows, with its unit.
         role: the role of all bars.
         roles: role by label, or by series for groups, where they differ.
-        log: whether the axis is logarithmic; its start then is a choice, and bars say less than points.
         value_range: ends of the axis.
         form: how a value is written, in Python's format language; by default with four digits.
         height: height in px; by default by the number of bars.
-        alt: the text alternative; by default made from labels and values.
 
     Raises:
         ValueError: there are no bars, groups differ in their series, or a value is negative.
@@ -58,9 +53,9 @@ def bars(
     if any(list(row) != names for row in table.values()):
         raise ValueError(f"each group needs the same series in the same order: {names}")
     every = np.array([[float(row[name]) for name in names] for row in table.values()])
-    if (every < 0).any() or (log and (every <= 0).any()):
-        raise ValueError("bars start at 0 and need values that are not negative, above 0 on a log axis")
-    ends = value_range or _bar_range(every, log)
+    if (every < 0).any():
+        raise ValueError("bars start at 0 and need values that are not negative")
+    ends = value_range or (0.0, 1.04 * (float(every.max()) or 1.0))
     labels = ["<br>".join(textwrap.wrap(label, 22)) for label in table]
     data = [
         _bars_of(labels, [row[name] for row in table.values()], name, (roles or {}).get, role, form)
@@ -69,7 +64,7 @@ def bars(
     rows = len(labels) * len(names)
     tall = height or 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
     layout = base_layout(tall)
-    layout["xaxis"] = axis(x, log, ends)
+    layout["xaxis"] = axis(x, ends=ends)
     # A value stands behind the end of its bar, if need be past the axis.
     layout["margin"]["r"] = 16 + 8 * max(len(_written(float(value), form)) for value in every.flat)
     layout["yaxis"] = {
@@ -84,7 +79,7 @@ def bars(
     return Figure(
         title=title,
         caption=caption,
-        alt=alt or f"{x}, as bars. The values follow.",
+        alt=f"{x}, as bars. The values follow.",
         height=max(160, tall),
         kind="chart",
         spec={"data": data, "layout": layout},
@@ -94,11 +89,6 @@ def bars(
             for label, row in table.items()
         ),
     )
-
-
-def _bar_range(every: npt.NDArray[np.float64], log: bool) -> Range:
-    high = float(every.max()) or 1.0
-    return (float(every.min()) / 3, high * 1.3) if log else (0.0, high * 1.04)
 
 
 def _bars_of(

@@ -46,10 +46,6 @@ class Series:
     """Whether the points are joined."""
     marks: bool = True
     """Whether the points are marked."""
-    low: Numbers | None = None
-    """Lower end of a band around the line, e.g. a 20th percentile."""
-    high: Numbers | None = None
-    """Upper end of the band."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +71,9 @@ def line_chart(
     y: str,
     log_x: bool = False,
     log_y: bool = False,
-    x_range: Range | None = None,
     y_range: Range | None = None,
     marks: Sequence[Mark] = (),
     height: int = 400,
-    alt: str | None = None,
 ) -> Figure:
     """Return a chart of lines or points.
 
@@ -91,11 +85,9 @@ def line_chart(
         y: what the y axis shows, with its unit.
         log_x: whether x is logarithmic.
         log_y: whether y is logarithmic.
-        x_range: ends of the x axis; by default all points with a margin.
         y_range: ends of the y axis; by default all points with a margin, and 0 on a linear axis.
         marks: reference lines.
         height: height in px.
-        alt: the text alternative; by default made from labels and axes.
 
     Raises:
         ValueError: a series is empty, its x and y differ in length, or a log axis meets a number that is not
@@ -108,11 +100,9 @@ def line_chart(
         [pair[0] for pair in points] + [np.array([m.x for m in marks if m.x is not None], float)]
     )
     ys = np.concatenate(
-        [pair[1] for pair in points]
-        + [np.asarray(end, float) for one in series for end in (one.low, one.high) if end is not None]
-        + [np.array([m.y for m in marks if m.y is not None], float)]
+        [pair[1] for pair in points] + [np.array([m.y for m in marks if m.y is not None], float)]
     )
-    horizontal = x_range or _span(xs, log_x, None)
+    horizontal = _span(xs, log_x, None)
     vertical = y_range or _span(ys, log_y, 0.0)
     data: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
@@ -120,7 +110,6 @@ def line_chart(
     for one, (px, py) in zip(series, points, strict=True):
         nth = seen.get(one.role, 0)
         seen[one.role] = nth + 1
-        data += _band(one, px)
         data.append(_trace(one, px, with_paths(one.y), nth, x, y))
         notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
     lines = [
@@ -141,7 +130,7 @@ def line_chart(
     return Figure(
         title=title,
         caption=caption,
-        alt=alt or f"{y} against {x}, for {', '.join(one.label for one in series)}. The points follow.",
+        alt=f"{y} against {x}, for {', '.join(one.label for one in series)}. The points follow.",
         height=height,
         narrow_height=height + 40,
         kind="chart",
@@ -201,24 +190,6 @@ def _trace(
         "cliponaxis": False,
         "hovertemplate": f"{one.label}<br>{x_name}: %{{x:,.4~g}}<br>{y_name}: %{{y:,.4~g}}<extra></extra>",
     }
-
-
-def _band(one: Series, x: Floats) -> list[dict[str, Any]]:
-    if one.low is None or one.high is None:
-        return []
-    return [
-        {
-            "type": "scatter",
-            "x": [*x, *x[::-1]],
-            "y": [*with_paths(one.high), *with_paths(one.low)[::-1]],
-            "mode": "lines",
-            "line": {"width": 0, "color": theme.token(one.role, 0.2)},
-            "fill": "toself",
-            "fillcolor": theme.token(one.role, 0.2),
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-    ]
 
 
 def _direct(label: str, x: float, y: float, role: str, log_x: bool, log_y: bool) -> dict[str, Any]:

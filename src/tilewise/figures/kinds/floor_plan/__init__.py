@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tilewise.figures import theme
 from tilewise.figures.figure import Figure
@@ -62,8 +62,6 @@ def floor_plan(
     title: str,
     caption: str,
     start: int = 0,
-    view: Literal["2d", "3d"] = "2d",
-    alt: str | None = None,
 ) -> Figure:
     """Return a floor plan.
 
@@ -75,8 +73,6 @@ def floor_plan(
         title: what is to be seen, as a statement.
         caption: what the figure shows, read alone.
         start: the stop shown first, from 0.
-        view: which view stands first.
-        alt: the text alternative; by default counts the parts of each level.
 
     Raises:
         ValueError: a level, a role or a lit name is unknown, two parts have one name, or there are too many.
@@ -100,7 +96,7 @@ def floor_plan(
     return Figure(
         title=title,
         caption=caption,
-        alt=alt or _alt(parts, levels),
+        alt=_alt(parts, levels),
         height=CONTROLS + _tall(wide, deep, WIDE),
         narrow_height=CONTROLS + 60 + max(_tall(wide, deep, NARROW), 200),
         kind="floor_plan",
@@ -111,7 +107,6 @@ def floor_plan(
             "stops": [{"label": s.label, "lit": list(s.lit), "text": s.text} for s in stops],
             "step_name": step_name,
             "start": start,
-            "view": view,
         },
         steps=tuple(f"{step_name} {stop.label}: {stop.text}" for stop in stops),
     )

@@ -18,7 +18,7 @@ export function mount(body, figure, memory) {
   const roles = Object.fromEntries(levels.map((level) => [level.name, level.role]));
   const state = {
     step: within(memory.saved.step, 0, stops.length - 1, figure.spec.start),
-    view: firstView(memory.saved.view, figure.spec.view),
+    view: firstView(memory.saved.view, "2d"),
   };
   const flat = element("div", { class: "tw-flat", role: "img" });
   const deep = element("div", { class: "tw-space", hidden: true });

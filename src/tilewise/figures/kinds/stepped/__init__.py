@@ -41,7 +41,6 @@ def stepped(
     alt: str | None = None,
     launch: Any = None,
     arrays: Sequence[str] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
     extent: int | Sequence[int] | None = None,
     axes: Sequence[str] = ("x", "y", "z"),
     grid: int | Sequence[int] | None = None,
@@ -64,7 +63,6 @@ def stepped(
         alt: the text alternative; by default made from the subject.
         launch: of a run, the launch that brings the shapes of its arrays.
         arrays: of a run, the arrays to show, in this order; all by default.
-        shapes: of a run, shape of an array by name, where neither launch nor source says it.
         extent: cells of the problem in x, y, z; threads outside are idle and hatched.
         axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
         grid: of a model with threads, its blocks in x, y, z.
@@ -93,7 +91,7 @@ def stepped(
     spec: dict[str, Any] = {"step_name": step_name, "start": start, "view": view, "axes": _named(axes)}
     spec["extent"] = None if extent is None else dims(extent, "extent")
     if hasattr(subject, "accesses"):
-        moments, buffers, watched = _of_run(subject, spec, launch, arrays, shapes or {})
+        moments, buffers, watched = _of_run(subject, spec, launch, arrays)
     else:
         moments, buffers, watched = _of_states(subject, spec, grid, block, source, language)
         if cell and "grid" in spec:
@@ -137,7 +135,6 @@ def _of_run(
     spec: dict[str, Any],
     launch: Any,
     only: Sequence[str] | None,
-    shapes: Mapping[str, Sequence[int]],
 ) -> tuple[list[Moment], list[Buffer], list[str]]:
     trace = run.accesses
     if not len(trace) and not run.watched:
@@ -161,7 +158,7 @@ def _of_run(
     numbers = [names.index(name) for name in only] if only is not None else _touched(trace, in_memory, names)
     defines = getattr(getattr(launch, "kernel", None), "defines", None) or {}
     declared = shared_arrays(run.source, defines)
-    known = {**{n: one.shape for n, one in declared.items() if one.shape}, **_shapes_of(launch), **shapes}
+    known = {**{n: one.shape for n, one in declared.items() if one.shape}, **_shapes_of(launch)}
     values = np.array(trace.value, np.float64)
     buffers, spec["arrays"] = [], []
     for number in numbers:

@@ -100,9 +100,4 @@ def _value(node: ast.expr, names: Mapping[str, str], depth: int) -> int:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         left, right = _value(node.left, names, depth), _value(node.right, names, depth)
         return int(_OPERATORS[type(node.op)](left, right))
-    raise ValueError(text_of(node))
-
-
-def text_of(node: ast.expr) -> str:
-    """Return what a size says that is no sum or product of whole numbers and known names."""
-    return f"{ast.unparse(node)} is no whole number that the source names"
+    raise ValueError(f"{ast.unparse(node)} is no whole number that the source names")

@@ -37,7 +37,6 @@ def timeline(
     title: str,
     caption: str,
     unit: str,
-    schematic: bool = False,
     alt: str | None = None,
 ) -> Figure:
     """Return a timeline.
@@ -47,7 +46,6 @@ def timeline(
         title: what is to be seen, as a statement.
         caption: what the figure shows, read alone.
         unit: unit of the times, e.g. ``µs``.
-        schematic: the lengths are not to scale; the axis then says so and shows no numbers.
         alt: the text alternative; by default counts rows and spans.
 
     Raises:
@@ -63,8 +61,8 @@ def timeline(
     rows = list(dict.fromkeys(span.row for span in every))
     moments = sorted({span.start for span in every} | {span.stop for span in every})
     ordered = sorted(every, key=lambda span: (span.start, rows.index(span.row)))
-    texts = tuple(f"{span.row}: {span.label}{'' if schematic else _when(span, unit)}." for span in ordered)
-    length = "not to scale" if schematic else f"over {number(moments[-1] - moments[0])} {unit}"
+    texts = tuple(f"{span.row}: {span.label}{_when(span, unit)}." for span in ordered)
+    length = f"over {number(moments[-1] - moments[0])} {unit}"
     return Figure(
         title=title,
         caption=caption,
@@ -81,7 +79,6 @@ def timeline(
             ],
             "moments": moments,
             "unit": unit,
-            "schematic": schematic,
         },
         steps=texts,
     )

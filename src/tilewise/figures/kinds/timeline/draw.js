@@ -12,7 +12,7 @@ const [INSIDE, BETWEEN] = [6, 5];
 
 /** @type {import("tilewise-figures/main.js").Mount} */
 export function mount(body, figure, memory) {
-  const { rows, spans, moments, unit, schematic } = figure.spec;
+  const { rows, spans, moments, unit } = figure.spec;
   const inOrder = [...spans].sort((one, other) => one.start - other.start);
   let at = within(memory.saved.step, 0, moments.length - 1, moments.length - 1);
   const hatch = uniqueId("hatch");
@@ -23,7 +23,7 @@ export function mount(body, figure, memory) {
     label: "moment",
     count: moments.length,
     value: at,
-    text: (step) => (schematic ? `${step + 1} of ${moments.length}` : `${short(moments[step])} ${unit}`),
+    text: (step) => `${short(moments[step])} ${unit}`,
     onInput(next) {
       at = next;
       draw();
@@ -59,7 +59,7 @@ export function mount(body, figure, memory) {
       const current = spans.find((span) => span.row === r && span.start <= now && now < span.stop);
       return `${row}: ${current ? current.label : "nothing"}`;
     });
-    const here = schematic ? "here" : `${short(now)} ${unit}`;
+    const here = `${short(now)} ${unit}`;
     readout.textContent =
       at === moments.length - 1 ? `All is done at ${here}.` : `From ${here} on, ${busy.join("; ")}.`;
     memory.save({ step: at });
@@ -91,7 +91,6 @@ export function mount(body, figure, memory) {
   }
 
   function axisParts(x, first, last, bottom, width) {
-    if (schematic) return `<text class="tw-tick" text-anchor="end" x="${width}" y="${bottom + 18}">time, not to scale →</text>`;
     const parts = ticks(first, last, width < 480 ? 4 : 7).map(
       (time) =>
         `<line class="tw-rule" x1="${x(time)}" x2="${x(time)}" y1="${bottom}" y2="${bottom + 5}"/>` +
