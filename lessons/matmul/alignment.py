@@ -102,7 +102,6 @@ if RATES:
             height=460,
             title="What decides most is the power of two that divides n, not n",
             caption="The rate of cuBLAS for n × n matrices of BF16 numbers on an {machine}, coloured by the largest power of two that divides n, and the model of tiles and waves on 132 SMs with its best rate set to the best recorded one.",
-            alt="Rates of square products against their size, in bands by the largest power of two that divides the size, with a model that has a step for each wave.",
         )
     )
 
