@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # What reading needs is installed, and what developing needs; the second has the first in it.
 SITE   := $(VENV)/.site-ready
 DEV    := $(VENV)/.dev-ready
-INSTALL := src/tilewise/commands/install.py
+INSTALL := src/tilewise/cli/install.py
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
 NEWER  := import sys; sys.exit(sys.version_info < (3, 11, 5))
 TORCH  := 2.13.0
@@ -23,9 +23,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What make test-quick leaves out besides sweeps, by benchmarks/durations.txt: what opens a browser, builds a
 # site, runs lessons, starts processes or needs NVIDIA's compiler.
-SLOW := browser site validation commands test_background.py test_contributing.py test_errors.py test_frameworks.py \
+SLOW := browser site validation cli test_background.py test_contributing.py test_errors.py test_frameworks.py \
   test_frontend.py test_lesson_bounds.py test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py \
-  test_setup.py test_snapshots.py test_sweeps.py gpu/test_compile_gate.py gpu/test_machine_code.py \
+  test_setup.py test_snapshots.py test_sweeps.py kernel/test_nvrtc.py kernel/test_machine_code.py \
   measurements/test_device.py
 
 .PHONY: help serve site publish test test-quick test-all check format records frameworks test-frameworks \
@@ -104,7 +104,7 @@ frameworks: $(DEV)
 	  $(BIN)/python -m pip install --constraint constraints.txt "torch==$(TORCH)" triton
 
 test-frameworks: frameworks
-	$(BIN)/python -m pytest --device-skips-only tests/test_frameworks.py tests/gpu/test_front_ends.py \
+	$(BIN)/python -m pytest --device-skips-only tests/test_frameworks.py tests/kernel/test_front_ends.py \
 	  tests/test_lessons.py -k "not wrong_line and not notebook"
 
 constraints: $(DEV)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewise.frontend import find_node, packages
+from tilewise.site.frontend import find_node, packages
 
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = """--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking

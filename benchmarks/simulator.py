@@ -26,7 +26,7 @@ os.environ.setdefault("TILEWISE_BACKEND", "simulator")
 import numpy as np
 from numba import cuda, float32
 
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel.kernel import Kernel
 
 ADD = Kernel(r"""
 extern "C" __global__ void add(const float* a, const float* b, float* c, int n) {

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import sweeps, workers
-from tilewise.course import Course, Navigation
-from tilewise.lesson import Lesson, parse, read
-from tilewise.page import Page, render
-from tilewise.rules import checked_course
-from tilewise.run import LessonRun, Runner
+from tilewise.build.page import Page, render
+from tilewise.build.run import LessonRun, Runner
+from tilewise.course.lesson import Lesson, parse, read
+from tilewise.course.order import Course, Navigation
+from tilewise.course.rules import checked_course
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -34,10 +34,11 @@ RECORDED = "tests/swept.txt"
 """The keys under which cases last passed: committed, a line for each case."""
 KEPT = ".cache/tilewise/swept.txt"
 """The same of this working tree, so that a case that has passed need not run again to be recorded."""
-_GPU = ("arguments", "c_types", "kernel", "kernel_source", "launch", "launches", "options", "tensor_map")
+_KERNEL = ("kernel", "launch", "launches")
 SIMULATOR = (
     "src/tilewise/simulator",
-    *(f"src/tilewise/{name}.py" for name in ("bf16", "cases", *(f"gpu/{name}" for name in _GPU))),
+    "src/tilewise/cuda",
+    *(f"src/tilewise/kernel/{name}.py" for name in _KERNEL),
 )
 """What decides how the kernel of a lesson compiles, is launched and runs."""
 LINE = re.compile(r"(?P<case>\S.*) (?P<key>[0-9a-f]{16})(?: \d+/\d+)?")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tilewise.run.background import BackgroundRuns
+from tilewise.build.run.background import BackgroundRuns
 
 PRINTS = "# %%\nprint('{word}')\n"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tilewise import bf16, tensor_map
-from tilewise.cases import case, constant, integers, normal, output, uniform
-from tilewise.gpu.comparison import CheckError, agree
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.saved_launches import _read, _value
+from tilewise.cuda.cases import case, constant, integers, normal, output, uniform
+from tilewise.kernel.comparison import CheckError, agree
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.saved_launches import _read, _value
 from tilewise.measurements.answers import numbers, written
 
 HALVE = Kernel(r"""

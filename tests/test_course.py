@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tilewise.course import Course, Navigation
+from tilewise.course.lesson import Lesson, parse
+from tilewise.course.order import Course, Navigation
+from tilewise.course.rules import navigation_faults
+from tilewise.course.terms import Terms
 from tilewise.errors import LessonError, raise_all
-from tilewise.lesson import Lesson, parse
-from tilewise.lesson.terms import Terms
-from tilewise.rules import navigation_faults
 
 PROSE = "# %% [markdown]\n"
 

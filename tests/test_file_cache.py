@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tilewise.mkdocs_plugin.file_cache import CacheError, FileCache, usable
+from tilewise.build.file_cache import CacheError, FileCache, usable
 
 
 def test_what_is_stored_is_there_for_the_next_process(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tilewise import frameworks
+from tilewise.build.page.code import code_cell
+from tilewise.course.lesson import Cell
 from tilewise.frameworks import Absent, AbsentError, is_numba_kernel
-from tilewise.lesson import Cell
 from tilewise.outputs import Context
-from tilewise.page.code import code_cell
 
 TESTS = Path(__file__).parent
 
@@ -122,7 +122,7 @@ assert str(fill_numba) == "needs Numba", fill_numba
 
 
 def test_recording_leaves_other_front_ends_out(tmp_path: Path) -> None:
-    from tilewise.measurements.playback import find_lesson, play
+    from tilewise.build.playback import find_lesson, play
 
     (tmp_path / "lessons/part").mkdir(parents=True)
     (tmp_path / "lessons/part/one.py").write_text(LESSON, encoding="utf-8")

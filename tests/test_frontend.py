@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewise import frontend
 from tilewise.figures import theme
-from tilewise.frontend import KINDS, WEB, FrontendError, build_assets, find_node
+from tilewise.site import frontend
+from tilewise.site.frontend import KINDS, WEB, FrontendError, build_assets, find_node
 
 ROOT = Path(__file__).parent.parent
 

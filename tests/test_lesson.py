@@ -8,8 +8,8 @@ from typing import Any
 import jupytext
 import pytest
 
+from tilewise.course.lesson import Lesson, decode, parse, read
 from tilewise.errors import LessonError
-from tilewise.lesson import Lesson, decode, parse, read
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL = sorted((ROOT / "lessons").glob("*/*.py"))

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.test_lessons import ROOT, outcome
-from tilewise.gpu.machine_code import available
+from tilewise.build.run import LessonRun
+from tilewise.kernel.machine_code import available
 from tilewise.measurements.archive import Archive
-from tilewise.run import LessonRun
 
 ARCHIVE = Archive(ROOT / "lessons")
 H100 = "nvidia-h100-80gb-hbm3"

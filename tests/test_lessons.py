@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tests.sweeps import SIMULATOR
-from tilewise.course import Course
+from tilewise.build.notebook import to_notebook
+from tilewise.build.page import render
+from tilewise.build.run import LessonRun, Runner
+from tilewise.course.lesson import Cell, Lesson, parse, read
+from tilewise.course.order import Course
 from tilewise.errors import LessonError
-from tilewise.lesson import Cell, Lesson, parse, read
-from tilewise.notebook import to_notebook
-from tilewise.page import render
-from tilewise.run import LessonRun, Runner
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path for path in (ROOT / "lessons").glob("*/*.py"))
@@ -160,8 +160,12 @@ def _writes(node: ast.AST) -> bool:
 
 @pytest.mark.sweep(
     *SIMULATOR,
-    *(f"src/tilewise/gpu/{name}.py" for name in ("comparison", "difference", "front_ends")),
-    *(f"src/tilewise/{name}.py" for name in ("frameworks", "pseudocode", "pseudocode_source")),
+    "src/tilewise/kernel/comparison.py",
+    "src/tilewise/cuda/difference.py",
+    "src/tilewise/kernel/front_ends.py",
+    "src/tilewise/frameworks.py",
+    "src/tilewise/kernel/pseudocode.py",
+    "src/tilewise/kernel/pseudocode_source.py",
     packages=["numba", "numpy", "ziglang"],
 )
 @pytest.mark.parametrize(("file", "at"), list(compared_tabs()))

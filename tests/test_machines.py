@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tilewise.course import Course
+from tilewise.build.page import render
+from tilewise.build.playback import project_lessons
+from tilewise.build.run import LessonRun, Runner
+from tilewise.course.lesson import read
+from tilewise.course.order import Course
 from tilewise.errors import LessonError
-from tilewise.lesson import read
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.key import text_key
-from tilewise.measurements.playback import project_lessons
 from tilewise.measurements.record import TextRecord, write_record
 from tilewise.outputs import encode
-from tilewise.page import render
-from tilewise.run import LessonRun, Runner
 
 ROOT = Path(__file__).parent.parent
 BORN = {
@@ -144,7 +144,7 @@ def test_a_claim_that_fails_on_a_readers_own_machine_stops_nothing(made: tuple[A
     assert texts(theirs)[7:] == texts(run)[7:] == [["held"], ["further"]]
 
 
-@pytest.mark.sweep("src/tilewise/run")
+@pytest.mark.sweep("src/tilewise/build/run")
 @pytest.mark.parametrize(
     "name",
     [

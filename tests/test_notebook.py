@@ -6,9 +6,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tilewise.installation import Package
-from tilewise.lesson import parse
-from tilewise.notebook import to_notebook
+from tilewise.build.installation import Package
+from tilewise.build.notebook import to_notebook
+from tilewise.course.lesson import parse
 
 TEXT = """# ---
 # title: One

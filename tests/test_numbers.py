@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tilewise.build.numbers import quote
+from tilewise.course.lesson import Lesson, parse
 from tilewise.errors import LessonError
-from tilewise.lesson import Lesson, parse
-from tilewise.numbers import quote
 
 PUBLISHED = {"n": 20_224, "share": 0.923, "rate": {"gb_per_s": 2345.678}, "name": "H100", "time": 1234.5}
 RECORDS = {"add": {"median": 3.25, "device": "NVIDIA H100", "date": "2026-11-21"}}

@@ -12,17 +12,17 @@ from typing import Any
 import markdown
 import pytest
 
-from tilewise import page
-from tilewise.course import Course, Part
-from tilewise.lesson import Lesson, parse
+from tilewise.build import page
+from tilewise.build.page.code import source
+from tilewise.build.page.corrections import corrections
+from tilewise.build.page.gallery import gallery
+from tilewise.build.page.layout import source_path
+from tilewise.build.page.questions import questions
+from tilewise.build.page.recap import recap
+from tilewise.build.run import Runner
+from tilewise.course.lesson import Lesson, parse
+from tilewise.course.order import Course, Part
 from tilewise.outputs import Context, KernelOutput
-from tilewise.page.code import source
-from tilewise.page.corrections import corrections
-from tilewise.page.gallery import gallery
-from tilewise.page.layout import source_path
-from tilewise.page.questions import questions
-from tilewise.page.recap import recap
-from tilewise.run import Runner
 
 PAGES = sorted((Path(__file__).parent / "pages").glob("*.py"))
 EXTENSIONS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tilewise.mkdocs_plugin.progress import Progress, lessons_text
+from tilewise.build.progress import Progress, lessons_text
 
 
 def test_what_lasts_is_mentioned_with_how_long() -> None:

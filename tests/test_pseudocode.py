@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilewise.errors import LessonError
-from tilewise.pseudocode import lanes, parallel, shuffle_seed, tiles
-from tilewise.pseudocode_source import check_no_flat_index, place_of
+from tilewise.kernel.pseudocode import lanes, parallel, shuffle_seed, tiles
+from tilewise.kernel.pseudocode_source import check_no_flat_index, place_of
 
 
 def test_parallel_gives_every_index_once_in_another_order():

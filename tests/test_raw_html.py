@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markdown import Markdown
 
-from tilewise.mkdocs_plugin.raw_html import RawHtml
+from tilewise.site.raw_html import RawHtml
 
 EXTENSIONS = ["attr_list", "md_in_html", "tables", "footnotes", "pymdownx.superfences", "pymdownx.details"]
 TAKEN = {

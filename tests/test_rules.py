@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from mkdocs.utils.yaml import yaml_load
 
-from tilewise import run as running
-from tilewise.course import Course, Navigation, Part
+from tilewise.build import navigation
+from tilewise.build import run as running
+from tilewise.course.lesson import Lesson, read
+from tilewise.course.order import Course, Navigation, Part
+from tilewise.course.rules import checked_course, every_rule, form_faults
+from tilewise.course.rules.model import CourseRule, LessonRule, NavigationRule, Rule, RunRule
+from tilewise.course.terms import Terms
 from tilewise.errors import LessonError
-from tilewise.lesson import Lesson, read
-from tilewise.lesson.terms import Terms
-from tilewise.mkdocs_plugin import navigation
-from tilewise.rules import checked_course, every_rule, form_faults
-from tilewise.rules.model import CourseRule, LessonRule, NavigationRule, Rule, RunRule
 
 ROOT = Path(__file__).resolve().parents[1]
 RULES = every_rule()

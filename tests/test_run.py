@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tilewise.build.run import LessonRun
 from tilewise.errors import LessonError
 from tilewise.outputs import Text
-from tilewise.run import LessonRun
 
 
 def texts(run: LessonRun) -> list[list[str]]:
@@ -196,8 +196,8 @@ def test_what_a_lesson_does_to_its_process_does_no_harm(project: Any, warm: bool
 
 
 def test_two_runs_of_a_lesson_are_equal_bytes(project: Any) -> None:
-    from tilewise.course import Course
-    from tilewise.page import render
+    from tilewise.build.page import render
+    from tilewise.course.order import Course
 
     lesson = project.lesson(
         "# %%\nimport random\n\nimport numpy as np\n\nfrom tilewise import Kernel, publish\n\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tilewise.commands import install
+from tilewise.cli import install
 
 ROOT = Path(__file__).parent.parent
 OLD = '#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.8.10" && exit 0\nexit 1\n'

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tilewise.build.run import Runner, Stopped
 from tilewise.errors import LessonError
-from tilewise.run import Runner, Stopped
 
 SLOW = """
 import os, time

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewise.lesson import Lesson, parse
-from tilewise.lesson.typed_numbers import FORMS, Form, faults, sourced, spelt_out, stray_marks, typed_numbers
-from tilewise.page.prose import edited
-from tilewise.rules import lesson_faults
-from tilewise.rules.typed_numbers import page_faults
+from tilewise.build.page.prose import edited
+from tilewise.course.lesson import Lesson, parse
+from tilewise.course.rules import lesson_faults
+from tilewise.course.rules.typed_numbers import page_faults
+from tilewise.course.typed_numbers import FORMS, Form, faults, sourced, spelt_out, stray_marks, typed_numbers
 
 ROOT = Path(__file__).parents[1]
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from tilewise.measurements.validation_file import FOLDER
 from tilewise.simulator import Counts
-from tilewise.simulator.hazards import HazardError
-from tilewise.simulator.toolchain import CLANG
+from tilewise.simulator.compile.toolchain import CLANG
+from tilewise.simulator.results.hazards import HazardError
 from validation.collection import COURSE, specimens
 from validation.kernels import OWN
 from validation.record import PROJECT, save

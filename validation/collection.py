@@ -13,16 +13,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewise.cases import Dim3
-from tilewise.gpu.launch import Launch
-from tilewise.gpu.launches import LoggedKernel
-from tilewise.gpu.saved_launches import decode
-from tilewise.lesson import read
+from tilewise.build.playback import project_lessons
+from tilewise.build.run import Runner
+from tilewise.course.lesson import read
+from tilewise.cuda.cases import Dim3
+from tilewise.kernel.launch import Launch
+from tilewise.kernel.launches import LoggedKernel
+from tilewise.kernel.saved_launches import decode
 from tilewise.measurements.compiled_kernels import title
-from tilewise.measurements.playback import project_lessons
 from tilewise.measurements.validation import LESSONS
-from tilewise.run import Runner
-from tilewise.simulator.toolchain import cache_folder
+from tilewise.simulator.compile.toolchain import cache_folder
 from validation.kernels import OWN
 from validation.record import PROJECT
 from validation.specimen import Specimen, decode_specimen, encode_specimen

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tilewise.cases import Array
+from tilewise.cuda.cases import Array
 from tilewise.measurements.record import checksum, write_text_whole, write_whole
 from tilewise.measurements.slugs import device_slug
 from tilewise.measurements.validation_file import Form, load, measured, of_devices

@@ -16,10 +16,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from tilewise.cuda.kernel_source import KernelError
 from tilewise.errors import LessonError
-from tilewise.gpu import compile_gate
-from tilewise.gpu.kernel_source import KernelError
-from tilewise.gpu.saved_launches import decode
+from tilewise.kernel import nvrtc
+from tilewise.kernel.saved_launches import decode
 from tilewise.measurements.compiled_kernels import (
     ResourceRecord,
     ResourceRow,
@@ -28,7 +28,7 @@ from tilewise.measurements.compiled_kernels import (
     title,
 )
 from tilewise.measurements.validation import LESSONS, Row, load_comparison
-from tilewise.simulator.toolchain import ToolchainError
+from tilewise.simulator.compile.toolchain import ToolchainError
 from validation.collection import files, launches, of_lesson
 from validation.comparison import assemble, file_name, save_comparison, waiting
 from validation.kernels import OWN
@@ -101,7 +101,7 @@ def renew(say: Callable[[str], None], project: Path = PROJECT) -> list[str]:
     Returns:
         What failed; what did not is recorded.
     """
-    if missing := compile_gate.available():
+    if missing := nvrtc.available():
         return [f"{missing} Install it: pip install nvidia-cuda-nvrtc."]
     with Workers(say) as workers:
         lessons = list(workers.each("Running lessons", _run, files(project / "lessons")))
@@ -129,7 +129,7 @@ def _run(file: Path) -> tuple[str, Sequence[Encoded], Mapping[str, Encoded]]:
 
 def _compile(workers: Workers, lessons: Mapping[str, Sequence[Encoded]], project: Path) -> None:
     """Renew the record of compiled kernels."""
-    version = compile_gate.nvrtc_version()
+    version = nvrtc.nvrtc_version()
     rows: dict[str, ResourceRow] = {}
     with suppress(LessonError):  # what cannot be read is made anew
         old = load_resources(project)
@@ -153,7 +153,7 @@ def _examine(kernel: Encoded) -> ResourceRow:
 
 def _titled(row: ResourceRow, kernel: Encoded) -> ResourceRow:
     """A row with what its kernel says beside what the compiler is given."""
-    spills = compile_gate.declared_spill(kernel["source"]) or ""
+    spills = nvrtc.declared_spill(kernel["source"]) or ""
     return replace(row, title=title(kernel["name"], kernel["defines"]), spills=spills)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tilewise.gpu import compile_gate
-from tilewise.gpu.compile_gate import ARCHITECTURES, CompileGateError, Resources
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.options import architecture
+from tilewise.cuda.options import architecture
+from tilewise.kernel import nvrtc
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.nvrtc import ARCHITECTURES, CompileGateError, Resources
 from tilewise.measurements.compiled_kernels import FILE, FORM, ResourceRecord, ResourceRow, kernel_key, title
 from tilewise.measurements.validation_file import FOLDER
 from validation.record import save
@@ -23,18 +23,18 @@ def examine(kernel: Kernel) -> ResourceRow:
     Raises:
         CompileGateError: NVRTC refuses it, for another reason than an architecture that lacks something.
     """
-    targets = compile_gate.architectures(kernel.source, kernel.options)
+    targets = nvrtc.architectures(kernel.source, kernel.options)
     taken: dict[str, Resources] = {}
     needs = targets[0] if targets[0] in ARCHITECTURES[1:] and not architecture(kernel.options) else ""
     for target in targets:
         try:
-            (taken[target],) = compile_gate.compile_kernel(kernel, [target])
+            (taken[target],) = nvrtc.compile_kernel(kernel, [target])
         except CompileGateError as error:
             if error.needs is None or _number(error.needs) <= _number(target):
                 raise
             needs = error.needs
     key = kernel_key(kernel.source, kernel.name, kernel.defines, kernel.options)
-    spills = compile_gate.declared_spill(kernel.source) or ""
+    spills = nvrtc.declared_spill(kernel.source) or ""
     return ResourceRow(title(kernel.name, kernel.defines), key, spills, needs, taken)
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from tilewise import simulator
-from tilewise.cases import Array
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import tokens
+from tilewise.cuda.cases import Array
+from tilewise.cuda.kernel_source import tokens
+from tilewise.kernel.kernel import Kernel
 from tilewise.measurements.key import digest, python_tokens
 from tilewise.measurements.validation import Distance, Pair, Row
 from tilewise.simulator import Counts
-from tilewise.simulator.toolchain import CLANG
+from tilewise.simulator.compile.toolchain import CLANG
 from validation.differences import REWRITTEN
 from validation.record import Counted, array_of
 from validation.specimen import Specimen
@@ -53,8 +53,7 @@ def simulator_key() -> str:
     """
     folder, own = Path(simulator.__file__).parent, Path(__file__)
     found = [
-        *sorted(folder.glob("*.py")),
-        *sorted(folder.glob("*/*.[chd]*")),
+        *sorted(file for file in folder.rglob("*") if file.suffix in {".py", ".c", ".h", ".def"}),
         own,
         own.with_name("specimen.py"),
     ]

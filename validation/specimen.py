@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewise.cases import Case
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launch import Launch
-from tilewise.gpu.launches import LoggedKernel
-from tilewise.gpu.saved_launches import decode, encode
+from tilewise.cuda.cases import Case
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launch import Launch
+from tilewise.kernel.launches import LoggedKernel
+from tilewise.kernel.saved_launches import decode, encode
 from tilewise.measurements.key import digest
 
 METHOD = 1
@@ -81,7 +81,7 @@ def specimen(
 def inexact(kernel: Kernel) -> bool:
     """Whether it uses what need not give the same bits everywhere: functions, mma, atomic sums of floats."""
     from tilewise.simulator import compile_kernel
-    from tilewise.simulator.shared import numbers
+    from tilewise.simulator.engine.shared import numbers
 
     module = compile_kernel(kernel.preprocessed, options=kernel.options, origin=kernel.origin)
     code = module.kernels[kernel.name].program.code

@@ -47,7 +47,7 @@ import numpy as np
 
 from tilewise import publish, show
 from tilewise.figures import Answer, Meter, Slider, State, bars, calculator, stepped
-from tilewise.gpu.chains import run_chain
+from tilewise.kernel.chains import run_chain
 from tilewise.measurements import (
     complete,
     medians_us,

@@ -176,7 +176,7 @@ def flash_rows_torch(Q, K, V, bias, O, scale):
 
 # %% fold="Code of the checks"
 from tilewise import Table, Trace, agree, case, ceil_div, check, constant, normal, output, publish, show
-from tilewise.gpu.chains import as_case, run_chain
+from tilewise.kernel.chains import as_case, run_chain
 from tilewise.measurements import (
     complete,
     medians_us,

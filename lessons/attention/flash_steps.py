@@ -18,8 +18,8 @@ import numpy as np
 
 from tilewise import Kernel, agree, case, ceil_div, check, expect_hazard, gpu_here, parallel, publish, tiles
 from tilewise.figures import bars
-from tilewise.gpu.chains import as_case, run_chain
-from tilewise.gpu.edits import edited
+from tilewise.kernel.chains import as_case, run_chain
+from tilewise.kernel.edits import edited
 from tilewise.measurements import (
     complete,
     medians_us,

@@ -35,8 +35,8 @@ import numpy as np
 
 from tilewise import Kernel, Table, agree, case, ceil_div, gpu_here, normal, parallel, publish, show, tiles
 from tilewise.figures import Series, Span, State, line_chart, stepped, timeline
-from tilewise.gpu.compile_gate import available, compile_kernel
-from tilewise.gpu.edits import edited
+from tilewise.kernel.edits import edited
+from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.measurements import complete, printed_rows, rates, recorded, recorded_device, text_record
 from tilewise.measurements.attention import DIFFICULT, check_difficult
 from tilewise.models import device

@@ -329,8 +329,8 @@ FORWARD = Kernel(TEACHING, "masked_forward", defines={"D": 16})
 
 # %% fold="Code of the checks"
 from tilewise import Table, agree, bf16, case, ceil_div, check, expect_hazard, normal, output, tensor_map
-from tilewise.gpu.chains import run_chain
-from tilewise.gpu.edits import edited
+from tilewise.kernel.chains import run_chain
+from tilewise.kernel.edits import edited
 from tilewise.measurements import printed_errors, printed_rows, recorded_device
 
 SEED, KEEP = 2026, 0.8

@@ -27,9 +27,9 @@ import numpy as np
 
 from tilewise import Kernel, Trace, agree, case, ceil_div, check, integers, output, parallel, show, tiles
 from tilewise.figures import Series, State, line_chart, stepped
-from tilewise.gpu.chains import as_case, run_chain
-from tilewise.gpu.compile_gate import available, compile_kernel
-from tilewise.gpu.edits import edited
+from tilewise.kernel.chains import as_case, run_chain
+from tilewise.kernel.edits import edited
+from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.measurements import (
     Numbers,
     complete,

@@ -241,8 +241,8 @@ SOFTMAX_ONLINE = SOFTMAX_THREE.named("softmax_online")
 # %% fold="Code of the figure"
 from tilewise import Table, agree, case, ceil_div, check, normal, output, publish, show
 from tilewise.figures import Mark, Series, Span, State, bars, line_chart, stepped, timeline
-from tilewise.gpu.chains import as_case
-from tilewise.gpu.edits import edited
+from tilewise.kernel.chains import as_case
+from tilewise.kernel.edits import edited
 from tilewise.measurements import Numbers, complete, medians_us, printed_errors, printed_rows, recorded_device
 
 ROW = np.array([-1.0, 0.5, -2.0, 2.5, 2.0, -0.5, 3.0, 1.0])

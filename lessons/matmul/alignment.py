@@ -946,8 +946,8 @@ BY_ROWS.region("shift")
 # says:
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
-from tilewise.gpu.machine_code import available as can_disassemble
-from tilewise.gpu.machine_code import machine_code
+from tilewise.kernel.machine_code import available as can_disassemble
+from tilewise.kernel.machine_code import machine_code
 
 THROUGH_A_PLACE = BY_ROWS.source.replace(
     "uint4* pieces = (uint4*)target;  // of the array, not of a place in it\n", ""

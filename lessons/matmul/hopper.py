@@ -1453,7 +1453,7 @@ def with_one_thread(M, N, K):
 
 
 # %% fold="Code of the prediction"
-from tilewise.gpu.compile_gate import available, compile_kernel
+from tilewise.kernel.nvrtc import available, compile_kernel
 
 RELEASED = Kernel(
     GEMM.source.replace("mbarrier.arrive.shared::cluster", "mbarrier.arrive.release.cluster.shared::cluster"),

@@ -36,9 +36,9 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import bars, heat_map
-from tilewise.gpu.compile_gate import available, compile_kernel
-from tilewise.gpu.machine_code import available as can_disassemble
-from tilewise.gpu.machine_code import machine_code
+from tilewise.kernel.machine_code import available as can_disassemble
+from tilewise.kernel.machine_code import machine_code
+from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.measurements import Numbers, complete, medians_us, recorded_device
 from tilewise.measurements.references import matrix_product
 from tilewise.models import stated

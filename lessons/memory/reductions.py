@@ -510,7 +510,7 @@ for kernel in (NARROW, ONE, FOUR, SIXTEEN):
         assert arrays["total"][0] == arrays["x"].sum(), f"{kernel.name}, {n} numbers: {arrays['total'][0]:g}"
 
 # %% fold="Code of the model"
-from tilewise.gpu.compile_gate import available, compile_kernel
+from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.models.occupancy import LIMITS
 
 LATENCY_NS = (

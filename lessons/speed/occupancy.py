@@ -522,7 +522,7 @@ agree(best_score, BEST_SCORE, [scored(1, 3), scored(130, 7)], rtol=1e-4, atol=1e
 
 
 # %% fold="Code of the figure"
-from tilewise.gpu.compile_gate import available, compile_kernel
+from tilewise.kernel.nvrtc import available, compile_kernel
 
 CAPS = (None, 128, 64, 48, 40, 32)
 

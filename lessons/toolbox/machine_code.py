@@ -67,7 +67,7 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 import numpy as np
 
 from tilewise import Table, agree, case, ceil_div, normal, output, publish, show
-from tilewise.gpu.machine_code import available, machine_code, machine_codes, side_by_side
+from tilewise.kernel.machine_code import available, machine_code, machine_codes, side_by_side
 
 
 def addition(n, block=256):

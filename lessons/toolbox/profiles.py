@@ -36,7 +36,7 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import bars, timeline
-from tilewise.gpu.compile_gate import available, compile_kernel
+from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.measurements import Numbers, printed, recorded, recorded_device
 from tilewise.models import occupancy
 from tilewise.outputs import Column

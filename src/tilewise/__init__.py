@@ -10,16 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewise.cases import case, ceil_div, constant, integers, normal, output, uniform
+    from tilewise.cuda.cases import case, ceil_div, constant, integers, normal, output, uniform
+    from tilewise.cuda.tensor_map import tensor_map
     from tilewise.errors import LessonError
     from tilewise.figures import Figure
-    from tilewise.gpu.comparison import agree, check
     from tilewise.gpu.device import gpu_here
-    from tilewise.gpu.kernel import Kernel
-    from tilewise.gpu.tensor_map import tensor_map
+    from tilewise.kernel.comparison import agree, check
+    from tilewise.kernel.kernel import Kernel
+    from tilewise.kernel.pseudocode import lanes, parallel, tiles
     from tilewise.measurements import Guess, measure
     from tilewise.outputs import Table, exercise, publish, show
-    from tilewise.pseudocode import lanes, parallel, tiles
     from tilewise.puzzles import puzzle
     from tilewise.simulator import HazardError, Trace, expect_hazard
 
@@ -27,30 +27,30 @@ _HOME = {
     "Figure": "tilewise.figures.figure",
     "Guess": "tilewise.measurements",
     "HazardError": "tilewise.simulator",
-    "Kernel": "tilewise.gpu.kernel",
+    "Kernel": "tilewise.kernel.kernel",
     "LessonError": "tilewise.errors",
     "Table": "tilewise.outputs",
     "Trace": "tilewise.simulator",
-    "agree": "tilewise.gpu.comparison",
-    "case": "tilewise.cases",
-    "ceil_div": "tilewise.cases",
-    "check": "tilewise.gpu.comparison",
-    "constant": "tilewise.cases",
+    "agree": "tilewise.kernel.comparison",
+    "case": "tilewise.cuda.cases",
+    "ceil_div": "tilewise.cuda.cases",
+    "check": "tilewise.kernel.comparison",
+    "constant": "tilewise.cuda.cases",
     "exercise": "tilewise.outputs",
     "expect_hazard": "tilewise.simulator",
     "gpu_here": "tilewise.gpu.device",
-    "integers": "tilewise.cases",
-    "lanes": "tilewise.pseudocode",
+    "integers": "tilewise.cuda.cases",
+    "lanes": "tilewise.kernel.pseudocode",
     "measure": "tilewise.measurements",
-    "normal": "tilewise.cases",
-    "output": "tilewise.cases",
-    "parallel": "tilewise.pseudocode",
+    "normal": "tilewise.cuda.cases",
+    "output": "tilewise.cuda.cases",
+    "parallel": "tilewise.kernel.pseudocode",
     "publish": "tilewise.outputs",
     "puzzle": "tilewise.puzzles.output",
     "show": "tilewise.outputs",
-    "tensor_map": "tilewise.gpu.tensor_map",
-    "tiles": "tilewise.pseudocode",
-    "uniform": "tilewise.cases",
+    "tensor_map": "tilewise.cuda.tensor_map",
+    "tiles": "tilewise.kernel.pseudocode",
+    "uniform": "tilewise.cuda.cases",
 }
 
 __all__ = [

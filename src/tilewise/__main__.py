@@ -1,6 +1,6 @@
 """The command line: ``tilewise record | table | check | doctor | trace | puzzle``.
 
-In: arguments. Out: an exit status. Each command lives in ``tilewise.commands`` and is imported when it is
+In: arguments. Out: an exit status. Each command lives in ``tilewise.cli`` and is imported when it is
 called, so that none pays for another's needs.
 """
 
@@ -108,10 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.command == "record":
             if given.pending:
-                from tilewise.commands.pending import pending
+                from tilewise.cli.pending import pending
 
                 return pending(given.lessons)
-            from tilewise.commands.record import record
+            from tilewise.cli.record import record
 
             return record(
                 given.lessons,
@@ -121,23 +121,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 only=given.only,
             )
         if given.command == "round-child":
-            from tilewise.commands.record import round_child
+            from tilewise.cli.record import round_child
 
             return round_child(given.lesson, given.experiment, given.out, (given.round, given.of))
         if given.command == "count-child":
-            from tilewise.commands.record import count_child
+            from tilewise.cli.record import count_child
 
             return count_child(given.lesson, given.manifest, given.experiment)
         if given.command == "table":
-            from tilewise.commands.table import table
+            from tilewise.cli.table import table
 
             return table(given.lesson)
         if given.command == "check":
-            from tilewise.commands.check import check, print_rules
+            from tilewise.cli.check import check, print_rules
 
             return print_rules() if given.rules else check(given.lessons)
         if given.command == "trace":
-            from tilewise.commands.trace import trace
+            from tilewise.cli.trace import trace
 
             return trace(
                 given.file,
@@ -149,10 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 out=given.out,
             )
         if given.command == "puzzle":
-            from tilewise.commands.puzzle import puzzle
+            from tilewise.cli.puzzle import puzzle
 
             return puzzle(given.words, given.hint, given.file)
-        from tilewise.commands.doctor import doctor
+        from tilewise.cli.doctor import doctor
 
         return doctor(given.probe)
     except LessonError as error:

@@ -23,11 +23,11 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.workers import made_once
 from tilewise.figures import Figure
-from tilewise.frontend import build_assets, packages
+from tilewise.site.frontend import build_assets, packages
 
 ROOT = Path(__file__).parent.parent.parent
 FIGURES = pytest.mark.sweep(
-    *(f"src/tilewise/{name}" for name in ("figures", "frontend.py", "outputs", "web")),
+    *(f"src/tilewise/{name}" for name in ("figures", "outputs", "site/frontend.py", "site/web")),
     "tests/browser/conftest.py",
     packages=["numpy"],
 )

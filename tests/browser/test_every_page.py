@@ -26,7 +26,7 @@ SOURCES = {
         f"{file.relative_to(ROOT / 'docs').with_suffix('').as_posix()}/".removesuffix("index/"): file
         for file in sorted((ROOT / "docs").rglob("*.md"))
     },
-    "404.html": ROOT / "src/tilewise/web/overrides/404.html",
+    "404.html": ROOT / "src/tilewise/site/web/overrides/404.html",
 }
 """Every page's address, and the file that its text comes from."""
 ALWAYS = {
@@ -36,7 +36,7 @@ ALWAYS = {
     "lessons/attention/hopper/",
     "measurements/",
 }
-MAKES_PAGES = [f"src/tilewise/{name}" for name in ("figures", "mkdocs_plugin", "outputs", "page", "web")]
+MAKES_PAGES = [f"src/tilewise/{name}" for name in ("build/page", "figures", "outputs", "site")]
 
 
 def pages() -> Iterator[Any]:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tilewise.build.numbers import _time
 from tilewise.measurements.archive import Archive, values_of
 from tilewise.measurements.record import checksum
-from tilewise.numbers import _time
 from tilewise.outputs.table import number as shown
 
 from .conftest import ROOT

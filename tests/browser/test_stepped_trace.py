@@ -13,7 +13,7 @@ from tilewise.__main__ import main
 
 from .conftest import FIGURES
 
-pytestmark = [FIGURES, pytest.mark.sweep(*SIMULATOR, "src/tilewise/commands/trace*.py", packages=["ziglang"])]
+pytestmark = [FIGURES, pytest.mark.sweep(*SIMULATOR, "src/tilewise/cli/trace*.py", packages=["ziglang"])]
 
 SOURCE = """\
 extern "C" __global__ void scale(const float* x, float* y, int n, float by) {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tilewise.figures import dims
-from tilewise.frontend import find_node
+from tilewise.site.frontend import find_node
 
-WEB = Path(__file__).parent.parent.parent / "src" / "tilewise" / "web" / "figures"
+WEB = Path(__file__).parent.parent.parent / "src" / "tilewise" / "site" / "web" / "figures"
 
 
 @pytest.mark.parametrize("value", [0, (2, 0), (1, 2, 3, 4), (), 2.5, (1, "2")])

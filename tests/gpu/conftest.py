@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewise.gpu import backend, cupy_backend
+from tilewise.gpu import cupy_backend
+from tilewise.kernel import backend
 
 
 class DeviceArray:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewise.cuda.kernel_source import KernelError
 from tilewise.gpu import cupy_backend
-from tilewise.gpu.backend import backend
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import KernelError
+from tilewise.kernel.backend import backend
+from tilewise.kernel.kernel import Kernel
 
 SOURCE = r"""
 extern "C" __global__ void add(const float* a, const float* b, float* c, int n, float by) {

@@ -7,8 +7,8 @@ import pytest
 
 from tilewise import Kernel, case, ceil_div, normal, output
 from tilewise.errors import LessonError
-from tilewise.gpu.chains import as_case, run_chain
-from tilewise.gpu.edits import edited
+from tilewise.kernel.chains import as_case, run_chain
+from tilewise.kernel.edits import edited
 
 ADD = Kernel(r"""
 extern "C" __global__

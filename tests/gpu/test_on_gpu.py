@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewise.cases import case, normal, output
-from tilewise.gpu import backend, device
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import KernelError
+from tilewise.cuda.cases import case, normal, output
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.gpu import device
+from tilewise.kernel import backend
+from tilewise.kernel.kernel import Kernel
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewise.cases import case, normal, output
-from tilewise.gpu import cupy_backend, tensor_map
-from tilewise.gpu.comparison import CheckError, agree
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import KernelError
-from tilewise.gpu.tensor_map import TensorMap
-from tilewise.gpu.tensor_map import tensor_map as make
+from tilewise.cuda import tensor_map
+from tilewise.cuda.cases import case, normal, output
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.tensor_map import TensorMap
+from tilewise.cuda.tensor_map import tensor_map as make
+from tilewise.gpu import cupy_backend
+from tilewise.kernel.comparison import CheckError, agree
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.pseudocode import parallel
 from tilewise.outputs import CollectingSink, installed
-from tilewise.pseudocode import parallel
 
 A = np.zeros((64, 32), np.float32)
 

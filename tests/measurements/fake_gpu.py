@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewise.gpu.kernel_source import tokens
+from tilewise.cuda.kernel_source import tokens
 
 
 @dataclass

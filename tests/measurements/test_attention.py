@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewise.cases import case
+from tilewise.cuda.cases import case
 from tilewise.measurements.attention import attention, bf16_inputs, right_answer, shifted_attention
 
 RANDOM = np.random.default_rng(1)

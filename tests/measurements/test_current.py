@@ -172,7 +172,7 @@ extern "C" __global__ void scale(float* x, int n) {
 }
 """, defines={"SHIFT": "1.0f"})
 '''
-PRINTING = 'from tilewise.gpu.machine_code import machine_code\nprint("scale", machine_code(KERNEL))'
+PRINTING = 'from tilewise.kernel.machine_code import machine_code\nprint("scale", machine_code(KERNEL))'
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ PRINTING = 'from tilewise.gpu.machine_code import machine_code\nprint("scale", m
             ],
             True,
         ),
-        ([("tilewise.gpu.machine_code", "tilewise.sass")], True),
+        ([("tilewise.kernel.machine_code", "tilewise.sass")], True),
         ([("fmaxf(twice", "fmaxf(half_of")], False),
         ([("fmaxf", "fminf")], False),
         ([("unroll 4", "unroll 2")], False),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tilewise import Kernel
-from tilewise.gpu import compile_gate, cublas_lt
+from tilewise.gpu import cublas_lt
 from tilewise.gpu.ceilings import _SOURCE as PROBES
 from tilewise.gpu.ceilings import (
     MATRIX_DEFINES,
@@ -26,6 +26,7 @@ from tilewise.gpu.ceilings import (
 from tilewise.gpu.device import State, gpu_fault, gpu_here, others_computing, state
 from tilewise.gpu.timing import summary
 from tilewise.gpu.wgmma_probe import OPTIONS, wgmma_flop, wgmma_source
+from tilewise.kernel import nvrtc
 from tilewise.measurements.experiment_timing import _oddities
 from tilewise.measurements.provenance import provenance
 from tilewise.measurements.provenance_links import provenance_facts
@@ -145,15 +146,15 @@ def test_a_matrix_probe_does_all_of_its_products(kind: str) -> None:
     np.testing.assert_allclose(sums[5], 5 * sums[1], rtol=1e-4)
 
 
-@pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
+@pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 def test_the_probes_compile_without_spills_wherever_they_run() -> None:
     for name in ("copy_words", "read_words", "fma_chains", "nothing"):
-        assert not any(one.spills for one in compile_gate.compile_kernel(Kernel(PROBES, name=name)))
+        assert not any(one.spills for one in nvrtc.compile_kernel(Kernel(PROBES, name=name)))
     for kind, defines in MATRIX_DEFINES.items():
-        targets = compile_gate.ARCHITECTURES[kind == "bf16" :]
-        found = compile_gate.compile_kernel(Kernel(MATRIX_SOURCE, defines=defines), targets)
+        targets = nvrtc.ARCHITECTURES[kind == "bf16" :]
+        found = nvrtc.compile_kernel(Kernel(MATRIX_SOURCE, defines=defines), targets)
         assert not any(one.spills for one in found)
-    [found] = compile_gate.compile_kernel(Kernel(wgmma_source(), options=OPTIONS), ["sm_90a"])
+    [found] = nvrtc.compile_kernel(Kernel(wgmma_source(), options=OPTIONS), ["sm_90a"])
     assert not found.spills
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilewise import bf16
-from tilewise.cases import case, normal, output
+from tilewise.cuda.cases import case, normal, output
 from tilewise.errors import LessonError
 from tilewise.measurements.experiment import Experiment
 from tilewise.measurements.implementations import checked_implementations

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewise.gpu.kernel import Kernel
-from tilewise.measurements.playback import find_lesson, play, project_lessons
+from tilewise.build.playback import find_lesson, play, project_lessons
+from tilewise.kernel.kernel import Kernel
 from tilewise.measurements.report import assemble
 from tilewise.measurements.session import handled_by
-from tilewise.simulator.toolchain import ToolchainError
+from tilewise.simulator.compile.toolchain import ToolchainError
 
 ROOT = Path(__file__).parents[2] / "lessons"
 
@@ -21,7 +21,9 @@ def _sweep(name: str) -> object:
 
 @pytest.mark.sweep(
     "src/tilewise/measurements",
-    *(f"src/tilewise/gpu/{name}.py" for name in ("comparison", "kernel", "launch")),
+    "src/tilewise/kernel/comparison.py",
+    "src/tilewise/kernel/kernel.py",
+    "src/tilewise/kernel/launch.py",
     packages=["numpy"],
 )
 @pytest.mark.parametrize("name", [_sweep(name) for name in project_lessons(ROOT)])

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tilewise import Kernel, case, normal, output, tensor_map
-from tilewise.cases import Case
-from tilewise.gpu import machine_code
-from tilewise.gpu.tensor_map import TensorMap
+from tilewise.cuda.cases import Case
+from tilewise.cuda.tensor_map import TensorMap
+from tilewise.kernel import machine_code
 from tilewise.measurements.kernel_code import code_hash
 from tilewise.measurements.key import digest, launches_code
 from tilewise.simulator import CompileError
@@ -315,7 +315,7 @@ def test_what_clang_would_not_pass_on_has_no_key_of_its_code(source: str, said: 
 
 @pytest.mark.sweep(
     "src/tilewise/measurements/kernel_code.py",
-    *("src/tilewise/simulator/header", "tests/measurements/planted"),
+    *("src/tilewise/simulator/compile/header", "tests/measurements/planted"),
     packages=["ziglang", "nvidia-cuda-nvrtc"],
 )
 @pytest.mark.skipif(machine_code.available() is not None, reason=machine_code.available() or "")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from test_output import MADE, row
 
+from tilewise.course.rules.records import unexplained
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.reasons import EVERY, missed
 from tilewise.outputs import Context
-from tilewise.rules.records import unexplained
 
 HEADINGS = ("Predict", "What it left out")
 

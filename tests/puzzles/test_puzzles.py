@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewise.course.typed_numbers import faults
+from tilewise.cuda.kernel_source import tokens
 from tilewise.errors import LessonError
-from tilewise.gpu.kernel_source import tokens
-from tilewise.lesson.typed_numbers import faults
 from tilewise.outputs import CollectingSink, installed
 from tilewise.outputs.base import Context, decode, encode
 from tilewise.puzzles.catalogue import NAMES, following, named

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewise.simulator.blocks import in_order
-from tilewise.simulator.ptx import Function, Instruction
+from tilewise.simulator.ptx.blocks import in_order
+from tilewise.simulator.ptx.ptx import Function, Instruction
 
 from .kernels import on_threads, simulate
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, line_of
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.tensor_map import tensor_map
+from tilewise.cuda.tensor_map import tensor_map
+from tilewise.kernel.kernel import Kernel
 from tilewise.simulator import HazardError
 
 MAP = "const __grid_constant__ TensorMap"

@@ -14,7 +14,8 @@ import pytest
 
 from tests.simulator.kernels import ORIGIN, VEC_ADD, on_threads, simulate
 from tilewise.errors import LessonError
-from tilewise.simulator import CompileError, compile_kernel, machine
+from tilewise.simulator import CompileError, compile_kernel
+from tilewise.simulator.engine import machine
 from tilewise.simulator.frontend import watching
 
 RUN = """
@@ -90,7 +91,11 @@ machine_is_built = pytest.mark.sweep("src/tilewise/simulator", packages=["ziglan
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache in which three processes that started together have built the machine."""
     folder = tmp_path_factory.mktemp("built")
-    command = [sys.executable, "-c", "from tilewise.simulator.machine import prepare; print(prepare())"]
+    command = [
+        sys.executable,
+        "-c",
+        "from tilewise.simulator.engine.machine import prepare; print(prepare())",
+    ]
     env = {**os.environ, "TILEWISE_CACHE": str(folder)}
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(3)]
     assert len({process.communicate()[0] for process in processes}) == 1

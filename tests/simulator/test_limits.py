@@ -10,7 +10,8 @@ import pytest
 
 from tests.simulator.kernels import on_threads, simulate
 from tilewise import Kernel
-from tilewise.simulator import MAX_STEPS, HazardError, machine
+from tilewise.simulator import MAX_STEPS, HazardError
+from tilewise.simulator.engine import machine
 
 ENDLESS = on_threads("while (go[0] > 0)\n  y[i] += 1;", "int* y, volatile int* go")
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, line_of
 from tilewise.errors import LessonError
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel.kernel import Kernel
 from tilewise.simulator import HazardError
 
 SEND = (

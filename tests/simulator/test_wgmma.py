@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, bf16, line_of, wgmma
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel.kernel import Kernel
 from tilewise.simulator import HazardError
 from tilewise.simulator.frontend import LessonError
 

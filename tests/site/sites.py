@@ -19,9 +19,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.livereload import LiveReloadServer
 
 import tilewise
-from tilewise.rules import run_faults
-from tilewise.mkdocs_plugin.server import LiveServer
-from tilewise.simulator.machine import prepare
+from tilewise.course.rules import run_faults
+from tilewise.simulator.engine.machine import prepare
+from tilewise.site.server import LiveServer
 
 URL = "http://127.0.0.1:8000/"
 

@@ -29,9 +29,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def served(
-    tmp_path_factory: pytest.TempPathFactory, web_cache: Path
-) -> Iterator[tuple[Path, str]]:
+def served(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Iterator[tuple[Path, str]]:
     """A project under plain ``mkdocs serve``, and its address."""
     folder = tmp_path_factory.mktemp("live")
     project = folder / "project"

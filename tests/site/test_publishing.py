@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import synthetic
-import yaml
-from sites import Serving, link_assets
+from sites import link_assets
 
-from tilewise.mkdocs_plugin.publishing import finish
+from tilewise.site.publishing import finish
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = "https://course.example/kernels/"
@@ -123,5 +122,3 @@ def test_notebooks_name_the_revision_that_is_checked_out(
     assert f"git clone --quiet --filter=blob:none {repository} tilewise" in notebook
     assert "checkout --quiet v1" in notebook
     assert "api.github" not in "".join(pages(tmp_path / "site").values())
-
-

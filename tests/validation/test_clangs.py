@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tilewise.simulator.toolchain import CLANG
+from tilewise.simulator.compile.toolchain import CLANG
 from validation.clangs import FILE, MAY_DIFFER, differences
 from validation.kernels import OWN
 

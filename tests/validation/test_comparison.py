@@ -13,7 +13,7 @@ import pytest
 
 from tests.validation.samples import as_counted, sample
 from tilewise.errors import LessonError
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel.kernel import Kernel
 from tilewise.measurements.validation import (
     CHANGED,
     LESSONS,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.validation.samples import as_counted
-from tilewise.gpu import compile_gate
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel import nvrtc
+from tilewise.kernel.kernel import Kernel
 from tilewise.simulator import Trace
 from validation.collection import collect
 from validation.differences import KNOWN, REGISTERS, SPILLED
@@ -171,7 +171,7 @@ def test_merged_by_hand_the_shared_stores_are_the_hardwares() -> None:
     )
 
 
-@pytest.mark.skipif(compile_gate.available() is not None, reason=str(compile_gate.available()))
+@pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 @pytest.mark.parametrize("name", SPILLS)
 def test_spilled_words_are_loaded_in_each_turn_of_the_loop(name: str) -> None:
     launch = as_counted(specimens()[name], KEYS.get(name)).launch

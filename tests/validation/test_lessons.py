@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel.kernel import Kernel
 from validation.collection import COURSE, load_specimens, save_specimens, specimens
 from validation.kernels import OWN
 from validation.specimen import inexact

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from tilewise.course import Course
+from tilewise.build.pipeline import CourseView
+from tilewise.course.order import Course
 from tilewise.errors import LessonError
 from tilewise.measurements import validation as page
 from tilewise.measurements.validation import Comparison, load_comparison
 from tilewise.measurements.validation_file import FOLDER
-from tilewise.mkdocs_plugin.lessons import CourseView
 from validation.comparison import assemble, waiting
 from validation.differences import KNOWN
 from validation.record import PROJECT, Counted, counters

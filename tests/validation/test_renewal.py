@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Project
-from tilewise.gpu import compile_gate
+from tilewise.kernel import nvrtc as compile_gate
 from tilewise.measurements.compiled_kernels import load_resources
 from tilewise.measurements.validation import LESSONS, load_comparison
 from tilewise.measurements.validation_file import FOLDER

@@ -11,12 +11,15 @@ import pytest
 
 from tests.conftest import WHOLE, Project
 from tests.validation.samples import sample
-from tilewise.commands.check import check
-from tilewise.course import Navigation
+from tilewise.build.pipeline import Lessons, PageRenderer
+from tilewise.build.progress import Progress
+from tilewise.build.sources import LessonSources
+from tilewise.cli.check import check
+from tilewise.course.order import Navigation
 from tilewise.errors import LessonError
-from tilewise.gpu import compile_gate
-from tilewise.gpu.compile_gate import ARCHITECTURES
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel import nvrtc as compile_gate
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.nvrtc import ARCHITECTURES
 from tilewise.measurements import compiled_kernels as resources
 from tilewise.measurements.compiled_kernels import (
     ResourceRecord,
@@ -27,9 +30,6 @@ from tilewise.measurements.compiled_kernels import (
     spill_fault,
 )
 from tilewise.measurements.validation_file import FOLDER
-from tilewise.mkdocs_plugin.lessons import Lessons, PageRenderer
-from tilewise.mkdocs_plugin.progress import Progress
-from tilewise.mkdocs_plugin.sources import LessonSources
 from validation.collection import COURSE, lesson_kernels
 from validation.kernels import OWN
 from validation.record import PROJECT

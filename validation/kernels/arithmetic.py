@@ -6,8 +6,8 @@ bits the simulator does not promise.
 
 from __future__ import annotations
 
-from tilewise.cases import case, integers, normal, output, uniform
-from tilewise.gpu.kernel import Kernel
+from tilewise.cuda.cases import case, integers, normal, output, uniform
+from tilewise.kernel.kernel import Kernel
 from validation.specimen import Specimen, specimen
 
 DIVIDE = Kernel(r"""

@@ -5,8 +5,8 @@ In: nothing. Out: ``SPECIMENS``. Results do not depend on the order in which lan
 
 from __future__ import annotations
 
-from tilewise.cases import case, constant, integers, normal, output
-from tilewise.gpu.kernel import Kernel
+from tilewise.cuda.cases import case, constant, integers, normal, output
+from tilewise.kernel.kernel import Kernel
 from validation.specimen import Specimen, specimen
 
 COUNT = Kernel(r"""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewise.cases import Array, case, integers, normal, output
-from tilewise.gpu.kernel import Kernel
+from tilewise.cuda.cases import Array, case, integers, normal, output
+from tilewise.kernel.kernel import Kernel
 from validation.specimen import Specimen, specimen
 
 SEARCH = Kernel(r"""

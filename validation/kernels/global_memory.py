@@ -6,8 +6,8 @@ equal to the hardware's.
 
 from __future__ import annotations
 
-from tilewise.cases import case, ceil_div, integers, normal, output
-from tilewise.gpu.kernel import Kernel
+from tilewise.cuda.cases import case, ceil_div, integers, normal, output
+from tilewise.kernel.kernel import Kernel
 from validation.specimen import Specimen, specimen
 
 STRIDED = Kernel(r"""

@@ -6,8 +6,8 @@ same bits; sums of random ones have a bound, since the matrix units add in an or
 
 from __future__ import annotations
 
-from tilewise.cases import Array, case, integers, normal, output
-from tilewise.gpu.kernel import Kernel
+from tilewise.cuda.cases import Array, case, integers, normal, output
+from tilewise.kernel.kernel import Kernel
 from validation.specimen import Specimen, specimen
 
 # One warp: D = A B + C with A 16 x 16, B 16 x 8, C and D 16 x 8. A and B are brought by ldmatrix.

@@ -5,8 +5,8 @@ In: nothing. Out: ``SPECIMENS``: shuffles, matches, reductions, named barriers, 
 
 from __future__ import annotations
 
-from tilewise.cases import case, integers, normal, output
-from tilewise.gpu.kernel import Kernel
+from tilewise.cuda.cases import case, integers, normal, output
+from tilewise.kernel.kernel import Kernel
 from validation.specimen import Specimen, specimen
 
 SHUFFLES = Kernel(r"""

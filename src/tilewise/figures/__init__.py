@@ -2,7 +2,7 @@
 
 In: numbers, launches, runs and states of a model. Out: frozen ``Figure``s that serialise to JSON, with a
 caption and a text alternative. Each name is loaded from its module when it is first used, so that a change
-of one module runs only the lessons that use it. Drawing is left to ``kinds`` and ``web/figures``.
+of one module runs only the lessons that use it. Drawing is left to ``kinds`` and ``site/web/figures``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sizes of a launch in x, y and z.
 
 In: what a lesson gives as a grid or a block. Out: three whole numbers. Which thread stands where is computed
-by ``web/figures/launch.js``.
+by ``site/web/figures/launch.js``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Kernels on a GPU: launching, comparing, timing and counting, all through CuPy."""
+"""A GPU and what it says: launching through CuPy, timing, clocks, limits and hardware counters."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cases import Dim3
-from tilewise.gpu.arguments import Argument, Parameter, check_shared, is_device_array
-from tilewise.gpu.kernel_source import KernelError
-from tilewise.gpu.options import carveout, for_compiler
-from tilewise.gpu.tensor_map import TensorMap
+from tilewise.cuda.arguments import Argument, Parameter, check_shared, is_device_array
+from tilewise.cuda.cases import Dim3
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.options import carveout, for_compiler
+from tilewise.cuda.tensor_map import TensorMap
 
 PRELUDE = """\
 #ifndef INFINITY

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tilewise.cases import Case
+from tilewise.cuda.cases import Case
 from tilewise.errors import nearest
-from tilewise.gpu.kernel import Kernel
+from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.published import PUBLISHED, Published
 
 FOLDER = Path(__file__).resolve().parent

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewise.cuda.regions import is_marker
 from tilewise.errors import LessonError
-from tilewise.gpu.regions import is_marker
 from tilewise.kernels.published import PUBLISHED, Published
 
 REWRITE = "python -m tilewise.kernels"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cases import Case, case, ceil_div, integers, normal, output
-from tilewise.gpu.tensor_map import tensor_map
+from tilewise.cuda.cases import Case, case, ceil_div, integers, normal, output
+from tilewise.cuda.tensor_map import tensor_map
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ In: experiments of lessons. Out: tables, records, and values for prose. How thin
 from tilewise.measurements.archive import Archive, lookup, text_record
 from tilewise.measurements.experiment import Experiment, measure
 from tilewise.measurements.guess import Guess
-from tilewise.measurements.machines import recorded_device
+from tilewise.measurements.machines import recorded_device, short_name
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.readings import (
     Numbers,
@@ -22,6 +22,7 @@ from tilewise.measurements.readings import (
     recorded_us,
 )
 from tilewise.measurements.record import Record, RecordError, Row, TextRecord
+from tilewise.outputs import name_machine
 
 __all__ = [
     "Archive",
@@ -47,3 +48,5 @@ __all__ = [
     "recorded_us",
     "text_record",
 ]
+
+name_machine(lambda: short_name(recorded_device()))

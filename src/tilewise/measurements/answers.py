@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewise import bf16
-from tilewise.cases import Recipe
+from tilewise.cuda.cases import Recipe
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
@@ -74,7 +74,7 @@ def _copied(value: Any) -> Any:
 
 def written(launches: Sequence[Any]) -> tuple[str, ...]:
     """Names of the arrays that a variant's kernels may write, in order; tensor maps' come last."""
-    from tilewise.gpu.comparison import written_names
+    from tilewise.kernel.comparison import written_names
 
     names = [name for launch in launches for name in written_names(launch.kernel, launch.case)]
     return tuple(dict.fromkeys(names))

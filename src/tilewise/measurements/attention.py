@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tilewise import bf16
-from tilewise.cases import normal, output
-from tilewise.gpu.comparison import check
+from tilewise.cuda.cases import normal, output
 from tilewise.gpu.device import gpu_here
-from tilewise.gpu.launch import Launch
+from tilewise.kernel.comparison import check
+from tilewise.kernel.launch import Launch
 
 DIFFICULT: dict[str, dict[str, Any]] = {
     "keys that no tile divides": {"N": 100, "d": 64, "M": 200},

@@ -13,12 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewise.cuda.kernel_source import define_text, tokens
+from tilewise.cuda.options import architecture
 from tilewise.errors import LessonError
-from tilewise.gpu import compile_gate
-from tilewise.gpu.compile_gate import ARCHITECTURES, Resources
 from tilewise.gpu.cupy_backend import PRELUDE
-from tilewise.gpu.kernel_source import define_text, tokens
-from tilewise.gpu.options import architecture
+from tilewise.kernel import nvrtc as compile_gate
+from tilewise.kernel.nvrtc import ARCHITECTURES, Resources
 from tilewise.measurements.key import digest
 from tilewise.measurements.validation_file import FOLDER, RENEW, load
 from tilewise.outputs import Cell, Column, Table

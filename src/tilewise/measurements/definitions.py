@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeGuard
 
-from tilewise.gpu.kernel_source import tokens
+from tilewise.cuda.kernel_source import tokens
 from tilewise.measurements.key import cell_tree, digest, python_tree
 
 _IMPORTS = (ast.Import, ast.ImportFrom)

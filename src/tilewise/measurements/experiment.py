@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tilewise.cases import Case
+from tilewise.cuda.cases import Case
 from tilewise.errors import LessonError
 from tilewise.measurements import session
 from tilewise.measurements.answers import values_of

@@ -70,7 +70,7 @@ class Asked:
         return f"Guess first: {self.question}" + (f" ({said})" if said else "")
 
     def html(self, name: str) -> str:
-        """The panel above the table, for ``web/site/guess.js``; without script it is not shown.
+        """The panel above the table, for ``site/web/site/guess.js``; without script it is not shown.
 
         The sentence that tells the miss stands there unseen from the start, so that it has its place.
 

@@ -21,9 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tilewise.gpu.kernel_source import without_comments
-from tilewise.simulator.compiler import HEADERS, CompileError, place
-from tilewise.simulator.toolchain import ToolchainError, cache_folder, clang, keep, zig
+from tilewise.cuda.kernel_source import without_comments
+from tilewise.simulator.compile.compiler import HEADERS, CompileError, place
+from tilewise.simulator.compile.toolchain import ToolchainError, cache_folder, clang, keep, zig
 
 VERSION = 1
 """Raised whenever other text comes out for the same IR."""

@@ -16,13 +16,13 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from tilewise.cases import Case
-from tilewise.gpu.tensor_map import TensorMap
+from tilewise.cuda.cases import Case
+from tilewise.cuda.tensor_map import TensorMap
 from tilewise.measurements.answers import values_of
 
 if TYPE_CHECKING:
-    from tilewise.gpu.arguments import Parameter
-    from tilewise.gpu.launch import Launch
+    from tilewise.cuda.arguments import Parameter
+    from tilewise.kernel.launch import Launch
 
 METHOD_VERSION = 1
 """Raised whenever timing or counting changes so that older figures no longer compare."""

@@ -1,7 +1,7 @@
 """Reasons: where a prediction missed by more than its tolerance, the lesson has to say why.
 
-In: a measurement with its recorded rows. Out: the variants that missed. ``tilewise.rules.records`` holds the
-lesson to its reasons.
+In: a measurement with its recorded rows. Out: the variants that missed. ``tilewise.course.rules.records``
+holds the lesson to its reasons.
 """
 
 from __future__ import annotations

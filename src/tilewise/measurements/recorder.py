@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.errors import LessonError
 from tilewise.gpu.timing import FLUSH_BYTES
-from tilewise.lesson.model import Cell
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.current import labelled, text_holds
 from tilewise.measurements.definitions import uses_key
@@ -34,11 +33,12 @@ from tilewise.measurements.rounds import pooled, round_facts, spread_notes
 from tilewise.models.roofline import Ceilings
 
 if TYPE_CHECKING:
+    from tilewise.build.playback import LessonFile
+    from tilewise.course.model import Cell
     from tilewise.gpu.device import State
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.experiment_timing import ExperimentTimes
     from tilewise.measurements.output import Measurement
-    from tilewise.measurements.playback import LessonFile
 
 NO_LEAD_IN = "none: the GPU is idle at the first event, and what the host takes to launch is in the time"
 """How an experiment with ``with_host`` was timed."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewise.cuda.options import carveout
 from tilewise.gpu import cupy_backend
-from tilewise.gpu.options import carveout
 
 if TYPE_CHECKING:
-    from tilewise.gpu.launch import Launch
+    from tilewise.kernel.launch import Launch
     from tilewise.measurements.experiment import Experiment
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.errors import LessonError
-from tilewise.gpu import compile_gate
+from tilewise.kernel import nvrtc
 from tilewise.measurements import compiled_kernels
 from tilewise.measurements.validation_file import FOLDER, RENEW, load, measured, of_devices
 from tilewise.outputs import Cell, Column, Table
@@ -366,7 +366,7 @@ PLAIN: Mapping[str, Callable[[Path], str]] = {
     "resources": compiled_kernels.page_table,
     "sanitizer": _sanitizer,
     "nvrtc": lambda project: f"NVRTC {compiled_kernels.load_resources(project).nvrtc}",
-    "architectures": lambda _: ", ".join(compile_gate.ARCHITECTURES),
+    "architectures": lambda _: ", ".join(nvrtc.ARCHITECTURES),
     "clangs": partial(_clangs, _clang_table),
     "clang_pair": partial(_clangs, "clang {0[ours]} and clang {0[other]}".format),
     "clang_kernels": partial(_clangs, lambda record: str(record["kernels"])),

@@ -8,8 +8,7 @@ To make a value of another class showable, give it ``as_output() -> Output``; an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewise.outputs.base import (
@@ -67,6 +66,7 @@ __all__ = [
     "exercise",
     "from_kernel",
     "installed",
+    "name_machine",
     "publish",
     "show",
     "sink",
@@ -75,6 +75,7 @@ __all__ = [
 
 MACHINE = "{machine}"
 """What stands in captions for the name of the GPU whose records are shown."""
+_NAMES: dict[str, Callable[[], str]] = {}
 DEEPEST = 20
 """How deep published dicts may nest."""
 
@@ -98,9 +99,16 @@ def as_output(value: object) -> Output | None:
     names = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
     if any(name.startswith("tilewise.figures.") and name.endswith(".Figure") for name in names):
         return FigureOutput(_with_machine(value.to_dict()))  # type: ignore[attr-defined]
-    if any(name in ("tilewise.gpu.kernel.Kernel", "tilewise.gpu.kernel.KernelRegion") for name in names):
+    if any(
+        name in ("tilewise.kernel.kernel.Kernel", "tilewise.kernel.kernel.KernelRegion") for name in names
+    ):
         return from_kernel(value)
     return None
+
+
+def name_machine(name: Callable[[], str]) -> None:
+    """Have ``{machine}`` stand for what a function returns, e.g. H100: who knows the records says so."""
+    _NAMES[MACHINE] = name
 
 
 def _with_machine(data: dict[str, Any]) -> dict[str, Any]:
@@ -112,8 +120,7 @@ def _with_machine(data: dict[str, Any]) -> dict[str, Any]:
     }
     if not words:
         return data
-    machines = import_module("tilewise.measurements.machines")  # which imports this package
-    machine = machines.short_name(machines.recorded_device())
+    machine = _NAMES[MACHINE]() if MACHINE in _NAMES else "GPU"
     return {**data, **{name: text.replace(MACHINE, machine) for name, text in words.items()}}
 
 

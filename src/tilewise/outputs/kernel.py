@@ -1,7 +1,7 @@
 """A kernel, or a region of one, as a page shows it: CUDA with true line numbers, its defines printed.
 
 In: the kernel's text as it was compiled. Out: a fence for the ``cuda`` lexer. Lines that only mark a region
-stand blank in it, so that the others keep their numbers; ``tilewise.page`` takes them out of the HTML.
+stand blank in it, so that the others keep their numbers; ``tilewise.build.page`` takes them out of the HTML.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Machine code on a page: a listing by itself, and the three texts of one kernel side by side.
 
 In: lines as the compiler wrote them. Out: fences for the lexers of CUDA C, PTX and machine code. What to
-show is decided by ``tilewise.gpu.machine_code``; colours are the site's.
+show is decided by ``tilewise.kernel.machine_code``; colours are the site's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewise.outputs.base import Context, Output
 from tilewise.outputs.kinds import LONGEST_TEXT, attribute, fence, folded
 
 SASS, PTX = "nvidia-sass", "nvidia-ptx"
-"""The lexers for machine code and for PTX, as ``tilewise.lexers`` has them."""
+"""The lexers for machine code and for PTX, as ``tilewise.site.lexers`` has them."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ the simulator.
 
 from __future__ import annotations
 
-from tilewise.cases import ceil_div
+from tilewise.cuda.cases import ceil_div
 
 WARP = 32
 """Lanes of a warp."""

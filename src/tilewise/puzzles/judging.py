@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewise.cuda.kernel_source import tokens
 from tilewise.errors import LONGEST_LINE, LessonError
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.kernel_source import tokens
-from tilewise.gpu.launches import without_logging
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launches import without_logging
 from tilewise.puzzles.model import COUNTERS, TO_DO, Limit, Puzzle, Trial, Values
 from tilewise.puzzles.wrong_values import first_wrong, marked
 from tilewise.simulator import HazardError
 
 if TYPE_CHECKING:
-    from tilewise.cases import Case
+    from tilewise.cuda.cases import Case
     from tilewise.simulator import Run
 
 _REPAIRS = {

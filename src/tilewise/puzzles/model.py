@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewise.cases import Array, Case
+from tilewise.cuda.cases import Array, Case
 
 Values = Mapping[str, Any]
 """A launch's arrays and numbers by parameter name, before it ran."""

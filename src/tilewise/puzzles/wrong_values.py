@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cases import Array
-from tilewise.gpu.difference import alike, index_text
+from tilewise.cuda.cases import Array
+from tilewise.cuda.difference import alike, index_text
 
 _MARK = 0x7FC0BEEF
 """Bits of a float32 NaN that tell what nobody wrote from what was computed."""

@@ -45,13 +45,13 @@ writes in the order of blocks and warps, at most a megabyte. With `--use_fast_ma
 single-precision functions become their `__` forms.
 """
 
-from tilewise.simulator.compiler import CompileError
-from tilewise.simulator.counts import BulkCounts, Counts, GlobalCounts, SharedCounts
+from tilewise.simulator.compile.compiler import CompileError
+from tilewise.simulator.compile.toolchain import ToolchainError
+from tilewise.simulator.engine.trace import Accesses, Trace, Watched
 from tilewise.simulator.frontend import Entry, Module, compile_kernel
-from tilewise.simulator.hazards import ExpectationError, Hazard, HazardError, expect_hazard
+from tilewise.simulator.results.counts import BulkCounts, Counts, GlobalCounts, SharedCounts
+from tilewise.simulator.results.hazards import ExpectationError, Hazard, HazardError, expect_hazard
 from tilewise.simulator.run import MAX_STEPS, Run, launch
-from tilewise.simulator.toolchain import ToolchainError
-from tilewise.simulator.trace import Accesses, Trace, Watched
 
 __all__ = [
     "MAX_STEPS",

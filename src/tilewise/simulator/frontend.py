@@ -10,16 +10,15 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
+from tilewise.cuda.kernel_source import global_functions
 from tilewise.errors import LessonError
-from tilewise.gpu.kernel_source import global_functions
-
-from .blocks import in_order
-from .compiler import CompileError, place, ptx_text
-from .operands import UnknownInstructionError
-from .program import Program, decode
-from .ptx import Ptx, PtxError, Variable
-from .ptx_parser import parse
-from .toolchain import clang
+from tilewise.simulator.compile.compiler import CompileError, place, ptx_text
+from tilewise.simulator.compile.toolchain import clang
+from tilewise.simulator.decode.operands import UnknownInstructionError
+from tilewise.simulator.decode.program import Program, decode
+from tilewise.simulator.ptx.blocks import in_order
+from tilewise.simulator.ptx.ptx import Ptx, PtxError, Variable
+from tilewise.simulator.ptx.ptx_parser import parse
 
 _TAKEN = {"--use_fast_math", "-use_fast_math"}
 

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tilewise.errors import LessonError
-
-from . import machine
-from .async_findings import Describer
-from .counts import Counts
-from .frontend import Entry
-from .hazards import Hazard, HazardError
-from .memory import Memory, shared_owners, watched_values
-from .shared import COUNTERS, HAZARD, Launch
-from .trace import WATCH, Accesses, Trace, Watched
+from tilewise.simulator.engine import machine
+from tilewise.simulator.engine.memory import Memory, shared_owners, watched_values
+from tilewise.simulator.engine.shared import COUNTERS, HAZARD, Launch
+from tilewise.simulator.engine.trace import WATCH, Accesses, Trace, Watched
+from tilewise.simulator.frontend import Entry
+from tilewise.simulator.results.async_findings import Describer
+from tilewise.simulator.results.counts import Counts
+from tilewise.simulator.results.hazards import Hazard, HazardError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +71,7 @@ class Run:
 
     def as_output(self) -> RunOutput:
         """What ``show(run)`` shows: the counts by source line, and in all."""
-        from .table import table
+        from tilewise.simulator.results.table import table
 
         return table(self)
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.gpu.arguments import check_arguments
-from tilewise.gpu.kernel import Kernel
-from tilewise.gpu.launch import Launch
-from tilewise.gpu.saved_launches import decode
-from tilewise.gpu.tensor_map import TensorMap
-from tilewise.lesson import read
-from tilewise.run import Runner
-from tilewise.simulator.toolchain import cache_folder
+from tilewise.build.run import Runner
+from tilewise.course.lesson import read
+from tilewise.cuda.arguments import check_arguments
+from tilewise.cuda.tensor_map import TensorMap
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launch import Launch
+from tilewise.kernel.saved_launches import decode
+from tilewise.simulator.compile.toolchain import cache_folder
 
 from .planting import Arguments, Subject
 

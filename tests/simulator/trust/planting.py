@@ -14,8 +14,8 @@ import pytest
 
 from tests.simulator.kernels import ORIGIN, simulate
 from tests.sweeps import SIMULATOR
-from tilewise.gpu.kernel_source import KernelError
-from tilewise.gpu.tensor_map import TensorMap, with_array
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.tensor_map import TensorMap, with_array
 from tilewise.simulator import CompileError, HazardError, Run
 
 from .operators import Mutant, mutants

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewise.simulator import ToolchainError, compile_kernel, machine
+from tilewise.simulator import ToolchainError, compile_kernel
+from tilewise.simulator.engine import machine
 
 from .test_bad_input import BOUNDED, SCALE
 

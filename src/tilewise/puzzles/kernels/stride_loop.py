@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewise.cases import case, normal, output
+from tilewise.cuda.cases import case, normal, output
 from tilewise.puzzles.counting import sectors
 from tilewise.puzzles.model import Limit, Puzzle, Trial
 

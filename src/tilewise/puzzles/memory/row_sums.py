@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewise.cases import case, ceil_div, integers, output
+from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.puzzles.counting import row_sectors
 from tilewise.puzzles.model import Limit, Puzzle, Trial
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cases import case, ceil_div, normal, output
+from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import row_sectors, runs
 from tilewise.puzzles.model import Limit, Puzzle, Trial
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cases import Array, case, ceil_div, normal, output, uniform
+from tilewise.cuda.cases import Array, case, ceil_div, normal, output, uniform
 from tilewise.puzzles.counting import runs, sectors
 from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 

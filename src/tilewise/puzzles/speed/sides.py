@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cases import Array, case, ceil_div, integers, output
+from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import sectors
 from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 

@@ -1,0 +1,285 @@
+"""Code cells: Python as Python, kernels as CUDA with their own line numbers, tabs as sets, outputs below.
+
+In: a code cell and what it showed. Out: Markdown. A kernel that a cell assigns is taken out of its Python
+string and stands as a block of its own; the rest of the cell stays around it, in order. Further kernels of a
+text that stands above them in the cell stay the line of Python that they are. A folded cell stands below
+what it made, and so does the bookkeeping of an open one: its calls of ``publish``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from html import escape
+from types import MappingProxyType
+
+from tilewise.build.page.by_machine import blocks
+from tilewise.course.lesson import Cell
+from tilewise.frameworks import listed
+from tilewise.outputs import Context, KernelOutput, Output, Task, Text
+from tilewise.outputs.kernel import LONGEST_OPEN, without_markers
+from tilewise.outputs.kinds import attribute, fence, folded
+
+BOOKS = "Numbers for the text"
+"""What the bookkeeping of an open cell is folded under."""
+_EXTRAS = frozenset({"torch", "triton"})
+"""Packages that a build without them is told how to add."""
+_TASKS = frozenset({"exercise", "puzzle"})
+"""Functions whose calls hold an answer, which readers see in a fold only."""
+_SHOWING = _TASKS | {"agree", "check", "expect_hazard", "measure", "print", "show"}
+"""Functions that show something."""
+
+
+def code_cell(
+    cell: Cell,
+    outputs: Sequence[Output],
+    kernels: Mapping[str, KernelOutput],
+    missing: Sequence[str],
+    context: Context,
+    pending: str = "",
+    others: Mapping[str, Sequence[Output]] = MappingProxyType({}),
+    machine: str = "",
+) -> str:
+    """A code cell and its outputs.
+
+    Args:
+        cell: the cell.
+        outputs: what it showed, in order.
+        kernels: the kernels that it bound to names.
+        missing: what it needs and the building machine lacks.
+        context: the page, as outputs see it.
+        pending: what to say where it has not ended; ``outputs`` are then those of the run before.
+        others: by further machine, the outputs with its records.
+        machine: whose records the outputs rest on.
+    """
+    called = _calls(cell.source) if pending else frozenset()
+    is_task = any(isinstance(output, Task) for output in outputs) or bool(called & _TASKS)
+    is_folded = bool(cell.fold)
+    code = "" if is_task and not is_folded else source(cell, kernels, context)
+    if is_folded and code:
+        code = folded(cell.fold, "code", code)
+    below = blocks(outputs, others, machine, context)
+    if missing:
+        is_recorded = any(
+            isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
+        )
+        below.insert(0, _lacking(missing, is_recorded, context))
+    if pending and (outputs or called & _SHOWING or _ends_with_a_value(cell.source)):
+        below.insert(0, context.html_block(f'<div class="tw-pending">{pending}</div>'))
+    books = "" if is_task or is_folded else _bookkeeping(cell)
+    if books:
+        below.append(folded(BOOKS, "code", books))
+    parts = [*below, code] if is_task or is_folded else [code, *below]
+    return "\n\n".join(part for part in parts if part)
+
+
+def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
+    """A set of tabs.
+
+    Args:
+        cells: title and Markdown of each tab.
+        fresh: another set stands directly above, which this one must not join.
+    """
+    tabs = []
+    for at, (title, body) in enumerate(cells):
+        opening = "===!" if fresh and at == 0 else "==="
+        inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
+        tabs.append(f'{opening} "{escape(attribute(title), quote=False)}"\n\n{inside}')
+    return "\n\n".join(tabs)
+
+
+def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) -> str:
+    """A cell's code: stretches of Python, and its kernels as CUDA between them."""
+    statements = _statements(cell.source)
+    is_cuda = cell.tab.casefold().startswith("cuda")
+    lines = cell.source.split("\n")
+    parts: list[str] = []
+    texts: set[str] = set()  # of kernels, as far as they are shown
+    pending = 1  # the first line not yet shown
+    for statement in statements:
+        kernel = _kernel_of(statement, kernels, is_cuda)
+        if kernel is not None and kernel[1].source.strip() in texts:
+            kernel = None
+        aside = not cell.fold and _is_bookkeeping(statement)
+        if kernel is None and not aside:
+            continue
+        first = _first_line(statement)
+        parts += _python(lines, pending, first - 1, cell, is_cuda)
+        if kernel is not None:
+            texts.add(kernel[1].source.strip())
+            parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
+        pending = (statement.end_lineno or first) + 1
+    parts += _python(lines, pending, len(lines), cell, is_cuda)
+    return "\n\n".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _statements(source: str) -> tuple[ast.stmt, ...]:
+    """A cell's statements; kept, since a page is rendered again at every edit of its prose."""
+    return tuple(ast.parse(source).body)
+
+
+@lru_cache(maxsize=1024)
+def _calls(source: str) -> frozenset[str]:
+    """The names of the functions that a cell calls."""
+    nodes = (node for statement in _statements(source) for node in ast.walk(statement))
+    return frozenset(
+        node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
+
+
+def _ends_with_a_value(source: str) -> bool:
+    statements = _statements(source)
+    return bool(statements) and isinstance(statements[-1], ast.Expr) and not _is_bookkeeping(statements[-1])
+
+
+def _is_bookkeeping(statement: ast.stmt) -> bool:
+    """Whether a statement only hands numbers to the prose: a call of ``publish``, or its import alone."""
+    if isinstance(statement, ast.ImportFrom):
+        return [name.name for name in statement.names] == ["publish"]
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "publish"
+
+
+def _bookkeeping(cell: Cell) -> str:
+    """The bookkeeping of an open cell, as a fence; empty where it has none."""
+    lines = cell.source.split("\n")
+    found = [statement for statement in _statements(cell.source) if _is_bookkeeping(statement)]
+    if not found:
+        return ""
+    text = "\n".join("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in found)
+    return fence(text, f'.python .tw-code data-line="{cell.source_line + found[0].lineno - 1}"')
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bool) -> list[str]:
+    """The Python between two kernels, as a fence; imports alone say nothing beside a kernel in a CUDA tab."""
+    body = list(lines[first - 1 : last])
+    while body and not body[0].strip():
+        body.pop(0)
+        first += 1
+    text = "\n".join(body).rstrip()
+    if not text or (is_cuda and _only_imports(text)):
+        return []
+    shown, regions, markers = without_markers(text, blank=False)
+    attributes = [".python .tw-code", f'data-line="{cell.source_line + first - 1}"']
+    if regions:
+        attributes.append(f'data-regions="{regions}" data-dropped="{markers}"')
+    if cell.title:
+        attributes.append(f'title="{attribute(cell.title)}"')
+    return [fence(shown, " ".join(attributes))]
+
+
+def _only_imports(text: str) -> bool:
+    return all(isinstance(statement, ast.Import | ast.ImportFrom) for statement in ast.parse(text).body)
+
+
+def _kernel_of(
+    statement: ast.stmt, kernels: Mapping[str, KernelOutput], is_cuda: bool
+) -> tuple[str, KernelOutput] | None:
+    """The name and the kernel, or text of kernels, that a statement assigns, if that is all it does."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0], statement.value
+    written = _written(value) if is_cuda else None
+    if isinstance(target, ast.Name) and written is not None:
+        return target.id, KernelOutput(name=target.id, source=written.lstrip("\n"))
+    if not (isinstance(target, ast.Name) and isinstance(value, ast.Call)):
+        return None
+    is_kernel, text = _literal(value)
+    known = kernels.get(target.id)
+    if known is not None and (text is not None or is_cuda):
+        return target.id, known
+    if is_kernel and text is not None:
+        return target.id, KernelOutput(
+            name=_named(value) or target.id, source=text.lstrip("\n"), defines=_defines(value)
+        )
+    return None
+
+
+def _written(value: ast.expr) -> str | None:
+    """The text of kernels, where a value is that, written out."""
+    text = value.value if isinstance(value, ast.Constant) else None
+    return text if isinstance(text, str) and "__global__" in text else None
+
+
+def _literal(call: ast.Call) -> tuple[bool, str | None]:
+    """Whether a call makes a kernel, and the kernel's text where it stands there."""
+    is_kernel = isinstance(call.func, ast.Name) and call.func.id == "Kernel"
+    literal = call.args[0] if is_kernel and call.args else None
+    text = literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else None
+    return is_kernel, text
+
+
+def _standing(call: ast.Call) -> str | None:
+    """A kernel's text as far as it stands in the call, alone or added to what stands elsewhere."""
+    is_kernel, text = _literal(call)
+    if is_kernel and call.args and isinstance(call.args[0], ast.BinOp):
+        parts = [node.value for node in ast.walk(call.args[0]) if isinstance(node, ast.Constant)]
+        text = "\n".join(part for part in parts if isinstance(part, str))
+    return text
+
+
+def open_lines(cell: Cell) -> int:
+    """How many lines of a cell's code stand open on its page, where long kernels and folded cells do not."""
+    if cell.fold:
+        return 0
+    lines = len(cell.source.splitlines())
+    for statement in _statements(cell.source):
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        text = _standing(value) if isinstance(value, ast.Call) else None
+        if value is not None and cell.tab.casefold().startswith("cuda"):
+            text = text or _written(value)
+        kernel_lines = len((text or "").strip().splitlines())
+        lines -= kernel_lines if kernel_lines > LONGEST_OPEN else 0
+    return lines
+
+
+def _named(call: ast.Call) -> str:
+    for keyword in call.keywords:
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    return ""
+
+
+def _defines(call: ast.Call) -> tuple[tuple[str, str], ...]:
+    """The defines of a kernel that never ran, as written."""
+    for keyword in call.keywords:
+        if keyword.arg == "defines" and isinstance(keyword.value, ast.Dict):
+            return tuple(
+                (str(ast.literal_eval(key)), ast.unparse(value))
+                for key, value in zip(keyword.value.keys, keyword.value.values, strict=True)
+                if isinstance(key, ast.Constant)
+            )
+    return ()
+
+
+def _literal_line(statement: ast.stmt, cell: Cell) -> int:
+    """Which line of the lesson's file line 1 of a kernel is; 0 where its text is not written there."""
+    assert isinstance(statement, ast.Assign)
+    value = statement.value
+    literal = value if not isinstance(value, ast.Call) else value.args[0] if value.args else None
+    if not (isinstance(literal, ast.Constant) and isinstance(literal.value, str)):
+        return 0
+    blank = len(literal.value) - len(literal.value.lstrip("\n"))
+    return cell.source_line + literal.lineno - 1 + blank
+
+
+def _cuda(variable: str, kernel: KernelOutput, context: Context, line: int) -> str:
+    block = kernel.fence(context.unique(f"kernel-{kernel.name}"), variable, line)
+    if len(kernel.source.strip().splitlines()) <= LONGEST_OPEN:
+        return block
+    return folded(f"{variable}, {len(kernel.source.strip().splitlines())} lines of CUDA C", "kernel", block)
+
+
+def _lacking(missing: Sequence[str], is_recorded: bool, context: Context) -> str:
+    rest = "what it printed was recorded." if is_recorded else "this page was built without."
+    if not is_recorded and _EXTRAS.issuperset(missing):
+        rest += " It runs, and is compared, after <code>make frameworks</code>."
+    what = escape(listed(list(missing)))
+    return context.html_block(f'<div class="tw-needs">Needs {what}; {rest}</div>')

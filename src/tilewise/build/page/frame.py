@@ -1,0 +1,178 @@
+"""What stands around a lesson's cells: the head with its question, the terms at its end; the glossary.
+
+In: a course. Out: Markdown with a little HTML. Previous and next, search and feedback belong to the site.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+
+from tilewise.build.page.code import open_lines
+from tilewise.build.page.layout import GLOSSARY, href, page_link, source_link, source_path
+from tilewise.build.page.prose import Edit, edited, rewritten_link, tooltip
+from tilewise.build.run import LessonRun
+from tilewise.course.lesson import Lesson
+from tilewise.course.order import Course
+from tilewise.course.terms import Term
+from tilewise.cuda.capability import HOSTED, named, needed
+from tilewise.outputs.kinds import folded
+
+_WORDS_A_MINUTE = 170
+_CODE_LINES_A_MINUTE = 18
+
+
+def front_matter(lesson: Lesson) -> str:
+    """The page's own YAML header: title and description, and tags where there are any."""
+    header = lesson.header
+    values: dict[str, object] = {"title": header.title}
+    if description := header.description or header.summary:
+        values["description"] = escape(" ".join(description.split()))  # templates do not escape it
+    if header.tags:
+        values["tags"] = list(header.tags)
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def hardware(run: LessonRun) -> str:
+    """Which GPU a lesson's notebook needs, in a sentence; empty where it launches no kernel."""
+    kernels = [kernel for found in run.kernels.values() for kernel in found.values()]
+    if not kernels:
+        return ""
+    most = max(needed(kernel.source, kernel.options) for kernel in kernels)
+    if most <= HOSTED:
+        return "The notebook runs on a hosted T4, and without a GPU on the simulator."
+    own = ", ".join(sorted({one.name for one in kernels if needed(one.source, one.options) > HOSTED}))
+    return (
+        f"On a GPU the notebook needs {named(most)} for {own}: more than a hosted T4 has. "
+        "Without a GPU it runs on the simulator."
+    )
+
+
+def head(lesson: Lesson, course: Course, runs_on: str = "") -> str:
+    """Title, question, what the lesson needs and unlocks, how long it takes, how to run it, downloads."""
+    name = lesson.id.rsplit("/", 1)[-1]
+    facts = [f"Lesson {course.number(lesson.id)} of {len(course.lessons)}", f"{minutes(lesson)} min"]
+    for word, ids in (("needs", course.needs(lesson.id)), ("unlocks", course.unlocks(lesson.id))):
+        links = ", ".join(
+            f'<a href="{escape(href(lesson.id, other))}">'
+            f"{escape(course.lesson(other).header.title, quote=False)}</a>"
+            for other in ids
+        )
+        if links or word == "needs":
+            facts.append(f"{word} {links or 'nothing'}")
+    lines = ['<div class="tw-lesson">']
+    if lesson.header.summary:
+        lines.append(f'<p class="tw-question">{escape(lesson.header.summary, quote=False)}</p>')
+    spans = ' <span class="tw-dot" aria-hidden="true">·</span> '.join(
+        f"<span>{fact}</span>" for fact in facts
+    )
+    lines.append(f'<p class="tw-meta">{spans}</p>')
+    downloads = " or ".join(
+        f'<a href="{name}{suffix}" download>{name}{suffix}</a>' for suffix in (".py", ".ipynb")
+    )
+    hosted = f' <span class="tw-hosted">{escape(runs_on, quote=False)}</span>' if runs_on else ""
+    lines.append(
+        f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. '
+        f"Download {downloads}.{hosted}</p>"
+    )
+    return "\n".join([f"# {lesson.header.title}", "", *lines, "</div>"])
+
+
+def minutes(lesson: Lesson) -> int:
+    """How long reading takes, in minutes: prose at a calm pace, code that stands open slower."""
+    code_lines = sum(open_lines(cell) for cell in lesson.code)
+    return max(1, round(lesson.prose.word_count / _WORDS_A_MINUTE + code_lines / _CODE_LINES_A_MINUTE))
+
+
+def terms(lesson: Lesson, course: Course) -> str:
+    """The terms that a lesson adds and, folded, all so far; empty where there are none."""
+    so_far = course.terms_so_far(lesson.id)
+    if not so_far:
+        return ""
+    added = course.terms.of_lesson(lesson.id)
+    parts = ["## Terms { #terms .tw-terms }"]
+    if added:
+        entries = [
+            f"- [{term.title}](#{term.anchor}){{ .tw-term-entry }}: {term.first_sentence_markdown}"
+            for term in added
+        ]
+        parts += ["Added here:", "\n".join(entries)]
+    else:
+        parts.append("This lesson adds none.")
+    glossary = page_link(lesson.id, GLOSSARY)
+    listed = ", ".join(
+        f'[{term.title}]({source_link(lesson.id, term.lesson_id)}#{term.anchor} "{tooltip(term)}")'
+        for term in so_far
+    )
+    count = "The one term so far" if len(so_far) == 1 else f"All {len(so_far)} terms so far, in reading order"
+    parts.append(folded(count, "terms", f"{listed}.\n\nEach with its definition: [glossary]({glossary})."))
+    return "\n\n".join(parts)
+
+
+def glossary(course: Course) -> str:
+    """The glossary page: every term once, by letter, with its definition, its home and where it is used."""
+    entries = course.terms.terms
+    users: dict[Term, list[str]] = {term: [] for term in entries}
+    for lesson in course.lessons:
+        for use in course.uses(lesson.id):
+            if use.term.lesson_id != lesson.id:
+                users[use.term].append(lesson.id)
+    parts = [
+        "# Glossary",
+        f"{len(entries)} terms, each defined in the lesson that first needs it.",
+    ]
+    letter = ""
+    for term in sorted(entries, key=lambda term: term.title.casefold()):
+        initial = term.title[0].upper()
+        if initial != letter:
+            letter = initial
+            parts.append(f"## {letter}")
+        parts.append(_entry(term, course, users[term]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(term: Term, course: Course, users: Sequence[str]) -> str:
+    lesson = course.lesson(term.lesson_id)
+    aliases = [name for name in term.definition.aliases if not _is_inflected(name, term.title)]
+    also = f" (also {', '.join(aliases)})" if aliases else ""
+    home = f"[{lesson.header.title}]({source_path(lesson.id)}#{term.anchor})"
+    used = ", ".join(f"[{course.lesson(name).header.title}]({source_path(name)})" for name in users)
+    places = f"From {home}." + (f" Used in {used}." if used else "")
+    return "\n\n".join(
+        [
+            f'<div class="tw-glossary-entry" id="{term.anchor}" markdown>',
+            f"**{term.title}**{also}",
+            _portable(term, lesson),
+            f"<small>{places}</small>",
+            "</div>",
+        ]
+    )
+
+
+def _is_inflected(name: str, title: str) -> bool:
+    """Whether a name is only another form of the title, such as its plural."""
+    return name.casefold().startswith(title.casefold().rstrip("y")) and " " not in name[len(title) :]
+
+
+def _portable(term: Term, lesson: Lesson) -> str:
+    """A definition's text with links that hold on a page at the site's root, and without footnotes."""
+    place = term.definition.place
+    source = lesson.cells[place.cell].source
+    folder = lesson.path.rsplit("/", 1)[0]
+    edits: list[Edit] = []
+    for link in (*lesson.prose.links, *lesson.prose.images):
+        start, end = link.place.start, link.place.end
+        if link.place.cell == place.cell and place.start <= start < place.end:
+            moved = rewritten_link(source[start:end], link.text, folder, lesson.id, from_root=True)
+            edits.append((start - place.start, end - place.start, moved))
+    for note in lesson.prose.notes:
+        if note.place.cell == place.cell and place.start <= note.place.start < place.end:
+            edits.append((note.place.start - place.start, note.place.end - place.start, ""))
+    text = edited(source[place.start : place.end], edits)
+    title, _, body = text.partition("\n")
+    indent = len(title) - len(title.lstrip()) + 4
+    body = "\n".join(line[indent:] for line in body.split("\n")).strip("\n")
+    return re.sub(r"\\(?=[^\W\d_])", "", body)

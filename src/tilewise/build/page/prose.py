@@ -1,0 +1,242 @@
+"""Prose cells: terms linked, numbers quoted, links between lessons set, definitions given their anchors.
+
+In: a lesson's prose as written and its facts. Out: Markdown for each prose cell. Every change is an edit of a
+stretch of the source that ``tilewise.course.prose`` has found; code, fences and formulas are never touched.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from tilewise.build.numbers import COMPUTED, Quoted, quote
+from tilewise.build.page.layout import page_link, source_link, source_path
+from tilewise.build.page.markers import line_mark
+from tilewise.course.lesson import Cell, Lesson
+from tilewise.course.mask import spans
+from tilewise.course.order import Course
+from tilewise.course.prose import Definition, Mention, masked_prose
+from tilewise.course.terms import Term, Use
+from tilewise.course.typed_numbers import sourced
+from tilewise.errors import LessonError, raise_all
+from tilewise.measurements.provenance_links import provenance_link
+
+Edit = tuple[int, int, str]
+COMPARED = ("times_first", "share_of_library")
+"""Values of a variant that rest on another one's time, too."""
+_ESCAPED = re.compile(r"\\(?=[^\W\d_])")
+_MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
+_NO_BLOCK = ("[^", "*[", ":", "</", "///")
+"""How lines begin that continue a block or leave nothing where they stand."""
+_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
+_GPU = re.compile(r"\b[ABHV][1-9]00\b|\b[TL]4\b|\bRTX \d")
+"""The name of a GPU."""
+_TITLE_LINE = re.compile(r'(?P<head>\s*\?\?\?\+?\s+definition\s*)"[^"]*"')
+
+
+def prose_cells(
+    lesson: Lesson,
+    course: Course,
+    numbers: Mapping[Mention, Quoted],
+    stale: Collection[str],
+    others: Mapping[str, Mapping[Mention, Quoted]],
+) -> dict[int, str]:
+    """The Markdown of each prose cell, by its index.
+
+    Args:
+        lesson: whose prose.
+        course: the course.
+        numbers: what the prose quotes, by place.
+        stale: experiments whose numbers are marked.
+        others: by further machine, what it quotes of that machine's records.
+    """
+    edits: dict[int, list[Edit]] = {index: [] for index, _ in lesson.prose.masked}
+    for use in course.uses(lesson.id):
+        edits[use.cell].append(_term_link(use, lesson))
+    for definition in lesson.prose.definitions:
+        edits[definition.place.cell].append(_anchor(definition, lesson))
+    for link in (*lesson.prose.links, *lesson.prose.images):
+        source = lesson.cells[link.place.cell].source
+        written = source[link.place.start : link.place.end]
+        moved = rewritten_link(written, link.text, posixpath.dirname(lesson.path), lesson.id)
+        if moved != written:
+            edits[link.place.cell].append((link.place.start, link.place.end, moved))
+    for mention, quoted in numbers.items():
+        by_machine = {machine: found[mention] for machine, found in others.items() if mention in found}
+        if named := _gpus_beside(mention, lesson):
+            text = _number(_of_the_named(named, by_machine) or quoted, stale, {})
+        else:
+            text = _number(quoted, stale, by_machine)
+        edits[mention.place.cell].append((mention.place.start, mention.place.end, text))
+    for index, masked in lesson.prose.masked:
+        edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
+        edits[index] += sourced(lesson.cells[index].source)
+        edits[index] += _line_marks(lesson.cells[index])
+    return {index: edited(lesson.cells[index].source, changes) for index, changes in edits.items()}
+
+
+def quoted_numbers(
+    lesson: Lesson,
+    published: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    pending: bool = False,
+) -> dict[Mention, Quoted]:
+    """What the prose quotes, by place.
+
+    Args:
+        lesson: whose prose.
+        published: values that its cells published.
+        records: the records that it names.
+        pending: some cells have not ended, so a value that is not known may come.
+
+    Raises:
+        LessonError: numbers that are not known or cannot be formatted; every one of them.
+    """
+    errors: list[LessonError] = []
+    found: dict[Mention, Quoted] = {}
+    for mention in lesson.prose.numbers:
+        try:
+            found[mention] = quote(mention, lesson, published, records)
+        except LessonError as error:
+            if pending:
+                found[mention] = Quoted("…", mention.text, "not computed yet")
+            else:
+                errors.append(error)
+    raise_all(errors)
+    return found
+
+
+def without_escapes(text: str) -> str:
+    """Markdown from a cell's output without the marks that make a term an everyday word."""
+    masked = masked_prose(text)
+    return edited(text, [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)])
+
+
+def edited(source: str, edits: Sequence[Edit]) -> str:
+    """A text with stretches of it replaced; an edit inside another one's stretch is left out."""
+    parts: list[str] = []
+    done = 0
+    for start, end, text in sorted(edits):
+        if start < done:
+            continue
+        parts += (source[done:start], text)
+        done = end
+    return "".join([*parts, source[done:]])
+
+
+def tooltip(term: Term) -> str:
+    """The first sentence of a term's definition, fit for a Markdown link's title."""
+    plain = term.first_sentence.replace("$", "").replace("{,}", ",").replace('"', "”").replace("\\", "")
+    return escape(plain, quote=False).replace("|", "¦")
+
+
+def _term_link(use: Use, lesson: Lesson) -> Edit:
+    word = lesson.cells[use.cell].source[use.start : use.end]
+    target = f"{source_link(lesson.id, use.term.lesson_id)}#{use.term.anchor}"
+    return (use.start, use.end, f'[{word}]({target} "{tooltip(use.term)}"){{ .tw-term }}')
+
+
+def _line_marks(cell: Cell) -> list[Edit]:
+    """Before each block that begins at the margin, which line of the lesson's file it begins on."""
+    marks: list[Edit] = []
+    fences = list(spans(cell.source, ["fence"]))
+    at, after_blank, in_list = 0, True, False
+    for number, line in enumerate(cell.source.split("\n"), start=cell.source_line):
+        is_item = _ITEM.match(line) is not None
+        is_inside = any(fence.start < at < fence.end for fence in fences)
+        if after_blank and line.strip() and not line.startswith((" ", "\t")) and not is_inside:
+            if not (line.startswith(_NO_BLOCK) or (is_item and in_list)):
+                marks.append((at, at, line_mark(number)))
+            in_list = is_item
+        after_blank = not line.strip()
+        at += len(line) + 1
+    return marks
+
+
+def _anchor(definition: Definition, lesson: Lesson) -> Edit:
+    source = lesson.cells[definition.place.cell].source
+    end = source.find("\n", definition.place.start)
+    line = source[definition.place.start : end if end >= 0 else len(source)]
+    match = _TITLE_LINE.match(line)
+    assert match is not None
+    title = f'{match["head"]}"*{definition.title}*{{ #{definition.anchor} .tw-term-title }}"'
+    return (definition.place.start, definition.place.start + match.end(), title)
+
+
+def rewritten_link(written: str, target: str, folder: str, lesson_id: str, from_root: bool = False) -> str:
+    """A Markdown link whose target, true on disk, is true on the site.
+
+    Args:
+        written: the whole link.
+        target: its target.
+        folder: the folder of the file it stands in, e.g. ``lessons/kernels``.
+        lesson_id: the lesson on whose page it will stand.
+        from_root: it will stand on a page at the site's root instead.
+    """
+    path, mark, fragment = target.partition("#")
+    if "://" in path or not path or path.startswith("/"):
+        return written
+    full = posixpath.normpath(posixpath.join(folder, path))
+    if full.startswith("lessons/") and full.endswith(".py"):
+        other = full.removeprefix("lessons/").removesuffix(".py")
+        moved = source_path(other) if from_root else source_link(lesson_id, other)
+    elif full.startswith("docs/"):
+        page = full.removeprefix("docs/")
+        moved = page if from_root else page_link(lesson_id, page)
+    else:
+        return written
+    new = f"{moved}{mark}{fragment}" or "#"
+    at = written.rfind(target)
+    return f"{written[:at]}{new}{written[at + len(target) :]}"
+
+
+def literal(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split()), quote=False))
+
+
+def _gpus_beside(mention: Mention, lesson: Lesson) -> set[str]:
+    """The GPUs that the paragraph of a number names."""
+    source = lesson.cells[mention.place.cell].source
+    begin = source.rfind("\n\n", 0, mention.place.start) + 1
+    end = source.find("\n\n", mention.place.end)
+    return set(_GPU.findall(source, begin, end if end >= 0 else len(source)))
+
+
+def _of_the_named(gpus: Collection[str], by_machine: Mapping[str, Quoted]) -> Quoted | None:
+    """The number of the further machine that the paragraph names; None where it names others or several."""
+    found = [other for machine, other in by_machine.items() if any(gpu.lower() in machine for gpu in gpus)]
+    return found[0] if len(gpus) == len(found) == 1 else None
+
+
+def _is_stale(names: Sequence[str], stale: Collection[str]) -> bool:
+    """Whether a number is of a variant that is stale, or compared with one, or a stale experiment's."""
+    if names[0] in stale or ".".join(names[:2]) in stale:
+        return True
+    return names[-1] in COMPARED and any(one.split(".")[0] == names[0] for one in stale)
+
+
+def _number(quoted: Quoted, stale: Collection[str], by_machine: Mapping[str, Quoted]) -> str:
+    is_stale = _is_stale(quoted.path.split("."), stale)
+    mark = " tw-stale" if is_stale else ""
+    shown = {
+        machine: {"text": other.text}
+        | ({"origin": other.origin, "spread": other.spread} if other.origin else {})
+        for machine, other in by_machine.items()
+        if (other.text, other.origin) != (quoted.text, quoted.origin)
+    }
+    data = f' data-on="{escape(json.dumps(shown, ensure_ascii=False))}"' if shown else ""
+    if quoted.origin:
+        if shown:
+            data += f' data-path="{escape(quoted.path)}" data-format="{escape(quoted.form)}"'
+        return provenance_link(literal(quoted.text), quoted.origin, quoted.spread, mark.strip(), data)
+    source = f"{quoted.source}; no longer current" if is_stale else quoted.source
+    kind = "title" if quoted.source == COMPUTED else "data-source"
+    return (
+        f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" {kind}="{escape(source)}"{data}>'
+        f"{literal(quoted.text)}</span>"
+    )

@@ -1,0 +1,289 @@
+"""The project's lessons as the site takes them: their pages, and what other pages quote of the course.
+
+In: lessons, what their cells showed, the navigation. Out: a ``CourseView``, which fills ``{{ course.map }}``
+and its like into pages of docs/; and for a build, ``Lessons``, which runs and renders every lesson.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewise.build.file_cache import FileCache, key_of
+from tilewise.build.fragments import COURSE, Quoted
+from tilewise.build.installation import Package
+from tilewise.build.page import Page, render
+from tilewise.build.page.layout import FOLDER, lesson_url, source_path
+from tilewise.build.progress import Progress, lessons_text
+from tilewise.build.run import LessonRun, Runner
+from tilewise.build.sources import LessonSources
+from tilewise.course.lesson import Lesson
+from tilewise.course.mask import spans
+from tilewise.course.order import Course, Navigation, Part
+from tilewise.course.rules import checked_course, form_faults, run_faults
+from tilewise.errors import LessonError, raise_all
+from tilewise.measurements import every_kernel, validation
+from tilewise.measurements import page as measured_page
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.compiled_kernels import kernel_faults
+from tilewise.measurements.output import Measurement
+from tilewise.measurements.pending import list_faults, read_pending, text_name
+from tilewise.measurements.slugs import name_slug
+from tilewise.outputs.kinds import NOT_CURRENT, PENDING, Text
+
+_PLACEHOLDER = re.compile(r"\{\{\s*(course|hardware|measurements)\.(\w+)\s*\}\}")
+
+
+@dataclass(frozen=True, eq=False)
+class CourseView:
+    """The course as pages see it."""
+
+    course: Course
+    """The lessons, in reading order."""
+    pages: Mapping[str, Page]
+    """The page of every lesson, by the lesson's source path."""
+    measured: Mapping[str, Sequence[Measurement]]
+    """What each lesson measures, by its id, in reading order."""
+    root: Path
+    """The lessons' folder."""
+    parts: Sequence[Part]
+    """The sections of the navigation that hold lessons."""
+
+    def fill(self, markdown: str, path: str, text: str) -> str:
+        """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
+
+        Args:
+            markdown: a page of docs/, without its header.
+            path: the page's file, for messages.
+            text: the whole file, to count lines in.
+
+        Raises:
+            LessonError: there is no such fragment.
+        """
+        if "{{" not in markdown:
+            return markdown
+        fenced = [(span.start, span.end) for span in spans(markdown, ["fence"])]
+
+        def replace(match: re.Match[str]) -> str:
+            if any(start <= match.start() < end for start, end in fenced):
+                return match[0]
+            line = text.count(
+                "\n", 0, text.find(markdown[: match.end()].strip()) + len(markdown[: match.end()].strip())
+            )
+            made = self._fragment(match[1], match[2], path, line + 1)
+            before = markdown[markdown.rfind("\n", 0, match.start()) + 1 : match.start()]
+            if "\n" in made and before.isspace():
+                message = f"{match[0]} is more than one line, and indented: what is indented would end in it."
+                repair = "Start the line with it; a fold around it is written as <details> and </details>."
+                raise LessonError(path, line + 1, message, repair)
+            return made
+
+        return _PLACEHOLDER.sub(replace, markdown)
+
+    def _fragment(self, family: str, name: str, path: str, line: int) -> str:
+        archive = Archive(self.root)
+        have = {
+            "course": list(COURSE),
+            "hardware": [*validation.FRAGMENTS, *validation.PLAIN],
+            "measurements": [*measured_page.FRAGMENTS, "roofline"],
+        }[family]
+        if name not in have and not (family == "measurements" and name.startswith(measured_page.MISS)):
+            message = f'there is no "{family}.{name}".'
+            raise LessonError(path, line, message, f"There is {', '.join(have)}.")
+        if family == "course":
+            return COURSE[name](Quoted(self.course, self.parts, self.pages))
+        if family == "hardware":
+            return validation.fragment(name, self.root.parent)
+        if name == "roofline":
+            return every_kernel.fragment(archive, *self._named())
+        try:
+            return measured_page.fragment(name, measured_page.Lessons(self.measured, *self._named()), archive)
+        except KeyError as error:
+            message = f"the experiment {error.args[0]} was not predicted, or not recorded since."
+            raise LessonError(path, line, message, "Name one of the table of predictions.") from None
+
+    def _named(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The titles of all lessons and the URLs of their pages, by id."""
+        titles = {lesson.id: lesson.header.title for lesson in self.course.lessons}
+        return titles, {lesson.id: lesson_url(lesson.id) for lesson in self.course.lessons}
+
+    def figure_files(self) -> dict[str, bytes]:
+        """The data of figures on pages that are no lessons, by path from the site's root."""
+        return every_kernel.data_files(Archive(self.root), self._named()[0])
+
+
+class PageRenderer:
+    """Renders lessons; a page is kept, also for the next process, while nothing that decides it has changed.
+
+    Args:
+        cache: the folder for caches.
+        code: a hash of the modules that render.
+    """
+
+    def __init__(self, cache: Path, code: str) -> None:
+        self._code = code
+        self._kept = FileCache(cache / "rendered", at_most=400)
+        self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
+        self.package: Package | None = None
+
+    def page(
+        self, lesson: Lesson, run: LessonRun, course: Course, stale: frozenset[str] = frozenset()
+    ) -> Page:
+        """The page of a lesson.
+
+        Args:
+            lesson: the lesson.
+            run: what its cells showed.
+            course: the course.
+            stale: what it quotes of other lessons and is no longer current; ``quoted_stale`` knows.
+
+        Raises:
+            LessonError: its prose quotes a number that is not known, or an exercise uses a term that it
+                does not reach.
+        """
+        mark = (lesson, run.digest, course.signature, repr(self.package), stale)
+        known = self._latest.get(lesson.id)
+        if known is None or known[0] != mark:
+            decided = (course.signature, lesson.path, lesson.text, run.digest, self.package, sorted(stale))
+            key = key_of(self._code, *decided)
+            page = None if run.pending else self._kept.load(key, Page)
+            if page is None:
+                page = render(lesson, run, course, stale=stale, package=self.package)
+                if not run.pending:
+                    self._kept.store(key, page)
+            known = self._latest[lesson.id] = (mark, page)
+        return known[1]
+
+    def tidy(self) -> None:
+        """Delete pages that have not been used for long."""
+        self._kept.tidy()
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltCourse:
+    """Every lesson, run and rendered."""
+
+    view: CourseView
+    """The course and its pages."""
+    executed: tuple[str, ...]
+    """The lessons whose cells were executed just now."""
+    warnings: tuple[LessonError, ...]
+    """What does not stop a build, and fails a strict one: what lessons lack, stale records, spills."""
+
+
+class Lessons:
+    """Reads, orders, runs and renders the lessons of one project, for a build.
+
+    Args:
+        root: the project's folder, which holds ``lessons/``.
+        sources: reads the lessons.
+        renderer: renders them.
+        runner: runs them.
+        at_once: how many lessons run side by side.
+    """
+
+    def __init__(
+        self, root: Path, sources: LessonSources, renderer: PageRenderer, runner: Runner, at_once: int
+    ) -> None:
+        self._root = root
+        self._sources = sources
+        self._renderer = renderer
+        self._runner = runner
+        self._at_once = at_once
+
+    def load(self, nav: Navigation, progress: Progress) -> BuiltCourse:
+        """Run what has changed, and render every lesson.
+
+        Args:
+            nav: the navigation.
+            progress: mentions what lasts.
+
+        Raises:
+            LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.
+        """
+        files = self._sources.load()
+        raise_all(files.errors)
+        course = checked_course(nav, files.lessons, self._sources.faults)
+        runs = self._run(course, progress)
+        pages: dict[str, Page] = {}
+        errors: list[LessonError] = []
+        for lesson in course.lessons:
+            run = runs[lesson.id]
+            try:
+                page = self._renderer.page(lesson, run, course, quoted_stale(run, runs.values()))
+                pages[source_path(lesson.id)] = page
+            except LessonError as error:
+                errors += error.errors
+        raise_all(errors)
+        self._renderer.tidy()
+        measured = {lesson.id: runs[lesson.id].measurements for lesson in course.lessons}
+        view = CourseView(course, pages, measured, self._root / FOLDER, nav.parts)
+        executed = tuple(name for name, run in runs.items() if run.executed)
+        warnings = form_faults(nav, course)
+        for lesson in course.lessons:
+            warnings += run_faults(lesson, runs[lesson.id], stops=False)
+        warnings += pending_faults(view.root, course.lessons, runs)
+        warnings += kernel_faults(
+            view.root, {lesson.id: runs[lesson.id].launches for lesson in course.lessons}
+        )
+        return BuiltCourse(view, executed, tuple(warnings))
+
+    def _run(self, course: Course, progress: Progress) -> dict[str, LessonRun]:
+        runs: dict[str, LessonRun] = {}
+        errors: dict[str, LessonError] = {}
+        running: dict[str, None] = {}
+
+        def kept(lesson: Lesson) -> bool:
+            try:
+                run = self._runner.kept(lesson)
+            except LessonError as error:
+                errors[lesson.id] = error
+                return True
+            if run is not None:
+                runs[lesson.id] = run
+            return run is not None
+
+        def execute(lesson: Lesson) -> None:
+            running[lesson.id] = None
+            try:
+                runs[lesson.id] = self._runner.run(lesson)
+            except LessonError as error:
+                errors[lesson.id] = error
+            del running[lesson.id]
+
+        def text() -> str:
+            return lessons_text(len(runs) + len(errors), len(course.lessons), tuple(running))
+
+        with progress.during(text), ThreadPoolExecutor(self._at_once) as pool:
+            list(pool.map(execute, [lesson for lesson in course.lessons if not kept(lesson)]))
+        raise_all([fault for one in course.lessons if one.id in errors for fault in errors[one.id].errors])
+        return runs
+
+
+def quoted_stale(run: LessonRun, runs: Iterable[LessonRun]) -> frozenset[str]:
+    """What a lesson's prose quotes and is no longer current: ``experiment.variant``, by the runs of all."""
+    return frozenset(
+        f"{made.name}.{name_slug(variant)}"
+        for made in (made for one in runs for made in one.measurements if made.name in run.records)
+        for device, variant in made.outdated
+        if device == run.records[made.name].get("device")
+    )
+
+
+def pending_faults(
+    root: Path, lessons: Sequence[Lesson], runs: Mapping[str, LessonRun]
+) -> Iterator[LessonError]:
+    """What the list of what is pending has that it should not have, as the runs of all lessons show."""
+    archive, found = Archive(root), dict[str, bool]()
+    for lesson in lessons:
+        run = runs[lesson.id]
+        found |= {made.name: not made.stale for made in run.measurements}
+        for index, (cell, outputs) in enumerate(zip(lesson.cells, run.outputs, strict=True)):
+            if cell.record:
+                sources = [output.source for output in outputs if isinstance(output, Text)]
+                old = any(source == NOT_CURRENT or source.endswith(PENDING) for source in sources)
+                found[text_name(lesson.id, cell.record)] = index in run.skipped and not old
+    return list_faults(archive, read_pending(archive), found, unseen=())

@@ -1,0 +1,260 @@
+"""Runs a course's lessons behind a reader's back: what somebody looks at first, the rest in reading order.
+
+In: the lessons as they are now, and which are open. Out: for each, at any time, what there is of it. What it
+showed before stands until it has run again. Whoever displays this is told of every change.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from tilewise.build.run import LessonRun, Runner, Stopped
+from tilewise.build.run.job import CellResult
+from tilewise.course.lesson import Lesson
+from tilewise.errors import LessonError
+
+Status = Literal["unknown", "waiting", "running", "done", "failed"]
+_SOON_S = 0.15
+"""How long after an edit an output may come that is worth waiting for, before the page is made without."""
+_KEPT_OPEN = 2
+"""How many of the pages opened last keep the processes of their lessons."""
+
+
+@dataclass
+class _Entry:
+    lesson: Lesson
+    status: Status = "unknown"
+    error: LessonError | None = None
+    cells: dict[int, CellResult] = field(default_factory=dict)
+    stop: threading.Event | None = None
+    run: LessonRun | None = None
+    since: float = field(default_factory=time.monotonic)
+
+
+def _same_code(one: Lesson, other: Lesson) -> bool:
+    """Whether two states of a lesson run the same cells."""
+    cells = (
+        [(cell.source, cell.tab, cell.needs, cell.record) for cell in each.code] for each in (one, other)
+    )
+    return next(cells) == next(cells)
+
+
+def _decides(changed: Collection[Path] | None, entry: _Entry) -> bool:
+    """Whether one of these files was read by a lesson's last run."""
+    if entry.status != "done" or entry.run is None:
+        return False
+    return changed is None or not set(entry.run.inputs).isdisjoint(changed)
+
+
+class BackgroundRuns:
+    """Threads that run lessons.
+
+    Args:
+        runner: what runs one; it decides what has to be executed at all.
+        at_once: how many lessons run side by side.
+    """
+
+    def __init__(self, runner: Runner, at_once: int) -> None:
+        self._runner = runner
+        self._changed: Callable[[], None] = lambda: None
+        self._entries: dict[str, _Entry] = {}
+        self._opened: list[str] = []
+        self._warmed: dict[str, Lesson] = {}
+        self._news = threading.Condition()
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._work, name=f"lessons-{number}", daemon=True)
+            for number in range(at_once)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def when_changed(self, tell: Callable[[], None]) -> None:
+        """Tell whenever there is more of a lesson, from any thread."""
+        self._changed = tell
+
+    def update(self, lessons: Sequence[Lesson], changed: Collection[Path] | None = None) -> None:
+        """Take the lessons as they are now, in reading order; what a changed file decides is run again.
+
+        Args:
+            lessons: all of them.
+            changed: the files that may have changed, and the folders that these are in; None: any.
+        """
+        with self._news:
+            known, self._entries = self._entries, {}
+            for lesson in lessons:
+                entry = known.pop(lesson.id, None)
+                if entry is not None and entry.status == "running" and _same_code(entry.lesson, lesson):
+                    entry.lesson = lesson  # its prose was edited
+                elif entry is None or entry.lesson is not lesson:
+                    if entry is not None and entry.stop is not None:
+                        entry.stop.set()
+                    entry = _Entry(lesson)
+                elif entry.status == "failed" or _decides(changed, entry):
+                    entry.status = "unknown"
+                self._entries[lesson.id] = entry
+            for entry in known.values():
+                if entry.stop is not None:
+                    entry.stop.set()
+            self._news.notify_all()
+
+    def open(self, lesson_id: str) -> None:
+        """Somebody looks at a lesson: it comes first, and its process is kept for the next edit."""
+        with self._news:
+            if self._opened[:1] != [lesson_id]:
+                self._opened = [lesson_id, *(name for name in self._opened if name != lesson_id)]
+                self._news.notify_all()
+
+    def run(self, lesson_id: str) -> LessonRun:
+        """What there is of a lesson, complete or so far.
+
+        Raises:
+            LessonError: a record that its prose names cannot be believed.
+        """
+        with self._news:
+            entry = self._entries[lesson_id]
+        if entry.status == "unknown":
+            self._look(entry)
+        with self._news:
+            status, cells, run = entry.status, dict(entry.cells), entry.run
+        if run is None or status != "done":
+            run = self._runner.so_far(entry.lesson, cells)
+        return replace(run, stopped=True, digest=f"{run.digest} stopped") if status == "failed" else run
+
+    def outputs_soon_s(self, lesson_id: str) -> float:
+        """For how many seconds a lesson that was edited just now may have its first outputs any moment."""
+        with self._news:
+            entry = self._entries.get(lesson_id)
+        if entry is not None and entry.status == "unknown":
+            self._look(entry)
+        with self._news:
+            if entry is None or entry.cells or entry.status not in ("waiting", "running"):
+                return 0.0
+            return max(0.0, entry.since + _SOON_S - time.monotonic())
+
+    def is_running(self, lesson_id: str) -> bool:
+        """Whether a lesson runs or is about to."""
+        with self._news:
+            entry = self._entries.get(lesson_id)
+            return entry is not None and entry.status in ("unknown", "waiting", "running")
+
+    def progress(self) -> tuple[int, int, tuple[str, ...]]:
+        """How many lessons are done or have failed, how many there are, and which are running."""
+        with self._news:
+            entries = list(self._entries.values())
+        ended = sum(entry.status in ("done", "failed") for entry in entries)
+        return ended, len(entries), tuple(one.lesson.id for one in entries if one.status == "running")
+
+    def failures(self) -> dict[str, LessonError]:
+        """The lessons that failed, by id."""
+        with self._news:
+            return {name: one.error for name, one in self._entries.items() if one.error is not None}
+
+    def runs(self) -> Mapping[str, LessonRun]:
+        """The runs of the lessons that are done, by id."""
+        with self._news:
+            return {name: one.run for name, one in self._entries.items() if one.run is not None}
+
+    def close(self) -> None:
+        """Stop every run and end the threads."""
+        with self._news:
+            self._closed = True
+            for entry in self._entries.values():
+                if entry.stop is not None:
+                    entry.stop.set()
+            self._news.notify_all()
+        for thread in self._threads:
+            thread.join(timeout=2)
+
+    def _look(self, entry: _Entry) -> None:
+        """Find out, without executing anything, whether a lesson's outputs are known."""
+        run, error = None, None
+        try:
+            run = self._runner.kept(entry.lesson)
+        except LessonError as fault:
+            error = fault
+        with self._news:
+            if entry.status != "unknown":
+                return
+            is_new = (run.digest if run else "") != (entry.run.digest if entry.run else "") or error
+            entry.run, entry.error = run or entry.run, error or (None if run else entry.error)
+            entry.status = "failed" if error else "done" if run else "waiting"
+            self._news.notify_all()
+        if is_new:
+            self._changed()
+
+    def _work(self) -> None:
+        while True:
+            with self._news:
+                while (entry := self._next()) is None and not self._closed:
+                    self._news.wait()
+                if entry is None or self._closed:
+                    return
+                status = entry.status
+                stop = threading.Event()
+                if status != "unknown":
+                    entry.stop = stop
+                if status == "waiting":
+                    entry.status, entry.cells = "running", {}
+                is_open = entry.lesson.id in self._opened[:_KEPT_OPEN]
+            if status == "unknown":
+                self._look(entry)
+            elif status == "waiting":
+                self._run(entry, stop, snapshots=is_open)
+            else:
+                self._warm(entry, stop)
+
+    def _next(self) -> _Entry | None:
+        """What to do next: a lesson to run, the open ones first; else an open one to keep warm."""
+        order = {name: place for place, name in enumerate(self._opened)}
+        entries = sorted(self._entries.values(), key=lambda entry: order.get(entry.lesson.id, len(order)))
+        for entry in entries:  # in reading order, but for those that somebody has opened
+            if entry.status in ("unknown", "waiting"):
+                return entry
+        if any(entry.status == "running" for entry in entries):
+            return None
+        for name in self._opened[:_KEPT_OPEN]:
+            known = self._entries.get(name)
+            if known is not None and known.status == "done" and self._warmed.get(name) is not known.lesson:
+                self._warmed[name] = known.lesson
+                if not self._runner.is_warm(known.lesson):
+                    return known
+        return None
+
+    def _run(self, entry: _Entry, stop: threading.Event, snapshots: bool) -> None:
+        def listen(cells: Mapping[int, CellResult]) -> None:
+            with self._news:
+                entry.cells = dict(cells)
+                is_open = entry.lesson.id in self._opened
+            if is_open:
+                self._changed()
+
+        run, error, lesson = None, None, entry.lesson
+        try:
+            run = self._runner.run(lesson, listen, stop, snapshots)
+        except LessonError as fault:
+            error = fault
+        except Stopped:
+            return
+        except Exception as fault:  # a fault of ours must not end the thread without a word
+            error = LessonError(entry.lesson.path, 0, f"{type(fault).__name__}: {fault}")
+        with self._news:
+            entry.stop = None
+            entry.run, entry.error = run or entry.run, error
+            entry.status = "failed" if run is None else "done" if entry.lesson is lesson else "unknown"
+            self._news.notify_all()
+        self._changed()
+
+    def _warm(self, entry: _Entry, stop: threading.Event) -> None:
+        try:
+            self._runner.warm(entry.lesson, stop)
+        except (LessonError, Stopped):
+            pass  # said when its outputs were made; only the next edit takes longer
+        finally:
+            with self._news:
+                entry.stop = None

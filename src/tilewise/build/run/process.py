@@ -1,0 +1,377 @@
+"""Processes that execute lessons: a fresh one for each, or children of a server with imports loaded.
+
+In: a ``Job``. Out: the ``Result`` of its cells, each told to a listener as soon as it is there, or a
+``LessonError``. A server's child can be kept as snapshots, from which an edited lesson goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewise.build.run.inputs import PACKAGE
+from tilewise.build.run.job import CellResult, Job, Result
+from tilewise.build.run.snapshots import SnapshotChain, end_group
+from tilewise.errors import LessonError
+
+
+class Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """A run was stopped because nobody waits for it any more."""
+
+
+GRACE_S = 5.0
+"""How long after its time limit a child may go on in compiled code before it is killed."""
+STOP_S = 0.05
+"""How often a run looks whether it is to stop."""
+LONGEST_RESULT = 64_000_000
+"""Bytes of messages from one lesson; more is a fault of the lesson."""
+
+
+def environment() -> dict[str, str]:
+    """The environment that lessons are built in: the simulator, one thread, the same hashes every time."""
+    fixed = {
+        "TILEWISE_BUILD": "1",
+        "TILEWISE_BACKEND": "simulator",
+        "PYTHONHASHSEED": "0",
+        "PYTHONIOENCODING": "utf-8",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
+        "TZ": "UTC",
+        "COLUMNS": "100",
+    }
+    home = str(PACKAGE.parent)
+    others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != home]
+    return {**os.environ, **fixed, "PYTHONPATH": os.pathsep.join([home, *others])}
+
+
+Listener = Callable[[Mapping[int, CellResult]], None]
+"""Is told whenever a cell has ended, from the thread that runs the lesson, what all cells so far gave."""
+
+
+def run_fresh(job: Job, listen: Listener | None = None) -> Result:
+    """Run a job in a process of its own."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tilewise.build.run.child", str(writing)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=(writing,),
+        cwd=job.root,
+        env=environment(),
+        start_new_session=True,
+    )
+    os.close(writing)
+    assert process.stdin is not None and process.stderr is not None
+    try:
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(json.dumps(job.to_dict()).encode())
+        last = _Progress(job, listen)
+        for message in _messages(reading, job, last):
+            if (result := last.take(message)) is not None:
+                return result
+        status = process.wait()
+        said = process.stderr.read().decode(errors="replace")
+        if not last.begun:
+            raise RuntimeError(f"the process that runs lessons did not start (status {status}):\n{said}")
+        raise last.died(status)
+    finally:
+        os.close(reading)
+        end_group(process.pid)
+        process.wait()
+        process.stderr.close()
+
+
+class _Progress:
+    """How far a child has come.
+
+    Args:
+        job: what it executes.
+        listen: is told of each cell.
+        cells: what the cells before its first one gave, in a child that goes on from a snapshot.
+    """
+
+    def __init__(
+        self, job: Job, listen: Listener | None = None, cells: Mapping[int, CellResult] | None = None
+    ) -> None:
+        self._job = job
+        self._listen = listen
+        self._line = job.cells[0].line if job.cells else 1
+        self.begun = False
+        self.ended = False
+        self.pid = 0
+        self.cells = dict(cells or {})
+        self.snapshots: dict[int, Path] = {}
+
+    def take(self, message: Mapping[str, Any]) -> Result | None:
+        """Note a message; the result if it is the last one.
+
+        Raises:
+            LessonError: the lesson failed.
+            RuntimeError: the child failed by a fault of tilewise.
+        """
+        self.begun = True
+        try:
+            result = self._noted(message)
+        except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+            raise self.garbled() from None
+        if "done" in message and self._listen is not None:
+            self._listen(self.cells)
+        if "error" in message:
+            raise LessonError(**message["error"])
+        if "crash" in message:
+            raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{message['crash']}")
+        return result
+
+    def _noted(self, message: Mapping[str, Any]) -> Result | None:
+        self.pid = int(message.get("pid", self.pid))
+        self.ended = "end" in message or "error" in message
+        if "cell" in message:
+            self._line = next(cell.line for cell in self._job.cells if cell.index == message["cell"])
+        elif "done" in message:
+            fields = {name: value for name, value in message.items() if name not in ("done", "pid")}
+            self.cells[int(message["done"])] = CellResult(**fields)
+        elif "snapshot" in message:
+            self.snapshots[int(message["snapshot"])] = Path(message["address"])
+        elif "end" in message:
+            end = message["end"]
+            return Result(dict(sorted(self.cells.items())), list(end["launches"]), dict(end["inputs"]))
+        return None
+
+    def died(self, status: int) -> LessonError:
+        """The fault of a child that ended without a result."""
+        how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+        message = f"the process ended {how} in the middle of this cell."
+        return LessonError(
+            self._job.path, self._line, message, "Raise an exception instead of leaving Python."
+        )
+
+    def garbled(self) -> LessonError:
+        """The fault of a child that wrote into the pipe of its messages."""
+        message = "the lesson wrote to a file descriptor that is not its own, in this cell or before."
+        return LessonError(self._job.path, self._line, message, "Write to files that it has opened.")
+
+    def too_long(self) -> LessonError:
+        """The fault of a child that does not even stop when its time is up."""
+        message = f"the cell runs for more than {self._job.time_limit_s:g} s."
+        repair = "Look for a loop that does not end, or take a smaller size."
+        return LessonError(self._job.path, self._line, message, repair)
+
+    def too_much(self) -> LessonError:
+        """The fault of a child that shows more than can be published."""
+        message = f"the lesson's outputs up to this cell take more than {LONGEST_RESULT // 1_000_000} MB."
+        return LessonError(self._job.path, self._line, message, "Show a part, or a smaller size.")
+
+
+def _messages(
+    reading: int, job: Job, last: _Progress, stop: threading.Event | None = None
+) -> Iterator[dict[str, Any]]:
+    """The child's messages until it closes its end, or ``stop`` is set after the first of them."""
+    deadline = time.monotonic() + job.time_limit_s + GRACE_S
+    pending = bytearray()
+    total = 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(reading, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            ready = left > 0 and selector.select(min(left, STOP_S) if stop is not None else left)
+            if left <= 0 or (not ready and stop is None):
+                raise last.too_long()
+            if stop is not None and stop.is_set() and last.pid:
+                return
+            if not ready:
+                continue
+            chunk = os.read(reading, 1 << 18)
+            if not chunk:
+                return
+            total += len(chunk)
+            if total > LONGEST_RESULT:
+                raise last.too_much()
+            pending += chunk
+            if b"\n" in chunk:
+                *lines, rest = pending.split(b"\n")
+                pending = bytearray(rest)
+                for line in lines:
+                    try:
+                        yield json.loads(line)
+                    except ValueError:
+                        raise last.garbled() from None
+
+
+class Server:
+    """A process with imports loaded, which forks a child for each lesson."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ours: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._loaded: dict[str, tuple[int, int]] = {}
+
+    def run(
+        self,
+        job: Job,
+        listen: Listener | None = None,
+        chain: SnapshotChain | None = None,
+        stop: threading.Event | None = None,
+    ) -> Result:
+        """Run a job in a child of the server, which is started first where needed.
+
+        Args:
+            job: the lesson.
+            listen: is told of each cell.
+            chain: the snapshots of the lesson's last run: the job goes on from the latest that fits, and
+                leaves its own there.
+            stop: once it is set, the child is ended at its next message.
+
+        Raises:
+            Stopped: ``stop`` was set.
+        """
+        reading, writing = os.pipe()
+        try:
+            try:
+                start = chain.resume(job, writing) if chain is not None else None
+                pid = self._fork(job, writing, chain) if start is None else 0
+            except OSError:
+                self._give_up(chain)
+                return run_fresh(job, listen)
+            finally:
+                os.close(writing)
+            before = chain.results_before(start) if chain is not None else {}
+            last = _Progress(job, listen, before)
+            result = None
+            try:
+                result = self._result(reading, job, last, stop)
+            finally:
+                if chain is None:
+                    end_group(pid)
+                elif result is not None:
+                    chain.keep(job, last.cells, last.snapshots, start)
+                elif last.ended:
+                    chain.drop(last.snapshots)
+                else:
+                    chain.close()
+            if result is not None:
+                return result
+        finally:
+            os.close(reading)
+        return run_fresh(job, listen)  # it died without a word: a process of its own can say how
+
+    @staticmethod
+    def _result(reading: int, job: Job, last: _Progress, stop: threading.Event | None) -> Result | None:
+        """A child's result; None where it died without a word."""
+        for message in _messages(reading, job, last, stop):
+            if (result := last.take(message)) is not None:
+                return result
+            if stop is not None and stop.is_set():
+                break
+        if stop is not None and stop.is_set():
+            last.ended = True
+            if last.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(last.pid, signal.SIGKILL)
+            raise Stopped
+        return None
+
+    def _give_up(self, chain: SnapshotChain | None) -> None:
+        if chain is not None:
+            chain.close()
+        self.close()
+
+    def _fork(self, job: Job, writing: int, chain: SnapshotChain | None) -> int:
+        """Let the server fork a child for a job; the child's process id.
+
+        Raises:
+            OSError: the server has gone.
+        """
+        folder = "" if chain is None else str(chain.folder)
+        payload = json.dumps({"job": job.to_dict(), "snapshots": folder}).encode()
+        with self._lock:
+            if not self._is_current():
+                self.close()
+                self._start()
+            assert self._ours is not None
+            life = None if chain is None else chain.begin()
+            try:
+                descriptors = [writing] if life is None else [writing, life]
+                socket.send_fds(self._ours, [len(payload).to_bytes(8, "big")], descriptors)
+            finally:
+                if life is not None:
+                    os.close(life)
+            self._ours.sendall(payload)
+            pid = int.from_bytes(_exactly(self._ours, 8), "big")
+        if chain is not None:
+            chain.group = pid
+        return pid
+
+    def _start(self) -> None:
+        self._ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tilewise.build.run.server", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=environment(),
+                start_new_session=True,
+            )
+        try:
+            size = int.from_bytes(_exactly(self._ours, 8), "big")
+            paths = json.loads(_exactly(self._ours, size))
+        except OSError:
+            paths = []
+        self._loaded = {path: _stamp(path) for path in paths}
+
+    def _is_current(self) -> bool:
+        running = self._process is not None and self._process.poll() is None
+        return running and all(_stamp(path) == stamp for path, stamp in self._loaded.items())
+
+    def start(self) -> None:
+        """Start it ahead of the first lesson."""
+        with self._lock:
+            if not self._is_current():
+                self.close()
+                self._start()
+
+    def close(self) -> None:
+        """Stop the server; a child that still runs is left to its runner."""
+        if self._ours is not None:
+            self._ours.close()
+            self._ours = None
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(size - len(parts))
+        if not part:
+            raise OSError("the server of lessons has gone")
+        parts += part
+    return bytes(parts)
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return (0, 0)
+    return (stat.st_mtime_ns, stat.st_size)

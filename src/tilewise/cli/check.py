@@ -1,0 +1,274 @@
+"""``tilewise check``: hold the lessons to ``tilewise.course.rules``, and their records to what they are now.
+
+In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
+simulator, since its records' keys are known only then. What needs no GPU to record, such as what NVRTC
+reports of a kernel, is a fault too. Listed, and no fault, are what ``pending.json`` has, records that are
+stale on one machine of several, keys to be renewed, and kernels whose records rest on their tokens alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewise.build.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
+from tilewise.course.lesson import read
+from tilewise.course.rules import checked_course, every_rule, form_faults
+from tilewise.course.rules.records import unexplained
+from tilewise.errors import LessonError
+from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
+from tilewise.measurements.compiled_kernels import kernel_faults
+from tilewise.measurements.current import current, renewed, text_holds
+from tilewise.measurements.output import Measurement
+from tilewise.measurements.pending import (
+    COMMAND,
+    Entry,
+    entry_of,
+    list_faults,
+    pending_path,
+    read_pending,
+    text_name,
+)
+from tilewise.measurements.record import read_record, read_text_record
+from tilewise.measurements.report import assemble, choose, staleness
+from tilewise.measurements.session import handled_by
+from tilewise.measurements.validation_file import FOLDER
+from tilewise.simulator import CompileError, ToolchainError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.record import Record, TextRecord
+
+
+def check(lessons: Sequence[str] = ()) -> int:
+    """Lint the project's lessons and records.
+
+    Args:
+        lessons: ids or paths of those to run, which is what takes long; all where none is given. How the
+            lessons are ordered and whether records can be believed is looked at for all of them.
+
+    Returns:
+        0 where nothing is wrong, else 1.
+
+    Raises:
+        LessonError: one of them is no lesson.
+    """
+    root = lesson_root()
+    archive = Archive(root)
+    faults = [*course_faults(root), *record_faults(archive)]
+    found = _Found(archive)
+    every = project_lessons(root)
+    try:
+        found.listed.update(read_pending(archive))
+    except LessonError as error:
+        faults.append(str(error))
+    names = [find_lesson(name, root).id for name in lessons] if lessons else every
+    for name in names:
+        try:
+            lesson = find_lesson(name, root)
+        except LessonError as error:
+            faults.append(str(error))
+            continue
+        found.texts(lesson)
+        faults += found.experiments(lesson)
+    faults += map(str, list_faults(archive, found.listed, found.current, set(every) - set(names)))
+    faults += _kernel_faults(root, names)
+    faults = [*found.stale, *faults]
+    for line in faults:
+        print(line, file=sys.stderr)
+    for line in found.notes:
+        print(line)
+    which = f"{len(names)} of {len(every)} lessons" if lessons else f"{len(every)} lessons"
+    print(f"{which}, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+def print_rules() -> int:
+    """Print every rule for lessons, by name."""
+    for rule in every_rule():
+        print(f"{rule.name}: {rule.sentence}")
+    return 0
+
+
+def course_faults(root: Path) -> list[str]:
+    """What the rules find in the lessons as written, a line each."""
+    nav_file = root.parent / "mkdocs.yml"
+    try:
+        from mkdocs.utils.yaml import yaml_load
+
+        from tilewise.build import navigation
+    except ImportError as error:
+        return [f"mkdocs.yml: the order of the lessons cannot be checked: {error}. Run make serve once."]
+    if not nav_file.is_file():
+        return [f"{nav_file.name}: there is no such file. It orders the lessons."]
+    lessons, faults = {}, list[LessonError]()
+    for name in project_lessons(root):
+        try:
+            lessons[name] = read(root / f"{name}.py", root.parent)
+        except LessonError as error:
+            faults += error.errors
+    with nav_file.open("rb") as stream:
+        nav = navigation.read(yaml_load(stream).get("nav"), nav_file, nav_file.name)
+    if not faults:
+        try:
+            faults += form_faults(nav, checked_course(nav, lessons))
+        except LessonError as error:
+            faults += error.errors
+    return list(map(str, faults))
+
+
+def record_faults(archive: Archive) -> list[str]:
+    """Records that cannot be believed, a line each."""
+    faults = []
+    for device in archive.devices:
+        for path in sorted((archive.folder / device).iterdir()):
+            try:
+                if path.name.endswith(TEXT_ENDING):
+                    read_text_record(path, archive.shown(path))
+                elif path.suffix == ".json":
+                    read_record(path, archive.shown(path))
+                else:
+                    faults.append(f"{archive.shown(path)}: this is no record. Take it out.")
+            except LessonError as error:
+                faults.append(str(error))
+    return faults
+
+
+def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
+    """Kernels that the record of compiled kernels lacks as they are now, or that spill undeclared.
+
+    A lesson of the course runs for it as it does in a build, unless the result of its last run still holds.
+    """
+    from tilewise.build.run import Runner
+    from tilewise.course.lesson import read
+    from tilewise.simulator.compile.toolchain import cache_folder
+
+    project = root.resolve().parent
+    if not (project / FOLDER).is_dir():
+        return []
+    faults: list[LessonError] = []
+    made: dict[str, Sequence[Mapping[str, Any]]] = {}
+    with Runner(project, cache_folder()) as runner:
+        for name in lessons:
+            try:
+                made[name] = runner.run(read(root / f"{name}.py", project)).launches
+            except LessonError as error:
+                faults += error.errors
+    try:
+        faults += kernel_faults(root, made)
+    except LessonError as error:
+        faults += error.errors
+    return list(map(str, faults))
+
+
+@dataclass
+class _Found:
+    """What a check has found of records."""
+
+    archive: Archive
+    """Where they are."""
+    listed: dict[str, Entry] = field(default_factory=dict)
+    """What is pending."""
+    current: dict[str, bool] = field(default_factory=dict)
+    """By name, whether an experiment or a text has a current record."""
+    stale: list[str] = field(default_factory=list)
+    """What has none and is not listed, a line each."""
+    notes: dict[str, None] = field(default_factory=dict)
+    """Lines of what is no fault."""
+
+    def texts(self, lesson: LessonFile) -> None:
+        """Look at what a lesson's cells printed."""
+        for cell in (one for one in lesson.cells if one.record):
+            before, name = lesson.code_before(cell), text_name(lesson.id, cell.record)
+            self.current[name] = False
+            try:
+                kept = self.archive.text_record(lesson.id, cell.record, cell.source, before=before)
+            except LessonError:
+                continue  # said by record_faults
+            self.current[name] = kept is not None and not kept.stale
+            what = "has no record yet" if kept is None else "has changed since it was recorded"
+            repair = f"Record it on a GPU: tilewise record {lesson.id}"
+            self._look(name, f'{cell}: the cell "{cell.record}" {what}.', repair, kept)
+            for path in (self.archive.text_path(lesson.id, cell.record, one) for one in self.archive.devices):
+                shown = self.archive.shown(path)
+                if not path.is_file() or (kept is not None and kept.path == shown):
+                    continue
+                with suppress(LessonError):  # said by record_faults
+                    if not text_holds(read_text_record(path, shown), cell.source, before):
+                        self.notes[f"{shown}: the cell has changed since this was recorded. {repair}"] = None
+
+    def experiments(self, lesson: LessonFile) -> list[str]:
+        """Look at what a lesson measures; its cells that fail otherwise are faults, a line each."""
+        faults: list[str] = []
+
+        def handle(experiment: Experiment) -> Measurement:
+            shown = choose(experiment, self.archive)
+            self.current[experiment.name] = shown.stale is None
+            made = assemble(experiment, shown.record, stale=shown.stale)
+            where = f"{experiment.path}:{experiment.line}"
+            if shown.stale:
+                self._look(experiment.name, f"{where}: {shown.stale.why}", shown.stale.repair, shown.record)
+            else:
+                missed = unexplained(made, lesson.headings(), experiment.path, experiment.line)
+                faults.extend(str(fault) for fault in missed)
+            for path, one in _records(experiment, self.archive):
+                again = staleness(experiment, one)
+                device = one.provenance["device"]
+                if again and (shown.record is None or device != shown.record.provenance["device"]):
+                    self.notes[f"{where}: {again} ({device})"] = None
+                if replace(renewed(experiment, one), checksum="") != replace(one, checksum=""):
+                    self.notes[
+                        f"{self.archive.shown(path)}: its keys or labels are not those of now, though it "
+                        f"holds. Renew them, without a GPU: {COMMAND} {experiment.lesson}"
+                    ] = None
+                self.notes.update(dict.fromkeys(_refused(experiment, one)))
+            return made
+
+        if lesson.experiments():
+            self.current |= dict.fromkeys(lesson.experiments(), False)
+            with on_the_simulator(), handled_by(handle):
+                faults += [f"{failure.place}: {failure.message}" for failure in play(lesson)]
+        return faults
+
+    def _look(self, name: str, why: str, repair: str, record: Record | TextRecord | None) -> None:
+        """Take note of what has no current record: pending, or to be recorded."""
+        if self.current[name]:
+            return
+        entry = self.listed.get(name)
+        if entry is None:
+            self.stale.append(f"{why} {repair}")
+        elif entry.date != entry_of(entry.lesson, record, "").date:
+            path = self.archive.shown(pending_path(self.archive))
+            self.stale.append(
+                f"{path}: {name} is listed with the date of another record. Renew it: {COMMAND}"
+            )
+        else:
+            self.notes[f"{why} It is listed as pending. {repair}"] = None
+
+
+def _records(experiment: Experiment, archive: Archive) -> Iterator[tuple[Path, Record]]:
+    """An experiment's records on all devices."""
+    for path in (archive.path(experiment.name, name) for name in archive.devices):
+        try:
+            record = read_record(path, archive.shown(path)) if path.is_file() else None
+        except LessonError:
+            continue  # said by record_faults
+        if record is not None:
+            yield path, record
+
+
+def _refused(experiment: Experiment, record: Record) -> Iterator[str]:
+    """Variants that hold by their tokens alone, since clang refuses a kernel of theirs, a line each."""
+    for (label, _), row in current(experiment, record).rows.items():
+        if row.role == "variant" and not row.compiled:
+            try:
+                experiment.code(label, row.case)
+            except CompileError as error:
+                yield f'{error}: "{label}" of {experiment.name} has a key of its tokens alone.'
+            except ToolchainError:
+                return

@@ -1,0 +1,185 @@
+"""``tilewise record``: time the experiments of lessons on this machine's GPU and write their records.
+
+In: lessons, by id or path. Out: record files and lines of progress on stdout. What has a current record of
+this GPU is left alone, so that an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewise.build.playback import Failure, LessonFile, find_lesson, missing_needs, play, project_lessons
+from tilewise.errors import LessonError
+from tilewise.gpu.counters import find_ncu
+from tilewise.gpu.device import gpu_fault, gpu_wanted
+from tilewise.measurements.archive import Archive, lesson_root
+from tilewise.measurements.counter_process import CountingChild, count_lesson, with_counters
+from tilewise.measurements.problems import RecordingStopped
+from tilewise.measurements.record import write_record
+from tilewise.measurements.recorder import GpuSession, Recorder
+from tilewise.measurements.round_process import RoundChild, RoundOver
+from tilewise.measurements.session import handled_by
+
+if TYPE_CHECKING:
+    from tilewise.course.model import Cell
+    from tilewise.measurements.experiment import Experiment
+    from tilewise.measurements.output import Measurement
+
+
+def say(line: str) -> None:
+    """Print a line with the time of day, also while a lesson is played, whose own output is kept apart."""
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.__stdout__ or sys.stdout, flush=True)
+
+
+def record(
+    lessons: Sequence[str],
+    *,
+    counters: bool = False,
+    force: bool = False,
+    rounds: int | None = None,
+    only: Sequence[str] = (),
+) -> int:
+    """Record what has no current record of this GPU.
+
+    Args:
+        lessons: ids or paths; every lesson of the project where none is given.
+        counters: whether to count with Nsight Compute afterwards.
+        force: whether to record anew what is current.
+        rounds: how many rounds to take, each after the first in a process of its own; None: three, and of
+            an experiment whose first takes long that one alone.
+        only: names of the experiments and texts to record; all where not given.
+
+    Returns:
+        0 where every experiment and text that is wanted has a current record now, else 1.
+    """
+    if rounds is not None and rounds < 1:
+        raise LessonError("tilewise record", 0, f"{rounds} rounds are none.", "Give --rounds 1 or more.")
+    _need_gpu()
+    ncu = _need_ncu() if counters else ""
+    root = lesson_root()
+    found = [find_lesson(name, root) for name in lessons or project_lessons(root)]
+    _need_names(only, found)
+    session = GpuSession()
+    say(f"recording on {session.name}")
+    status = 0
+    for at, lesson in enumerate(found, start=1):
+        say(f"[{at}/{len(found)}] {lesson.id}")
+        recorder = Recorder(Archive(root), session, say, lesson, force, rounds, frozenset(only))
+        try:
+            status = max(status, _record_lesson(recorder, ncu))
+        except RecordingStopped as stopped:
+            say(f"  stopped: {stopped.fault}")
+            return 1
+    return status
+
+
+def _need_gpu() -> None:
+    fault = gpu_fault() if gpu_wanted() else "TILEWISE_BACKEND or TILEWISE_BUILD rules the GPU out."
+    if fault is not None:
+        repair = "Run it on a machine with an NVIDIA GPU, NumPy and CuPy."
+        raise LessonError("tilewise record", 0, f"there is no GPU to record on. {fault}", repair)
+
+
+def _need_ncu() -> str:
+    ncu = find_ncu()
+    if ncu is None:
+        message = "Nsight Compute (ncu) is not here, so there would be no counters. Nothing was recorded."
+        repair = "Install it, put ncu on the path, or leave --counters out."
+        raise LessonError("tilewise record", 0, message, repair)
+    return ncu
+
+
+def _need_names(only: Sequence[str], lessons: Sequence[LessonFile]) -> None:
+    """Refuse a name that none of the lessons measures or prints under."""
+    names = [name for lesson in lessons for name in (*lesson.experiments(), *_texts(lesson))]
+    for name in only:
+        if name not in names:
+            there = ", ".join(lesson.id for lesson in lessons)
+            message = f'"{name}" is neither an experiment nor a text record of {there}.'
+            raise LessonError("tilewise record", 0, message, f"Give one of: {', '.join(names)}.")
+
+
+def _texts(lesson: LessonFile) -> dict[str, Cell]:
+    return {cell.record: cell for cell in lesson.cells if cell.record}
+
+
+def _record_lesson(recorder: Recorder, ncu: str) -> int:
+    """Record a lesson; 1 where something that is wanted has no current record now, else 0."""
+    lesson = recorder.lesson
+    texts = {name: cell for name, cell in _texts(lesson).items() if recorder.wanted(name)}
+    if not recorder.force:
+        texts = {name: cell for name, cell in texts.items() if not recorder.text_is_current(cell)}
+    experiments = [name for name in lesson.experiments() if recorder.wanted(name)]
+    if not texts and not experiments:
+        return 0
+    seen: list[Experiment] = []
+
+    def handle(experiment: Experiment) -> Measurement:
+        seen.append(experiment)
+        return recorder(experiment)
+
+    with handled_by(handle):
+        failures = play(lesson, recorder.record_text, texts.__contains__)
+    for failure in failures:
+        say(f"  failed: {failure.place}: {failure.message}")
+    missing = [name for name in (*experiments, *texts) if name not in recorder.done]
+    for name in missing:
+        lacking = ", ".join(missing_needs(texts[name])) if name in texts else ""
+        say(f"  not recorded: {name}" + (f" (missing here: {lacking})" if lacking else ""))
+    done = [one for one in seen if one.name in recorder.done]
+    counted = not ncu or _add_counters(recorder, done, ncu)
+    return 0 if counted and not missing and not recorder.failed else 1
+
+
+def _add_counters(recorder: Recorder, seen: Sequence[Experiment], ncu: str) -> bool:
+    """Count what has no counters yet; whether all of it has them now."""
+    wanted = {}
+    for experiment in seen:
+        kept = recorder.current(experiment)
+        if experiment.count_case is None or kept is None:
+            continue
+        if recorder.force or not any(row.counters for row in kept.rows):
+            wanted[experiment.name] = (experiment, kept)
+    if not wanted:
+        return True
+    say(f"  counting {', '.join(wanted)} with Nsight Compute")
+    try:
+        counted = count_lesson(ncu, str(recorder.lesson.file), list(wanted))
+    except (ValueError, OSError, subprocess.TimeoutExpired) as error:
+        say(f"  not counted: {error} The times are recorded; the same command goes on from here.")
+        return False
+    for name, (experiment, kept) in wanted.items():
+        if name in counted:
+            path = recorder.archive.path(name, recorder.session.name)
+            write_record(with_counters(kept, experiment, counted[name]), path)
+            say(f"  {name}: counters of {len(counted[name])} variants")
+    return set(wanted) <= set(counted)
+
+
+def count_child(lesson: str, manifest: str, experiments: Sequence[str]) -> int:
+    """The child of ``record --counters``: replay a lesson, its count cases observed."""
+    found = find_lesson(lesson, lesson_root(lesson))
+    with handled_by(CountingChild(experiments, Path(manifest))):
+        _print_failures(play(found))
+    return 0
+
+
+def round_child(lesson: str, experiment: str, out: str, part: tuple[int, int]) -> int:
+    """The child of ``record`` for a round: play a lesson up to one experiment, which is timed."""
+    root = lesson_root(lesson)
+    found = find_lesson(lesson, root)
+    child = RoundChild(experiment, part, Path(out), say, Archive(root))
+    with handled_by(child), suppress(RoundOver):
+        _print_failures(play(found, wanted=lambda text: False))
+    return 0 if Path(out).is_file() else 1
+
+
+def _print_failures(failures: Sequence[Failure]) -> None:
+    for failure in failures:
+        print(f"{failure.place}: {failure.message}", file=sys.stderr)

@@ -1,0 +1,191 @@
+"""``tilewise trace``: simulate a kernel of any CUDA file, and write what it does to memory as a page.
+
+In: a file, a launch, and arguments as ``name=f32[1024]``. Out: counts by source line and hazards on stdout,
+and one HTML file that opens without a server. How arguments are read, and what the page holds, is left to
+``trace_arguments`` and ``trace_page``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tilewise
+from tilewise.cli.trace_arguments import case_of
+from tilewise.errors import LessonError
+
+if TYPE_CHECKING:
+    from tilewise.figures import Figure
+    from tilewise.kernel.launch import Launch
+    from tilewise.simulator import Trace
+
+MOST_ACCESSES = 200_000
+"""Accesses of a run that are traced whole; of a larger one its first block is, or its first warp."""
+
+
+def trace(
+    file: str,
+    arguments: Sequence[str],
+    *,
+    grid: str,
+    block: str,
+    name: str | None = None,
+    shared_bytes: int = 0,
+    out: str | None = None,
+) -> int:
+    """Simulate a launch, print what it counted and which hazards it met, and write its page.
+
+    Args:
+        file: a file of CUDA C.
+        arguments: one for each parameter: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``, ``scale=0.5``.
+        grid: blocks, e.g. ``4`` or ``4,2``.
+        block: threads a block, likewise.
+        name: the kernel, where the file has several.
+        shared_bytes: dynamic shared memory a block.
+        out: where the page goes; by default beside the caller, named after the file.
+
+    Returns:
+        0 where no hazard was met, else 1.
+
+    Raises:
+        LessonError: the file is missing or does not compile, an argument or the launch does not fit, or the
+            page cannot be written.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise LessonError(file, 0, "there is no such file.")
+    target = Path(out) if out else Path(f"{path.stem}.trace.html")
+    if not target.parent.is_dir():
+        raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
+    launch = _launch(file, path, arguments, grid, block, name, shared_bytes)
+    try:
+        run = launch.simulate(hazards="collect")
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise _as_error(file, error) from None
+    except LessonError as error:
+        if not hasattr(error, "run"):
+            raise
+        run = error.run  # it ran into something that cannot be passed over; what it counted so far stands
+    print(run.text())
+    for hazard in run.hazards:
+        print(hazard, file=sys.stderr)
+    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
+    _write_page(target, run, launch, facts)
+    return 1 if run.hazards else 0
+
+
+def _launch(
+    file: str,
+    path: Path,
+    arguments: Sequence[str],
+    grid: str,
+    block: str,
+    name: str | None,
+    shared_bytes: int,
+) -> Launch:
+    from tilewise.kernel.kernel import Kernel
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise LessonError(file, 0, "the file is no UTF-8 text.", "Give CUDA C source.") from None
+    if not text.strip():
+        raise LessonError(file, 0, "the file is empty.")
+    try:
+        kernel = Kernel(text, name=name)
+        kernel.origin = (file, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))
+        inputs = case_of(file, kernel, arguments)
+        return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
+    except (ValueError, TypeError) as error:
+        raise _as_error(file, error) from None
+
+
+def _as_error(file: str, error: Exception) -> LessonError:
+    return error if isinstance(error, LessonError) else LessonError(file, 0, str(error))
+
+
+def _write_page(target: Path, run: Any, launch: Launch, facts: str) -> None:
+    """Write the page; a machine that cannot build its scripts is told so and goes on."""
+    from tilewise.cli.trace_page import page
+    from tilewise.site.frontend import FrontendError, build_assets
+
+    try:
+        assets = build_assets(_cache_root())
+    except FrontendError as error:
+        print(f"the page was not written: {error}", file=sys.stderr)
+        return
+    figure, note = _figure(run, launch)
+    try:
+        target.write_text(page(run, figure, facts, note, assets), encoding="utf-8")
+    except OSError as error:
+        raise LessonError(str(target), 0, f"the page cannot be written: {error.strerror}.") from None
+    print(f"wrote {target}: open it in a browser")
+
+
+def _figure(run: Any, launch: Launch) -> tuple[Figure | None, str]:
+    """The stepped figure of as much of the run as one figure holds, and a sentence on what it leaves out."""
+    from tilewise.figures import stepped
+
+    said = ""
+    for traced, note in _narrower(run):
+        try:
+            again = launch.simulate(hazards="collect", trace=traced)
+        except LessonError as error:
+            if not hasattr(error, "run"):
+                raise
+            again = error.run
+        try:
+            figure = stepped(
+                again,
+                launch=launch,
+                title=f"{run.title}, step by step",
+                caption=(
+                    "Warps that do the same stand in one step; what barriers order stays in order. "
+                    "Hardware may order the rest otherwise."
+                ),
+            )
+        except ValueError as error:
+            said = str(error)
+            continue
+        return figure, note
+    return None, f"No figure was made: {said}"
+
+
+def _narrower(run: Any) -> Iterator[tuple[Trace, str]]:
+    """What to trace: everything, and then less and less."""
+    from tilewise.simulator import Trace
+
+    counts = run.counts
+    parts = (
+        counts.global_load, counts.global_store, counts.global_atomic,
+        counts.shared_load, counts.shared_store, counts.shared_atomic,
+    )  # fmt: skip
+    accesses = sum(part.lane_accesses for part in parts)
+    blocks = run.grid[0] * run.grid[1] * run.grid[2]
+    if accesses <= MOST_ACCESSES:
+        yield Trace(), ""
+    if blocks > 1 and accesses // blocks <= MOST_ACCESSES:
+        yield Trace(blocks=[0]), f"The figure shows block 0 of {blocks:,}; the table counts all."
+    for most in (5000, 1000, 300):
+        yield (
+            Trace(blocks=[0], warps=[0], max_steps=most),
+            f"The figure shows the first {most:,} instructions of warp 0 of block 0; the table counts all.",
+        )
+
+
+def _cache_root() -> Path:
+    """Where built styles and scripts are kept: in a checkout of tilewise itself, else at home."""
+    checkout = Path(tilewise.__file__).resolve().parents[2]
+    return checkout if (checkout / "mkdocs.yml").is_file() else Path.home()
+
+
+def _shape(file: str, what: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in re.split(r"[,x]", text))
+    except ValueError:
+        raise LessonError(
+            file, 0, f'"{text}" is no {what}.', f"Write --{what} 4 or --{what} 4,2,1."
+        ) from None

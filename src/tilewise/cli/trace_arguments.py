@@ -1,0 +1,119 @@
+"""Arguments of ``tilewise trace``: text from the command line becomes arrays and numbers for a kernel.
+
+In: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``. Out: a ``Case``. Random arrays are the same in every
+run. What a kernel takes is the kernel's to say.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewise.cuda.cases import Case, Recipe, constant, integers, normal, output
+from tilewise.errors import LessonError
+
+if TYPE_CHECKING:
+    from tilewise.kernel.kernel import Kernel
+
+TYPES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
+"""Element types as arguments spell them, and as NumPy does."""
+
+FILLS = ("random", "arange", "zeros", "ones", "out")
+"""What an array holds at first; ``out`` is poisoned, so that elements that nobody writes show."""
+
+MOST_BYTES = 1 << 30
+
+_ARRAY = re.compile(r"(?:(?P<fill>[a-z]+)[:\s]\s*)?(?P<type>[a-z]+\d*)\[(?P<shape>[\d\s,x]*)\]")
+_HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32] or out:i32[8]."
+
+
+def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
+    """Return the inputs that a command line gives a kernel.
+
+    Raises:
+        LessonError: an argument is missing, unknown, given twice, or cannot be read.
+    """
+    given: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise LessonError(file, 0, f'"{text}" is no argument.', "Write NAME=VALUE, as in x=f32[1024].")
+        if name in given:
+            raise LessonError(file, 0, f"{name} is given twice.", "Give each parameter once.")
+        given[name] = value
+    wanted = [parameter.name for parameter in kernel.parameters]
+    if unknown := [name for name in given if name not in wanted]:
+        near = difflib.get_close_matches(unknown[0], wanted, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        takes = f"It takes {', '.join(wanted)}." if wanted else "It takes nothing."
+        raise LessonError(file, 0, f"{kernel.name} has no parameter {unknown[0]}.", takes + meant)
+    if missing := [parameter for parameter in kernel.parameters if parameter.name not in given]:
+        example = "f32[1024]" if missing[0].is_pointer else "1000"
+        raise LessonError(
+            file,
+            0,
+            f"{kernel.name} takes {', '.join(wanted)}; there is no {missing[0].name}.",
+            f"Add --arg {missing[0].name}={example}.",
+        )
+    values: dict[str, Any] = {name: value_of(file, name, given[name]) for name in wanted}
+    return Case(MappingProxyType(values))
+
+
+def value_of(file: str, name: str, text: str) -> Recipe | np.ndarray[Any, Any] | int | float:
+    """Return what one argument says: a number, or how to make an array.
+
+    Raises:
+        LessonError: it is neither, or the array is of an unknown type, empty, or larger than a gigabyte.
+    """
+    if match := _ARRAY.fullmatch(text):
+        return _array(file, name, match)
+    if text.lower() in ("true", "false"):
+        return int(text.lower() == "true")
+    for read in (lambda one: int(one, 0), float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    raise LessonError(file, 0, f'{name}: "{text}" is neither a number nor an array.', _HOW)
+
+
+def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[Any, Any]:
+    kind, fill = match["type"], match["fill"] or "random"
+    if kind not in TYPES:
+        raise LessonError(file, 0, f'{name}: there is no type "{kind}".', f"Known: {', '.join(TYPES)}.")
+    if fill not in FILLS:
+        raise LessonError(
+            file, 0, f'{name}: nothing fills an array by "{fill}".', f"Known: {', '.join(FILLS)}."
+        )
+    sizes = [part.strip() for part in re.split(r"[,x]", match["shape"])]
+    if not all(size.isdigit() and int(size) for size in sizes):
+        raise LessonError(
+            file,
+            0,
+            f'{name}: "[{match["shape"]}]" is no shape.',
+            "Write whole numbers from 1, as in f32[32,32].",
+        )
+    shape, dtype = tuple(int(size) for size in sizes), np.dtype(TYPES[kind])
+    count = 1
+    for size in shape:
+        count *= size
+    if count * dtype.itemsize > MOST_BYTES:
+        raise LessonError(file, 0, f"{name}: {match[0]} is more than a gigabyte.", "Trace a smaller array.")
+    if fill == "out":
+        return output(*shape, dtype=dtype)
+    if fill == "arange":
+        return np.arange(count).astype(dtype).reshape(shape)
+    if fill in ("zeros", "ones"):
+        return constant(*shape, value=float(fill == "ones"), dtype=dtype)
+    if dtype.kind == "f":
+        return normal(*shape, dtype=dtype)
+    return integers(*shape, low=0, high=2 if kind == "bool" else 100, dtype=dtype)

@@ -1,0 +1,124 @@
+"""The lessons together: their order, what each needs and unlocks, and the terms they share.
+
+In: parsed lessons in the order of the navigation. Out: a ``Course``. Whether they make a good one is for
+``tilewise.course.rules``; nothing is executed, and nothing is rendered here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tilewise.course.lesson import Lesson
+from tilewise.course.terms import Term, Terms, Use
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of the navigation that holds lessons."""
+
+    title: str
+    """Its name there."""
+    lessons: tuple[str, ...]
+    """The ids of its lessons, in reading order."""
+
+
+@dataclass(frozen=True)
+class Navigation:
+    """What mkdocs.yml says of the lessons."""
+
+    order: Sequence[str] = ()
+    """Their ids in reading order."""
+    path: str = "mkdocs.yml"
+    """The file, for messages."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of each id in that file."""
+    parts: Sequence[Part] = ()
+    """The sections of the navigation that hold lessons."""
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Lessons in reading order, which is a topological order of their needs."""
+
+    lessons: tuple[Lesson, ...]
+    """In reading order."""
+    terms: Terms
+    """Every term, in reading order."""
+
+    @staticmethod
+    def of(lessons: Sequence[Lesson]) -> Course:
+        """The course of lessons in this order, without needs that do not stand before their lesson."""
+        return Course(tuple(_without_wrong_needs(lessons)), Terms.of(lessons))
+
+    @cached_property
+    def by_id(self) -> dict[str, Lesson]:
+        """The lessons by id."""
+        return {lesson.id: lesson for lesson in self.lessons}
+
+    def lesson(self, lesson_id: str) -> Lesson:
+        """The lesson of an id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self.by_id[lesson_id]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.by_id, start=1)}
+
+    def number(self, lesson_id: str) -> int:
+        """The lesson's number in reading order, from 1."""
+        return self._numbers[lesson_id]
+
+    def needs(self, lesson_id: str) -> tuple[str, ...]:
+        """Ids of the lessons that it needs directly."""
+        return self.by_id[lesson_id].header.needs
+
+    def unlocks(self, lesson_id: str) -> tuple[str, ...]:
+        """Ids of the lessons that need it directly, in reading order."""
+        return tuple(lesson.id for lesson in self.lessons if lesson_id in lesson.header.needs)
+
+    def reaches(self, lesson_id: str) -> frozenset[str]:
+        """Ids of all lessons that it needs, directly or not."""
+        return self._reached[lesson_id]
+
+    @cached_property
+    def _reached(self) -> dict[str, frozenset[str]]:
+        found: dict[str, frozenset[str]] = {}
+        for lesson in self.lessons:  # every need stands before it
+            direct = lesson.header.needs
+            found[lesson.id] = frozenset(direct).union(*(found[name] for name in direct))
+        return found
+
+    def uses(self, lesson_id: str) -> tuple[Use, ...]:
+        """The first use of each term in a lesson."""
+        return self.terms.uses(self.by_id[lesson_id])
+
+    def terms_so_far(self, lesson_id: str) -> tuple[Term, ...]:
+        """The terms of all lessons up to and with this one, in reading order."""
+        order = [lesson.id for lesson in self.lessons]
+        so_far = set(order[: order.index(lesson_id) + 1])
+        return tuple(term for term in self.terms.terms if term.lesson_id in so_far)
+
+    @cached_property
+    def signature(self) -> str:
+        """A hash of all that a lesson's page takes from the other lessons: order, headers and terms."""
+        headers = [(lesson.id, lesson.header.title, lesson.header.needs) for lesson in self.lessons]
+        terms = [
+            (term.lesson_id, term.definition.names, term.first_sentence_markdown) for term in self.terms.terms
+        ]
+        return hashlib.sha256(repr([headers, terms]).encode()).hexdigest()
+
+
+def _without_wrong_needs(lessons: Sequence[Lesson]) -> Iterator[Lesson]:
+    """Lessons that need only what stands before them."""
+    before: set[str] = set()
+    for lesson in lessons:
+        needs = tuple(name for name in lesson.header.needs if name in before)
+        is_right = needs == lesson.header.needs
+        yield lesson if is_right else replace(lesson, header=replace(lesson.header, needs=needs))
+        before.add(lesson.id)

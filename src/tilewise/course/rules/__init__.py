@@ -1,0 +1,93 @@
+"""Rules for lessons: what each lesson, and the course that they make, is held to; one rule a file.
+
+In: lessons, the navigation, runs. Out: an error for each fault, with its line and its repair. A rule is found
+by standing in a module of this package: a new one touches nothing else. ``tilewise check`` holds lessons to
+all of them; some stop every build, and the others a strict one. What cannot be read at all is refused by
+``tilewise.course.lesson``.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
+
+from tilewise.course.lesson import Lesson
+from tilewise.course.order import Course, Navigation
+from tilewise.course.rules.model import CourseRule, LessonRule, NavigationRule, Rule, RunRule
+from tilewise.course.terms import Terms
+from tilewise.errors import LessonError, raise_all
+
+if TYPE_CHECKING:
+    from tilewise.build.run import LessonRun
+
+LessonFaults = Callable[[Lesson], Iterable[LessonError]]
+Kind = TypeVar("Kind", bound=Rule)
+
+
+@cache
+def every_rule() -> tuple[Rule, ...]:
+    """The rules of all modules of this package, by the modules' names."""
+    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Rule))
+
+
+def _rules(kind: type[Kind], stops: bool) -> Iterator[Kind]:
+    return (rule for rule in every_rule() if isinstance(rule, kind) and rule.stops is stops)
+
+
+def lesson_faults(lesson: Lesson) -> Iterator[LessonError]:
+    """What stops a build and can be seen in one lesson."""
+    for rule in _rules(LessonRule, stops=True):
+        yield from rule.faults(lesson)
+
+
+def course_faults(lessons: Sequence[Lesson], faults: LessonFaults = lesson_faults) -> list[LessonError]:
+    """What stops a build of these lessons, in reading order.
+
+    Args:
+        lessons: in the order of the navigation.
+        faults: what is wrong with a lesson by itself.
+    """
+    written = Course(tuple(lessons), Terms.of(lessons))
+    rules = list(_rules(CourseRule, stops=True))
+    found = [fault for rule in rules if not rule.last for fault in rule.faults(written)]
+    found += [fault for lesson in lessons for fault in faults(lesson)]
+    return found or [fault for rule in rules if rule.last for fault in rule.faults(written)]
+
+
+def navigation_faults(nav: Navigation, lessons: Mapping[str, Lesson]) -> list[LessonError]:
+    """What is wrong with the navigation of these lessons, by id."""
+    return [fault for rule in _rules(NavigationRule, stops=True) for fault in rule.faults(nav, lessons)]
+
+
+def checked_course(
+    nav: Navigation, lessons: Mapping[str, Lesson], faults: LessonFaults = lesson_faults
+) -> Course:
+    """The course that a navigation makes of lessons, by id.
+
+    Raises:
+        LessonError: one fault that stops every build; ``LessonErrors`` for more.
+    """
+    raise_all(navigation_faults(nav, lessons))
+    ordered = [lessons[name] for name in nav.order]
+    raise_all(course_faults(ordered, faults))
+    return Course.of(ordered)
+
+
+def form_faults(nav: Navigation, course: Course) -> list[LessonError]:
+    """What lessons lack; only a strict build stops for it, since no lesson begins whole."""
+    lessons = course.lessons
+    return [
+        *(fault for lesson in lessons for rule in _rules(LessonRule, False) for fault in rule.faults(lesson)),
+        *(fault for rule in _rules(CourseRule, False) for fault in rule.faults(course)),
+        *(fault for rule in _rules(NavigationRule, False) for fault in rule.faults(nav, course.by_id)),
+    ]
+
+
+def run_faults(lesson: Lesson, run: LessonRun, stops: bool) -> Iterator[LessonError]:
+    """What is wrong with a lesson that has run: what stops every build, or what stops a strict one."""
+    for rule in _rules(RunRule, stops):
+        yield from rule.faults(lesson, run)

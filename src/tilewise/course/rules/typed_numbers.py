@@ -1,0 +1,74 @@
+"""Typed numbers: what prose, captions and notes say of speed comes from a record or names its source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tilewise.course.lesson import Lesson
+from tilewise.course.rules.model import LessonRule
+from tilewise.course.typed_numbers import faults
+from tilewise.errors import LessonError
+
+_SHOWN = ("alt", "because", "caption", "explanation", "fold", "hint", "note", "title")
+"""Arguments whose words stand on the page."""
+
+
+def page_faults(path: str, text: str) -> Iterator[LessonError]:
+    """The numbers about performance that a page of docs/ types by hand, each with its line.
+
+    Args:
+        path: the page's file, for messages.
+        text: the whole file.
+    """
+    return _at(path, 1, text)
+
+
+def _at(path: str, line: int, text: str) -> Iterator[LessonError]:
+    """The faults of a text that begins on a line of a file."""
+    for at, message, repair in faults(text):
+        yield LessonError(path, line + text.count("\n", 0, at), message, repair)
+
+
+def _faults(lesson: Lesson) -> Iterator[LessonError]:
+    """Numbers in the header, in prose, and in words that code shows."""
+    header = lesson.header
+    for key in ("title", "summary", "description"):
+        for _, message, repair in faults(getattr(header, key)):
+            yield LessonError(lesson.path, header.line(key), message, repair)
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            yield from _at(lesson.path, cell.source_line, cell.source)
+        else:
+            for line, text in _shown_texts(cell.source):
+                yield from _at(lesson.path, cell.source_line + line - 1, text)
+
+
+@lru_cache(maxsize=4096)
+def _shown_texts(source: str) -> tuple[tuple[int, str], ...]:
+    """The words of a code cell that stand on the page, with the line in the cell that each begins on."""
+    found = []
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call):
+            continue
+        shown = [word.value for word in call.keywords if word.arg in _SHOWN]
+        if isinstance(call.func, ast.Name) and call.func.id in ("exercise", "Guess"):
+            shown += call.args[:2]
+        for value in shown:
+            found += [
+                (part.lineno, part.value)
+                for part in ast.walk(value)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+    return tuple(found)
+
+
+TYPED_NUMBERS = LessonRule(
+    "typed numbers",
+    "A rate, a time, cycles or a factor is quoted from a record or a run, {{ name.path }}, or names its "
+    "source: 3.35 TB/s{from: NVIDIA H100 data sheet}.",
+    '# %% [markdown]\n# It takes {{ add.us }} µs.\n\n# %%\nshow(1, caption="It has 3 TB/s{from: a book}.")\n',
+    '# %% [markdown]\n# It takes {{ add.us }} µs.\n\n# %%\nshow(1, caption="It has 3 TB/s.")\n',
+    _faults,
+)

@@ -1,0 +1,329 @@
+"""What a launch may be given: arguments against a kernel's parameters, grid and block against the limits.
+
+In: what the caller passed. Out: NumPy values of exactly the declared types, or one line that says what does
+not fit. The same checks stand before both backends; running anything is left to them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewise.cuda.c_types import CType
+from tilewise.cuda.cases import Dim3, Extent, dim3
+from tilewise.cuda.kernel_source import GlobalFunction, KernelError
+from tilewise.cuda.tensor_map import TensorMap
+
+Argument: TypeAlias = Any
+"""A NumPy array or scalar, or an array of another package with `__cuda_array_interface__`."""
+
+GRID_LIMITS: Dim3 = (2**31 - 1, 65_535, 65_535)
+BLOCK_LIMITS: Dim3 = (1024, 1024, 64)
+THREADS_LIMIT = 1024
+SHARED_BYTES_LIMIT = 232_448
+"""Of a block, 227 KiB: the most that any GPU so far gives; the one at hand may give less and says so."""
+
+STATIC_SHARED_LIMIT = 48 * 1024
+"""Bytes that `__shared__` variables of a fixed size may take together."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel."""
+
+    name: str
+    """Its name."""
+    ctype: str
+    """Its type as written: `const float*`."""
+    is_pointer: bool
+    """Whether it takes an array."""
+    is_const: bool
+    """Whether the kernel may not write that array."""
+    dtype: np.dtype[Any] | None
+    """The element's NumPy type; None for void and for structs, whose layout only compilers know."""
+    width: int = 1
+    """Elements a value: 4 for float4 and float4*."""
+
+
+def parameter(function: GlobalFunction, index: int, known: CType | None) -> Parameter:
+    """The parameter that a declaration stands for."""
+    declared = function.declarations[index]
+    return Parameter(
+        declared.name,
+        declared.ctype,
+        declared.is_pointer,
+        declared.is_const,
+        known.dtype if known else None,
+        known.width if known else 1,
+    )
+
+
+def check_arguments(kernel: str, parameters: Sequence[Parameter], given: Sequence[Any]) -> list[Argument]:
+    """Turn what was passed into values of the declared types.
+
+    Args:
+        kernel: the kernel's name, for messages.
+        parameters: what it declares.
+        given: what was passed, in order.
+
+    Returns:
+        The arrays as they are, numbers as NumPy scalars of the declared type.
+
+    Raises:
+        KernelError: the count, a type, a layout or a value does not fit.
+    """
+    if len(given) != len(parameters):
+        wanted = ", ".join(f"{one.ctype} {one.name}" for one in parameters) or "nothing"
+        raise KernelError(
+            f'kernel "{kernel}" takes {len(parameters)} arguments and got {len(given)}. Pass: {wanted}.'
+        )
+    checked = [_argument(kernel, one, value) for one, value in zip(parameters, given, strict=True)]
+    _check_overlap(kernel, parameters, checked)
+    return checked
+
+
+def check_launch(
+    kernel: str, function: GlobalFunction, grid: Extent | None, block: Extent | None, shared_bytes: int
+) -> tuple[Dim3, Dim3, int]:
+    """Grid and block as three extents each, within what CUDA allows.
+
+    Raises:
+        KernelError: one is missing, not a whole number, zero or beyond its limit.
+    """
+    blocks = _extents(kernel, "grid", grid, GRID_LIMITS)
+    threads = _extents(kernel, "block", block, BLOCK_LIMITS)
+    total = threads[0] * threads[1] * threads[2]
+    if total > THREADS_LIMIT:
+        raise KernelError(
+            f'kernel "{kernel}": block={_short(threads)} has {total} threads; a block holds at most '
+            f"{THREADS_LIMIT}. Make the block smaller and the grid larger."
+        )
+    if function.max_threads is not None and total > function.max_threads:
+        raise KernelError(
+            f'kernel "{kernel}": block={_short(threads)} has {total} threads, and the kernel promises '
+            f"at most {function.max_threads} by __launch_bounds__. Launch fewer or change the promise."
+        )
+    if function.cluster and any(many % few for many, few in zip(blocks, function.cluster, strict=True)):
+        raise KernelError(
+            f'kernel "{kernel}": grid={_short(blocks)} is not a whole number of clusters of '
+            f"{_short(function.cluster)} blocks. Round the grid up."
+        )
+    try:
+        size = operator.index(shared_bytes)
+    except TypeError:
+        raise KernelError(
+            f'kernel "{kernel}": shared_bytes={shared_bytes!r} is not a whole number. Pass bytes as an int.'
+        ) from None
+    if not 0 <= size <= SHARED_BYTES_LIMIT:
+        raise KernelError(
+            f'kernel "{kernel}": shared_bytes={size} is outside 0 to {SHARED_BYTES_LIMIT}, '
+            "the most that a block can have. Use a smaller tile."
+        )
+    return blocks, threads, size
+
+
+def check_shared(kernel: str, static_bytes: int, dynamic_bytes: int, limit: int = SHARED_BYTES_LIMIT) -> None:
+    """Whether a block's shared memory fits, now that a compiler has said how much is static.
+
+    Raises:
+        KernelError: the static part or the sum is beyond the limit.
+    """
+    if static_bytes > STATIC_SHARED_LIMIT:
+        raise KernelError(
+            f'kernel "{kernel}" declares {static_bytes} bytes of __shared__ variables; at most '
+            f"{STATIC_SHARED_LIMIT} may be static. Use extern __shared__ and shared_bytes=."
+        )
+    if static_bytes + dynamic_bytes > limit:
+        raise KernelError(
+            f'kernel "{kernel}": shared_bytes={dynamic_bytes} and {static_bytes} bytes of __shared__ '
+            f"variables are more than the {limit} that a block can have. Use a smaller tile."
+        )
+
+
+def is_device_array(value: object) -> bool:
+    """Whether a value is another package's array in a GPU's memory."""
+    return not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__")
+
+
+def _extents(kernel: str, what: str, value: Extent | None, limits: Dim3) -> Dim3:
+    if value is None:
+        raise KernelError(
+            f'kernel "{kernel}": no {what} was given. Pass {what}=, an int or up to three of them.'
+        )
+    try:
+        extents = dim3(value, what)
+    except ValueError as error:
+        raise KernelError(f'kernel "{kernel}": {error}') from None
+    for axis, extent, limit in zip("xyz", extents, limits, strict=True):
+        if not 1 <= extent <= limit:
+            raise KernelError(
+                f'kernel "{kernel}": {what}={_short(extents)} has {extent} in {axis}; '
+                f"it must lie between 1 and {limit}."
+            )
+    return extents
+
+
+def _short(extents: Dim3) -> str:
+    kept = extents[:1] if extents[1:] == (1, 1) else extents[:2] if extents[2] == 1 else extents
+    return str(kept[0]) if len(kept) == 1 else str(kept)
+
+
+def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
+    if isinstance(value, TensorMap):
+        return _map(kernel, one, value)
+    if one.is_pointer:
+        _check_array(kernel, one, value)
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+        return _structure(kernel, one, value)
+    if isinstance(value, np.ndarray) or is_device_array(value):
+        raise _wrong(
+            kernel, one, f"is an array, and {one.ctype} is one value", "Pass a number, such as x.item()"
+        )
+    if one.dtype is None or one.width > 1:
+        raise _wrong(
+            kernel,
+            one,
+            f"is of type {type(value).__name__}",
+            "Pass a structured NumPy array of size 1 with its fields",
+        )
+    if isinstance(value, np.generic):
+        if value.dtype != one.dtype:
+            raise _wrong(
+                kernel,
+                one,
+                f"is a NumPy {value.dtype}, and {one.ctype} is {one.dtype}",
+                f"Pass np.{one.dtype}(...) or a Python number",
+            )
+        return value
+    if isinstance(value, bool | int | float):
+        return _number(kernel, one, one.dtype, value)
+    raise _wrong(
+        kernel, one, f"is of type {type(value).__name__}, and {one.ctype} is a number", "Pass a number"
+    )
+
+
+def _check_array(kernel: str, one: Parameter, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        dtype, contiguous, writable = value.dtype, value.flags.c_contiguous, value.flags.writeable
+    elif is_device_array(value):
+        interface = value.__cuda_array_interface__
+        dtype = np.dtype(interface["typestr"])
+        contiguous = _is_contiguous(interface["shape"], interface.get("strides"), dtype.itemsize)
+        writable = not interface["data"][1]
+    else:
+        raise _wrong(
+            kernel, one, f"is of type {type(value).__name__}, and {one.ctype} is a pointer", "Pass an array"
+        )
+    if one.dtype is not None and dtype != one.dtype:
+        bits = " (the bits of bf16)" if "bfloat16" in one.ctype else ""
+        raise _wrong(
+            kernel,
+            one,
+            f"has dtype {dtype}, and {one.ctype} takes {one.dtype}{bits}",
+            f'Make the array with dtype="{one.dtype}" or convert it with .astype',
+        )
+    if not contiguous:
+        raise _wrong(kernel, one, "is not C-contiguous", "Pass np.ascontiguousarray(...) of it")
+    if not one.is_const and not writable:
+        raise _wrong(
+            kernel, one, "is read-only, and the parameter is not const", "Pass a copy or declare it const"
+        )
+
+
+def _is_contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
+    if strides is None or 0 in shape:
+        return True
+    expected = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent > 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _map(kernel: str, one: Parameter, value: TensorMap) -> Argument:
+    if one.is_pointer or one.dtype is not None:
+        raise _wrong(
+            kernel, one, f"is {value}, and {one.ctype} is not a tensor map", "Declare a struct of 128 bytes"
+        )
+    if value.name is not None:
+        raise _wrong(
+            kernel, one, f'names the array "{value.name}", as in a case', "Pass tensor_map(array, ...)"
+        )
+    return value
+
+
+def _structure(kernel: str, one: Parameter, value: np.ndarray[Any, Any]) -> Argument:
+    if value.size != 1:
+        raise _wrong(
+            kernel, one, f"holds {value.size} structures", "Pass a structured array of size 1 by value"
+        )
+    if one.dtype is not None and (one.width == 1 or value.dtype.itemsize != one.dtype.itemsize * one.width):
+        raise _wrong(
+            kernel,
+            one,
+            f"is a structure of {value.dtype.itemsize} bytes, and {one.ctype} has "
+            f"{one.dtype.itemsize * one.width}",
+            "Pass a value of the declared type",
+        )
+    return np.ascontiguousarray(value)
+
+
+def _number(kernel: str, one: Parameter, dtype: np.dtype[Any], value: bool | int | float) -> np.generic:
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            try:
+                made: np.generic = dtype.type(value)
+            except OverflowError:
+                made = dtype.type(np.inf)
+        if np.isinf(made) and abs(value) != float("inf"):
+            raise _wrong(kernel, one, f"is {value}, which does not fit {one.ctype}", "Pass a smaller number")
+        if isinstance(value, int) and int(made.item()) != value:
+            raise _wrong(
+                kernel,
+                one,
+                f"is {value}, which {one.ctype} cannot hold exactly",
+                "Pass float(...) of it to round, or declare an integer type",
+            )
+        return made
+    if isinstance(value, float):
+        raise _wrong(kernel, one, f"is {value!r}, and {one.ctype} is whole", "Pass an int")
+    low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    if not low <= value <= high:
+        raise _wrong(
+            kernel,
+            one,
+            f"is {value}, outside {low} to {high} of {one.ctype}",
+            "Pass a smaller number or declare a wider type",
+        )
+    made = dtype.type(value)
+    return made
+
+
+def _check_overlap(kernel: str, parameters: Sequence[Parameter], values: Sequence[Argument]) -> None:
+    """Views that share memory in part would part on a backend that copies; the same array twice is fine."""
+    pairs = list(zip(parameters, values, strict=True))
+    arrays = [(one, value) for one, value in pairs if isinstance(value, np.ndarray) and one.is_pointer]
+    for at, (first, left) in enumerate(arrays):
+        for second, right in arrays[at + 1 :]:
+            if first.is_const and second.is_const:
+                continue
+            if np.may_share_memory(left, right) and not same_memory(left, right):
+                raise KernelError(
+                    f'kernel "{kernel}": "{first.name}" and "{second.name}" share part of their memory. '
+                    "Pass the same whole array to both, or copies."
+                )
+
+
+def same_memory(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays are the same bytes."""
+    return left.ctypes.data == right.ctypes.data and left.nbytes == right.nbytes
+
+
+def _wrong(kernel: str, one: Parameter, what: str, repair: str) -> KernelError:
+    return KernelError(f'kernel "{kernel}": "{one.name}" {what}. {repair}.')

@@ -1,0 +1,71 @@
+"""Named parts of a kernel, between `// [name` and `// name]`.
+
+In: CUDA C. Out: each part with its true line numbers. Showing it without the markers is left to `outputs`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewise.cuda.kernel_source import KernelError
+
+
+@dataclass(frozen=True)
+class Region:
+    """A named part of a source, between `// [name` and `// name]`."""
+
+    name: str
+    """The name in the markers."""
+    first_line: int
+    """Line of the first line inside, counted from 1 in the whole source."""
+    last_line: int
+    """Line of the last line inside."""
+    source: str
+    """The lines inside, markers of regions within it included."""
+
+
+_MARKER = re.compile(r"^\s*//\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
+
+
+def regions(source: str) -> dict[str, Region]:
+    """Every region of the source by its name.
+
+    Raises:
+        KernelError: a region is opened twice, closed without being open, never closed, or empty.
+    """
+    lines = source.split("\n")
+    opened: dict[str, int] = {}
+    found: dict[str, Region] = {}
+    for number, line in enumerate(lines, start=1):
+        marker = _MARKER.match(line)
+        if marker is None:
+            continue
+        if name := marker["opens"]:
+            if name in opened or name in found:
+                raise KernelError(
+                    f'line {number}: region "{name}" is opened twice. Give each region its own name.'
+                )
+            opened[name] = number
+            continue
+        name = marker["closes"]
+        if name not in opened:
+            raise KernelError(
+                f'line {number}: region "{name}" is closed but not open. Put "// [{name}" before it.'
+            )
+        first, last = opened.pop(name) + 1, number - 1
+        inside = lines[first - 1 : last]
+        if all(is_marker(one) or not one.strip() for one in inside):
+            raise KernelError(f'line {number}: region "{name}" is empty. Put its lines between the markers.')
+        found[name] = Region(name, first, last, "\n".join(inside) + "\n")
+    if opened:
+        name, number = next(iter(opened.items()))
+        raise KernelError(
+            f'line {number}: region "{name}" is never closed. Put "// {name}]" after its last line.'
+        )
+    return found
+
+
+def is_marker(line: str) -> bool:
+    """Whether a line only opens or closes a region; such lines are hidden from readers."""
+    return _MARKER.match(line) is not None

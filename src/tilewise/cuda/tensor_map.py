@@ -1,0 +1,306 @@
+"""Tensor maps: what Hopper's copy unit must know of an array to move boxes of it to and from shared memory.
+
+In: an array, or its name in a case, and the box. Out: a `TensorMap`, for a parameter `const __grid_constant__
+TensorMap` of `struct __align__(128) TensorMap { unsigned long long opaque[16]; };`. On a GPU the driver fills
+its 128 bytes; the simulator reads the layout of `simulator/engine/tensor.h`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilewise.cuda.kernel_source import KernelError
+
+MAP_BYTES = 128
+"""A tensor map's size; a kernel's parameter must also be aligned to it."""
+
+_MAGIC = 0x70614D54
+_KINDS = {
+    "uint8": (0, "u8"), "uint16": (1, "u16"), "uint32": (2, "u32"), "int32": (3, "s32"), "uint64": (4, "u64"),
+    "int64": (5, "s64"), "float16": (6, "f16"), "float32": (7, "f32"), "float64": (8, "f64"),
+    "bfloat16": (9, "bf16"), "int8": (0, "s8"), "int16": (1, "s16"),
+}  # fmt: skip
+"""Element type: the driver's number, and the simulator's name. Signs of narrow integers matter to nobody."""
+_SWIZZLES = {0: (0, 0), 32: (1, 0x10), 64: (2, 0x30), 128: (3, 0x70)}
+"""Bytes that a swizzle mixes: the driver's number, and the address bits that it changes."""
+_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+_MOST_AXES, _LONGEST_BOX = 5, 256
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TensorMap:
+    """A box-wise view of an array; made by `tensor_map`."""
+
+    source: Any
+    """The array, or the name that it has in a case."""
+    box: tuple[int, ...]
+    """Extents of a box, slowest axis first, as the array's shape."""
+    swizzle: int
+    """Bytes of a row within which 16-byte pieces change places in shared memory; 0 for none."""
+    shape: tuple[int, ...] | None
+    """Extents that count as inside; None takes the array's."""
+    kind: str | None
+    """Element type, such as `bfloat16`; None takes the array's dtype."""
+    promotion: int
+    """Bytes that the L2 cache fetches at once, on a GPU."""
+
+    @property
+    def name(self) -> str | None:
+        """The name of its array in a case; None where it holds the array itself."""
+        return self.source if isinstance(self.source, str) else None
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of one box in shared memory, which is what an mbarrier must expect; needs the array."""
+        return int(np.prod(self.box)) * self._element()[0].itemsize
+
+    def named(self, name: str) -> TensorMap:
+        """The same map of the array that has a name in a case."""
+        return replace(self, source=name)
+
+    def of(self, array: Any) -> TensorMap:
+        """The same map of an array.
+
+        Raises:
+            KernelError: the copy unit cannot move such boxes of it.
+        """
+        made = replace(self, source=array)
+        made._check()
+        return made
+
+    def described(self, address: int, types: Mapping[str, int]) -> bytes:
+        """The 128 bytes that the simulator reads.
+
+        Args:
+            address: where the array begins in the simulator's memory.
+            types: the simulator's number of each type of PTX.
+        """
+        dtype, kind = self._element()
+        rank = len(self.box)
+        extents, strides = self._extents(), self._strides()
+        head = struct.pack(
+            "<IBBBBQ",
+            _MAGIC,
+            rank,
+            dtype.itemsize,
+            _SWIZZLES[self.swizzle][1],
+            types.get(_KINDS[kind][1], 0),
+            address,
+        )
+        body = struct.pack(
+            "<5I5I4Q", *_five(extents[::-1], 1), *_five(self.box[::-1], 1), *_five(strides, 0)[:4]
+        )
+        return (head + body).ljust(MAP_BYTES, b"\0")
+
+    def numbers(self) -> tuple[int, list[int], list[int], list[int], int, int]:
+        """What the driver is told: element type, extents, strides, box, swizzle, promotion.
+
+        Axes stand fastest first; strides are in bytes, of all axes but the fastest.
+        """
+        return (
+            _KINDS[self._element()[1]][0],
+            list(self._extents()[::-1]),
+            self._strides(),
+            list(self.box[::-1]),
+            _SWIZZLES[self.swizzle][0],
+            _PROMOTIONS[self.promotion],
+        )
+
+    def encoded(self, pointer: int) -> np.ndarray[Any, Any]:
+        """The driver's 128 bytes for an array at a device address, as an aligned structured array of size 1.
+
+        Raises:
+            KernelError: there is no driver, or it refuses; the message has its number for the reason.
+        """
+        kind, extents, strides, box, swizzle, promotion = self.numbers()
+        rank = len(box)
+        made = _aligned()
+        status = _driver().cuTensorMapEncodeTiled(
+            ctypes.c_void_p(made.ctypes.data),
+            ctypes.c_int(kind),
+            ctypes.c_uint32(rank),
+            ctypes.c_void_p(pointer),
+            (ctypes.c_uint64 * rank)(*extents),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*strides),
+            (ctypes.c_uint32 * rank)(*box),
+            (ctypes.c_uint32 * rank)(*([1] * rank)),
+            ctypes.c_int(0),  # no interleaving
+            ctypes.c_int(swizzle),
+            ctypes.c_int(promotion),
+            ctypes.c_int(0),  # zeros outside
+        )
+        if status:
+            raise KernelError(
+                f"{self}: cuTensorMapEncodeTiled failed with CUDA error {status} for an array of extents "
+                f"{extents} at {pointer:#x}. Check that the GPU is a Hopper or later and has the array."
+            )
+        return made
+
+    def _element(self) -> tuple[np.dtype[Any], str]:
+        dtype = np.dtype(_interface(self.source)[1])
+        kind = self.kind or dtype.name
+        return dtype, kind
+
+    def _extents(self) -> tuple[int, ...]:
+        return self.shape or _interface(self.source)[0]
+
+    def _strides(self) -> list[int]:
+        """Bytes between neighbours along each axis but the fastest, second fastest first."""
+        shape, dtype = _interface(self.source)
+        steps = [np.dtype(dtype).itemsize]
+        for extent in shape[:0:-1]:
+            steps.append(steps[-1] * extent)
+        return steps[1:]
+
+    def _check(self) -> None:
+        shape, _ = _interface(self.source)
+        dtype, kind = self._element()
+        if len(shape) != len(self.box):
+            raise self._wrong(
+                f"the array has {len(shape)} axes and the box {len(self.box)}", "Give one extent an axis"
+            )
+        if (
+            kind not in _KINDS
+            or np.dtype("uint16" if kind == "bfloat16" else kind).itemsize != dtype.itemsize
+        ):
+            raise self._wrong(
+                f"elements of {dtype} cannot be taken as {kind}", f"Use one of {', '.join(_KINDS)}"
+            )
+        extents = self._extents()
+        if len(extents) != len(shape) or any(
+            not 0 < few <= many for few, many in zip(extents, shape, strict=True)
+        ):
+            raise self._wrong(f"shape={extents} does not lie within the array's {shape}", "Give a part of it")
+        row = self.box[-1] * dtype.itemsize
+        if row % 16:
+            raise self._wrong(
+                f"a row of the box has {row} bytes, no multiple of 16", "Make the last extent larger"
+            )
+        if self.swizzle and row != self.swizzle:
+            fits = self.swizzle // dtype.itemsize
+            raise self._wrong(
+                f"a row of the box has {row} bytes and swizzle={self.swizzle}", f"Make the last extent {fits}"
+            )
+        for step in self._strides():
+            if step % 16 or step >= 1 << 40:
+                raise self._wrong(
+                    f"rows of the array are {step} bytes apart, and the copy unit needs multiples of 16",
+                    "Copy it into an array with longer rows and give shape= for the part that counts",
+                )
+
+    def _wrong(self, what: str, repair: str) -> KernelError:
+        return KernelError(f"{self}: {what}. {repair}.")
+
+    def __repr__(self) -> str:
+        source = (
+            repr(self.source) if isinstance(self.source, str) else f"<array {_interface(self.source)[0]}>"
+        )
+        more = "" if self.shape is None else f", shape={self.shape}"
+        more += "" if self.kind is None else f", dtype={self.kind!r}"
+        more += "" if self.promotion == 128 else f", l2_promotion={self.promotion}"
+        return f"tensor_map({source}, box={self.box}, swizzle={self.swizzle}{more})"
+
+
+def tensor_map(
+    array: Any,
+    box: Sequence[int],
+    swizzle: int = 0,
+    shape: Sequence[int] | None = None,
+    dtype: str | None = None,
+    l2_promotion: int = 128,
+) -> TensorMap:
+    """Describe an array for tensor copies (`cp.async.bulk.tensor`), the same on a GPU and on the simulator.
+
+    Extents are given slowest axis first, as NumPy gives shapes; a kernel's coordinates are fastest first, as
+    PTX has them. Elements outside the array read as zero and are not written.
+
+    Args:
+        array: a C-contiguous array of NumPy or in GPU memory; in a `case`, the name of one of its arrays.
+        box: elements moved at once along each axis, one to five axes, each at most 256.
+        swizzle: 0, 32, 64 or 128: bytes of a row of the box, within which 16-byte pieces change places.
+        shape: extents that count as inside, where the array's rows are longer than what they hold.
+        dtype: element type where it is not the array's own: `bfloat16` for uint16.
+        l2_promotion: 0, 64, 128 or 256 bytes that the L2 cache fetches at once; the simulator has no caches.
+
+    Raises:
+        KernelError: the copy unit cannot move such boxes.
+    """
+    extents = tuple(operator.index(one) for one in box)
+    made = TensorMap(
+        array if isinstance(array, str) else None,
+        extents,
+        swizzle,
+        None if shape is None else tuple(operator.index(one) for one in shape),
+        dtype,
+        l2_promotion,
+    )
+    shown = made if isinstance(array, str) else replace(made, source="...")
+    if not 1 <= len(extents) <= _MOST_AXES or any(not 1 <= one <= _LONGEST_BOX for one in extents):
+        raise shown._wrong(
+            f"box={extents} is not possible", f"Give 1 to {_MOST_AXES} extents from 1 to {_LONGEST_BOX}"
+        )
+    if swizzle not in _SWIZZLES:
+        raise shown._wrong(f"swizzle={swizzle} is not possible", "Give 0, 32, 64 or 128")
+    if l2_promotion not in _PROMOTIONS:
+        raise shown._wrong(f"l2_promotion={l2_promotion} is not possible", "Give 0, 64, 128 or 256")
+    return made if isinstance(array, str) else made.of(array)
+
+
+def with_array(value: Any, values: Any) -> Any:
+    """A value, or where it is a map of a named array the map of that array among `values`.
+
+    Raises:
+        KernelError: there is no array of that name.
+    """
+    if not isinstance(value, TensorMap) or value.name is None:
+        return value
+    if value.name not in values:
+        raise KernelError(
+            f'{value}: the case has no "{value.name}". Name one of its arrays: {", ".join(values)}.'
+        )
+    return value.of(values[value.name])
+
+
+def _interface(array: Any) -> tuple[tuple[int, ...], str]:
+    """Shape and element type of a C-contiguous array."""
+    if isinstance(array, np.ndarray):
+        if not array.flags.c_contiguous:
+            raise KernelError(
+                "tensor_map: the array is not C-contiguous. Pass np.ascontiguousarray(...) of it."
+            )
+        return array.shape, array.dtype.str
+    if hasattr(array, "__cuda_array_interface__"):
+        described = array.__cuda_array_interface__
+        return tuple(described["shape"]), described["typestr"]
+    raise KernelError(
+        f"tensor_map: {type(array).__name__} is no array. Pass an array or, in a case, the name of one."
+    )
+
+
+def _five(values: Sequence[int], fill: int) -> list[int]:
+    return [*values, *[fill] * (5 - len(values))]
+
+
+def _aligned() -> np.ndarray[Any, Any]:
+    """128 bytes at an address that is a multiple of 128, as a structured array of size 1."""
+    room = np.zeros(2 * MAP_BYTES, np.uint8)
+    start = -room.ctypes.data % MAP_BYTES
+    return room[start : start + MAP_BYTES].view(np.dtype([("opaque", np.uint64, (16,))]))
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise KernelError(
+            f"tensor_map: NVIDIA's driver is not there: {error}. Run on the simulator."
+        ) from None

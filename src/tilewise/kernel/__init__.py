@@ -1,0 +1,1 @@
+"""Kernels and what is done with them: launched, compared with pseudocode, compiled by NVRTC."""

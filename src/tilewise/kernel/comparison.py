@@ -1,0 +1,255 @@
+"""Comparing results: arrays with a reference, and a kernel with its pseudocode or with another front end's.
+
+In: arrays, or a pseudocode function, a kernel and cases. Out: nothing where all is equal within the
+tolerance, else one line with the place and both values. `kernel` and `front_ends` run; the sink shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewise import bf16
+from tilewise.cuda.arguments import is_device_array
+from tilewise.cuda.cases import Array, Case
+from tilewise.cuda.difference import difference, index_text, tolerance_text
+from tilewise.cuda.sizes import does_not_divide, sizes
+from tilewise.cuda.tensor_map import TensorMap
+from tilewise.errors import LessonError
+from tilewise.gpu.cupy_backend import to_host
+from tilewise.kernel.backend import backend
+from tilewise.kernel.front_ends import (
+    PSEUDOCODE,
+    check_front_end,
+    function_of,
+    label,
+    lacking,
+    place_run,
+    runner,
+)
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launches import without_logging
+from tilewise.kernel.pseudocode import shuffle_seed
+from tilewise.kernel.pseudocode_source import check_no_flat_index, place_of
+
+Pseudocode = Callable[..., Any]
+
+
+class CheckError(AssertionError):
+    """Results differ by more than the tolerance."""
+
+
+def check(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, name: str | None = None) -> None:
+    """Compare a result with its reference and show that they are equal.
+
+    Args:
+        actual: the result, an array or a number.
+        expected: the reference, of the same shape.
+        rtol: allowed difference as a share of the reference's value; 0 asks for equality.
+        atol: allowed difference besides.
+        name: what it is called on the page.
+
+    Raises:
+        CheckError: shapes differ, or an element is outside rtol * |expected| + atol. NaN equals only NaN.
+    """
+    label = name or "result"
+    left, right = _host(actual), _host(expected)
+    if left.shape != right.shape:
+        raise CheckError(
+            f"{label} has shape {left.shape} and its reference {right.shape}. Compare arrays of one shape."
+        )
+    found = difference(left, right, rtol, atol)
+    if found.wrong:
+        raise CheckError(
+            f"{label}: {found.wrong} of {found.count} values are off by more than "
+            f"{tolerance_text(rtol, atol)}. Largest error {found.largest_error:.6g} at "
+            f"{index_text(found.index)}: {found.actual}, expected {found.expected}."
+        )
+    from tilewise.outputs import CheckOutput, sink
+
+    sink().add(CheckOutput(label, found.count, found.largest_error, float(rtol), float(atol)))
+
+
+def agree(
+    function: Any,
+    kernel: Kernel,
+    cases: Sequence[Case],
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    by: str = PSEUDOCODE,
+) -> None:
+    """Run pseudocode, or a kernel as another front end writes it, and the kernel, and show that they agree.
+
+    Both take their arguments from a case by their own parameter names; arrays keep their shape; one that
+    holds the bits of BF16 numbers comes to the pseudocode as float32. Both get fresh copies with poisoned
+    outputs. Every array that the kernel may write is compared. Where a package is not installed, that is
+    shown instead.
+
+    Args:
+        function: one function that writes into its arrays and returns nothing; or a kernel of Numba's.
+        kernel: the kernel in CUDA C.
+        cases: at least two of them must not divide, as `does_not_divide` defines it, and differ in size.
+        rtol: allowed difference as a share of the function's value.
+        atol: allowed difference besides.
+        by: whose the function is: `Pseudocode`; `Numba`, launched with the case's grid and block; `Triton` or
+            `PyTorch`, a function that takes torch tensors.
+
+    Raises:
+        CheckError: they differ; the message names case, array, index and both values.
+        LessonError: the cases all divide, the pseudocode flattens an index, does not take an array that the
+            kernel writes, or leaves one as it was in every case.
+    """
+    from tilewise.outputs import AgreeOutput, LackOutput, sink
+
+    cases = tuple(cases)
+    if missing := lacking(by, function):
+        sink().add(LackOutput(by, kernel.name, missing))
+        return
+    check_front_end(by, function, kernel)
+    _check_pair(function, kernel, cases, by)
+    with contextlib.nullcontext() if by == PSEUDOCODE else without_logging():
+        largest = _compare(function, kernel, cases, rtol, atol, by)
+    sink().add(
+        AgreeOutput(
+            function_of(function).__name__,
+            kernel.name,
+            tuple(sizes(kernel, case) for case in cases),
+            written_names(kernel, cases[0]),
+            largest,
+            float(rtol),
+            float(atol),
+            backend() if by == PSEUDOCODE else place_run(by, function),
+            by,
+        )
+    )
+
+
+def _check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str) -> None:
+    """Whether the pair can be compared at all, before anything runs.
+
+    Raises:
+        LessonError: see `agree`.
+    """
+    function = function_of(function)
+    path, line = place_of(function)
+    title = f'agree({function.__name__}, kernel "{kernel.name}")'
+    if by == PSEUDOCODE:
+        check_no_flat_index(function)
+    takes = inspect.signature(function).parameters
+    launches = [kernel.on(one) for one in cases]  # a case that lacks a parameter is told so here
+    for name in written_names(kernel, cases[0]) if cases else ():
+        if name not in takes:
+            raise LessonError(
+                path,
+                line,
+                f'{title}: {label(by, alone=True)} does not take "{name}", which the kernel writes.',
+                f"Add the parameter {name} and write it.",
+            )
+    ragged = {sizes(kernel, one.case) for one in launches if does_not_divide(one)}
+    if len(ragged) < 2:
+        raise LessonError(
+            path,
+            line,
+            f"{title}: {len(ragged)} of the cases have a size of their own that the block does not divide; "
+            "two are needed, since mistakes at the edge show at such sizes only.",
+            "Add cases with other sizes, such as primes.",
+        )
+
+
+def _compare(
+    function: Any, kernel: Kernel, cases: Sequence[Case], rtol: float, atol: float, by: str
+) -> float:
+    """The largest absolute difference between what a function and the kernel write, over all cases."""
+    title = function_of(function).__name__
+    path, line = place_of(function_of(function))
+    run = _run_pseudocode if by == PSEUDOCODE else runner(by)
+    names = written_names(kernel, cases[0])
+    unwritten = set(names)
+    largest = 0.0
+    for number, case in enumerate(cases, start=1):
+        result = kernel.on(case).run()
+        values = run(function, kernel, case, number)
+        before = case.make()
+        coded = bf16.names(case.values)
+        for name in names:
+            if not _equal_bytes(values[name], before[name]):
+                unwritten.discard(name)
+            pair = (result[name], values[name])
+            theirs, mine = map(bf16.values, pair) if name in coded else pair
+            found = difference(theirs, mine, rtol, atol)
+            if found.wrong:
+                raise CheckError(
+                    f'{label(by)} {title} and kernel "{kernel.name}" differ '
+                    f"in case {number} ({sizes(kernel, case)}): {name}{index_text(found.index)} is "
+                    f"{found.expected} by {label(by, alone=True)} and {found.actual} by the kernel; "
+                    f"{found.wrong} of {found.count} values are off by more than "
+                    f"{tolerance_text(rtol, atol)}."
+                )
+            largest = max(largest, found.largest_error)
+    if unwritten:
+        raise LessonError(
+            path,
+            line,
+            f'{label(by)} {title} and kernel "{kernel.name}" leave '
+            f"{', '.join(sorted(unwritten))} as it was in every case, so nothing was compared.",
+            "Choose cases in which it is written, or declare it const.",
+        )
+    return largest
+
+
+def _run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int) -> dict[str, Any]:
+    """Run the pseudocode on fresh copies and return the case's values; what is const is read-only for it too.
+
+    Raises:
+        LessonError: it asks for a value that the case lacks, or returns one.
+    """
+    path, line = place_of(pseudocode)
+    values = case.make()
+    constant = {one.name for one in kernel.parameters if one.is_pointer and one.is_const}
+    coded = bf16.names(case.values)
+    given = {}
+    for name, wanted in inspect.signature(pseudocode).parameters.items():
+        if name in values:
+            value = bf16.values(values[name]) if name in coded else values[name]
+            if isinstance(value, np.ndarray) and name in constant:
+                value.flags.writeable = False
+            given[name] = value
+        elif wanted.default is inspect.Parameter.empty:
+            raise LessonError(
+                path,
+                line,
+                f'pseudocode {pseudocode.__name__} takes "{name}", which the case does not name.',
+                f"The case has {', '.join(values)}.",
+            )
+    with shuffle_seed(seed):
+        returned = pseudocode(**given)
+    if returned is not None:
+        raise LessonError(
+            path,
+            line,
+            f"pseudocode {pseudocode.__name__} returns a value, and a kernel cannot.",
+            "Write into the output arrays instead.",
+        )
+    for name in coded & given.keys():
+        values[name] = bf16.bits(given[name])
+    return values
+
+
+def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
+    """Names of the arrays that a kernel may write: its pointers that are not const, outputs with maps."""
+    plain = tuple(one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
+    maps = [case.values[one.name] for one in kernel.parameters]
+    mapped = (value.name for value in maps if isinstance(value, TensorMap))
+    return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
+
+
+def _host(value: Any) -> Array:
+    return to_host(value) if is_device_array(value) else np.asarray(value)
+
+
+def _equal_bytes(left: Any, right: Any) -> bool:
+    return np.asarray(left).tobytes() == np.asarray(right).tobytes()

@@ -1,0 +1,37 @@
+"""Edits: a kernel or a launch with pieces of its text replaced, to show what a line is for.
+
+In: a kernel and pairs of a text and what stands there instead. Out: a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from tilewise.errors import LessonError
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launch import Launch
+
+Edited = TypeVar("Edited", Kernel, Launch)
+
+
+def edited(of: Edited, *edits: tuple[str, str]) -> Edited:
+    """A kernel, or a launch of it, with pieces of its text replaced.
+
+    Args:
+        of: the kernel or launch, which stays as it is.
+        *edits: pairs of a text that the source has once and what replaces it.
+
+    Raises:
+        LessonError: the source does not have a text, or has it several times.
+    """
+    if isinstance(of, Launch):
+        kernel = edited(of.kernel, *edits)
+        return kernel.on(of.case, grid=of.grid, block=of.block, shared_bytes=of.shared_bytes)
+    source = of.source
+    for old, new in edits:
+        if (count := source.count(old)) != 1:
+            raise LessonError(
+                *of.origin, f"the kernel has this text {count} times: {old!r}.", "Give one that it has once."
+            )
+        source = source.replace(old, new)
+    return Kernel(source, of.name, defines=of.defines, options=of.options)

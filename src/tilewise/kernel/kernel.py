@@ -1,0 +1,330 @@
+"""`Kernel`: one CUDA C string that runs on a GPU through CuPy and, without one, on the simulator.
+
+In: source, defines, options, then arguments. Out: arrays written in place, a `Launch` for a case, a `Run`
+where it is simulated. `kernel_source` reads the source, `arguments` checks, the backends run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tilewise.cuda.arguments import (
+    Argument,
+    Parameter,
+    check_arguments,
+    check_launch,
+    check_shared,
+    is_device_array,
+    parameter,
+)
+from tilewise.cuda.cases import Case, Dim3, Extent
+from tilewise.cuda.kernel_source import (
+    GlobalFunction,
+    KernelError,
+    check_includes,
+    define_lines,
+    define_text,
+    global_functions,
+    known_type,
+    tokens,
+)
+from tilewise.cuda.options import architecture, check_options
+from tilewise.cuda.regions import regions
+from tilewise.errors import LessonError
+from tilewise.gpu import cupy_backend
+from tilewise.kernel.backend import backend
+from tilewise.kernel.launch import Hazards, Launch
+from tilewise.kernel.launches import copied, launch_log
+from tilewise.kernel.origin import origin_of
+
+if TYPE_CHECKING:
+    from tilewise.simulator import Run, Trace
+
+
+@dataclass(frozen=True)
+class KernelRegion:
+    """A named part of a kernel, for showing."""
+
+    kernel: Kernel
+    """The whole."""
+    name: str
+    """Its name in the markers `// [name` and `// name]`."""
+    first_line: int
+    """Line of its first line in the kernel's source, counted from 1."""
+    last_line: int
+    """Line of its last."""
+    source: str
+    """Its lines."""
+
+
+class Kernel:
+    """A kernel in CUDA C.
+
+    Args:
+        source: CUDA C with one or more `extern "C" __global__` functions.
+        name: which of them; required where there are several.
+        defines: names and values for `#define` lines before the source.
+        options: for the compiler: `-std=`, `-fmad=`, `--use_fast_math`, `--maxrregcount=`, `-arch=sm_90a`.
+
+    Attributes:
+        source: the text without the blank lines around it; its first line is line 1 everywhere.
+        name: the kernel's name.
+        defines: as given.
+        options: as given.
+        parameters: what it takes.
+        origin: the file that made it and the line of the source's first line there.
+
+    Raises:
+        KernelError: there is no such kernel, it is not launchable by name, or an option is unknown.
+    """
+
+    source: str
+    name: str
+    defines: Mapping[str, int | float | str]
+    options: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    origin: tuple[str, int]
+
+    def __init__(
+        self,
+        source: str,
+        name: str | None = None,
+        defines: Mapping[str, int | float | str] | None = None,
+        options: Iterable[str] = (),
+    ) -> None:
+        self.source = _trimmed(source)
+        self.defines = MappingProxyType(dict(defines or {}))
+        self.options = check_options(options)
+        self.origin = origin_of(self.source)
+        texts = {key: define_text(key, value) for key, value in self.defines.items()}
+        self._define_lines = define_lines(self.defines)
+        self._functions = {one.name: one for one in global_functions(self.source, texts)}
+        check_includes(self.source)
+        regions(self.source)
+        self._choose(name)
+        self._log()
+
+    def _log(self) -> None:
+        log = launch_log()
+        if log is not None:
+            log.add(self)
+
+    def _choose(self, name: str | None) -> None:
+        names = ", ".join(self._functions)
+        if not self._functions:
+            raise KernelError('the source has no kernel. Write: extern "C" __global__ void name(...) { ... }')
+        if name is None:
+            if len(self._functions) > 1:
+                raise KernelError(
+                    f"the source has several kernels: {names}. Say which: Kernel(..., name=...)."
+                )
+            name = next(iter(self._functions))
+        if name not in self._functions:
+            raise KernelError(f'the source has no kernel "{name}"; it has {names}. Correct the name.')
+        self.name = name
+        function = self._functions[name]
+        self.parameters = tuple(
+            parameter(function, index, known_type(declared))
+            for index, declared in enumerate(function.declarations)
+        )
+
+    @property
+    def function(self) -> GlobalFunction:
+        """What the source declares: line, parameters, launch bounds, cluster."""
+        return self._functions[self.name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every kernel of the source."""
+        return tuple(self._functions)
+
+    @property
+    def preprocessed(self) -> str:
+        """`#define` lines, `#line 1` and the source: what a compiler gets."""
+        return self._define_lines + self.source
+
+    @property
+    def gpu_source(self) -> str:
+        """What NVRTC gets: two constants that it lacks, then `preprocessed`."""
+        return cupy_backend.PRELUDE + (self._define_lines or "#line 1\n") + self.source
+
+    @property
+    def wants_module(self) -> bool:
+        """Whether it goes through `cupy.RawModule` rather than `cupy.RawKernel`."""
+        return architecture(self.options) is not None or len(self._functions) > 1
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """The source's tokens: comments, white space, regions and `#line` do not count."""
+        return tokens(self.source)
+
+    def fingerprint(self) -> str:
+        """Text that is equal for kernels that compile to the same: tokens, defines, options and name."""
+        defines = " ".join(f"{key}={define_text(key, self.defines[key])}" for key in sorted(self.defines))
+        return "\n".join([self.name, defines, " ".join(self.options), "\0".join(self.tokens)])
+
+    def region(self, name: str) -> KernelRegion:
+        """The part of the source between `// [name` and `// name]`, with its true line numbers."""
+        found = regions(self.source)
+        if name not in found:
+            have = ", ".join(found) or "none"
+            raise KernelError(
+                f'kernel "{self.name}" has no region "{name}"; it has {have}. Correct the name.'
+            )
+        one = found[name]
+        return KernelRegion(self, name, one.first_line, one.last_line, one.source)
+
+    def named(self, other: str) -> Kernel:
+        """Another kernel of the same source, which shares the compilation."""
+        made = object.__new__(Kernel)
+        made.__dict__.update({key: value for key, value in self.__dict__.items() if key != "tokens"})
+        made._choose(other)
+        made._log()
+        return made
+
+    def on(
+        self,
+        case: Case,
+        grid: Extent | None = None,
+        block: Extent | None = None,
+        shared_bytes: int | None = None,
+    ) -> Launch:
+        """This kernel with a case's inputs; grid, block and shared bytes are the case's unless given.
+
+        Raises:
+            KernelError: the case lacks one of the kernel's parameters, or grid and block are not possible.
+        """
+        missing = [one.name for one in self.parameters if one.name not in case.values]
+        if missing:
+            raise KernelError(
+                f'kernel "{self.name}": the case has no {", ".join(missing)}; it has '
+                f"{', '.join(case.values) or 'nothing'}. Name the case's values like the kernel's parameters."
+            )
+        checked = check_launch(
+            self.name,
+            self.function,
+            case.grid if grid is None else grid,
+            case.block if block is None else block,
+            case.shared_bytes if shared_bytes is None else shared_bytes,
+        )
+        return Launch(self, case, *checked)
+
+    def __call__(self, *args: Any, grid: Extent, block: Extent, shared_bytes: int = 0) -> None:
+        """Launch on the GPU or, without one, on the simulator; outputs are written in place.
+
+        Args:
+            *args: one for each parameter. Arrays are C-contiguous NumPy arrays or have
+                `__cuda_array_interface__`; numbers become the declared type.
+            grid: blocks, an int or up to three of them in x, y, z.
+            block: threads a block, likewise.
+            shared_bytes: dynamic shared memory a block.
+
+        Raises:
+            KernelError: an argument or the launch does not fit; nothing ran.
+        """
+        arguments = check_arguments(self.name, self.parameters, args)
+        blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
+        if backend() == "gpu":
+            function = cupy_backend.compiled(self.gpu_source, self.name, self.options, self.wants_module)
+            cupy_backend.launch(
+                function,
+                self.parameters,
+                arguments,
+                kernel=self.name,
+                origin=self.origin,
+                grid=blocks,
+                block=threads,
+                shared_bytes=size,
+                cluster=self.function.cluster,
+            )
+        else:
+            self._simulate(arguments, blocks, threads, size, "raise", None, None)
+
+    def simulate(
+        self,
+        *args: Any,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int = 0,
+        hazards: Hazards = "raise",
+        trace: Trace | None = None,
+        max_steps: int | None = None,
+    ) -> Run:
+        """Run on the simulator, whatever this machine has; outputs are written in place.
+
+        Args:
+            *args: as for a launch.
+            grid: as for a launch.
+            block: as for a launch.
+            shared_bytes: as for a launch.
+            hazards: "raise" stops with `HazardError` and leaves the arrays as they were; "collect" runs on.
+            trace: what to record of each access; None keeps counts only.
+            max_steps: warp instructions after which the kernel counts as endless; None takes the
+                simulator's own limit, some ten seconds.
+
+        Returns:
+            Counts, hazards and accesses.
+        """
+        arguments = check_arguments(self.name, self.parameters, args)
+        blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
+        return self._simulate(arguments, blocks, threads, size, hazards, trace, max_steps)
+
+    def _simulate(
+        self,
+        arguments: list[Argument],
+        grid: Dim3,
+        block: Dim3,
+        shared_bytes: int,
+        hazards: Hazards,
+        trace: Trace | None,
+        max_steps: int | None,
+    ) -> Run:
+        from tilewise import simulator
+
+        module = simulator.compile_kernel(self.preprocessed, options=self.options, origin=self.origin)
+        entry = module.entry(self.name)
+        check_shared(self.name, entry.program.shared_bytes, shared_bytes)
+        host = [
+            cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
+            for one, value in zip(self.parameters, arguments, strict=True)
+        ]
+        log = launch_log()
+        logged = copied(self, host, grid, block, shared_bytes) if log and log.wants(self, host) else None
+        try:
+            run = simulator.launch(
+                entry,
+                host,
+                grid=grid,
+                block=block,
+                shared_bytes=shared_bytes,
+                hazards=hazards,
+                trace=trace,
+                max_steps=simulator.MAX_STEPS if max_steps is None else max_steps,
+            )
+        except LessonError:
+            if log is not None:
+                log.faulted(self)
+            raise
+        if log is not None and run.hazards:
+            log.faulted(self)
+        elif log is not None and logged is not None:
+            log.launched(logged, from_case=False)
+        for one, value, copy in zip(self.parameters, arguments, host, strict=True):
+            if one.is_pointer and not one.is_const and is_device_array(value):
+                cupy_backend.write_back(value, copy)
+        return run
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.name}, {self.origin[0]}:{self.origin[1]})"
+
+
+def _trimmed(source: str) -> str:
+    """Without blank lines before and after, so that line 1 is the first line that says something."""
+    lines = source.split("\n")
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    return "\n".join(lines).rstrip() + "\n"

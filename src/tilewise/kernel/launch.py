@@ -1,0 +1,117 @@
+"""`Launch`: a kernel with a case's inputs and a launch shape, ready to run or to simulate.
+
+In: what `Kernel.on` has checked. Out: the case's values after a run, or a `Run` of the simulator. How a
+kernel is compiled and run is left to `kernel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tilewise.cuda.cases import Array, Case, Dim3, Scalar
+from tilewise.cuda.tensor_map import TensorMap, with_array
+from tilewise.errors import LessonError
+from tilewise.kernel.launches import launch_log, without_logging
+
+if TYPE_CHECKING:
+    from tilewise.kernel.kernel import Kernel
+    from tilewise.simulator import Run, Trace
+
+Hazards = Literal["raise", "collect"]
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """A kernel, a case and a launch shape: all that a run needs."""
+
+    kernel: Kernel
+    """What runs."""
+    case: Case
+    """Its inputs, by parameter name."""
+    grid: Dim3
+    """Blocks in x, y, z."""
+    block: Dim3
+    """Threads a block in x, y, z."""
+    shared_bytes: int = 0
+    """Dynamic shared memory a block."""
+
+    def run(self, arrays: Mapping[str, Array | Scalar] | None = None) -> dict[str, Any]:
+        """Run on the GPU or, without one, on the simulator.
+
+        Args:
+            arrays: values by parameter name, written in place; None makes the case's afresh.
+
+        Returns:
+            The values by name, after the run.
+        """
+        made = dict(self.case.make() if arrays is None else arrays)
+        with self._logged(own=arrays is None):
+            self.kernel(
+                *self.arguments(made), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes
+            )
+        return made
+
+    def simulate(
+        self,
+        hazards: Hazards = "raise",
+        trace: Trace | None = None,
+        arrays: Mapping[str, Array | Scalar] | None = None,
+        max_steps: int | None = None,
+    ) -> Run:
+        """Run on the simulator, with values made afresh unless given."""
+        made = dict(self.case.make() if arrays is None else arrays)
+        with self._logged(own=arrays is None and hazards == "raise"):
+            return self.kernel.simulate(
+                *self.arguments(made),
+                grid=self.grid,
+                block=self.block,
+                shared_bytes=self.shared_bytes,
+                hazards=hazards,
+                trace=trace,
+                max_steps=max_steps,
+            )
+
+    @contextmanager
+    def _logged(self, own: bool) -> Iterator[None]:
+        """Log a run of the case's own values, if a log is open and it ends without a hazard."""
+        log = launch_log() if own else None
+        if log is None:
+            yield
+            return
+        try:
+            with without_logging():
+                yield
+        except LessonError:
+            log.faulted(self.kernel)
+            raise
+        log.launched(self, from_case=True)
+
+    def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
+        """The kernel's arguments in order, picked by name."""
+        return [with_array(values[one.name], values) for one in self.kernel.parameters]
+
+    @property
+    def taken(self) -> dict[str, Any]:
+        """The case's values that the kernel takes, and the arrays that its tensor maps name."""
+        found: dict[str, Any] = {one.name: self.case.values[one.name] for one in self.kernel.parameters}
+        named = [value.name for value in found.values() if isinstance(value, TensorMap) and value.name]
+        return found | {name: self.case.values[name] for name in named if name in self.case.values}
+
+    @property
+    def threads(self) -> Dim3:
+        """Threads of the whole launch in x, y, z."""
+        x, y, z = (blocks * threads for blocks, threads in zip(self.grid, self.block, strict=True))
+        return (x, y, z)
+
+    def fingerprint(self) -> str:
+        """Text for a record's key: kernel, the case's values that it takes, grid, block, shared bytes."""
+        data = Case(self.taken, self.grid, self.block, self.shared_bytes).fingerprint()
+        return f"{self.kernel.fingerprint()}\n{data}"
+
+    def __str__(self) -> str:
+        shared = f", {self.shared_bytes} bytes shared" if self.shared_bytes else ""
+        inputs = str(Case({one.name: self.case.values[one.name] for one in self.kernel.parameters}))
+        return f"{self.kernel.name}, grid {self.grid}, block {self.block}{shared}: {inputs}"

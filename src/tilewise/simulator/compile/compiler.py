@@ -1,0 +1,142 @@
+"""Running clang: a kernel's text to PTX, kept on disk by its contents.
+
+In: a source, flags, and where in a lesson it stands. Out: the text of the PTX. Errors of the compiler come
+back as one message that names the lesson's own line; those of the installation say what is broken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tilewise.errors import LessonError
+from tilewise.simulator.compile.toolchain import ToolchainError, cache_folder, keep, zig
+
+HEADERS = Path(__file__).with_name("header")
+_FLAGS = (
+    "-x",
+    "cuda",
+    "--cuda-device-only",
+    "-nocudainc",
+    "-nocudalib",
+    "--cuda-path=/nonexistent",
+    "--cuda-feature=+ptx83",
+    "--cuda-gpu-arch=sm_90",
+    "-fdeclspec",
+    "-O2",
+    "-S",
+    "-gline-tables-only",
+    "-fno-unroll-loops",
+    "-fno-strict-aliasing",  # NVIDIA's compiler reloads an int after a store of a float, too
+    "-mllvm",
+    "-simplifycfg-sink-common=false",  # and leaves a store in each of two branches
+    "-nostdinc",
+    "-w",
+    "-std=c++17",
+)
+
+
+_REPAIR = "Install the wheel again: pip install --force-reinstall ziglang; or correct TILEWISE_ZIG."
+
+
+class CompileError(LessonError):
+    """A kernel that does not compile, with the compiler's message at the lesson's line."""
+
+
+def place(origin: tuple[str, int] | None, line: int) -> tuple[str, int]:
+    """The lesson's file and line of line ``line`` (from 1) of a source that begins at ``origin``."""
+    if origin is None:
+        return "<kernel>", line
+    return origin[0], origin[1] + max(line, 1) - 1
+
+
+def ptx_text(source: str, flags: tuple[str, ...], origin: tuple[str, int] | None, compiler: str) -> str:
+    """The PTX of a source: from the cache, else made by clang and kept there.
+
+    Args:
+        source: CUDA C.
+        flags: for clang, beside those that it always gets.
+        origin: as for ``place``.
+        compiler: what tells one clang from another.
+
+    Raises:
+        CompileError: clang refuses the source.
+        ToolchainError: clang is missing or broken and the cache does not hold this source, or the cache
+            cannot be written.
+    """
+    header = (HEADERS / "tilewise_cuda.h").read_text()
+    extra = "".join(path.read_text() for path in sorted(HEADERS.glob("*.h")))
+    key = "\0".join((source, *flags, header, extra, *_FLAGS, compiler))
+    name = hashlib.sha256(key.encode()).hexdigest()[:24]
+    kept = cache_folder() / "ptx" / f"{name}.ptx"
+    if kept.exists():
+        text = kept.read_bytes().decode("utf-8", "replace")
+        if _is_ptx(text):
+            return text
+    made = _compile(source, flags, kept, origin)
+    keep(kept, made)
+    return made
+
+
+def _is_ptx(text: str) -> bool:
+    return bool(re.search(r"^\.version ", text, re.M) and re.search(r"^\.target ", text, re.M))
+
+
+def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str, int] | None) -> str:
+    try:
+        compiler = zig()
+    except ToolchainError as error:
+        raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cu"
+        path.write_text(source, encoding="utf-8")
+        command = [
+            str(compiler),
+            "clang",
+            *_FLAGS,
+            *flags,
+            "-isystem",
+            str(HEADERS),
+            "-include",
+            str(HEADERS / "tilewise_cuda.h"),
+            "-o",
+            "-",
+            "kernel.cu",
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, cwd=folder, check=False, env=_environment())
+        except OSError as error:
+            raise ToolchainError(f"{compiler} cannot be run: {error.strerror}. {_REPAIR}") from None
+    said, made = (part.decode("utf-8", "replace") for part in (done.stderr, done.stdout))
+    if done.returncode < 0:
+        raise ToolchainError(f"{compiler} was ended by signal {-done.returncode}. Is memory short? {_REPAIR}")
+    if done.returncode and not said.strip():
+        raise ToolchainError(f"{compiler} failed with exit code {done.returncode} and no word. {_REPAIR}")
+    if done.returncode:
+        raise _error(said, origin)
+    if not _is_ptx(made):
+        raise ToolchainError(f"{compiler} made no PTX of a kernel. {_REPAIR}")
+    return made
+
+
+def _environment() -> dict[str, str]:
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")
+    }
+
+
+def _error(message: str, origin: tuple[str, int] | None) -> CompileError:
+    found = re.search(r"kernel\.cu:(\d+):(\d+): (?:fatal )?error: ([^\n]*)\n?([^\n]*)", message)
+    if not found:
+        path, line = place(origin, 1)
+        return CompileError(path, line, f"the kernel does not compile: {message.strip()[:300].rstrip('.')}.")
+    path, line = place(origin, int(found[1]))
+    code = re.sub(r"^\s*\d*\s*\|\s*", "", found[4]).strip()
+    shown = f", in `{code}`" if code else ""
+    return CompileError(path, line, f"the kernel does not compile: {found[3].rstrip('.')}{shown}.")

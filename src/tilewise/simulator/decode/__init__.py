@@ -1,0 +1,1 @@
+"""From PTX to rows of numbers: one row for each instruction, as the engine executes them."""

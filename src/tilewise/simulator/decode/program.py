@@ -1,0 +1,244 @@
+"""PTX given a meaning: an entry point with all it calls, as rows of numbers that the machine runs.
+
+In: a parsed module. Out: ``Program``, with instructions as an integer matrix, register slots, constants,
+parameter layout, and the addresses of the module's variables. Nothing is guessed: an instruction that is
+not known stops with its name and its source line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewise.simulator.decode import (
+    accesses,
+    arithmetic,
+    asynchronous,
+    bits,
+    comparisons,
+    control,
+    matrices,
+    warpgroups,
+)
+from tilewise.simulator.decode.operands import Assembler, Handlers, UnknownInstructionError
+from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, INSTRUCTION
+from tilewise.simulator.ptx.ptx import Function, Instruction, Ptx, Variable, type_bytes
+
+HANDLERS: Handlers = {
+    **arithmetic.HANDLERS,
+    **bits.HANDLERS,
+    **comparisons.HANDLERS,
+    **accesses.HANDLERS,
+    **control.HANDLERS,
+    **matrices.HANDLERS,
+    **asynchronous.HANDLERS,  # these see to their own forms of cp, st, fence and barrier, and pass others on
+    **warpgroups.HANDLERS,
+}
+"""What is carried out, by mnemonic."""
+
+SHARED_GAP = 2048
+"""Bytes between shared variables, so that an index beyond one does not land in the next.
+
+A multiple of 128, which keeps every word in the bank that it has on a GPU."""
+
+_TARGETS = ("d0", "d1", "d2", "d3")
+"""The fields of a row that stand in the array ``d`` of an instruction."""
+
+
+@dataclass
+class Program:
+    """An entry point, ready to run."""
+
+    name: str
+    """Its name."""
+    code: np.ndarray
+    """Instructions, dtype ``INSTRUCTION``."""
+    constants: np.ndarray
+    """Constant registers, ``(units, 32)`` uint32."""
+    units: int
+    """Register file of a warp, in units of 32 words."""
+    parameters: tuple[Variable, ...]
+    """As the PTX declares them."""
+    offsets: tuple[int, ...]
+    """Byte offset of each in the parameter buffer."""
+    shared_bytes: int
+    """Static shared memory, as a GPU would count it."""
+    dynamic_start: int
+    """Where dynamic shared memory begins here: variables lie ``SHARED_GAP`` bytes further apart than on a
+    GPU."""
+    shared_variables: tuple[tuple[str, int, int], ...]
+    """Name, offset and size of each shared variable; the dynamic one has size 0."""
+    module_variables: tuple[Variable, ...]
+    """Global and constant variables, in the order of their buffers, which come after the arguments'."""
+    local_bytes: int
+    """Local memory of a thread."""
+    shared_grain: int
+    """Smallest shared access, in bytes: 1, 2 or 4."""
+    global_grain: int
+    """Smallest access to global memory, in bytes: 1, 2 or 4."""
+    fences: bool
+    """Whether it has fences, or loads and stores that stand for one."""
+    agents: bool
+    """Whether something beside warps touches shared memory, or blocks that of others."""
+    lines: tuple[int, ...]
+    """Source line of each row of counters."""
+    tables: list[np.ndarray] = field(default_factory=list)
+    """Branch tables, kept alive for the machine."""
+
+
+def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: int = 0) -> Program:
+    """Give an entry point of a module its meaning.
+
+    Args:
+        module: the parsed module.
+        entry: the entry point's name.
+        ftz: whether subnormal results of the math functions are flushed, as CuPy compiles.
+        first_module_buffer: number of the buffer that holds the module's first variable.
+
+    Raises:
+        UnknownInstructionError: with the text and the line of the instruction.
+    """
+    return _Decoder(module, entry, ftz, first_module_buffer).program()
+
+
+class _Decoder(Assembler):
+    def __init__(self, module: Ptx, entry: str, ftz: bool, first_module_buffer: int) -> None:
+        super().__init__(module, entry, ftz)
+        self._lay_out(first_module_buffer)
+
+    def _lay_out(self, first_module_buffer: int) -> None:
+        shared: list[tuple[str, int, int]] = []
+        real = 0
+        dynamic: list[str] = []
+        dynamic_align = 16
+        variables = [*self.module.variables]
+        for function in self._reached():
+            variables += function.variables
+        for variable in variables:
+            if variable.space == "shared":
+                if variable.count == 0:
+                    dynamic.append(variable.name)
+                    dynamic_align = max(dynamic_align, variable.align)
+                    continue
+                real = -(-real // variable.align) * variable.align
+                offset = real + SHARED_GAP * len(shared)
+                self.symbols[variable.name] = offset
+                shared.append((variable.name, offset, variable.size_bytes))
+                real += variable.size_bytes
+            elif variable.space in ("global", "const"):
+                number = first_module_buffer + len(self.module_variables)
+                self.symbols[variable.name] = GLOBAL_BASE + (number << GLOBAL_SHIFT)
+                self.module_variables.append(variable)
+        self.static_shared = real
+        self.dynamic_start = -(-real // dynamic_align) * dynamic_align + SHARED_GAP * len(shared)
+        for name in dynamic:
+            start = self.dynamic_start
+            self.symbols[name] = start
+            shared.append((name, start, 0))
+        self.shared_variables = tuple(shared)
+        at = 0
+        function = self.module.functions[self.entry]
+        offsets = []
+        for parameter in function.parameters:
+            align = max(parameter.align, type_bytes(parameter.type))
+            at = -(-at // align) * align
+            offsets.append(at)
+            self.offsets[parameter.name] = at
+            at += max(parameter.size_bytes, 1)
+        self.parameter_offsets = tuple(offsets)
+        # A parameter whose address is taken is memory too: the buffer after the module's variables.
+        number = first_module_buffer + len(self.module_variables)
+        base = GLOBAL_BASE + (number << GLOBAL_SHIFT)
+        self.symbols.update({name: base + offset for name, offset in self.offsets.items()})
+
+    def _reached(self) -> list[Function]:
+        found = [self.entry]
+        for name in found:
+            for instruction in self.module.functions[name].instructions:
+                if instruction.opcode[0] == "call":
+                    callee = self._callee(instruction)
+                    if callee in self.module.functions and callee not in found:
+                        found.append(callee)
+        self._refuse_recursion(self.entry, ())
+        return [self.module.functions[name] for name in found]
+
+    def _refuse_recursion(self, name: str, callers: tuple[str, ...]) -> None:
+        """Stop where a function calls itself: its registers exist once."""
+        for instruction in self.module.functions[name].instructions:
+            callee = self._callee(instruction) if instruction.opcode[0] == "call" else ""
+            if callee in (*callers, name):
+                raise UnknownInstructionError(f"{instruction.text} (a recursive call)", instruction.line)
+            if callee in self.module.functions:
+                self._refuse_recursion(callee, (*callers, name))
+
+    @staticmethod
+    def _callee(instruction: Instruction) -> str:
+        return next(part for part in instruction.operands if not part.startswith("("))
+
+    def program(self) -> Program:
+        for function in self._reached():
+            self._function(function)
+        for row, name in self.fixups:
+            self.rows[row]["target"] = self.starts[name]
+        code = np.zeros(len(self.rows), INSTRUCTION)
+        for number, fields in enumerate(self.rows):
+            for key, value in fields.items():
+                if key in _TARGETS:
+                    code["d"][number, _TARGETS.index(key)] = value
+                else:
+                    code[key][number] = value
+        function = self.module.functions[self.entry]
+        constants = np.stack(self.constants) if self.constants else np.zeros((1, 32), np.uint32)
+        return Program(
+            name=self.entry,
+            code=code,
+            constants=constants,
+            units=max(self.units, 1),
+            parameters=function.parameters,
+            offsets=self.parameter_offsets,
+            shared_bytes=self.static_shared,
+            dynamic_start=self.dynamic_start,
+            shared_variables=self.shared_variables,
+            module_variables=tuple(self.module_variables),
+            local_bytes=self.local_bytes,
+            shared_grain=self.grain,
+            global_grain=self.global_grain,
+            fences=self.fences,
+            agents=self.agents,
+            lines=tuple(self.line_rows),
+            tables=self.tables,
+        )
+
+    def _function(self, function: Function) -> None:
+        self.function = function
+        self.starts[function.name] = len(self.rows)
+        self.local_base = -(-self.local_bytes // 16) * 16
+        size = 0
+        for variable in function.variables:
+            if variable.space == "local":
+                size = -(-size // variable.align) * variable.align
+                self.symbols[variable.name] = self.local_base + size
+                size += variable.size_bytes
+        if size:
+            self.local_bytes = self.local_base + size
+        first_rows: list[int] = []
+        jumps: list[tuple[int, str]] = []
+        tables: list[tuple[int, tuple[str, ...]]] = []
+        for instruction in function.instructions:
+            first_rows.append(len(self.rows))
+            self.instruction, self.jumps, self.branch_tables = instruction, jumps, tables
+            handler = HANDLERS.get(instruction.opcode[0])
+            if handler is None:
+                raise self.unknown()
+            handler(self)
+        first_rows.append(len(self.rows))
+        self.emit("ret" if not function.is_entry else "exit")
+        at = {label: first_rows[index] for label, index in function.labels.items()}
+        for row, label in jumps:
+            self.rows[row]["target"] = at[label]
+        for row, labels in tables:
+            table = np.array([at[label] for label in labels], np.int32)
+            self.tables.append(table)
+            self.rows[row]["imm"] = table.ctypes.data
+            self.rows[row]["sub"] = len(labels)

@@ -1,0 +1,245 @@
+"""Memory of a launch: arguments, module variables and shared memory as the machine sees them.
+
+In: a ``Program`` and the launch's arguments. Out: buffers for the machine, arrays written back, and the
+machine's rows of accesses turned into elements and values. Bounds are checked in ``engine/memory.h``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.tensor_map import MAP_BYTES, TensorMap
+from tilewise.simulator.decode.program import Program
+from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYTES, Buffer, numbers
+from tilewise.simulator.engine.trace import GLOBAL, SHARED, Accesses, Watched
+from tilewise.simulator.ptx.ptx import Variable, type_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+_WITHIN_BLOCK = np.uint64((1 << 24) - 1)
+"""Bits of an address of shared memory that say where in its block; those above say which of the cluster."""
+
+_MOST_WATCHED = 1 << 23
+"""Words of an array beyond which it is not watched for races, for the sake of memory."""
+
+
+class Memory:
+    """A launch's arguments and module variables, as the machine sees them."""
+
+    def __init__(
+        self,
+        program: Program,
+        declared: Sequence[Variable],
+        arguments: Sequence[Any],
+        parameter_names: Sequence[str] = (),
+        read_only: Sequence[bool] = (),
+    ) -> None:
+        self.program = program
+        self.arrays: list[Any] = list(arguments)
+        self.copies: dict[int, NDArray[np.uint8]] = {}
+        self.shown: list[np.dtype[Any] | None] = []
+        size = max(
+            (at + one.size_bytes for at, one in zip(program.offsets, declared, strict=True)), default=0
+        )
+        self.parameters = np.zeros(size + 8, np.uint8)
+        entries: list[tuple[int, int | None, int]] = []
+        by_pointer: dict[tuple[int, int], NDArray[np.uint8]] = {}
+        for number, (at, value) in enumerate(zip(program.offsets, arguments, strict=True)):
+            if isinstance(value, TensorMap):
+                raw = self._map(number, value, declared[number], by_pointer, entries)
+                self.parameters[at : at + len(raw)] = raw
+            elif _is_pointer(value):
+                key = (value.ctypes.data, value.nbytes)
+                if key not in by_pointer:
+                    by_pointer[key] = np.frombuffer(value.tobytes(), np.uint8).copy()
+                self.copies[number] = by_pointer[key]
+                address = np.uint64(GLOBAL_BASE + (number << GLOBAL_SHIFT))
+                self.parameters[at : at + 8] = np.frombuffer(address.tobytes(), np.uint8)
+                entries.append((value.nbytes, self.copies[number].ctypes.data, int(value.flags.writeable)))
+                self.shown.append(value.dtype)
+            else:
+                raw = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
+                self.parameters[at : at + len(raw)] = raw
+                entries.append((0, None, 0))
+                self.shown.append(None)
+        self.variables: list[NDArray[np.uint8]] = []
+        for variable in program.module_variables:
+            data = _initial(variable)
+            self.variables.append(data)
+            entries.append((len(data), data.ctypes.data, int(variable.space == "global")))
+            self.shown.append(None)
+        self.table = (Buffer * (len(entries) + 1))()
+        for number, (length, pointer, writable) in enumerate(entries):
+            self.table[number] = Buffer(length, pointer, writable, number)
+        self._watch(len(arguments), read_only)
+        self.table[len(entries)] = Buffer(size, self.parameters.ctypes.data, 0, -1)
+        given = parameter_names or [f"argument {number}" for number in range(len(declared))]
+        self.global_names = tuple(given) + tuple(one.name for one in program.module_variables)
+        self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
+
+    def _map(
+        self,
+        number: int,
+        value: TensorMap,
+        declared: Variable,
+        by_pointer: dict[tuple[int, int], NDArray[np.uint8]],
+        entries: list[tuple[int, int | None, int]],
+    ) -> NDArray[np.uint8]:
+        """Take in the array of a tensor map, as a pointer's; the bytes that the kernel gets for it."""
+        if declared.size_bytes != MAP_BYTES or declared.align < 64:
+            raise KernelError(
+                f"parameter {number} takes {declared.size_bytes} bytes, aligned to {declared.align}, and is "
+                f"given {value}. Declare struct __align__(128) TensorMap with unsigned long long opaque[16]."
+            )
+        array = value.source
+        key = (array.ctypes.data, array.nbytes)
+        if key not in by_pointer:
+            by_pointer[key] = np.frombuffer(array.tobytes(), np.uint8).copy()
+        self.arrays[number] = array
+        self.copies[number] = by_pointer[key]
+        entries.append((array.nbytes, self.copies[number].ctypes.data, int(array.flags.writeable)))
+        self.shown.append(array.dtype)
+        return np.frombuffer(
+            value.described(GLOBAL_BASE + (number << GLOBAL_SHIFT), numbers("TYPE")), np.uint8
+        )
+
+    def _watch(self, arguments: int, read_only: Sequence[bool]) -> None:
+        """Give the machine room to watch the arrays that the kernel may write for races."""
+        written: dict[int, NDArray[np.uint8]] = {}
+        for number, buffer in enumerate(self.table):
+            constant = number < arguments and number < len(read_only) and read_only[number]
+            words = -(-buffer.size // self.program.global_grain)
+            if buffer.data and buffer.writable and not constant and words <= _MOST_WATCHED:
+                written.setdefault(buffer.data, np.zeros(words * WORD_BYTES, np.uint8))
+        for buffer in self.table:
+            if buffer.data in written:
+                buffer.words = written[buffer.data].ctypes.data
+        self.watched = written
+
+    def write_back(self) -> None:
+        """Copy what the kernel left into the arrays given."""
+        for number, copy in self.copies.items():
+            array = self.arrays[number]
+            if array.flags.writeable:
+                array.reshape(-1).view(np.uint8)[...] = copy
+
+    def text_at(self, address: int) -> str:
+        """The string that ends with a zero byte, in a module variable at an address."""
+        number, offset = divmod(address - GLOBAL_BASE, 1 << GLOBAL_SHIFT)
+        kept = self.variables[number - len(self.arrays)][offset:]
+        return kept.tobytes().partition(b"\0")[0].decode(errors="replace")
+
+    def accesses(self, rows: NDArray[np.void], lines: Sequence[int]) -> Accesses:
+        """The machine's rows with source lines, buffers, elements and values."""
+        line = np.asarray(lines or [0], np.int32)[rows["line"]] if len(rows) else rows["line"]
+        buffer, index = rows["buffer"].copy(), rows["index"].copy()
+        value = np.zeros(len(rows), np.float64)
+        for number, dtype in enumerate(self.shown):
+            here = (rows["space"] == GLOBAL) & (buffer == number)
+            if here.any():
+                plain = np.dtype(dtype) if dtype is not None else np.dtype(np.float32)
+                index[here] //= plain.itemsize
+                value[here] = _values(rows["bits"][here], plain)
+        shared = rows["space"] == SHARED
+        if shared.any():
+            self._place_shared(rows, shared, buffer, index, value)
+        buffer[(rows["space"] != GLOBAL) & ~shared] = -1
+        return Accesses(
+            rows["step"],
+            rows["block"],
+            rows["warp"],
+            rows["lane"],
+            line,
+            rows["space"],
+            rows["kind"],
+            rows["size"],
+            buffer,
+            rows["interval"],
+            rows["address"],
+            index,
+            value,
+        )
+
+    def _place_shared(self, rows: Any, shared: Any, buffer: Any, index: Any, value: Any) -> None:
+        first = len(self.global_names)
+        variables = self.program.shared_variables
+        address = rows["address"] & _WITHIN_BLOCK
+        for number, (_, start, size) in enumerate(variables):
+            here = shared & (address >= start) & ((address < start + size) | (size == 0))
+            buffer[here] = first + number
+            index[here] = (address[here].astype(np.int64) - start) // rows["size"][here]
+        for size, kind in ((1, "u1"), (2, "f2"), (4, "f4"), (8, "f8")):
+            here = shared & (rows["size"] == size)
+            if here.any():
+                value[here] = _values(rows["bits"][here], np.dtype(kind))
+
+
+def _values(bits: NDArray[np.uint64], dtype: np.dtype[Any]) -> NDArray[np.float64]:
+    whole = np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), 8)
+    if dtype.kind not in "fiub" or dtype.itemsize > 8:
+        return np.asarray(bits, np.float64)
+    return np.ascontiguousarray(whole[:, : dtype.itemsize]).view(dtype).reshape(-1).astype(np.float64)
+
+
+def _is_pointer(value: Any) -> bool:
+    return (
+        isinstance(value, np.ndarray)
+        and not (value.dtype.names is not None and value.size == 1)
+        and value.ndim != 0
+    )
+
+
+def _initial(variable: Variable) -> NDArray[np.uint8]:
+    data = np.zeros(max(variable.size_bytes, 1), np.uint8)
+    size = type_bytes(variable.type)
+    for number, element in enumerate(variable.initial):
+        raw = (element & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+        data[number * size : (number + 1) * size] = np.frombuffer(raw, np.uint8)
+    return data
+
+
+def short_name(name: str) -> str:
+    """The name in the source of a shared variable, which the compiler mangles: ``_ZZ4tileE1s`` is ``s``."""
+    if not name.startswith("_ZZ"):
+        return name
+    found = re.search(r"E(\d+)", name)
+    if not found:
+        return name
+    tail = name[found.end() :]
+    return tail[: int(found[1])]
+
+
+def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence[int]) -> dict[str, Watched]:
+    """The values that a trace saw of each watched variable."""
+    types = {number: name for name, number in numbers("TYPE").items()}
+    found = {}
+    for number, name in enumerate(names):
+        here = rows[rows["buffer"] == number]
+        value = np.zeros(len(here))
+        for kind in np.unique(here["index"]):
+            of_kind = here["index"] == kind
+            value[of_kind] = _values(here["bits"][of_kind], np.dtype(_NUMPY[types[int(kind)]]))
+        line = np.asarray(lines or [0], np.int32)[here["line"]]
+        found[name] = Watched(
+            here["step"], here["block"], here["warp"], here["lane"], line, value, here["interval"]
+        )
+    return found
+
+
+_NUMPY = {"f32": "f4", "f64": "f8", "s32": "i4", "u32": "u4", "s64": "i8", "u64": "u8"}
+
+
+def shared_owners(program: Program, shared_bytes: int) -> NDArray[np.uint8]:
+    """Which shared variable, counted from 1, each byte belongs to; 0 for the gaps between them."""
+    size = max((start + length for _, start, length in program.shared_variables), default=0)
+    owners = np.zeros(max(size, program.dynamic_start + shared_bytes if shared_bytes else 0), np.uint8)
+    for number, (_, start, length) in enumerate(program.shared_variables, 1):
+        owners[start : start + (length or shared_bytes)] = min(number, 255)
+    return owners

@@ -1,0 +1,1 @@
+"""PTX taken apart: functions, variables, instructions, and the blocks that they make."""

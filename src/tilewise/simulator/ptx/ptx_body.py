@@ -1,0 +1,213 @@
+"""Declarations and the bodies of functions in PTX.
+
+In: text between braces. Out: registers, variables, instructions and labels. Scopes within a body are told
+apart by renaming; source lines come from ``.loc``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewise.simulator.ptx.ptx import Instruction, PtxError, Variable, type_bytes
+
+_LOC = re.compile(
+    r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:,\s*function_name\s+\S+,\s*inlined_at\s+(\d+)\s+(\d+)\s+\d+)?"
+)
+VARIABLE = re.compile(
+    r"(?:\.(?:visible|extern|weak|common)\s+)*\.(global|shared|const|local|param)\s+"
+    r"(?:\.align\s+(\d+)\s+)?(?:\.attribute\([^)]*\)\s+)?\.(\w+)\s+"
+    r"((?:\.ptr\s+(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?)"
+    r"([\w$%.]+)((?:\[\d*\])*)\s*(?:=\s*(.*))?$",
+    re.S,
+)
+
+
+def closing(text: str, start: int) -> int:
+    """Where the brace that opens at ``start`` closes."""
+    depth = 0
+    for position in range(start, len(text)):
+        if text[position] == "{":
+            depth += 1
+        elif text[position] == "}":
+            depth -= 1
+            if depth == 0:
+                return position
+    raise PtxError("a brace is not closed")
+
+
+def variable(match: re.Match[str]) -> Variable:
+    """The variable that ``VARIABLE`` found."""
+    space, align, kind, _, name, dims, initial = match.groups()
+    count = 1
+    for size in re.findall(r"\[(\d*)\]", dims):
+        count *= int(size or 0)
+    values: tuple[int, ...] = ()
+    if initial:
+        values = tuple(_integer(part) for part in re.findall(r"[-\w]+", initial))
+    return Variable(name, space, kind, count, int(align or type_bytes(kind)), values)
+
+
+def _integer(text: str) -> int:
+    if text.startswith(("0f", "0F", "0d", "0D")):
+        return int(text[2:], 16)
+    return int(text.rstrip("U"), 0)
+
+
+class Body:
+    """Reads a function's body statement by statement, keeping scopes of inline assembly apart."""
+
+    def __init__(self, source_file: int) -> None:
+        self.source_file = source_file
+        self.registers: dict[str, str] = {}
+        self.variables: list[Variable] = []
+        self.instructions: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.targets: dict[str, tuple[str, ...]] = {}
+        self.line, self.caller = 0, 0
+        self.scopes: list[dict[str, str]] = []
+        self.scope_count = 0
+
+    def read(self, text: str) -> None:
+        """Take in the text between a function's braces."""
+        position = 0
+        pattern = re.compile(
+            r"\s*(?:"
+            r"(?P<loc>\.loc\s[^\n]*)"
+            r"|(?P<file>\.(?:file|section)[^\n]*)"
+            r"|(?P<table>[\w$]+:\s*\.branchtargets\s+[^;]*;)"
+            r"|(?P<proto>[\w$]+\s*:\s*\.callprototype\s+[^;]*;)"
+            r"|(?P<label>[\w$]+):"
+            r"|(?P<open>\{)"
+            r"|(?P<close>\})"
+            r"|(?P<statement>[^;{}]*(?:\{[^{}]*\}[^;{}]*)*;)"
+            r")"
+        )
+        while match := pattern.match(text, position):
+            position = match.end()
+            kind = match.lastgroup
+            piece = match.group(kind).strip() if kind else ""
+            if kind == "loc":
+                self._loc(piece)
+            elif kind == "table":
+                name, rest = piece.split(":", 1)
+                self.targets[self._local(name.strip())] = tuple(
+                    part.strip() for part in rest.split(".branchtargets", 1)[1].rstrip(";").split(",")
+                )
+            elif kind == "label":
+                self.labels[self._local(piece)] = len(self.instructions)
+            elif kind == "open":
+                self._open(text[position : closing(text, position - 1)])
+            elif kind == "close":
+                self.scopes.pop()
+            elif kind == "statement":
+                self._statement(piece.rstrip(";").strip())
+        if text[position:].strip():
+            raise PtxError(f"cannot read: {text[position:].strip()[:80]}")
+
+    def _open(self, inside: str) -> None:
+        """Begin a scope: its labels are its own, and may be jumped to before they stand."""
+        self.scope_count += 1
+        names = re.findall(r"(?:^|[;{}\n])\s*([A-Za-z_$][\w$]*)\s*:(?!:)", inside)
+        self.scopes.append({name: f"{name}.{self.scope_count}" for name in names})
+
+    def _loc(self, piece: str) -> None:
+        match = _LOC.match(piece)
+        if not match:
+            return
+        number, line, outer_file, outer_line = match.groups()
+        if int(number) == self.source_file and int(line):
+            self.line = int(line)
+            self.caller = int(outer_line) if outer_file and int(outer_file) == self.source_file else 0
+        elif outer_file and int(outer_file) == self.source_file and int(outer_line):
+            self.line, self.caller = int(outer_line), 0
+
+    def _local(self, name: str) -> str:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return name
+
+    def _statement(self, piece: str) -> None:
+        if not piece:
+            return
+        if piece.startswith(".reg"):
+            self._register(piece)
+            return
+        if piece.startswith("."):
+            if piece.startswith(".pragma"):
+                return
+            match = VARIABLE.match(piece)
+            if not match:
+                raise PtxError(f"unknown directive: {piece[:80]}")
+            self.variables.append(self._scoped(variable(match)))
+            return
+        self._instruction(piece)
+
+    def _scoped(self, variable: Variable) -> Variable:
+        if not self.scopes:
+            return variable
+        unique = f"{variable.name}.{self.scope_count}"
+        self.scopes[-1][variable.name] = unique
+        return Variable(
+            unique, *[getattr(variable, part) for part in ("space", "type", "count", "align", "initial")]
+        )
+
+    def _register(self, piece: str) -> None:
+        match = re.match(r"\.reg\s+(?:\.v\d\s+)?\.(\w+)\s+(.*)", piece, re.S)
+        if not match:
+            raise PtxError(f"unknown register declaration: {piece[:80]}")
+        kind, names = match.groups()
+        for name in (part.strip() for part in names.split(",")):
+            base = name.split("<")[0]
+            if self.scopes:
+                unique = f"{base}.{self.scope_count}"
+                self.scopes[-1][base] = unique
+                self.registers[unique] = kind
+            else:
+                self.registers[base] = kind
+
+    def _instruction(self, piece: str) -> None:
+        predicate, negated = "", False
+        if guard := re.match(r"@(!?)\s*([%\w$.]+)\s+", piece):
+            negated, predicate = bool(guard[1]), self._local(guard[2])
+            piece = piece[guard.end() :]
+        opcode, _, rest = piece.partition(" ") if " " in piece else piece.partition("\t")
+        if "\t" in opcode:
+            opcode, _, extra = opcode.partition("\t")
+            rest = f"{extra} {rest}"
+        operands = tuple(self._operand(part) for part in _split(rest))
+        self.instructions.append(
+            Instruction(
+                tuple(opcode.strip().split(".")),
+                operands,
+                predicate,
+                negated,
+                self.line,
+                " ".join(piece.split()),
+                self.caller,
+            )
+        )
+
+    def _operand(self, text: str) -> str:
+        if not self.scopes:
+            return text
+        return re.sub(r"[%$A-Za-z_][\w$]*", lambda match: self._local(match[0]), text)
+
+
+def _split(text: str) -> list[str]:
+    parts: list[str] = []
+    depth = 0
+    current = ""
+    for mark in text:
+        if mark in "{[(":
+            depth += 1
+        elif mark in "}])":
+            depth -= 1
+        if mark == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += mark
+    if current.strip():
+        parts.append(current.strip())
+    return parts

@@ -1,0 +1,127 @@
+"""The text of a PTX module, taken apart into its functions and variables.
+
+In: the PTX that clang prints. Out: ``Ptx``. Knows the grammar and nothing of what an instruction does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewise.simulator.ptx.ptx import Function, Ptx, PtxError, Variable
+from tilewise.simulator.ptx.ptx_body import VARIABLE, Body, closing, variable
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_CALLED = re.compile(r"(\.loc\s+\d+\s+\d+\s+\d+)[ \t]*//[^\n]*@\[ kernel\.cu:(\d+):\d+[ \]]+(?=\n)")
+"""Where clang says in a comment which line of the kernel called the function that a line is in."""
+
+
+def parse(text: str, source_file: int = 1) -> Ptx:
+    """Take a PTX module apart.
+
+    Args:
+        text: the module as clang prints it.
+        source_file: number of the ``.file`` that is the user's own; the lines of other files (headers) are
+            replaced by the place of the call in the user's file where clang gives it.
+
+    Raises:
+        PtxError: a directive or a type that is not known.
+    """
+    body = _CALLED.sub(rf"\1, function_name $f, inlined_at {source_file} \2 0", text)
+    body = _COMMENT.sub("", body)
+    functions: dict[str, Function] = {}
+    externs: set[str] = set()
+    variables: list[Variable] = []
+    for statement in _statements(body):
+        head = statement.head
+        if re.search(r"\.(entry|func)\b", head):
+            function = _function(head, statement.body, source_file)
+            if statement.body is None:
+                externs.add(function.name)
+            else:
+                functions[function.name] = function
+        elif match := VARIABLE.match(head):
+            variables.append(variable(match))
+        elif not re.match(
+            r"\.(version|target|address_size|file|section|pragma|noreturn|alias|weak|explicitcluster)", head
+        ):
+            raise PtxError(f"unknown directive: {head[:80]}")
+    return Ptx(functions, frozenset(externs - functions.keys()), tuple(variables))
+
+
+@dataclass(frozen=True)
+class _Statement:
+    head: str
+    body: str | None
+
+
+def _statements(text: str) -> list[_Statement]:
+    """Top-level statements; a function's body comes apart from its head."""
+    found: list[_Statement] = []
+    position = 0
+    while True:
+        while position < len(text) and text[position].isspace():
+            position += 1
+        if position >= len(text):
+            return found
+        directive = re.match(r"\.(version|target|address_size|file)[^\n]*", text[position:])
+        if directive:
+            position += directive.end()
+            continue
+        end = position
+        depth = 0
+        while end < len(text):
+            mark = text[end]
+            if mark == "(":
+                depth += 1
+            elif mark == ")":
+                depth -= 1
+            elif depth == 0 and mark in ";{":
+                break
+            end += 1
+        head = text[position:end].strip()
+        if end < len(text) and text[end] == "{" and "=" not in head:
+            close = closing(text, end)
+            if not head.startswith(".section"):
+                found.append(_Statement(head, text[end + 1 : close]))
+            position = close + 1
+        elif end < len(text) and text[end] == "{":  # an initialiser
+            close = closing(text, end)
+            found.append(_Statement(text[position : close + 1].strip(), None))
+            position = text.find(";", close) + 1
+        else:
+            if head:
+                found.append(_Statement(head, None))
+            position = end + 1
+
+
+def _function(head: str, body: str | None, source_file: int) -> Function:
+    match = re.match(
+        r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\s*(\([^)]*\))?\s*([\w$]+)\s*(\((?:[^)]*)\))?",
+        head,
+        re.S,
+    )
+    if not match:
+        raise PtxError(f"unknown function head: {head[:80]}")
+    kind, results, name, parameters = match.groups()
+
+    def declared(part: str | None) -> tuple[Variable, ...]:
+        inner = (part or "()").strip()[1:-1]
+        return tuple(
+            variable(found) for piece in inner.split(",") if (found := VARIABLE.match(piece.strip()))
+        )
+
+    parsed = Body(source_file)
+    if body is not None:
+        parsed.read(body)
+    return Function(
+        name,
+        kind == "entry",
+        declared(parameters),
+        declared(results),
+        parsed.registers,
+        tuple(parsed.variables),
+        tuple(parsed.instructions),
+        parsed.labels,
+        parsed.targets,
+    )

@@ -1,0 +1,145 @@
+"""What goes wrong with mbarriers, copies, clusters and products of warpgroups, said in sentences.
+
+In: a row of the machine's table of hazards. Out: the sentence. What is a hazard is decided in the machine;
+what all findings share stands in ``findings``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewise.simulator.engine.memory import short_name
+from tilewise.simulator.results.findings import BY_OBJECT, Findings
+
+
+class Describer(Findings):
+    """Sentences for the hazards of ``engine/agents.h`` and of what stands on it, beside all others."""
+
+    def _object(self, address: int) -> str:
+        """An mbarrier by its variable: ``full[1]``."""
+        for name, start, length in self.program.shared_variables:
+            if start <= address < start + max(length, 8):
+                number = (address - start) // 8
+                return short_name(name) + (f"[{number}]" if length > 8 or number else "")
+        return self._shared(address, 8)
+
+    def _mbarrier(self, row: Any) -> str:
+        name = self._object(int(row["address"]))
+        index = int(row["index"])
+        if row["buffer"] < 0:
+            word = self._shared(int(row["address"]), int(row["size"]))
+            return (
+                f"{self._who(row)} {self._verb(row)} {word}, which is part of the mbarrier that was "
+                f"initialised {self._at(row)}"
+            )
+        what = {
+            0: f"uses {name} as an mbarrier, and it has not been initialised",
+            1: f"initialises {name}, which is an mbarrier in use since line {self._line_of(row)}",
+            2: f"arrives at {name}, which waits for {index} more arrivals in this phase, too often",
+            3: f"initialises {name} for {index} arrivals; 1 to 1048575 are possible",
+            4: f"leaves {name} waiting for {index} bytes; less than 1048576 are possible either way",
+            5: f"uses {name}, and no barrier since {self._at(row)[3:]} tells it that it is initialised",
+        }[int(row["buffer"])]
+        if row["buffer"] == 0 and index:
+            what = f"copies to one block and names {name} in another: the mbarrier lies beside the bytes"
+        if row["buffer"] == 3 and index < 0:
+            what = f"initialises {name}, one more mbarrier than the 64 of a block that the simulator follows"
+        return f"{self._who(row)} {what}"
+
+    def _line_of(self, row: Any) -> int:
+        return self.program.lines[int(row["other_line"])]
+
+    def _deadlock(self, row: Any) -> str:
+        what = int(row["buffer"])
+        if what == 0:
+            missing = []
+            if row["other_warp"]:
+                missing.append(f"{int(row['other_warp'])} more arrivals")
+            if row["index"] > 0:
+                missing.append(f"{int(row['index'])} more bytes")
+            elif row["index"] < 0:
+                missing.append(f"{-int(row['index'])} bytes to be expected that have come already")
+            return (
+                f"{self._who(row)} waits at {self._object(int(row['address']))}, set up {self._at(row)}, "
+                f"whose phase {int(row['other_block'])} lacks {' and '.join(missing) or 'nothing'}, "
+                "and nobody can go on"
+            )
+        if what == 1:
+            missing_thread = f"{self._thread(int(row['index']))} of {self._block(int(row['other_block']))}"
+            return f"{self._who(row)} waits for its cluster, and {missing_thread} never arrives"
+        if what == 2:
+            return (
+                f"{self._who(row)} waits for its warpgroup, and warp {int(row['other_warp'])} never comes to "
+                "this instruction with all its lanes"
+            )
+        return (
+            f"{self._who(row)} asks for registers that bring the block to {int(row['index'])}; "
+            "a multiprocessor has 65536"
+        )
+
+    def _overwritten(self, row: Any) -> str:
+        if not row["size"]:
+            return (
+                f"{self._who(row)} began a bulk copy out of shared memory here, and its block ends without "
+                "waiting for it"
+            )
+        word = self._shared(int(row["address"]), int(row["size"]))
+        return f"{self._who(row)} writes {word}, which {self._other(row)} {self._at(row)} may still read"
+
+    def _proxy(self, row: Any) -> str:
+        if int(row["agent"]) == BY_OBJECT:
+            return (
+                f"{self._who(row)} lets a copy tell {self._object(int(row['address']))}, which warp "
+                f"{int(row['other_warp'])} initialised {self._at(row)} with no fence for copies since"
+            )
+        word = self._shared(int(row["address"]), int(row["size"]))
+        return (
+            f"{self._who(row)} has {word} read asynchronously, which warp {int(row['other_warp'])} wrote "
+            f"{self._at(row)} with no fence.proxy.async since"
+        )
+
+    def _accumulator(self, row: Any) -> str:
+        if row["buffer"] == 2:
+            return f"{self._who(row)} gives a wgmma registers with no wgmma.fence since they were used"
+        verb = "reads" if row["buffer"] == 0 else "writes"
+        return (
+            f"{self._who(row)} {verb} a register that belongs to the wgmma {self._at(row)}, "
+            "which has not been waited for"
+        )
+
+    def _cluster(self, row: Any) -> str:
+        why, block = int(row["index"]), int(row["other_block"])
+        if why == 4:
+            return f"{self._who(row)} arrives at its cluster's barrier twice without waiting in between"
+        if why == 5:
+            return f"{self._who(row)} waits at its cluster's barrier without having arrived"
+        if why == 3:
+            return (
+                f"{self._who(row)} touches shared memory of {self._block(block)}, which may be gone by then"
+            )
+        if why == 2:
+            return f"{self._who(row)} names block {block} of its cluster, which has no such block"
+        begun = "has ended" if why else "need not have begun"
+        return f"{self._who(row)} {self._verb(row)} shared memory of {self._block(block)}, which {begun}"
+
+    def _tensor_map(self, row: Any) -> str:
+        why = int(row["buffer"])
+        if why == 1:
+            return f"{self._who(row)} uses a tensor map that is no parameter declared const __grid_constant__"
+        if why == 2:
+            return (
+                f"{self._who(row)} gives {int(row['size'])} coordinates for a tensor map of "
+                f"{int(row['index'])} axes"
+            )
+        if why == 3:
+            size = int(row["size"])
+            return (
+                f"{self._who(row)} gives {int(row['index'])} as the first coordinate of elements of "
+                f"{size} bytes: the copy unit takes only multiples of {16 // size}, or 16 bytes"
+            )
+        if why == 4:
+            return (
+                f"{self._who(row)} stores a box at the coordinate {int(row['index'])}: "
+                "loads may begin before an array, stores may not"
+            )
+        return f"{self._who(row)} uses as a tensor map what is none"

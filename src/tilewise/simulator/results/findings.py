@@ -1,0 +1,223 @@
+"""The machine's findings said in sentences: who did what, where, and what is there.
+
+In: a row of the machine's table of hazards. Out: ``Hazard``. What is a hazard is decided in the machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewise.simulator.decode.program import Program
+from tilewise.simulator.engine.memory import Memory, short_name
+from tilewise.simulator.engine.shared import HAZARD_KINDS, numbers
+from tilewise.simulator.frontend import Entry
+from tilewise.simulator.results.hazards import Hazard
+
+_, BY_BULK, BY_GROUP, BY_OBJECT = numbers("AGENT").values()
+"""Who did it: the sorts of agents of ``engine/agents.h``."""
+
+
+class Findings:
+    """Turns the machine's findings into sentences, by a method for each kind."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        program: Program,
+        memory: Memory,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        max_steps: int,
+        shared_bytes: int,
+    ) -> None:
+        self.entry, self.program, self.memory = entry, program, memory
+        self.grid, self.block, self.lines = grid, block, entry.module.source.splitlines()
+        self.max_steps, self.shared_bytes = max_steps, shared_bytes
+
+    def hazard(self, row: Any) -> Hazard:
+        """The hazard of one row of the machine."""
+        line = self.program.lines[row["line"]] if self.program.lines else 0
+        kind = HAZARD_KINDS[int(row["kind"])]
+        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        caller = int(row["caller"])
+        return Hazard(
+            kind,
+            line,
+            getattr(self, f"_{kind.replace(' ', '_').replace('-', '_')}")(row),
+            int(row["count"]),
+            text,
+            caller,
+            self.lines[caller - 1] if 0 < caller <= len(self.lines) else "",
+        )
+
+    def _who(self, row: Any) -> str:
+        return f"{self._thread(int(row['thread']))} of {self._block(int(row['block']))}"
+
+    def _thread(self, number: int) -> str:
+        x, y, _ = self.block
+        place = (number % x, number // x % y, number // (x * y))
+        return f"thread {_place(place, self.block)}"
+
+    def _block(self, number: int) -> str:
+        x, y, _ = self.grid
+        return f"block {_place((number % x, number // x % y, number // (x * y)), self.grid)}"
+
+    def _what(self, row: Any) -> str:
+        number, size = int(row["buffer"]), int(row["size"])
+        if number >= 0 and number < len(self.memory.shown):
+            dtype = self.memory.shown[number]
+            step = dtype.itemsize if dtype is not None else size
+            return f"{self.memory.names[number]}[{int(row['index']) // step}]"
+        if number == -2:
+            return self._shared(int(row["address"]), size)
+        if number == -3:
+            return f"byte {int(row['address'])} of local memory"
+        return f"address {int(row['address']):#x}"
+
+    def _at(self, row: Any) -> str:
+        """Line and text of the other side; assembly says little and is long."""
+        other = self.program.lines[int(row["other_line"])]
+        text = self.lines[other - 1].strip() if 0 < other <= len(self.lines) else ""
+        quoted = f" (`{text}`)" if text and not text.startswith("asm") else ""
+        return f"at line {other}{quoted}"
+
+    def _other(self, row: Any) -> str:
+        """The agent on the other side, with its block where that is another."""
+        block = int(row["other_block"])
+        where = f" of {self._block(block)}" if block >= 0 and block != int(row["block"]) else ""
+        sort, warp = int(row["agent"]), int(row["other_warp"])
+        if sort == BY_BULK:
+            return f"a bulk copy that warp {warp}{where} began"
+        if sort == BY_GROUP:
+            return f"a wgmma of warps {warp} to {warp + 3}{where}"
+        if sort == BY_OBJECT:
+            return f"an asynchronous copy{where}"
+        return f"warp {warp}{where}"
+
+    def _verb(self, row: Any) -> str:
+        return "writes" if row["write"] else "reads"
+
+    def _out_of_bounds(self, row: Any) -> str:
+        number = int(row["buffer"])
+        if number >= 0 and self.memory.shown[number] is not None:
+            held = self.memory.arrays[number].size
+            extent = f"; {self.memory.names[number]} has {held} element{'s' if held != 1 else ''}"
+        elif number == -2:
+            extent = self._extent(int(row["address"]), int(row["size"]))
+        else:
+            extent = ", which belongs to no array"
+        return f"{self._who(row)} {self._verb(row)} {self._what(row)}{extent}"
+
+    def _misaligned(self, row: Any) -> str:
+        size = int(row["size"])
+        return f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
+
+    def _barrier(self, row: Any) -> str:
+        total = self.block[0] * self.block[1] * self.block[2]
+        if row["size"] < 0:
+            other = self.program.lines[int(row["other_line"])]
+            return (
+                f"{self._who(row)} waits here and {self._thread(int(row['index']))} at line {other}: "
+                "a barrier must be the same one for all threads of a block"
+            )
+        return (
+            f"{int(row['size'])} of the {total} threads of {self._block(int(row['block']))} wait here, and "
+            f"{self._thread(int(row['index']))} never comes"
+        )
+
+    def _shuffle(self, row: Any) -> str:
+        lane = int(row["lane"])
+        return f"{self._who(row)} and the lanes named in the mask are not those that are there (lane {lane})"
+
+    def _race(self, row: Any) -> str:
+        if row["buffer"] >= 0:
+            return self._global_race(row)
+        if row["other_lane"]:
+            return self._lanes_race(row)
+        return (
+            f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
+            f"which {self._other(row)} touched {self._at(row)} with no barrier in between"
+        )
+
+    def _lanes_race(self, row: Any) -> str:
+        other = self.program.lines[int(row["other_line"])]
+        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
+        thread = 32 * int(row["other_warp"]) + int(row["other_lane"]) - 1
+        return (
+            f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
+            f"which {self._thread(thread)} of its warp touched at line {other}{quoted} with no __syncwarp in "
+            "between"
+        )
+
+    def _global_race(self, row: Any) -> str:
+        other = self.program.lines[int(row["other_line"])]
+        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
+        begin = f"{self._who(row)} {self._verb(row)} {self._what(row)}"
+        block, warp = int(row["other_block"]), int(row["other_warp"])
+        if block == int(row["block"]) and warp < 0:
+            return f"{begin}, and another thread of its warp writes another value there at the same time"
+        if block == int(row["block"]):
+            return f"{begin}, which warp {warp} touched at line {other}{quoted} with no barrier in between"
+        who = "other blocks" if block < 0 else self._block(block)
+        return (
+            f"{begin}, which {who} touched at line {other}{quoted}; "
+            "within a launch nothing orders the two blocks here"
+        )
+
+    def _nearest(self, address: int) -> tuple[str, int, int] | None:
+        """The shared variable that an address is in or just beside: name, start and size."""
+        whole = [
+            (name, start, length or self.shared_bytes)
+            for name, start, length in self.program.shared_variables
+        ]
+        signed = address - (1 << 64) if address >= 1 << 63 else address
+        return min(whole, key=lambda one: max(one[1] - signed, signed - one[1] - one[2] + 1, 0), default=None)
+
+    def _shared(self, address: int, size: int) -> str:
+        found = self._nearest(address)
+        if found is None:
+            return f"byte {address} of shared memory"
+        signed = address - (1 << 64) if address >= 1 << 63 else address
+        return f"{short_name(found[0])}[{(signed - found[1]) // size}]"
+
+    def _extent(self, address: int, size: int) -> str:
+        found = self._nearest(address)
+        if found is None:
+            return "; the block has none"
+        count = found[2] // size
+        return f"; {short_name(found[0])} has {count} element{'s' if count != 1 else ''} of that size"
+
+    def _uninitialised(self, row: Any) -> str:
+        word = self._shared(int(row["address"]), int(row["size"]))
+        return f"{self._who(row)} reads {word}, which nobody wrote"
+
+    def _undelivered(self, row: Any) -> str:
+        other = self.program.lines[int(row["other_line"])]
+        if not row["size"]:
+            block = self._block(int(row["other_block"]))
+            return f"{self._who(row)} began a copy to {block} here, which ends without waiting for it"
+        word = self._shared(int(row["address"]), int(row["size"]))
+        began = f" that warp {int(row['other_warp'])} began" if row["other_warp"] >= 0 else ""
+        return (
+            f"{self._who(row)} {self._verb(row)} {word}, where an asynchronous copy{began} at line {other} "
+            "has not been waited for"
+        )
+
+    def _steps(self, row: Any) -> str:
+        block = self._block(int(row["block"]))
+        return f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
+
+    def _assert(self, row: Any) -> str:
+        condition = self.memory.text_at(int(row["address"]))
+        return f"`{condition}` does not hold for {self._who(row)}"
+
+    def _trap(self, row: Any) -> str:
+        return f"{self._who(row)} reached a trap"
+
+    def _read_only(self, row: Any) -> str:
+        return f"{self._who(row)} writes {self._what(row)}, which is read-only"
+
+
+def _place(place: tuple[int, int, int], dims: tuple[int, int, int]) -> str:
+    last = max((axis for axis in range(3) if dims[axis] != 1), default=0)
+    return str(place[0]) if last == 0 else f"({', '.join(map(str, place[: last + 1]))})"

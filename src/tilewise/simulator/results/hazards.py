@@ -1,0 +1,160 @@
+"""What goes wrong in a kernel, said so that its author finds it.
+
+In: the machine's findings. Out: ``Hazard`` with a message, ``HazardError``, and ``expect_hazard``, the form
+in which a lesson shows a fault that it makes on purpose. Finding them is the machine's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewise.errors import LessonError
+from tilewise.simulator.engine.shared import HAZARD_KINDS
+
+if TYPE_CHECKING:
+    from tilewise.simulator.run import Run
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One fault, at one line of a kernel; equal ones are counted, not repeated."""
+
+    kind: str
+    """One of the values of ``HAZARD_KINDS``."""
+    line: int
+    """Line of the kernel's source, from 1; 0 where the compiler names none."""
+    message: str
+    """What happened first, with thread, block and element."""
+    count: int = 1
+    """How often the run saw it (until it stopped)."""
+    source_line: str = ""
+    """The line's text, as written."""
+    caller: int = 0
+    """Where the line is in a function that was inlined: the line that called it; else 0."""
+    caller_line: str = ""
+    """That line's text."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class HazardError(LessonError):
+    """A kernel ran into a hazard; the arrays given keep their old contents.
+
+    Attributes:
+        run: counts and hazards so far.
+    """
+
+    def __init__(self, path: str, line: int, hazard: Hazard, run: Run) -> None:
+        code = f", in `{hazard.source_line.strip()}`" if hazard.source_line else ""
+        if hazard.caller:
+            code += f", called at line {hazard.caller}, `{hazard.caller_line.strip()}`"
+        super().__init__(path, line, f"{hazard.kind}: {hazard.message}{code}.", repair_of(hazard.kind))
+        self.hazard = hazard
+        self.run = run
+
+
+_REPAIRS = {
+    "out of bounds": "Guard the access, or launch fewer threads.",
+    "misaligned": "Access an address that is a multiple of the access's size.",
+    "barrier": "Let every thread of the block reach the barrier: no return and no branch before it.",
+    "shuffle": "Name exactly the lanes that take part.",
+    "race": "Put a barrier between the two accesses, or __syncwarp between lanes of one warp; between blocks "
+    "use an atomic, or two launches.",
+    "uninitialised": "Write the word before it is read, and put a barrier in between if another warp does.",
+    "steps": "Check the loop's condition, or allow more steps with max_steps.",
+    "trap": "",
+    "assert": "",
+    "undelivered": "Wait for the copy: cp.async.wait_group by the thread that began it and a barrier for the "
+    "others, or the phase of its mbarrier by every thread that uses the data.",
+    "read-only": "Pass an array that may be written.",
+    "mbarrier": "Initialise it once, by one thread, with the number of arrivals of a phase, then a barrier.",
+    "deadlock": "Count the arrivals and the bytes of each phase: all that are expected have to come.",
+    "overwritten": "Wait before: cp.async.bulk.wait_group.read or wgmma.wait_group, and a barrier if another "
+    "warp writes.",
+    "proxy": "Put fence.proxy.async after the writes (fence.mbarrier_init after an initialisation), then the "
+    "barrier.",
+    "accumulator": "Use wgmma.fence before the first product, and wgmma.wait_group before its results.",
+    "cluster": "Put a barrier.cluster.arrive and .wait before the first access and after the last.",
+    "tensor map": "Take it as const __grid_constant__ TensorMap and pass a tensor_map(...).",
+}
+
+
+def repair_of(kind: str) -> str:
+    """What to do about a hazard of a kind, one sentence."""
+    return _REPAIRS.get(kind, "")
+
+
+class ExpectationError(AssertionError):
+    """A hazard that a lesson expects did not happen, or happened elsewhere."""
+
+
+def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
+    """Run what has a fault on purpose, and show the fault; of several faults of a launch, the one named.
+
+    Args:
+        launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
+        kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``,
+            ``steps``, ``trap``, ``read-only``, ``undelivered``, ``assert``, ``mbarrier``, ``deadlock``,
+            ``overwritten``, ``proxy``, ``accumulator``, ``cluster`` or ``tensor map``.
+        line_with: part of the source line at which it must happen, or of the line that calls the function
+            which has that line.
+
+    Returns:
+        The hazard.
+
+    Raises:
+        ExpectationError: nothing happened, something else did, or at another line.
+        ValueError: there is no such kind.
+    """
+    if kind not in HAZARD_KINDS.values():
+        raise ValueError(f'there is no hazard "{kind}"; there are {", ".join(HAZARD_KINDS.values())}')
+    found = _provoke(launch, kind)
+    hazard = next((one for one in found if _at(one, line_with)), None)
+    hazard = hazard or next(iter(found), None)
+    if hazard is None:
+        raise ExpectationError(f"expected the hazard {kind}, and nothing happened")
+    if hazard.kind != kind:
+        raise ExpectationError(f"expected the hazard {kind}, and this happened: {hazard}, line {hazard.line}")
+    if not _at(hazard, line_with):
+        raise ExpectationError(
+            f"the hazard {kind} happened at line {hazard.line}, `{hazard.source_line.strip()}`, "
+            f"not at `{line_with}`"
+        )
+    from tilewise.outputs import HazardOutput, show
+
+    show(HazardOutput(hazard.kind, hazard.message, hazard.source_line, hazard.line))
+    return hazard
+
+
+def _at(hazard: Hazard, line_with: str) -> bool:
+    """Whether a hazard happened at a line with a text."""
+    wanted = _plain(line_with)
+    return wanted in _plain(hazard.source_line) or wanted in _plain(hazard.caller_line)
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())
+
+
+def _provoke(launch: Any, kind: str) -> tuple[Hazard, ...]:
+    """The hazards of a kind that happen, or else the first that does.
+
+    A launch runs on past a first hazard of another kind; a function is called once and stops at the first.
+    """
+    simulate: Callable[..., Any] = launch.simulate if hasattr(launch, "simulate") else launch
+    try:
+        simulate()
+    except HazardError as error:
+        first = error.hazard
+    else:
+        return ()
+    if not hasattr(launch, "simulate"):
+        return (first,)
+    try:
+        found = simulate(hazards="collect").hazards
+    except HazardError as error:
+        found = error.run.hazards
+    return tuple(one for one in found if one.kind == kind) or (first,)

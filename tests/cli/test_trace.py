@@ -1,0 +1,167 @@
+"""``tilewise trace`` on a file that knows nothing of lessons."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewise.__main__ import main
+from tilewise.cli.trace_arguments import value_of
+from tilewise.errors import LessonError
+
+SOURCE = """\
+extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * by;
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "scale.cu").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
+    return "scale.cu"
+
+
+@pytest.fixture(autouse=True)
+def built(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Styles and scripts as small texts: what they do is tested in a browser."""
+    folder = tmp_path_factory.mktemp("assets")
+    for name in ("tilewise.css", "plotly.js", "stepped.js", "figures.js"):
+        (folder / name).write_text(f"/* {name} */", encoding="utf-8")
+    monkeypatch.setattr("tilewise.site.frontend.build_assets", lambda _: folder)
+
+
+def arguments(n: object, x: str = "f32[100]") -> list[str]:
+    pairs = (f"x={x}", "y=out f32[100]", f"n={n}", "by=0.5")
+    return ["--grid", "4", "--block", "32", *(part for pair in pairs for part in ("--arg", pair))]
+
+
+def test_a_hazard_is_named_with_its_line_and_fails(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", file, *arguments(101)]) == 1
+    assert "out of bounds" in (said := capsys.readouterr().err)
+    assert "3" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["none.cu", "--grid", "1", "--block", "1"], "none.cu: there is no such file."),
+        (["scale.cu", "--grid", "1", "--block", "1"], "there is no x. Add --arg x=f32[1024]."),
+        (["scale.cu", *arguments(1), "--arg", "z=1"], "scale has no parameter z. It takes x, y, n, by."),
+        (["scale.cu", *arguments(1, "f7[1]")], 'x: there is no type "f7". Known: f16, f32'),
+        (["scale.cu", *arguments("many")], 'n: "many" is neither a number nor an array.'),
+        (["scale.cu", *arguments(1), "--grid", "wide"], '"wide" is no grid. Write --grid 4 or --grid 4,2,1.'),
+        (["scale.cu", *arguments(1), "--arg", "x=f32[9]"], "x is given twice."),
+        (["scale.cu", *arguments(1), "--arg", "x"], '"x" is no argument. Write NAME=VALUE'),
+        (["scale.cu", "--grid", "1", "--block", "1", "--arg", "yy=1"], "Did you mean y?"),
+        (["scale.cu", *arguments(1), "--grid", "0"], "grid"),
+        (["scale.cu", *arguments(1), "--block", "1025"], "1025"),
+        (["scale.cu", *arguments(1), "--kernel", "other"], "other"),
+        (["scale.cu", *arguments(1), "--out", "no/such/page.html"], "there is no such folder."),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_one_line(
+    file: str, given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", *given]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said in error
+
+
+ARRAYS = {
+    "f32[2,3]": ("float32", (2, 3)),
+    "random:f64[4]": ("float64", (4,)),
+    "arange:i16[5]": ("int16", (5,)),
+    "zeros f16[2x2]": ("float16", (2, 2)),
+    "ones:u8[3]": ("uint8", (3,)),
+    "out:i32[7]": ("int32", (7,)),
+    "bool[6]": ("bool", (6,)),
+}
+
+
+@pytest.mark.parametrize("text", ARRAYS)
+def test_arrays_of_every_kind_are_read(text: str) -> None:
+    value = value_of("mine.cu", "x", text)
+    made = value if isinstance(value, np.ndarray) else value.make(1)  # type: ignore[union-attr]
+    assert (made.dtype.name, made.shape) == ARRAYS[text]
+    if text.startswith("arange:i"):
+        assert made.tolist() == [0, 1, 2, 3, 4]
+    if text.startswith("zeros"):
+        assert not made.any()
+    if text.startswith("ones"):
+        assert (made == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5", 5), ("-3", -3), ("0x10", 16), ("0.5", 0.5), ("1e-3", 0.001), ("true", 1), ("False", 0)],
+)
+def test_scalars_are_read(text: str, number: float) -> None:
+    assert value_of("mine.cu", "n", text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("f32[0]", r'"\[0\]" is no shape'),
+        ("f32[]", "is no shape"),
+        ("f32[2,,3]", "is no shape"),
+        ("ramp:f32[2]", 'nothing fills an array by "ramp". Known: random, arange'),
+        ("f64[100000,100000]", "is more than a gigabyte"),
+        ("", "is neither a number nor an array"),
+        ("f32[-1]", "is neither a number nor an array"),
+    ],
+)
+def test_arguments_that_cannot_be_read_are_said(text: str, said: str) -> None:
+    with pytest.raises(LessonError, match=said):
+        value_of("mine.cu", "x", text)
+
+
+def page_of(path: str) -> tuple[str, dict[str, object]]:
+    """The page's text, and the figure that it holds."""
+    text = Path(path).read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="tw-data">(.*?)</script>', text, re.S)
+    assert found
+    return text, json.loads(found[1])
+
+
+def test_a_page_is_written_that_holds_all_it_needs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", file, *arguments(100)]) == 0
+    assert "wrote scale.trace.html: open it in a browser" in capsys.readouterr().out
+    text, figure = page_of("scale.trace.html")
+    assert not re.search(r"""(?:src|href)=(?!["'](?:data:|#))""", text)
+    assert "None was met." in text
+    for name in ("tilewise.css", "plotly.js", "stepped.js", "figures.js"):
+        assert f"/* {name} */" in text
+    assert figure["kind"] == "stepped"
+    assert figure["spec"]["code"]["text"] == SOURCE  # type: ignore[index]
+    assert figure["steps"][0].endswith("threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes.")  # type: ignore[index]
+
+
+def test_hazards_are_marked_on_their_lines_of_the_page(file: str) -> None:
+    assert main(["trace", file, *arguments(101), "--out", "found.html"]) == 1
+    text, figure = page_of("found.html")
+    assert "<strong>out of bounds.</strong>" in text
+    assert "Guard the access, or launch fewer threads." in text
+    assert {hazard["line"] for hazard in figure["spec"]["hazards"]} == {3}  # type: ignore[index]
+
+
+def test_a_large_launch_is_shown_in_part_and_counted_whole(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["x=f32[100000]", "y=out:f32[100000]", "n=100000", "by=2.0"]
+    sizes = ["--grid", "400", "--block", "256"]
+    assert main(["trace", file, *sizes, *(part for one in given for part in ("--arg", one))]) == 0
+    assert "12,500" in capsys.readouterr().out
+    text, figure = page_of("scale.trace.html")
+    assert "The figure shows block 0 of 400; the table counts all." in text
+    assert "12,500" in text
+    assert len(gzip.compress(json.dumps(figure).encode())) < 200_000
