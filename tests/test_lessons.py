@@ -145,7 +145,7 @@ def with_a_wrong_line(lesson: Lesson, at: int) -> tuple[str, Cell]:
     comparing = next(
         cell
         for cell in lesson.cells[at:]
-        if cell.kind == "code" and f"agree({function}" in re.sub(r"\s", "", cell.source)
+        if cell.kind == "code" and "agree(" in cell.source and re.search(rf"\b{function}\b", cell.source)
     )
     return "\n".join(lines[: comparing.last_line]) + "\n", comparing
 

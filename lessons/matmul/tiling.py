@@ -826,6 +826,8 @@ N_BIG, D_BIG = 1024, 128
 fifth_fma = N_BIG**2 * D_BIG
 products_us = 2 * 1.25 * fifth_fma / 32 / ISSUE_PER_US
 softmax_us = 4 * 4 * N_BIG**2 / PEAKS.memory_gb_per_s / 1e3
+lane_loads = [launch.simulate().counts.global_load.lane_accesses for launch in kernel_5(64, 64)]
+check(lane_loads[0] + lane_loads[2], 2 * 2 * 64**3 // 32, name="loads of both products, N = d = 64")
 
 
 def blocks_of(N):
