@@ -75,10 +75,10 @@ REPEAT_FMA(x, y, 1000, 0.99, 0.005, grid=4, block=256)
 print(x[:3], "->", y[:3])
 
 # %% [markdown]
-# All values have moved towards the fixed point, 0.5. Now the test. `case` describes a launch, `output`
-# marks the array that the kernel writes, and `agree` compares the kernel with the pseudocode, here at
-# three sizes. The GPU rounds a multiply-add once and NumPy rounds twice, so we allow a small
-# difference.
+# All values have moved towards the fixed point, 0.5. To test the kernel properly, `case` describes a
+# launch, `output` marks the array that the kernel writes, and `agree` compares the kernel with the
+# pseudocode, here at three sizes. The GPU rounds a multiply-add once and NumPy rounds twice, so we
+# allow a small difference.
 
 # %% fold="Code of the test"
 from tilewise import agree, case, ceil_div, check, measure, normal, output, publish, show
@@ -124,7 +124,8 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 # - A program with 400 operations on 25 bytes has an intensity of {{ high.intensity }}. Its bytes take
 #   {{ high.bytes_s }} s and its operations {{ high.flop_s }} s: it is *compute-bound*.
 #
-# At {{ toy.ridge }} operations per byte, both valves take equally long. Move the slider to find it.
+# At {{ toy.ridge }} operations per byte, both valves take equally long. Move the slider past it and watch the
+# valves trade places.
 #
 # ??? definition "Arithmetic intensity | intensity | intensities"
 #     Operations per byte that crosses the memory interface, in FLOP per byte.
@@ -227,19 +228,20 @@ show(
 # {{ h100.sms }} \SMs (streaming multiprocessors), and each can start {{ h100.lanes }} \FP32
 # multiply-adds per cycle. At {{ h100.ghz | .2f }} GHz that makes {{ h100.tflop_per_s | .0f }} TFLOP/s.
 # So the ridge point is at {{ h100.ridge | .0f }} FLOP per byte: below {{ h100.per_value | .0f }}
-# operations per 4-byte value, memory is the bottleneck.[^\latency]
+# operations per 4-byte value, memory is the bottleneck.[^rates]
 #
-# Other arithmetic has another ridge. \Tensor cores, units that only multiply small matrices, raise the
-# \FP16 ceiling to {{ h100.tensor_tflop_per_s | .0f }} TFLOP/s and the ridge to
+# Each kind of arithmetic has its own ridge. \Tensor cores, units that only multiply small matrices,
+# raise the \FP16 ceiling to {{ h100.tensor_tflop_per_s | .0f }} TFLOP/s and the ridge to
 # {{ h100.tensor_ridge | .0f }} FLOP per byte.[^sparsity]
 #
-# [^\latency]: *A common misconception:* the ridge depends on how long one load or one multiplication
+# [^rates]: *A common misconception:* the ridge depends on how long one load or one multiplication
 #     takes. It's a ratio of two rates; \latency isn't part of it. The bandwidth here is that of device
 #     memory. PCIe is {{ h100.pcie_ratio | .0f }}× narrower and has a roofline of its own.
 #
 # [^sparsity]: Data sheets also print a rate twice as high. It holds only for structured sparsity,
-#     where two of every four matrix elements are zero. The names are ambiguous, too: the A100 module with 80 GB has
-#     {{ a100.gb_per_s | ,.0f }} GB/s, the one with 40 GB only {{ a100.first_gb_per_s | ,.0f }}.
+#     where two of every four matrix elements are zero. Check the memory size, too: the A100 module with
+#     80 GB has {{ a100.gb_per_s | ,.0f }} GB/s, the one with 40 GB only
+#     {{ a100.first_gb_per_s | ,.0f }}.
 
 # %% fold="Code of the figure"
 from tilewise.models import attainable_tflop_per_s, device, intensity_flop_per_byte, stated
@@ -355,18 +357,19 @@ publish(
     | {
         "ridge_first": RIDGES["FP16"][0],
         "ridge_last": RIDGES["FP16"][-1],
+        "ridge_growth": RIDGES["FP16"][-1] / RIDGES["FP16"][0],
         "fp32_least": min(RIDGES["FP32"]),
         "fp32_most": max(RIDGES["FP32"]),
     }
 )
 
 # %% [markdown]
-# Only on \tensor cores. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the
+# Only \tensor cores outgrew it. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the
 # {{ moved.memory | .0f }}× of memory bandwidth, so its ridge stayed between
 # {{ moved.fp32_least | .0f }} and {{ moved.fp32_most | .0f }} FLOP per byte. \FP16 arithmetic grew
 # {{ moved.fp16 | .0f }}×, and its ridge moved from {{ moved.ridge_first | .0f }} to
-# {{ moved.ridge_last | .0f }}. A kernel that uses \tensor cores has to do much more with every byte than
-# it did in 2016. Other kernels don't.
+# {{ moved.ridge_last | .0f }}. To keep the fastest units busy, a kernel now needs
+# {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
 
 # %% [markdown]
 # ## Arithmetic intensity of real tasks
@@ -438,7 +441,7 @@ publish(
 #
 # On \tensor cores the ridge is at {{ h100.tensor_ridge | .0f }}, and the picture changes. With $S$ and $P$
 # stored, \FP16 attention has {{ intensity.tensor_stored | .0f }} FLOP per byte and gets at most
-# {{ intensity.tensor_cap | .0%}} of the peak. Without them it has {{ intensity.tensor_kept | .0f }}, and
+# {{ intensity.tensor_cap | .0% }} of the peak. Without them it has {{ intensity.tensor_kept | .0f }}, and
 # the limit is gone. This is what
 # [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao et al. gains: it moves attention across the
 # tensor-core ridge and raises the bound {{ intensity.gain | .1f }}×.
@@ -481,6 +484,7 @@ publish(
 # %% fold="Variants: multiply only, 16-byte loads, FP16"
 REPEAT_MULTIPLY = Kernel(
     r"""
+// Like repeat_fma, but y[i] = x[i] * factor^REPEAT.
 extern "C" __global__
 void repeat_multiply(const float* x, float* y, int n, float factor) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -496,6 +500,8 @@ void repeat_multiply(const float* x, float* y, int n, float factor) {
 
 REPEAT_WIDE = Kernel(
     r"""
+// Like repeat_fma, with four elements per thread: grid = ceil(n / 4 / blockDim.x).
+// n must be a multiple of 4, x and y 16-byte aligned.
 extern "C" __global__
 void repeat_wide(const float4* x, float4* y, int n,
                  float factor, float addend) {
@@ -519,6 +525,8 @@ REPEAT_WIDE_HALF = Kernel(
     r"""
 #include <cuda_fp16.h>
 
+// Like repeat_wide, with FP16 in memory and FP32 arithmetic: eight elements per thread.
+// n must be a multiple of 8, x and y 16-byte aligned.
 extern "C" __global__
 void repeat_wide_half(const __half2* x, __half2* y, int n,
                       float factor, float addend) {
@@ -549,6 +557,7 @@ REPEAT_HALF2 = Kernel(
     r"""
 #include <cuda_fp16.h>
 
+// Like repeat_wide_half, with FP16 arithmetic on pairs; factor 0.5, addend 0.25.
 extern "C" __global__
 void repeat_half2(const __half2* x, __half2* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -767,30 +776,45 @@ publish(
 #     sparsity. What remains after that is the clock, and a kernel that waits.
 
 # %% [markdown]
-# Two things deviate from the model. Close to the ridge, the kernel is slower than either limit: at 80
-# multiply-adds it takes {{ seen.corner_more | .0% }} longer than the slower of the two. The roofline
+# The model misses two things. Close to the ridge, the kernel is slower than either limit: 80
+# multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow. The roofline
 # assumes perfect overlap, and at the ridge neither valve has any slack to hide a gap in the other.
 #
-# The kernel with 4-byte loads never reaches its roof: with one multiply-add it moves
+# And with 4-byte loads, the kernel stays well below the slope: with one multiply-add it moves
 # {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}.
 # [Occupancy and \latency hiding](occupancy.py) explains what it lacks.[^half2]
 #
-# [^half2]: The last table also times arithmetic in \FP16: `__hfma2`, one multiply-add on two elements.
+# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements.
 #     This kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }}
-#     TFLOP/s, half of the {{ half.peak | .0f }} that the H100's white paper lists for \FP16 without
-#     \tensor cores. We haven't traced the other half, so don't read it as a limit of the hardware.
+#     TFLOP/s, half of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores. Extra
+#     instructions aren't the reason: compiled for an H100, the loop is almost nothing but `HFMA2`. An
+#     \SM starts {{ half.per_cycle | .0f }} of them per cycle, and the peak would take
+#     {{ half.peak_per_cycle | .0f }}. We don't know what holds it back.
+
 
 # %% fold="Code of the numbers"
+def hfma2_per_sm_cycle(tflop_per_s):
+    """How many HFMA2 each SM starts per cycle; one of them is 4 FLOP."""
+    return tflop_per_s * 1e6 / (4 * H100.sms * H100.boost_mhz)
+
+
 publish(
     four={"tb_per_s": recorded("repeat_32bit._4_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
     sixteen={"tb_per_s": recorded("repeat_32bit._16_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
-    half={"peak": ROOF.tflop_per_s["fp16"]},
+    half={
+        "peak": ROOF.tflop_per_s["fp16"],
+        "per_cycle": hfma2_per_sm_cycle(
+            recorded("repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s")
+        ),
+        "peak_per_cycle": hfma2_per_sm_cycle(ROOF.tflop_per_s["fp16"]),
+    },
 )
 
 # %% [markdown]
 # ## Below the roofline: too little parallelism
 #
-# The roofline is an upper bound, and a kernel can be far below it. Two kernels show both cases.
+# The roofline is an upper bound, and a kernel can be far below it. Compare two more kernels.
+#
 # `sum_strided` adds up an array, which is 1 FLOP per 4 bytes. It has fewer threads than elements, so each
 # thread adds up element `me`, then the one a whole grid further on, and so on. This is a *grid-stride
 # loop*.
@@ -825,7 +849,7 @@ void sum_strided(const float* x, float* partial, int n) {
 # %% [markdown]
 # `chains` does {{ chain.steps | , }} multiply-adds on each element, and each one needs the result of the
 # one before. Its intensity of {{ chain.intensity | , }} FLOP per byte is {{ chain.over_ridge | .0f }}× the
-# ridge, so it should run at the \FP32 peak. We launch it with one chain, with 1,024 and with a million.
+# ridge, so the roofline allows the \FP32 peak. We launch it with one chain, with 1,024 and with a million.
 
 
 # %% tab="Pseudocode"
@@ -980,7 +1004,7 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 #
 # With one multiply-add per value, the kernel takes {{ seen.one_us }} µs, and so it does with
 # {{ seen.flat }}. With 80 it takes {{ seen.eighty_more | .0% }} longer. Up to the knee, arithmetic hides
-# behind the memory traffic. Well beyond it, time grows in proportion to the arithmetic: 512 multiply-adds
+# behind the memory traffic. Well beyond it, time is proportional to the arithmetic: 512 multiply-adds
 # take {{ seen.most_ms | .1f }} ms.
 
 # %% [markdown]
@@ -992,7 +1016,7 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 #   {{ h100.tensor_ridge | .0f }} for \FP16 on \tensor cores. Left of it, save bytes; right of it, save
 #   operations.
 # - Intensity is partly your choice. Storing $S$ and $P$ divides attention's by
-#   {{ intensity.ratio | .0f }}, which costs time only if it ends up left of the ridge.
+#   {{ intensity.ratio | .0f }}, but that costs time only where it pushes the kernel left of the ridge.
 
 # %% [markdown]
 # ## In your own kernel
