@@ -9,18 +9,16 @@
 
 # %% [markdown]
 # Suppose you mirror a 1,920 × 1,080 image on a GPU, with one thread per pixel and 256 threads per
-# block. You can arrange those 256 threads as a 16 × 16 square, as one wide row or as one tall
-# column. The result is identical, but one of these shapes is several times slower than the
-# others. How many 16 × 16 blocks cover the image, and which shape should you avoid?
+# block. You can arrange those 256 threads as a square, as one wide row or as one tall column. The
+# result is the same, yet the slowest shape takes several times longer than the fastest. How many
+# 16 × 16 blocks cover the image, and which shape should you avoid?
 
 # %% [markdown]
 # ## Two-dimensional grids: row and column
 #
-# An image has rows and columns, so each thread should know its own row and column. You could
-# derive both from the single index of the last lesson, with a division and a remainder. CUDA
-# offers something simpler. A grid and a block can each have up to three axes, x, y and z, and
-# `blockIdx`, `threadIdx`, `blockDim` and `gridDim` have a component for each.[^limits] The
-# formula that you know now appears twice:
+# Each thread needs the row and the column of its pixel. CUDA lets a grid and a block have up to three
+# axes, x, y and z, and `blockIdx`, `threadIdx` and `blockDim` have a component for each.[^limits] So
+# the formula from the last lesson appears twice:
 #
 # ```c
 # int col = blockIdx.x * blockDim.x + threadIdx.x;
@@ -28,22 +26,22 @@
 # ```
 #
 # [^limits]: A block has at most 1,024 threads in total, and at most 64 along z. A grid has at most
-#     65,535 blocks along y or z but 2³¹ − 1 along x, so put the longest axis of your problem on x.
+#     65,535 blocks along y or z but 2³¹ − 1 along x, so put the longest axis on x.
 #
 # ??? definition "dim3"
 #     CUDA's type for a size along x, y and z: the blocks of a grid, or the threads of a block. A
 #     size that you leave out is 1.
 
 # %% [markdown]
-# Try it on an image that is 5 pixels wide and 3 high, with blocks of 4 × 2 threads: 4 along x and
-# 2 along y. Round up on each axis separately: you need {{ small.across }} blocks across and
-# {{ small.down }} down. That launches {{ small.threads }} threads for {{ small.pixels }} pixels.
+# Take an image 5 pixels wide and 3 high, with blocks of 4 × 2 threads: 4 along x and 2 along y. Round
+# up on each axis: {{ small.across }} blocks across and {{ small.down }} down, so {{ small.threads }}
+# threads for {{ small.pixels }} pixels.
 #
-# Now trace one thread by hand. Thread (0, 1) of block (1, 0) computes col = 1 · 4 + 0 = 4 and
-# row = 0 · 2 + 1 = 1. Click it in the figure to check. The hatched threads are outside the image,
-# and the bounds guard has to stop them. The panel also names the thread's *warp*, one of the
-# groups of 32 threads that run together, and its *lane*, its position within the warp. We'll need
-# both when we get to memory.
+# Trace one thread by hand. Thread (0, 1) of block (1, 0), both written x first, computes
+# col = 1 · 4 + 0 = 4 and row = 0 · 2 + 1 = 1. Click it in the figure to check. Hatched threads are
+# outside the image, and the bounds guard must stop them. The panel also names the thread's *warp*,
+# one of the groups of 32 threads that run together, and its *lane*, the position within the warp.
+# We'll need both later.
 #
 # ??? definition "Warp | warps"
 #     A group of 32 threads of one block, with consecutive numbers, that the device runs together.
@@ -73,22 +71,21 @@ show(
 # %% [markdown]
 # ## Row-major order: from row and column to an index
 #
-# Memory has no rows: an array is one long sequence of elements. C and NumPy store an image row by
-# row, which is called *row-major* order. To reach the pixel at (row, col), skip `row` full rows and
-# then `col` pixels: its index is `row * width + col`. Our thread's pixel, row 1 and column 4, has
-# index 1 · 5 + 4 = 9. It is the last pixel of its row, and index 10 is the first pixel of the next.
+# Memory has no rows. C and NumPy store an image row by row, in *row-major* order. To reach the pixel
+# at (row, col), skip `row` full rows and then `col` pixels, which gives the index
+# `row * width + col`. Our thread's pixel has index 1 · 5 + 4 = 9, the last of its row, and index 10 is
+# the first pixel of the next row.
 #
 # ??? definition "Row-major"
-#     Stored row by row: in a matrix with `width` columns, the element at (row, col) has the index
+#     Stored row by row: with `width` columns, the element at (row, col) has the index
 #     row · width + col, and neighbours in a row are neighbours in memory.
 
 # %% [markdown]
 # ## Mirror an image: one thread per pixel
 #
-# To mirror an image, copy each pixel from its own row and the opposite column. The kernel computes
-# `row` and `col`, checks both, and copies one pixel. The guard needs two tests because each axis is
-# rounded up separately. Numba's arrays keep their shape, so its kernel can index with `[row, col]`,
-# but `grid(2)` still returns x first.
+# Each thread copies one pixel from its own row and the opposite column. The guard tests both axes,
+# because each is rounded up separately. Numba's arrays keep their shape, so its kernel can index with
+# `[row, col]`, but `grid(2)` still returns x first.
 
 
 # %% tab="Pseudocode"
@@ -103,6 +100,7 @@ def mirror(picture, mirrored):
 
 # %% tab="CUDA C"
 MIRROR = Kernel(r"""
+// Mirrors a row-major image of any width and height; one thread per pixel.
 extern "C" __global__
 void mirror(const float* picture, float* mirrored,
             int width, int height) {
@@ -127,13 +125,11 @@ def mirror_numba(picture, mirrored):
 
 
 # %% [markdown]
-# Launch it on the 5 × 3 image. This line also runs on your laptop: without a GPU, the course's
-# simulator executes the kernel. Mind the order of the sizes: `grid` and `block` list x first, while
-# NumPy's shape lists the rows first.[^order]
+# Launch it on the 5 × 3 image. Without a GPU, this line runs on the course's simulator. Mind the
+# order: `grid` and `block` list x first, while NumPy's shape lists rows first.[^order]
 #
-# [^order]: A common misconception: x must be the row, because indices are written `[row, col]`. In
-#     CUDA, x is the axis along which consecutive threads are numbered, so it belongs to the *last*
-#     index, the column.
+# [^order]: A common misconception: x must be the row, because indices are written `[row, col]`. CUDA
+#     numbers threads along x first, so x belongs to the *last* index, the column.
 
 # %%
 picture = np.arange(15, dtype=np.float32).reshape(3, 5)
@@ -142,9 +138,8 @@ MIRROR(picture, mirrored, 5, 3, grid=(2, 2), block=(4, 2))
 print(mirrored)
 
 # %% [markdown]
-# Step through the same launch: pick a thread and move the slider. A thread that reads as far from
-# the right edge as it later writes from the left stays in its row throughout. The figure advances
-# all blocks together, though a GPU may run them in any order.
+# Pick a thread and step through the same launch. The figure advances all blocks together, though a
+# GPU may run them in any order.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, agree, case, expect_hazard, normal, output
@@ -169,15 +164,15 @@ show(
         extent=(5, 3),
         axes=("col", "row"),
         title="Each thread reads the opposite column of its own row",
-        caption="Four blocks of 4 × 2 threads mirror an image of 5 × 3 pixels: every thread reads, then every thread writes. "
-        f"The reads count {requested} sectors, although the image has only {apart}: each block is one warp here, and warps that share a sector each request it.",
+        caption="Four blocks of 4 × 2 threads mirror an image of 5 × 3 pixels. "
+        f"The reads count {requested} sectors, although the image has only {apart}: each block is one warp, and warps that share a sector each request it.",
     )
 )
 
 # %% [markdown]
-# Before we trust the kernel, we test it on sizes that the blocks don't divide. In this course,
-# `case` bundles a kernel's arguments with its launch, `output` makes an array that the kernel must
-# fill, and `agree` runs two versions of a kernel and compares every element.
+# A kernel needs testing on sizes that its blocks don't divide. `case` bundles its arguments with a
+# launch, `output` makes an array that it must fill, and `agree` runs two versions and compares every
+# element.
 
 # %%
 sizes = [(1, 1, (16, 16)), (37, 21, (16, 16)), (5, 70, (32, 8))]
@@ -189,23 +184,21 @@ wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
 publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080})
 
 # %% [markdown]
-# That answers our first question. A width of 1,920 pixels takes exactly {{ hd.wide }} blocks of 16,
-# and a height of 1,080 takes {{ hd.high }}, so the grid has {{ hd.blocks | , }} blocks. The last row
-# of blocks extends {{ hd.idle_rows }} pixels past the bottom edge. For this image only the test on
-# `row` ever stops a thread.
+# That answers our first question: {{ hd.wide }} blocks across times {{ hd.high }} down make
+# {{ hd.blocks | , }}. The bottom blocks extend {{ hd.idle_rows }} pixels past the image, so here only
+# the test on `row` ever stops a thread.
 
 # %% [markdown]
 # ## The missing bounds check on one axis
 #
-# What happens if you forget the test on `col`? In row-major order, the index after the end of a row
-# is the start of the next row. A thread with col = 5 in row 0 therefore writes to column 0 of row
-# 1, which is inside the array, so no tool complains. Only in the last row does the write leave the
-# array.
+# What if you forget the test on `col`? In row-major order, the index after the end of a row is the
+# start of the next. A thread with col = 5 in row 0 therefore writes to column 0 of row 1, inside the
+# array. Only in the last row does the write leave the array.
 #
-# In the next kernel, every element should receive its column number. With the launch from above,
-# {{ short.twice }} elements are written by two threads, and the last write wins. The order of the
-# blocks decides which that is: in this run {{ short.wrong }} elements are wrong, and only
-# {{ short.outside }} writes are reported as out of bounds.
+# In the next kernel, every element should receive its column number. With our launch, two threads
+# write to each of {{ short.twice }} elements, and the order of the blocks decides which write comes
+# last. In this run {{ short.wrong }} elements are wrong, and only {{ short.outside }} writes are out
+# of bounds.
 
 # %%
 NO_GUARD_ON_COL = Kernel(r"""
@@ -251,10 +244,9 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## Three-dimensional grids
 #
-# A volume, such as a CT scan, works the same way with a third axis. Cell (z, y, x) has the index
-# `(z * height + y) * width + x`: x varies fastest, then y, then z. CUDA numbers the blocks of a grid
-# and the threads of a block in that order too. The next kernel records which block and thread
-# visited each cell, and the check confirms that no two cells share a visitor.
+# A volume, such as a CT scan, adds a third line for z. Its cell (z, y, x) has the index
+# `(z * height + y) * width + x`: x varies fastest, then y, then z. CUDA numbers the threads of a block
+# in that order too. The next kernel records which block and thread visited each cell.
 
 # %%
 WHO_AM_I = Kernel(r"""
@@ -294,9 +286,9 @@ blocks = int(np.prod(grid))
 publish(volume={"cells": visitor.size, "blocks": blocks, "threads": blocks * 8})
 
 # %% [markdown]
-# For 5 × 3 × 2 cells and blocks of 2 × 2 × 2 threads, that is {{ volume.blocks }} blocks and
-# {{ volume.threads }} threads for {{ volume.cells }} cells. Switch the figure to 3-D to see where
-# the idle threads are.
+# For 5 × 3 × 2 cells and blocks of 2 × 2 × 2 threads, we launch {{ volume.blocks }} blocks, or
+# {{ volume.threads }} threads for {{ volume.cells }} cells. Switch the figure to 3-D to see the idle
+# threads.
 
 # %% fold="Code of the figure"
 show(
@@ -312,16 +304,15 @@ show(
 # %% [markdown]
 # ## Warps and sectors: why block shape matters
 #
-# A GPU doesn't run threads one at a time. It splits each block into warps of 32 consecutively
-# numbered threads, and a load runs for all 32 lanes of a warp at once. Memory, in turn, moves in
-# sectors of 32 bytes, which is eight floats. So the cost of a load depends on how many sectors the
-# warp's 32 addresses fall into.
+# A GPU splits each block into warps of 32 consecutively numbered threads, and a load runs for all 32
+# lanes of a warp at once. Memory moves in sectors of 32 bytes, or eight floats. So the cost of a load
+# depends on how many sectors the warp's 32 addresses fall into.
 #
-# Threads are numbered along x first, so in a block 32 or more wide, a warp covers 32 pixels of one
-# row. Those are 128 contiguous bytes: {{ touched.per_warp_row }} sectors, and every byte is used. In
-# a block 1 wide, the warp runs down a column. Each pixel is in another row and needs its own sector:
-# {{ touched.per_warp_column }} sectors, with one float used in each. In between, a block *w* wide
-# gives each warp 32 / *w* rows of *w* pixels. At which width do the sectors start to increase?
+# Threads are numbered along x first. In a block at least 32 wide, a warp covers 32 pixels of one row:
+# 128 contiguous bytes in {{ touched.per_warp_row }} sectors, with every byte used. In a block 1 wide,
+# the warp runs down a column, and each pixel needs its own sector: {{ touched.per_warp_column }}
+# sectors, with one float used in each. In between, a block *w* wide gives each warp 32 / *w* rows of
+# *w* pixels. At which width does the number of sectors start to rise?
 
 
 # %%
@@ -357,10 +348,10 @@ row, column = rows[0], rows[-1]
 publish(touched={"ratio": column[3] / row[3], "per_warp_row": row[1], "per_warp_column": column[1]})
 
 # %% [markdown]
-# Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving
-# of the width doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as many as a
-# row. The map shows two neighbouring columns, each handled by a different block. Both need the very
-# same sectors, so each sector is requested twice.
+# Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of
+# the width doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as
+# many as a row. The map shows two neighbouring columns, each mirrored by its own block. Both blocks
+# request the very same sectors.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
@@ -378,21 +369,21 @@ show(
         form=".0f",
         key=False,
         title="Down a column, every row costs a new sector",
-        caption="Two blocks, each 1 wide and 32 high, mirror an image of 32 × 32 pixels and write its first two columns. Full colour marks elements that are read or written, half colour the rest of their sectors. Each warp uses one float of the eight in a sector.",
-        alt="Two maps of 32 by 32 elements. In every row of the picture, the last two elements are read and the six before them share their sector. In every row of the mirrored picture, the first two are written and the six after them share their sector.",
+        caption="Two blocks, each 1 wide and 32 high, mirror an image of 32 × 32 pixels and write its first two columns. Full colour marks the elements that they use, half colour the rest of each sector.",
+        alt="Two maps of 32 by 32 elements. In every row of picture, the last two elements are read, and the six before them share their sector. In every row of mirrored, the first two are written, and the six after them share their sector.",
     )
 )
 
 # %% [markdown]
 # ## Block shapes measured: wide against tall
 #
-# How much does this cost on a real GPU? We mirror the 1,920 × 1,080 image and one of 8,192 × 8,192
-# pixels. The lower bound in the table counts 8 bytes per pixel, 4 read and 4 written.
+# How much does this cost on a real GPU? The lower bound in the table counts 8 bytes per pixel, 4 read
+# and 4 written.
 #
-# If every requested sector costs its full time, 1 × 256 blocks are slower than 256 × 1 blocks by the
-# ratio of their sectors, {{ touched.ratio | .0f }}. But the GPU has caches, small fast memories that
-# keep recently used data. If a sector stays cached until the neighbouring columns request it, the
-# extra requests are nearly free. Which is it? Make a guess before you look.
+# If every requested sector costs its full time, 1 × 256 blocks are {{ touched.ratio | .0f }}× slower
+# than 256 × 1 blocks. But a GPU has caches, small fast memories that keep recently used data. If they
+# keep a sector until the neighbouring columns request it, those requests are nearly free. Guess before
+# you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -444,34 +435,34 @@ measure(
 )
 tall, flat = (recorded(f"mirror.{shape}.width_8192_height_8192.median") for shape in ("_1_x_256", "_256_x_1"))
 publish(measured={"slower": tall / flat})
+screen = [recorded(f"mirror.{shape}.width_1920_height_1080.median") for shape in ("_1_x_256", "_256_x_1")]
+assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several times, says the first paragraph"
 
 # %% [markdown]
 # On the large image, 256 × 1 blocks take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
 # 1 × 256 blocks {{ mirror._1_x_256.width_8192_height_8192.median | us }}. That is
-# {{ measured.slower | .2g }}× slower, close to the ratio of {{ touched.ratio | .0f }} in the sectors,
+# {{ measured.slower | .2g }}× slower, close to the {{ touched.ratio | .0f }}× that the sectors predict,
 # so the caches recover little of the waste.
 #
-# Sectors aren't the only cost, though. Blocks of 8 × 32 touch no more sectors than 256 × 1, yet they
-# take {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Each of their warps requests four
-# separate pieces of memory, one per row, instead of one contiguous piece. [Memory
-# \coalescing](../memory/coalescing.py) looks at such requests more closely.
+# Sectors aren't the only cost: blocks of 8 × 32 touch no more of them, yet take
+# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Their warps request four separate pieces of
+# memory each, and [memory \coalescing](../memory/coalescing.py) comes back to such requests.
 
 # %% [markdown]
 # ## Choosing a block shape
 #
-# Both questions now have an answer. The image takes {{ hd.blocks | , }} blocks of 16 × 16, and the
-# shape to avoid is the tall column: it takes
-# {{ mirror._1_x_256.width_1920_height_1080.median | us }} on this image, compared with
+# The image takes {{ hd.blocks | , }} blocks of 16 × 16, and the shape to avoid is the tall column: it
+# takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}, compared with
 # {{ mirror._256_x_1.width_1920_height_1080.median | us }} for the wide row. Map x to the columns of a
 # row-major array, and make blocks at least 8 floats wide, preferably 32.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A two-dimensional launch gives each thread a column, from x, and a row, from y. Round up each axis
-#   and check the bounds on each axis.
-# - Without the check on the column, stray writes wrap into the next row, and only those after the
-#   last row are out of bounds.
+# - A two-dimensional launch gives each thread a column, from x, and a row, from y. Round up and check
+#   the bounds on each axis.
+# - Without the check on the column, stray writes wrap into the next row. Only those after the last row
+#   are out of bounds.
 # - Threads are numbered along x first. With x along the rows, a warp's load of floats touches 4
 #   sectors of 32 bytes; down a column it touches 32.
 
@@ -479,10 +470,9 @@ publish(measured={"slower": tall / flat})
 # ## In your own kernel
 #
 # Test with a width and a height that your blocks don't divide and compare every element, because
-# `compute-sanitizer --tool memcheck` reports only the writes that leave the array. Then let Nsight
-# Compute show the sectors per request,
-# `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio`: for floats 4 is ideal, and
-# a value near 32 means that your warps run down the columns.
+# `compute-sanitizer --tool memcheck` reports only writes that leave the array. Then let Nsight Compute
+# show `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio`: 4 is ideal for floats,
+# and a value near 32 means that your warps run down the columns.
 
 # %% fold="The whole cell, with four wrong answers that the tests reject"
 from tilewise import exercise
@@ -516,21 +506,21 @@ def rotate_tests(kernel):
 exercise(
     "Rotate an image by 90 degrees",
     """
-    Write `rotate(image, rotated, width, height)`: turn an image clockwise by 90 degrees, so that its top
-    row becomes the rightmost column. The image has any size, `rotated` is `height` pixels wide and
-    `width` high, and there is one thread per pixel, in blocks of 16 × 16. Which of the two arrays do
-    your warps access row by row?
+    Write `rotate(image, rotated, width, height)`, which rotates an image of any size clockwise by 90
+    degrees: its top row becomes the rightmost column. `rotated` is `height` pixels wide and `width` high.
+    Use one thread per pixel and blocks of 16 × 16. Which of the two arrays do your warps access row by
+    row?
     """,
     answer=ROTATE,
     tests=rotate_tests,
     wrong=[SQUARE_ONLY, TRANSPOSED, WRONG_BOUNDS, NO_GUARD],
     hint="To which row and which column of `rotated` does the pixel at (row, col) move? How wide is a row there?",
     explanation="""
-    Consecutive threads read along a row of `image` but write down a column of `rotated`. Swap the roles of
-    x and y, and the stores become contiguous while the loads do not.
+    Consecutive threads read along a row of `image` but write down a column of `rotated`. If you swap x and
+    y, the stores become contiguous and the loads don't.
     """,
 )
 
 # %% [markdown]
 # Every pixel could have its own thread because no pixel depends on another. [Attention with one
-# thread per \query](serial_attention.py) has ten loops, and not all of them can become axes.
+# thread per \query](serial_attention.py) nests many loops, and not all of them can become axes.
