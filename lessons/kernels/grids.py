@@ -1,42 +1,254 @@
 # ---
-# title: Grids with several axes
+# title: Grids, blocks and threads in two and three dimensions
 # needs: [kernels/first_kernel]
-# summary: "A picture of 1920 by 1080 pixels, 256 threads a block: does it matter whether a block is wide or tall?"
-# description: "Map pictures and volumes on a launch, guard every axis, and see why x should run along the rows."
+# summary: "An image of 1,920 × 1,080 pixels, 256 threads per block: does it matter whether blocks are wide or tall?"
+# description: "Give each thread a row and a column, check the bounds on every axis, and pick a block shape that suits memory."
 # date: 2026-11-21
 # tags: [grid, block, row-major]
 # ---
 
 # %% [markdown]
-# A picture is 1,920 pixels wide and 1,080 high, and a block has 256 threads. In squares of 16 by
-# 16, how many blocks cover the picture? And when the same 256 threads form a column, 1 wide and
-# 256 high, how many times as many sectors, the pieces of 32 bytes in which memory moves, do they
-# touch as in a row? Both answers are counts, and this page makes them.
+# Suppose you mirror a 1,920 × 1,080 image on a GPU, with one thread per pixel and 256 threads per
+# block. You can arrange those 256 threads as a square, as one wide row or as one tall column. The
+# result is the same, yet the slowest shape takes several times longer than the fastest. How many
+# 16 × 16 blocks cover the image, and which shape should you avoid?
 
 # %% [markdown]
-# ## Two coordinates, then three
+# ## Two-dimensional grids: row and column
 #
-# A launch has up to three axes, called x, y and z, and both the grid and the block have a size
-# along each. `blockIdx`, `threadIdx`, `blockDim` and `gridDim` carry `.x`, `.y` and `.z`, and
-# every axis repeats the line of the last lesson: number of the block, times its size, plus the
-# place inside.[^limits] In the kernel below each cell of a small volume takes down the number of
-# the block and of the thread that came by. The three lines that begin with `cell`, `block_of` and
-# `thread_of` turn three coordinates into one number, and x counts fastest: the next section needs
-# that. The table that follows shows the outcome.
+# Each thread needs the row and the column of its pixel. CUDA lets a grid and a block have up to three
+# axes, x, y and z, and `blockIdx`, `threadIdx` and `blockDim` have a component for each.[^limits] So
+# the formula from the last lesson appears twice:
 #
-# [^limits]: A block holds at most 1,024 threads in all, and at most 64 along z. A grid has at most
-#     65,535 blocks along y or z and 2,147,483,647 along x, so the longest axis of a problem belongs
-#     on x for that reason alone.
+# ```c
+# int col = blockIdx.x * blockDim.x + threadIdx.x;
+# int row = blockIdx.y * blockDim.y + threadIdx.y;
+# ```
+#
+# [^limits]: A block has at most 1,024 threads in total, and at most 64 along z. A grid has at most
+#     65,535 blocks along y or z but 2³¹ − 1 along x, so put the longest axis on x.
 #
 # ??? definition "dim3"
-#     CUDA's triple of sizes along x, y and z, in blocks for a grid and in threads for a block; a
-#     size left out is 1.
+#     CUDA's type for a size along x, y and z: the blocks of a grid, or the threads of a block. A
+#     size that you leave out is 1.
 
-# %%
+# %% [markdown]
+# Take an image 5 pixels wide and 3 high, with blocks of 4 × 2 threads: 4 along x and 2 along y. Round
+# up on each axis: {{ small.across }} blocks across and {{ small.down }} down, so {{ small.threads }}
+# threads for {{ small.pixels }} pixels.
+#
+# Trace one thread by hand. Thread (0, 1) of block (1, 0), both written x first, computes
+# col = 1 · 4 + 0 = 4 and row = 0 · 2 + 1 = 1. Click it in the figure to check. Hatched threads are
+# outside the image, and the bounds guard must stop them. The panel also names the thread's *warp*,
+# one of the groups of 32 threads that run together, and its *lane*, the position within the warp.
+# We'll need both later.
+#
+# ??? definition "Warp | warps"
+#     A group of 32 threads of one block, with consecutive numbers, that the device runs together.
+#
+# ??? definition "Lane | lanes"
+#     A thread's position within its warp, 0 to 31.
+
+# %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import Kernel, Table, ceil_div, check, show
+from tilewise import Kernel, Table, ceil_div, check, publish, show
+from tilewise.figures import block_grid
 
+across, down = ceil_div(5, 4), ceil_div(3, 2)
+publish(small={"across": across, "down": down, "threads": across * down * 8, "pixels": 15})
+show(
+    block_grid(
+        (across, down),
+        (4, 2),
+        extent=(5, 3),
+        axes=("col", "row"),
+        title="Rounding up each axis leaves threads outside the image",
+        caption="The threads of a two-dimensional launch over an image of 5 × 3 pixels. Hatched threads are outside the image and have no work.",
+    )
+)
+
+# %% [markdown]
+# ## Row-major order: from row and column to an index
+#
+# Memory has no rows. C and NumPy store an image row by row, in *row-major* order. To reach the pixel
+# at (row, col), skip `row` full rows and then `col` pixels, which gives the index
+# `row * width + col`. Our thread's pixel has index 1 · 5 + 4 = 9, the last of its row, and index 10 is
+# the first pixel of the next row.
+#
+# ??? definition "Row-major"
+#     Stored row by row: with `width` columns, the element at (row, col) has the index
+#     row · width + col, and neighbours in a row are neighbours in memory.
+
+# %% [markdown]
+# ## Mirror an image: one thread per pixel
+#
+# Each thread copies one pixel from its own row and the opposite column. The guard tests both axes,
+# because each is rounded up separately. Numba's arrays keep their shape, so its kernel can index with
+# `[row, col]`, but `grid(2)` still returns x first.
+
+
+# %% tab="Pseudocode"
+from tilewise import parallel
+
+
+def mirror(picture, mirrored):
+    height, width = picture.shape
+    for row, col in parallel(height, width):
+        mirrored[row, col] = picture[row, width - 1 - col]
+
+
+# %% tab="CUDA C"
+MIRROR = Kernel(r"""
+// Mirrors a row-major image of any width and height; one thread per pixel.
+extern "C" __global__
+void mirror(const float* picture, float* mirrored,
+            int width, int height) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (col >= width || row >= height) return;
+    mirrored[row * width + col] = picture[row * width + (width - 1 - col)];
+}
+""")
+
+
+# %% tab="Numba" needs="numba"
+from tilewise.frameworks import cuda  # numba.cuda
+
+
+@cuda.jit
+def mirror_numba(picture, mirrored):
+    col, row = cuda.grid(2)  # x, y
+    height, width = picture.shape
+    if col < width and row < height:
+        mirrored[row, col] = picture[row, width - 1 - col]
+
+
+# %% [markdown]
+# Launch it on the 5 × 3 image. Without a GPU, this line runs on the course's simulator. Mind the
+# order: `grid` and `block` list x first, while NumPy's shape lists rows first.[^order]
+#
+# [^order]: A common misconception: x must be the row, because indices are written `[row, col]`. CUDA
+#     numbers threads along x first, so x belongs to the *last* index, the column.
+
+# %%
+picture = np.arange(15, dtype=np.float32).reshape(3, 5)
+mirrored = np.zeros_like(picture)
+MIRROR(picture, mirrored, 5, 3, grid=(2, 2), block=(4, 2))
+print(mirrored)
+
+# %% [markdown]
+# Pick a thread and step through the same launch. The figure advances all blocks together, though a
+# GPU may run them in any order.
+
+# %% fold="Code of the figure"
+from tilewise import Trace, agree, case, expect_hazard, normal, output
+from tilewise.figures import stepped
+
+
+def mirroring(width, height, block):
+    """One image to be mirrored by blocks of a given shape."""
+    picture, mirrored = normal(height, width), output(height, width)
+    grid = (ceil_div(width, block[0]), ceil_div(height, block[1]))
+    arrays = {"picture": picture, "mirrored": mirrored}
+    return case(**arrays, width=width, height=height, grid=grid, block=block)
+
+
+five_by_three = MIRROR.on(mirroring(5, 3, (4, 2)))
+traced = five_by_three.simulate(trace=Trace())
+requested, apart = traced.counts.global_load.sectors, ceil_div(15, 8)  # a sector has eight floats
+show(
+    stepped(
+        traced,
+        launch=five_by_three,
+        extent=(5, 3),
+        axes=("col", "row"),
+        title="Each thread reads the opposite column of its own row",
+        caption="Four blocks of 4 × 2 threads mirror an image of 5 × 3 pixels. "
+        f"The reads count {requested} sectors, although the image has only {apart}: each block is one warp, and warps that share a sector each request it.",
+    )
+)
+
+# %% [markdown]
+# A kernel needs testing on sizes that its blocks don't divide. `case` bundles its arguments with a
+# launch, `output` makes an array that it must fill, and `agree` runs two versions and compares every
+# element.
+
+# %%
+sizes = [(1, 1, (16, 16)), (37, 21, (16, 16)), (5, 70, (32, 8))]
+agree(mirror, MIRROR, [mirroring(*size) for size in sizes], rtol=0.0)
+agree(mirror_numba, MIRROR, [mirroring(*size) for size in sizes], by="Numba")
+
+# %% fold="Code of the count"
+wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
+publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080})
+
+# %% [markdown]
+# That answers our first question: {{ hd.wide }} blocks across times {{ hd.high }} down make
+# {{ hd.blocks | , }}. The bottom blocks extend {{ hd.idle_rows }} pixels past the image, so here only
+# the test on `row` ever stops a thread.
+
+# %% [markdown]
+# ## The missing bounds check on one axis
+#
+# What if you forget the test on `col`? In row-major order, the index after the end of a row is the
+# start of the next. A thread with col = 5 in row 0 therefore writes to column 0 of row 1, inside the
+# array. Only in the last row does the write leave the array.
+#
+# In the next kernel, every element should receive its column number. With our launch, two threads
+# write to each of {{ short.twice }} elements, and the order of the blocks decides which write comes
+# last. In this run {{ short.wrong }} elements are wrong, and only {{ short.outside }} writes are out
+# of bounds.
+
+# %%
+NO_GUARD_ON_COL = Kernel(r"""
+extern "C" __global__
+void own_column(int* column_of, int width, int height) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= height) return;
+    column_of[row * width + col] = col;  // hazard: nothing stops col >= width
+}
+""")
+
+field = case(
+    column_of=output(3, 5, dtype="int32"),
+    width=5,
+    height=3,
+    grid=(2, 2),
+    block=(4, 2),
+)
+expect_hazard(NO_GUARD_ON_COL.on(field), "out of bounds", line_with="column_of[row * width")
+
+# %% fold="Code of the table"
+column_of = np.full((3, 5), -1, np.int32)
+run = NO_GUARD_ON_COL.simulate(column_of, 5, 3, grid=(2, 2), block=(4, 2), hazards="collect")
+indices = np.add.outer(np.arange(3) * 5, np.arange(8)).ravel()  # rows 0 to 2, threads 0 to 7 along x
+writes = np.bincount(indices)
+outside = sum(hazard.count for hazard in run.hazards if hazard.kind == "out of bounds")
+check(outside, writes[15:].sum(), rtol=0.0, name="writes out of bounds, reported and by hand")
+publish(
+    short={
+        "twice": int((writes[:15] == 2).sum()),
+        "wrong": int((column_of != np.arange(5)).sum()),
+        "outside": outside,
+    }
+)
+columns = ["row", *(f"col\u00a0{col}" for col in range(5))]
+rows = [[row, *column_of[row].tolist()] for row in range(3)]
+caption = (
+    "The array after the simulator ran the kernel without the test on col. Every row should be 0, 1, 2, 3, 4."
+)
+show(Table(columns, rows, caption=caption))
+
+# %% [markdown]
+# ## Three-dimensional grids
+#
+# A volume, such as a CT scan, adds a third line for z. Its cell (z, y, x) has the index
+# `(z * height + y) * width + x`: x varies fastest, then y, then z. CUDA numbers the threads of a block
+# in that order too. The next kernel records which block and thread visited each cell.
+
+# %%
 WHO_AM_I = Kernel(r"""
 extern "C" __global__
 void who_am_i(int* block_of, int* thread_of,
@@ -53,234 +265,59 @@ void who_am_i(int* block_of, int* thread_of,
 }
 """)
 
-# %% [markdown]
-# The guard now tests every axis, since each is rounded up on its own. The first case is a grid of
-# 2 by 2 blocks, each of 2 by 2 threads, over a field of 4 by 4 cells. If all sixteen pairs of
-# block and thread differ, every cell was visited once, by a thread of its own.
+# %% fold="Code of the check"
 
 
-# %%
-def owners(width, height, depth, block):
-    """Who wrote each cell: block numbers, thread numbers, and the grid of blocks."""
+def visitors(width, height, depth, block):
+    """One number per cell for the block and thread that visited it, and the grid."""
     sizes = (width, height, depth)
     grid = tuple(ceil_div(size, along) for size, along in zip(sizes, block, strict=True))
     block_of = np.full((depth, height, width), -1, np.int32)
     thread_of = np.full((depth, height, width), -1, np.int32)
     WHO_AM_I(block_of, thread_of, width, height, depth, grid=grid, block=block)
-    return block_of, thread_of, grid
+    return block_of.ravel() * int(np.prod(block)) + thread_of.ravel(), grid
 
 
-block_of, thread_of, _ = owners(4, 4, 1, (2, 2, 1))
-owner = block_of.ravel() * 4 + thread_of.ravel()
-check(np.sort(owner), np.arange(16), rtol=0.0, name="16 cells, 16 owners")
-
-# %% fold="Code of the table"
-columns = ["y", *(f"x\u00a0=\u00a0{x}" for x in range(4))]
-rows = [
-    [y, *(f"block\u00a0{block_of[0, y, x]}, thread\u00a0{thread_of[0, y, x]}" for x in range(4))]
-    for y in range(4)
-]
-caption = "Block and thread of each cell of a 4 by 4 field, numbered along x first: thread 1 is to the right of thread 0, not below it."
-show(Table(columns, rows, caption=caption))
+visitor, _ = visitors(4, 4, 1, (2, 2, 1))
+check(np.sort(visitor), np.arange(16), rtol=0.0, name="16 cells, 16 visitors")
+visitor, grid = visitors(5, 3, 2, (2, 2, 2))
+check(np.unique(visitor).size, visitor.size, rtol=0.0, name="30 cells, 30 visitors")
+blocks = int(np.prod(grid))
+publish(volume={"cells": visitor.size, "blocks": blocks, "threads": blocks * 8})
 
 # %% [markdown]
-# A volume of 5 by 3 by 2 cells does not divide into blocks of 2 by 2 by 2. Each axis rounds up by
-# itself, which gives {{ volume.blocks }} blocks and {{ volume.threads }} threads for
-# {{ volume.cells }} cells. In the explorer below, drag the sizes, pick a thread and switch to 3-D:
-# the hatched threads (hollow in 3-D) are those that return at the guard. The panel also names the
-# thread's warp and its lane, which the next section defines.
-
-# %%
-from tilewise import publish
-
-block_of, thread_of, grid = owners(5, 3, 2, (2, 2, 2))
-owner = block_of.ravel() * 8 + thread_of.ravel()
-check(np.unique(owner).size, owner.size, rtol=0.0, name="30 cells, 30 owners")
-blocks = int(np.prod(grid))
-publish(volume={"cells": owner.size, "blocks": blocks, "threads": blocks * 8})
+# For 5 × 3 × 2 cells and blocks of 2 × 2 × 2 threads, we launch {{ volume.blocks }} blocks, or
+# {{ volume.threads }} threads for {{ volume.cells }} cells. Switch the figure to 3-D to see the idle
+# threads.
 
 # %% fold="Code of the figure"
-from tilewise.figures import block_grid
-
 show(
     block_grid(
         grid,
         (2, 2, 2),
         extent=(5, 3, 2),
-        title="Three axes round up one by one, so idle threads stand on several sides",
-        caption="A grid of 3 by 2 by 1 blocks of 2 by 2 by 2 threads over a volume of 5 by 3 by 2 cells; threads outside the volume are hatched, in 3-D hollow.",
+        title="Each of the three axes rounds up separately",
+        caption="The threads of a three-dimensional launch over a volume of 5 × 3 × 2 cells. Threads outside the volume are hatched, or hollow in 3-D.",
     )
 )
 
 # %% [markdown]
-# ## x runs first
+# ## Warps and sectors: why block shape matters
 #
-# The threads of a block are also numbered, and x runs fastest: first along x, then y, then z, as
-# `thread_of` above spells out. The device takes a block's threads in groups of 32 consecutive
-# numbers, the warps, and a thread's place in its warp is its lane. Memory is numbered too, and in
-# C and NumPy alike a matrix lies row by row. Whether these two orders run the same way is up to
-# the kernel.
+# A GPU splits each block into warps of 32 consecutively numbered threads, and a load runs for all 32
+# lanes of a warp at once. Memory moves in sectors of 32 bytes, or eight floats. So the cost of a load
+# depends on how many sectors the warp's 32 addresses fall into.
 #
-# ??? definition "Warp | warps"
-#     A group of 32 threads with consecutive numbers in one block, which the device runs together.
-#
-# ??? definition "Lane | lanes"
-#     A thread's place in its warp, 0 to 31.
-#
-# ??? definition "Row-major"
-#     Stored row by row: the element in row y and column x of a matrix `width` wide has the number y
-#     · width + x, and neighbours in a row are neighbours in memory.
-
-# %% [markdown]
-# ## A picture in a mirror
-#
-# Mirroring needs both coordinates: each pixel comes from its own row and from the opposite
-# column. The pseudocode hands out pairs; the kernel flattens a pair into one index, row times
-# width plus column, since an address knows nothing of rows. y is the row and x the column, by
-# habit and, as the counts will show, for a reason. The sizes below divide along neither axis.
-
-
-# %% tab="Pseudocode"
-from tilewise import parallel
-
-
-def mirror(picture, mirrored):
-    height, width = picture.shape
-    for y, x in parallel(height, width):
-        mirrored[y, x] = picture[y, width - 1 - x]
-
-
-# %% tab="CUDA C"
-MIRROR = Kernel(r"""
-extern "C" __global__
-void mirror(const float* picture, float* mirrored,
-            int width, int height) {
-    int x = blockIdx.x * blockDim.x + threadIdx.x;  // column
-    int y = blockIdx.y * blockDim.y + threadIdx.y;  // row
-    if (x >= width || y >= height) return;
-    mirrored[y * width + x] = picture[y * width + (width - 1 - x)];
-}
-""")
-
-
-# %% tab="Numba" needs="numba"
-from tilewise.frameworks import cuda  # numba.cuda
-
-
-@cuda.jit
-def mirror_numba(picture, mirrored):
-    x, y = cuda.grid(2)  # column, row
-    height, width = picture.shape
-    if x < width and y < height:
-        mirrored[y, x] = picture[y, width - 1 - x]
-
-
-# %% [markdown]
-# Numba's arrays keep their axes, so its kernel flattens nothing; `grid(2)` still gives x first.
-
-# %%
-from tilewise import agree, case, expect_hazard, normal, output
-
-
-def mirroring(width, height, block):
-    """One picture to be mirrored by blocks of a given shape."""
-    picture, mirrored = normal(height, width), output(height, width)
-    grid = (ceil_div(width, block[0]), ceil_div(height, block[1]))
-    arrays = {"picture": picture, "mirrored": mirrored}
-    return case(**arrays, width=width, height=height, grid=grid, block=block)
-
-
-sizes = [(1, 1, (16, 16)), (37, 21, (16, 16)), (5, 70, (32, 8))]
-agree(mirror, MIRROR, [mirroring(*size) for size in sizes], rtol=0.0)
-agree(mirror_numba, MIRROR, [mirroring(*size) for size in sizes], by="Numba")
-
-wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
-hd = {"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080}
-publish(hd=hd)
-
-# %% [markdown]
-# A small case, step by step: a picture of 6 by 5 under 2 by 2 blocks of 4 by 4 threads. Pick a
-# thread and move the slider: it reads as far from the right edge as it writes from the left, in
-# one row. Threads past an edge have returned at the guard and take no part in either step. The
-# device may run the blocks in any order; the figure lets all of them step at once.
-
-# %% fold="Code of the figure"
-from tilewise import Trace
-from tilewise.figures import stepped
-
-six_by_five = MIRROR.on(mirroring(6, 5, (4, 4)))
-show(
-    stepped(
-        six_by_five.simulate(trace=Trace()),
-        launch=six_by_five,
-        extent=(6, 5),
-        axes=("x", "y"),
-        title="Each thread reads in its own row, from the opposite column",
-        caption="A picture of 6 by 5 is mirrored by 2 by 2 blocks of 4 by 4 threads: first all read, then all write. Threads outside the picture are hatched, in 3-D hollow.",
-    )
-)
-
-# %% [markdown]
-# That settles the first count. 1,920 pixels are {{ hd.wide }} blocks of 16, and 1,080 rows are
-# {{ hd.high }}, the last of them with {{ hd.idle_rows }} rows past the bottom edge:
-# {{ hd.blocks | , }} blocks. Here the test on y turns threads away and the one on x has nothing
-# to do.
-
-# %% [markdown]
-# ## One guard short
-#
-# In row-major order the place after the end of a row is the beginning of the next. A thread past
-# the right edge therefore writes at the left edge of the row below, inside the array; only in the
-# last row does it leave the array. Here each cell of a field 5 wide and 3 high should hold the
-# number of its column. {{ short.wrong }} of 15 are wrong, and only {{ short.outside }} writes are
-# out of bounds. Two threads wrote each wrong cell, and a GPU may let either of them win.
-
-# %%
-NO_GUARD_ON_X = Kernel(r"""
-extern "C" __global__
-void own_column(int* column_of, int width, int height) {
-    int x = blockIdx.x * blockDim.x + threadIdx.x;
-    int y = blockIdx.y * blockDim.y + threadIdx.y;
-    if (y >= height) return;
-    column_of[y * width + x] = x;  // hazard: nothing stops x >= width
-}
-""")
-
-field = case(
-    column_of=output(3, 5, dtype="int32"),
-    width=5,
-    height=3,
-    grid=(2, 1),
-    block=(4, 4),
-)
-expect_hazard(NO_GUARD_ON_X.on(field), "out of bounds", line_with="column_of[y * width")
-
-# %% fold="Code of the table"
-column_of = np.full((3, 5), -1, np.int32)
-run = NO_GUARD_ON_X.simulate(column_of, 5, 3, grid=(2, 1), block=(4, 4), hazards="collect")
-publish(
-    short={
-        "wrong": int((column_of != np.arange(5)).sum()),
-        "outside": sum(hazard.count for hazard in run.hazards if hazard.kind == "out of bounds"),
-    }
-)
-columns = ["y", *(f"x\u00a0=\u00a0{x}" for x in range(5))]
-rows = [[y, *column_of[y].tolist()] for y in range(3)]
-caption = "What the 15 cells hold after the simulator ran the kernel without the guard on x. Each should hold its own column, 0 to 4."
-show(Table(columns, rows, caption=caption))
-
-# %% [markdown]
-# ## Wide or tall: predict
-#
-# A sector of 32 bytes holds eight pixels of four bytes. The 32 lanes of a warp that lies along a
-# row read 128 bytes in a stretch: 4 sectors. In a block 1 wide the same 32 lanes form a column,
-# each a whole row after the one before, and each needs a sector of its own: 32. Between the two, a
-# warp covers several rows, each at least one sector. Below which width does a block touch more?
+# Threads are numbered along x first. In a block at least 32 wide, a warp covers 32 pixels of one row:
+# 128 contiguous bytes in {{ touched.per_warp_row }} sectors, with every byte used. In a block 1 wide,
+# the warp runs down a column, and each pixel needs its own sector: {{ touched.per_warp_column }}
+# sectors, with one float used in each. In between, a block *w* wide gives each warp 32 / *w* rows of
+# *w* pixels. At which width does the number of sectors start to rise?
 
 
 # %%
 def sectors_per_warp(block):
-    """Sectors that a warp touches in rows of floats that start on a sector."""
+    """Sectors that a warp touches if each row of floats starts a new sector."""
     wide = min(block[0], 32)
     return (32 // wide) * ceil_div(wide * 4, 32)
 
@@ -293,55 +330,64 @@ for shape in [(256, 1), (32, 8), (16, 16), (8, 32), (4, 64), (2, 128), (1, 256)]
     in_all = counts.global_load.sectors + counts.global_store.sectors
     rows.append([f"{shape[0]} x {shape[1]}", sectors_per_warp(shape), counted, in_all])
 formula, counted = np.array([row[1:3] for row in rows]).T
-check(counted, formula, rtol=0.0, name="sectors a warp, formula and count, for all seven shapes")
-columns = ["block, x by y", "sectors a warp, formula", "counted for reads", "sectors in all, counted"]
+check(counted, formula, rtol=0.0, name="sectors per warp, formula and count, for all seven shapes")
+columns = [
+    "block, x × y",
+    "sectors per load, formula",
+    "sectors per load, counted",
+    "loads and stores, total",
+]
 show(
     Table(
         columns,
         rows,
-        caption="Sectors, pieces of 32 bytes, touched while a picture of 256 by 256 is mirrored by blocks of 256 threads, counted by the simulator.",
+        caption="Sectors of 32 bytes touched when blocks of 256 threads mirror an image of 256 × 256 pixels, counted by the simulator.",
     )
 )
-row, column = rows[0][3], rows[-1][3]
-publish(touched={"ratio": column / row, "share": row / column})
+row, column = rows[0], rows[-1]
+publish(touched={"ratio": column[3] / row[3], "per_warp_row": row[1], "per_warp_column": column[1]})
 
 # %% [markdown]
-# Down to a width of 8 nothing changes, since eight floats fill a sector; below that, every halving
-# doubles the sectors. A column touches {{ touched.ratio | .0f }} times as many as a row. The map
-# shows two such columns side by side: the second needs the very sectors that the first needs.
+# Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of
+# the width doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as
+# many as a row. The map shows two neighbouring columns, each mirrored by its own block. Both blocks
+# request the very same sectors.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
 
 accesses = MIRROR.on(mirroring(32, 32, (1, 32))).simulate(trace=Trace(blocks=[0, 1])).accesses
 maps = np.zeros((2, 32, 32))  # the elements of picture and of mirrored
-maps.reshape(2, -1, 8)[accesses.buffer, accesses.index // 8] = 1  # all of the sector
+maps.reshape(2, -1, 8)[accesses.buffer, accesses.index // 8] = 1  # the whole sector
 maps.reshape(2, -1)[accesses.buffer, accesses.index] = 2
 show(
     heat_map(
         {"picture, read": maps[0], "mirrored, written": maps[1]},
-        x="x",
-        y="y",
+        x="col",
+        y="row",
         role="read",
         form=".0f",
         key=False,
-        title="A warp that forms a column touches a new sector in every row",
-        caption="Two blocks, each 1 wide and 32 high, mirror a picture of 32 by 32, of which they write the first two columns. Full colour marks the elements that are read or written, half colour those that come along in the same sector of 32 bytes; each warp uses one float of the eight in it.",
-        alt="Two maps of 32 by 32 elements. Of the picture the last two columns are read and the six before them come along, of the mirrored picture the first two are written and the six after them come along, in every row.",
+        title="Down a column, every row costs a new sector",
+        caption="Two blocks, each 1 wide and 32 high, mirror an image of 32 × 32 pixels and write its first two columns. Full colour marks the elements that they use, half colour the rest of each sector.",
+        alt="Two maps of 32 by 32 elements. In every row of picture, the last two elements are read, and the six before them share their sector. In every row of mirrored, the first two are written, and the six after them share their sector.",
     )
 )
 
 # %% [markdown]
-# ## Measure
+# ## Block shapes measured: wide against tall
 #
-# Two sizes: the screen of 1,920 by 1,080, and 8,192 by 8,192 with some thirty times{from: the sizes} as many
-# pixels. The bound is 8 bytes a pixel, once in and once out. If a sector costs its full time
-# whenever it is asked for, columns take {{ touched.ratio | .0f }} times as long as rows. A cache,
-# a small memory near the processors that keeps what was last used, could make the requests of the
-# neighbouring columns cheap; then it is less.
+# How much does this cost on a real GPU? The lower bound in the table counts 8 bytes per pixel, 4 read
+# and 4 written.
+#
+# If every requested sector costs its full time, 1 × 256 blocks are {{ touched.ratio | .0f }}× slower
+# than 256 × 1 blocks. But a GPU has caches, small fast memories that keep recently used data. If they
+# keep a sector until the neighbouring columns request it, those requests are nearly free. Guess before
+# you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
+from tilewise.measurements import recorded
 from tilewise.models import sectors_of_stride
 
 
@@ -373,101 +419,108 @@ measure(
     library={"cupy, reversed view": cupy_mirror, "torch.flip": torch_mirror},
     reference=lambda picture: {"mirrored": picture[:, ::-1]},
     tolerance=0.0,
-    reasons=dict.fromkeys(["8 x 32", "4 x 64", "1 x 256"], "Measure"),
+    reasons=dict.fromkeys(["8 x 32", "4 x 64", "1 x 256"], "Block shapes measured: wide against tall"),
     guess=Guess(
-        "How many times as fast do rows of 256 mirror the large picture as columns do?",
+        "How much faster are 256 x 1 blocks than 1 x 256 blocks on the large image?",
         of="256 x 1",
         over="1 x 256",
         at={"width": 8192, "height": 8192},
         between=(0.5, 64),
         models={
             "every sector costs its full time": sectors_of_stride(8192) / sectors_of_stride(1),
-            "a cache makes sectors free": 1.0,
+            "caches make extra requests free": 1.0,
         },
-        because="A guess well below the record trusts the cache too much.",
+        because="A guess well below the record relies too much on the caches.",
     ),
 )
+tall, flat = (recorded(f"mirror.{shape}.width_8192_height_8192.median") for shape in ("_1_x_256", "_256_x_1"))
+publish(measured={"slower": tall / flat})
+screen = [recorded(f"mirror.{shape}.width_1920_height_1080.median") for shape in ("_1_x_256", "_256_x_1")]
+assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several times, says the first paragraph"
 
 # %% [markdown]
-# At 8,192 by 8,192 rows of 256 take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
-# columns {{ mirror._1_x_256.width_8192_height_8192.median | us }}. The sectors allow columns
-# {{ touched.share | .1% }} of the rows' speed, and
-# {{ mirror._1_x_256.width_8192_height_8192.times_first | .1% }} is recorded. So a sector costs
-# nearly its full time at every request; whether a cache or the device memory sends it, this
-# measurement does not tell.
-
-# %% [markdown]
-# One row does not fit: blocks of 8 by 32 touch no more sectors than rows of 256 and take
-# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Their warps touch four rows each, and
-# sectors that lie apart. So the number of sectors is not all that counts. What else does is not
-# shown on this page.
-
-# %% [markdown]
-# ## The answer
+# On the large image, 256 × 1 blocks take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
+# 1 × 256 blocks {{ mirror._1_x_256.width_8192_height_8192.median | us }}. That is
+# {{ measured.slower | .2g }}× slower, close to the {{ touched.ratio | .0f }}× that the sectors predict,
+# so the caches recover little of the waste.
 #
-# {{ hd.blocks | , }} blocks of 16 by 16 cover the picture. The shape of a block of 256 matters:
-# as a column it touches {{ touched.ratio | .0f }} times as many sectors of memory as in a row, for
-# the same pixels, and the screen takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}
-# in place of {{ mirror._256_x_1.width_1920_height_1080.median | us }}. So x goes along the rows,
-# and blocks are at least 8 floats wide, better 32.
+# Sectors aren't the only cost: blocks of 8 × 32 touch no more of them, yet take
+# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Their warps request four separate pieces of
+# memory each, and [memory \coalescing](../memory/coalescing.py) comes back to such requests.
+
+# %% [markdown]
+# ## Choosing a block shape
+#
+# The image takes {{ hd.blocks | , }} blocks of 16 × 16, and the shape to avoid is the tall column: it
+# takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}, compared with
+# {{ mirror._256_x_1.width_1920_height_1080.median | us }} for the wide row. Map x to the columns of a
+# row-major array, and make blocks at least 8 floats wide, preferably 32.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A launch has up to three axes; each is rounded up, and each needs its own test in the guard.
-# - In row-major order a missing test on x is silent in every row but the last.
-# - The threads of a block are numbered along x first; with x along the rows of a row-major array,
-#   neighbouring threads are neighbours in memory.
-# - A warp along a row of floats touches 4 sectors of 32 bytes; a warp down a column touches 32.
+# - A two-dimensional launch gives each thread a column, from x, and a row, from y. Round up and check
+#   the bounds on each axis.
+# - Without the check on the column, stray writes wrap into the next row. Only those after the last row
+#   are out of bounds.
+# - Threads are numbered along x first. With x along the rows, a warp's load of floats touches 4
+#   sectors of 32 bytes; down a column it touches 32.
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% [markdown]
+# ## In your own kernel
+#
+# Test with a width and a height that your blocks don't divide and compare every element, because
+# `compute-sanitizer --tool memcheck` reports only writes that leave the array. Then let Nsight Compute
+# show `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio`: 4 is ideal for floats,
+# and a value near 32 means that your warps run down the columns.
+
+# %% fold="The whole cell, with four wrong answers that the tests reject"
 from tilewise import exercise
 
-PRODUCT = Kernel(r"""
+ROTATE = Kernel(r"""
 extern "C" __global__
-void product(const float* A, const float* B, float* C,
-             int M, int N, int K) {
-    int row = blockIdx.y * blockDim.y + threadIdx.y;
+void rotate(const float* image, float* rotated,
+            int width, int height) {
     int col = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= M || col >= N) return;
-    float s = 0.0f;
-    for (int k = 0; k < K; ++k) s += A[row * K + k] * B[k * N + col];
-    C[row * N + col] = s;
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (col >= width || row >= height) return;
+    rotated[col * height + (height - 1 - row)] = image[row * width + col];
 }
 """)
 
-SQUARE_ONLY = Kernel(
-    PRODUCT.source.replace("row >= M", "row >= N").replace("k < K", "k < N").replace("row * K", "row * N")
-)
-ROW_FROM_X = Kernel(PRODUCT.source.replace(".y", ".?").replace(".x", ".y").replace(".?", ".x"))
-NO_GUARD = Kernel(PRODUCT.source.replace("    if (row >= M || col >= N) return;\n", ""))
+SQUARE_ONLY = Kernel(ROTATE.source.replace("col * height +", "col * width +"))
+TRANSPOSED = Kernel(ROTATE.source.replace("(height - 1 - row)", "row"))
+WRONG_BOUNDS = Kernel(ROTATE.source.replace("col >= width || row >= height", "col >= height || row >= width"))
+NO_GUARD = Kernel(ROTATE.source.replace("    if (col >= width || row >= height) return;\n", ""))
 
 
-def product_tests(kernel):
-    for M, N, K in [(16, 16, 16), (5, 33, 7), (40, 3, 9)]:
-        A = (np.arange(M * K, dtype=np.float32) % 7).reshape(M, K)
-        B = (np.arange(K * N, dtype=np.float32) % 5).reshape(K, N)
-        C = np.full((M, N), np.nan, np.float32)
-        grid = (ceil_div(N, 16), ceil_div(M, 16))
-        kernel.simulate(A, B, C, M, N, K, grid=grid, block=(16, 16))
-        assert np.array_equal(C, A @ B), f"M={M}, N={N}, K={K}"
+def rotate_tests(kernel):
+    for width, height in [(16, 16), (5, 33), (40, 3)]:
+        image = np.arange(width * height, dtype=np.float32).reshape(height, width)
+        rotated = np.full((width, height), np.nan, np.float32)
+        grid = (ceil_div(width, 16), ceil_div(height, 16))
+        kernel.simulate(image, rotated, width, height, grid=grid, block=(16, 16))
+        assert np.array_equal(rotated, np.rot90(image, -1)), f"width={width}, height={height}"
 
 
 exercise(
-    "A product of matrices that are not square",
+    "Rotate an image by 90 degrees",
     """
-    Many a tutorial multiplies square matrices whose size divides by the block, and needs no guard. Write
-    `product(A, B, C, M, N, K)` for an M × K matrix times a K × N matrix, both row-major, of any size, with
-    one thread for each element of the result, launched in blocks of 16 by 16. Which of `row` and `col`
-    comes from x?
+    Write `rotate(image, rotated, width, height)`, which rotates an image of any size clockwise by 90
+    degrees: its top row becomes the rightmost column. `rotated` is `height` pixels wide and `width` high.
+    Use one thread per pixel and blocks of 16 × 16. Which of the two arrays do your warps access row by
+    row?
     """,
-    answer=PRODUCT,
-    tests=product_tests,
-    wrong=[SQUARE_ONLY, ROW_FROM_X, NO_GUARD],
-    hint="The grid has N columns and M rows to cover; the loop over k is neither.",
+    answer=ROTATE,
+    tests=rotate_tests,
+    wrong=[SQUARE_ONLY, TRANSPOSED, WRONG_BOUNDS, NO_GUARD],
+    hint="To which row and which column of `rotated` does the pixel at (row, col) move? How wide is a row there?",
+    explanation="""
+    Consecutive threads read along a row of `image` but write down a column of `rotated`. If you swap x and
+    y, the stores become contiguous and the loads don't.
+    """,
 )
 
 # %% [markdown]
-# The sum over `k` in the exercise stayed a loop, because every step of it needs the sum so far.
-# Which loops can become axes and which must stay is the subject of [attention on one
-# thread](serial_attention.py), which has ten.
+# Every pixel could have its own thread because no pixel depends on another. [Attention with one
+# thread per \query](serial_attention.py) nests many loops, and not all of them can become axes.
