@@ -20,8 +20,8 @@
 # ## Kernel code: one thread per element
 #
 # In NumPy, `c = a + b` handles a whole array. In CUDA you write what happens to *one* element, and
-# thousands of *threads* run that code. Such a function is called a *kernel*. Your program on the
-# CPU, the *host*, launches the kernel, and it runs on the GPU, the *device*.
+# thousands of *threads* run that code, the *kernel*. Your program on the CPU, the *host*, launches the
+# kernel, and it runs on the GPU, the *device*.
 #
 # ??? definition "Kernel | kernels"
 #     A function that many threads on the device run in parallel. It returns nothing and writes its
@@ -61,8 +61,7 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 #
 # Trace one thread by hand. With 256 threads per block, which element belongs to thread 5 of block 2?
 # Blocks 0 and 1 cover the first 2 × 256 = {{ traced.skipped }} elements. Our thread is 5 further
-# on, so its `i` is 2 × 256 + 5 = {{ traced.i }}. It adds `a[i]` and `b[i]`, stores the sum in
-# `c[i]`, and is done.
+# on, so its `i` is 2 × 256 + 5 = {{ traced.i }}, and it computes element {{ traced.i }} of `c`.
 #
 # ??? question "Where do blockIdx and threadIdx get their values?"
 #     From the launch and from the hardware. The host sets the number of blocks and their size when
@@ -123,17 +122,10 @@ print(c)
 #     check.
 
 # %% fold="Code of the figure"
-from tilewise import Trace, case, ceil_div, normal, output, show
+from tilewise import Trace, case, normal, output, show
 from tilewise.figures import stepped
 
-
-def addition(n, block=256):
-    """One addition of n elements: inputs, an output to be written, and the launch."""
-    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
-    return case(**arrays, n=n, grid=ceil_div(n, block), block=block)
-
-
-twenty = VEC_ADD.on(addition(20, 8))
+twenty = VEC_ADD.on(case(a=normal(20), b=normal(20), c=output(20), n=20, grid=3, block=8))
 show(
     stepped(
         twenty.simulate(trace=Trace()),
@@ -146,9 +138,8 @@ show(
 
 # %% [markdown]
 # Now the size of our question: {{ n | , }} / {{ block }} = {{ quotient | .3f }}, so launch
-# {{ blocks }} blocks. They have {{ threads | , }} threads, {{ idle }} more than there are elements,
-# and all the surplus threads are in the last block. In C you round up with
-# `(n + 255) / 256`.[^ceil]
+# {{ blocks }} blocks. That's {{ threads | , }} threads, and the last {{ idle }} have no element. In C
+# you round up with `(n + 255) / 256`.[^ceil]
 #
 # [^ceil]: A common misconception: `ceil(n / 256)` does the same in C. It doesn't if `n` is an
 #     `int`, because the division has already rounded down before `ceil` sees the result.
@@ -163,7 +154,7 @@ print(c[:4], "...", c[-1])
 print("equal to NumPy:", np.array_equal(c, a + b))
 
 # %% fold="Code of the numbers"
-from tilewise import check
+from tilewise import ceil_div, check
 
 block = 256
 blocks = ceil_div(n, block)
@@ -178,8 +169,7 @@ publish(blocks=blocks, threads=threads, idle=idle)
 #
 # Forget the `if`, and the surplus threads read past the end of `a` and `b` and write past the end
 # of `c`. A GPU often lets that pass: the memory there may belong to another array, which then
-# changes silently. The simulator knows where each array ends and stops at the first access outside.
-# Which block will it name?
+# changes silently. The simulator stops at such an access. Which block will it name?
 
 # %%
 from tilewise import expect_hazard
@@ -193,13 +183,16 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 }
 """)
 
-unguarded = NO_GUARD.on(addition(n, block))
-expect_hazard(unguarded, "out of bounds", line_with="c[i] = a[i] + b[i]")
+expect_hazard(
+    lambda: NO_GUARD.simulate(a, b, c, n, grid=79, block=256),
+    "out of bounds",
+    line_with="c[i] = a[i] + b[i]",
+)
 
 # %% [markdown]
-# To see the damage, allocate longer arrays, but pass both kernels the same `n`. Every access is now
-# inside an array, so no tool can complain. Yet without the check, {{ overwritten }} elements after the
-# first {{ n | , }} change; with it, none do.
+# To see the damage, pass both kernels longer arrays with the same `n`. Every access is now inside an
+# array, so no tool can complain. Yet without the check, {{ overwritten }} elements past `n` change;
+# with it, none do.
 
 # %% fold="Code of the check"
 length = threads + 100
@@ -327,11 +320,10 @@ if gpu_here():
 # %% [markdown]
 # ## The same kernel in five front ends
 #
-# The Pseudocode tab leaves out the index arithmetic: `parallel` yields the indices in shuffled
-# order, because CUDA guarantees no order among threads. In Numba you write code for one thread, as
-# in CUDA C, and arrays know their length.[^numba] In \Triton you write code for one block: `i` is a
-# vector of {{ block }} indices, and the bounds check becomes a mask. In PyTorch you call a library
-# kernel.
+# The pseudocode needs no index arithmetic: `parallel` yields the indices in shuffled order, because
+# CUDA guarantees no order among threads. In Numba you write code for one thread, as in CUDA C, and
+# arrays know their length.[^numba] In \Triton you write code for one block: `i` is a vector of
+# {{ block }} indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
 #
 # [^numba]: `tilewise.frameworks` imports the packages themselves. Without a GPU it first sets
 #     `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, so that Numba and \Triton run their kernels in
@@ -366,15 +358,15 @@ from tilewise.frameworks import tl, triton
 
 
 @triton.jit
-def block_of_sums(a, b, c, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # of the whole block
-    inside = i < n
-    total = tl.load(a + i, mask=inside) + tl.load(b + i, mask=inside)
-    tl.store(c + i, total, mask=inside)
+def add_kernel(a, b, c, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # all indices of the block
+    mask = i < n
+    total = tl.load(a + i, mask=mask) + tl.load(b + i, mask=mask)
+    tl.store(c + i, total, mask=mask)
 
 
 def vec_add_triton(a, b, c, n):
-    block_of_sums[(triton.cdiv(n, 256),)](a, b, c, n, BLOCK=256)
+    add_kernel[(triton.cdiv(n, 256),)](a, b, c, n, BLOCK=256)
 
 
 # %% tab="PyTorch" needs="torch"
@@ -386,14 +378,19 @@ def vec_add_torch(a, b, c):
 
 
 # %% [markdown]
-# Do the tabs agree? This course describes a launch as a `case`: its arguments, its grid and its
-# block size. `addition(n)` builds one, with random inputs (`normal`) and an array to be written
-# (`output`). `agree` runs two versions on each case and compares the results. It fills `c` with NaN
-# first, so an element that nobody writes can't pass by luck. The sizes are on either side of a block
-# boundary.
+# Do the tabs agree? To test that, describe a launch as a `case`, with random inputs (`normal`) and an
+# array to be written (`output`). `agree` runs two versions on each case and compares the results. It
+# fills `c` with NaN first, so an element that nobody writes can't pass by luck.
 
 # %%
-from tilewise import agree
+from tilewise import agree, case, ceil_div, normal, output
+
+
+def addition(n, block=256):
+    """A launch that adds n random elements."""
+    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
+    return case(**arrays, n=n, grid=ceil_div(n, block), block=block)
+
 
 agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
 agree(vec_add_numba, VEC_ADD, [addition(n) for n in (1, 255, 257)], by="Numba")
@@ -576,10 +573,10 @@ if np.isfinite(list(times_us.values())).all():
 
 # %% [markdown]
 # Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound,
-# blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things get worse
-# with small blocks. The GPU has to start more of them, one for every 32 elements. And
-# each of its streaming multiprocessors holds at most {{ slots.blocks }} blocks at once, so blocks of
-# 32 fill only {{ slots.used | , }} of {{ slots.threads | , }} thread slots.
+# blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Small blocks hurt
+# in two ways. The GPU has to start one for every 32 elements. And each of its *streaming
+# multiprocessors* holds at most {{ slots.blocks }} blocks at once, so blocks of 32 fill only
+# {{ slots.used | , }} of its {{ slots.threads | , }} thread slots.
 #
 # In the lesson on [occupancy](../speed/occupancy.py), a sum with half the slots filled keeps
 # {{ slots.half_rate | .0% }} of its speed. Here only {{ slots.rate | .0% }} remains, so empty slots
