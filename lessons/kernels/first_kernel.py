@@ -85,8 +85,8 @@ publish(traced={"skipped": 2 * 256, "i": 2 * 256 + 5})
 # ## Launch it: eight elements, two blocks
 #
 # Start small: eight elements in blocks of four threads need two blocks. `Kernel` compiles the
-# string, and calling it *launches* the kernel. First come the arguments, then the number of blocks
-# (`grid`) and the number of threads per block (`block`). In CUDA C++ the same launch is
+# string, and calling the result *launches* the kernel. Pass the kernel's arguments, then the number
+# of blocks (`grid`) and the number of threads per block (`block`). In CUDA C++ the same launch is
 # `vec_add<<<2, 4>>>(a, b, c, 8)`.
 #
 # ??? definition "Launch | launches | launched"
@@ -106,15 +106,14 @@ VEC_ADD(a, b, c, 8, grid=2, block=4)
 print(c)
 
 # %% [markdown]
-# This cell runs anywhere: on your GPU if you have one, otherwise on the simulator, which executes
-# the compiled instructions of every thread. Thread 2 of block 1 wrote `c[6]`: 1 × 4 + 2 = 6.
+# Here the simulator executed the compiled instructions of every thread; with a GPU, the same line
+# launches there. Thread 2 of block 1 wrote `c[6]`: 1 × 4 + 2 = 6.
 
 # %% [markdown]
 # ## Grid size: round up
 #
-# Eight is a multiple of four, but real sizes are rarely a multiple of the block size. Take 20
-# elements in blocks of 8. You can't launch half a block, so you launch 3, and 4 threads have no
-# element. The test `if (i < n)`, called the *bounds check* or guard, makes them skip the addition.
+# Real sizes are rarely a multiple of the block size. Take 20 elements in blocks of 8. You can't
+# launch half a block, so you launch 3 blocks, and 4 threads have no element. The test `if (i < n)`, called the *bounds check* or guard, makes them skip the addition.
 # Step through the run and watch the last block.
 #
 # ??? definition "Bounds guard | guard"
@@ -216,7 +215,7 @@ check(
 #
 # A GPU computes on its own memory, and your NumPy arrays are in the host's. So a program takes five
 # steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out.
-# `VEC_ADD(...)` does all of this for you. Here are the five steps in plain CuPy, a NumPy for the
+# On a GPU, `VEC_ADD(...)` does all of this for you. Here are the five steps in plain CuPy, a NumPy for the
 # GPU: `asarray` allocates[^room] and copies in, `empty` only allocates, and `RawKernel` compiles
 # the string. Pass `n` as `np.int32`, since the kernel expects a 32-bit `int` and CuPy doesn't
 # convert it for you. Without a GPU, `gpu_here` skips the cell; the output shown was recorded on one.
@@ -470,12 +469,12 @@ publish(there_and_back_us=kernel_us + copies_us)
 #
 # Now time the kernel alone, with its inputs already on the device. The bound in the table is the
 # longer of two times: moving the bytes at the memory's peak rate, and launching a kernel that does
-# nothing.[^bound] At 20,000 elements the launch is longer, so those rows say little about the
-# kernel. One more prediction: blocks of 32 threads move the same bytes as blocks of 256. Are they
-# equally fast?
+# nothing.[^bound] One more prediction: blocks of 32 threads move the same bytes as blocks of 256.
+# Are they equally fast?
 #
 # [^bound]: The peak rate is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
-#     {{ vec_add.ceilings.launch_us | us }}. The fastest copy, read or write in our measurements
+#     {{ vec_add.ceilings.launch_us | us }}. At {{ n | , }} elements the launch is longer, so those
+#     rows say little about the kernel. The fastest copy, read or write in our measurements
 #     reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.
 
 # %% fold="Code of the measurement"
@@ -525,8 +524,8 @@ added = measure(
 # %% [markdown]
 # Does the block size change the memory traffic? Data moves in *sectors* of 32 bytes, so
 # {{ n | , }} elements need {{ moved.bytes | , }} / 32 = {{ moved.sectors | , }} sectors. The
-# simulator and the GPU's hardware counters both find exactly that many, for every block size. If
-# the times differ, traffic isn't the reason.
+# simulator and the GPU's hardware counters both find exactly that many, for every block size. Traffic
+# can't explain a difference.
 #
 # ??? definition "Sector | sectors"
 #     The 32-byte unit in which caches and device memory exchange data.
@@ -663,10 +662,10 @@ measure(
 # ## The answer
 #
 # The launch starts {{ blocks }} blocks with {{ threads | , }} threads, and {{ idle }} of them have
-# no work. Copying takes longer than adding: the kernel alone takes
-# {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs, and
-# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. Moving
-# data to the GPU pays off only if you use it there many times.
+# no work. Copying takes longer than adding:
+# {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs for the kernel alone,
+# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. So a
+# GPU pays off only if you use the data there many times.
 
 # %% [markdown]
 # ## Takeaways
@@ -681,9 +680,9 @@ measure(
 #
 # Run a new kernel under `compute-sanitizer --tool memcheck`, which names the thread and the address
 # of each access outside an allocation; with CuPy, call `cupy.cuda.set_allocator(None)` first, or its
-# memory pool hides the ends of your arrays. Then compare
-# `dram__throughput.avg.pct_of_peak_sustained_elapsed` in Nsight Compute with the bound, and look in
-# the Nsight Systems timeline for copies that outweigh the kernel.
+# memory pool hides the ends of your arrays. Then read
+# `dram__throughput.avg.pct_of_peak_sustained_elapsed` in Nsight Compute, which shows how close you
+# are to the memory's peak, and look in Nsight Systems for copies that take longer than the kernel.
 
 # %% fold="Code of the exercise: solution, tests and three wrong answers"
 from tilewise import exercise
@@ -748,5 +747,5 @@ exercise(
 )
 
 # %% [markdown]
-# Arrays have one axis, images and matrices have two. [Grids, blocks and threads in two and three
+# These arrays have one axis; images and matrices have two. [Grids, blocks and threads in two and three
 # dimensions](grids.py) gives a thread a row and a column.
