@@ -114,7 +114,7 @@ print(c)
 #
 # Real sizes are rarely a multiple of the block size. Take 20 elements in blocks of 8. You can't
 # launch half a block, so you launch 3 blocks, and 4 threads have no element. The test `if (i < n)`, called the *bounds check* or guard, makes them skip the addition.
-# Step through the run and watch the last block.
+# Step through the run:
 #
 # ??? definition "Bounds guard | guard"
 #     The test that keeps threads without an element from accessing memory; also called a bounds
@@ -167,7 +167,7 @@ publish(blocks=blocks, threads=threads, idle=idle)
 # ## The missing bounds check
 #
 # Forget the `if`, and the surplus threads read past the end of `a` and `b` and write past the end
-# of `c`. A GPU often lets that pass: the memory there may belong to another array, which then
+# of `c`. A GPU often doesn't notice: the memory there may belong to another array, which then
 # changes silently. The simulator stops at such an access. Which block will it name?
 
 # %%
@@ -215,10 +215,10 @@ check(
 #
 # A GPU computes on its own memory, and your NumPy arrays are in the host's. So a program takes five
 # steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out.
-# On a GPU, `VEC_ADD(...)` does all of this for you. Here are the five steps in plain CuPy, a NumPy for the
-# GPU: `asarray` allocates[^room] and copies in, `empty` only allocates, and `RawKernel` compiles
-# the string. Pass `n` as `np.int32`, since the kernel expects a 32-bit `int` and CuPy doesn't
-# convert it for you. Without a GPU, `gpu_here` skips the cell; the output shown was recorded on one.
+# On a GPU, `VEC_ADD(...)` does all of this for you. In plain CuPy, a NumPy for the GPU, `asarray`
+# allocates[^room] and copies in, `empty` only allocates, and `RawKernel` compiles the string. Pass
+# `n` as `np.int32`, since the kernel expects a 32-bit `int` and CuPy doesn't convert it for you.
+# Without a GPU, `gpu_here` skips the cell; the output shown was recorded on one.
 #
 # [^room]: `nvidia-smi` shows how much memory each process has allocated. CuPy keeps the memory of
 #     deleted arrays in a pool for the next ones, so the figure is larger than your arrays.
@@ -469,7 +469,7 @@ publish(there_and_back_us=kernel_us + copies_us)
 #
 # Now time the kernel alone, with its inputs already on the device. The bound in the table is the
 # longer of two times: moving the bytes at the memory's peak rate, and launching a kernel that does
-# nothing.[^bound] One more prediction: blocks of 32 threads move the same bytes as blocks of 256.
+# nothing.[^bound] Blocks of 32 threads move the same bytes as blocks of 256.
 # Are they equally fast?
 #
 # [^bound]: The peak rate is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
