@@ -1,52 +1,44 @@
 # ---
-# title: The first kernel
+# title: "Your first CUDA kernel: adding two vectors"
 # needs: []
-# summary: "Twenty thousand additions in blocks of 256 threads: how many threads start, and how many find nothing to do?"
-# description: "Write a CUDA kernel, launch it from Python, check it, and predict its time before measuring it."
+# summary: "Add 20,000 elements in blocks of 256 threads: how many threads start, and how many have no work?"
+# description: "Write a CUDA kernel, launch it from Python with or without a GPU, check its result, and predict its time before you measure it."
 # date: 2026-11-21
 # tags: [launch, host, vector addition]
 # ---
 
 # %% [markdown]
-# Two arrays hold 20,000 numbers each, and a GPU is to add them element by element. Its threads
-# start in blocks of 256. How many threads start, how many of them find nothing to do, and what
-# takes longer: the additions, or carrying the numbers to the place where they are added? You will
-# predict all three, then run the kernel and compare.
+# Let's add two arrays of 20,000 elements on a GPU, with threads in blocks of 256. Guess three
+# things before you read on. How many threads start? How many of them have no work? And which takes
+# longer: the additions, or copying the arrays to the GPU and back?
+#
+# The last answer is why a first GPU program is often slower than NumPy. The kernel itself has two
+# lines, and nearly every kernel you'll write starts like it. You don't need a GPU to run it:
+# without one, a simulator executes the same CUDA C.
 
 # %% [markdown]
-# ## Two memories
+# ## Kernel code: one thread per element
 #
-# A GPU does not see the arrays of your program. They lie in the memory of the host; the GPU, here
-# called the device, computes on a memory of its own, and the link between the two carries far
-# fewer bytes a second than either memory. So an addition over there is more than an addition: it
-# needs room on the device, a copy in, the computation, and a copy out.
-#
-# ??? definition "Host"
-#     The computer that runs your program, and its memory, where the arrays of the program lie. It
-#     hands work to the GPU and waits for it only when told to.
-#
-# ??? definition "Device | devices"
-#     The GPU together with its own memory, the device memory, whose size is counted in GB.
-
-# %% [markdown]
-# ## One function, many threads
-#
-# What computes on the device is a kernel: a function that returns nothing and answers by writing
-# to device memory. It is not called once for the whole array. It is started as thousands of
-# threads, and each of them runs the same few lines for one element. `__global__` marks such a function; `extern "C"` keeps
-# its name as written, so that the host can ask for it by name. A `float*` is the address of an
-# array of 32-bit floats. An address does not say where its array ends, so the length `n` comes
-# along.
+# In NumPy, `c = a + b` handles a whole array. In CUDA you write what happens to *one* element, and
+# thousands of *threads* run that code, the *kernel*. Your program on the CPU, the *host*, launches the
+# kernel, and it runs on the GPU, the *device*.
 #
 # ??? definition "Kernel | kernels"
-#     A function that many threads of the device run at once and that answers by writing device
-#     memory.
+#     A function that many threads on the device run in parallel. It returns nothing and writes its
+#     results to device memory.
 #
 # ??? definition "Thread | threads"
-#     One run of the kernel's code, with its own index and its own variables.
+#     One execution of the kernel's code, with its own index and its own variables.
+#
+# ??? definition "Host"
+#     The CPU that runs your program, together with its memory. It hands work to the GPU.
+#
+# ??? definition "Device | devices"
+#     The GPU together with its own memory, the device memory.
 
 # %%
 SOURCE = r"""
+// c = a + b. Launch 1-D, with at least n threads in total.
 extern "C" __global__
 void vec_add(const float* a, const float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -55,35 +47,188 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 """
 
 # %% [markdown]
-# All threads get the same four arguments, so the first line has to tell a thread which element is
-# its own. Threads come in blocks of one size: `blockDim.x` is that size, `blockIdx.x` the number
-# of the block, `threadIdx.x` the place inside it. Multiply, add, and the thread knows its `i`.
-# These three are no arguments; the hardware sets them.
+# `__global__` marks the function as a kernel, and `extern "C"` keeps its name as written, so that
+# Python can look it up. A `float*` is a pointer to 32-bit floats. A pointer carries no length, so
+# we pass `n` too.
+#
+# All threads get the same four arguments, so how does one find its own element? Threads come in
+# *blocks* of equal size, and all blocks of one launch form the *grid*. Three built-in variables give
+# a thread its position:
+#
+# - `blockIdx.x`: the index of its block in the grid
+# - `blockDim.x`: the number of threads per block
+# - `threadIdx.x`: its own index inside the block
+#
+# Trace one thread by hand. With 256 threads per block, which element belongs to thread 5 of block 2?
+# Blocks 0 and 1 cover the first 2 × 256 = {{ traced.skipped }} elements. Our thread is 5 further
+# on, so its `i` is 2 × 256 + 5 = {{ traced.i }}, and it computes element {{ traced.i }} of `c`.
 #
 # ??? question "Where do blockIdx and threadIdx get their values?"
-#     From the launch and from the hardware. The host states the number of blocks and their size when
-#     it launches, and every thread can read both. As a block starts, the hardware gives it its number
-#     and each of its threads a place in it. A thread reads them like variables and cannot change
-#     them; nothing in the kernel's text sets them.
+#     From the launch and from the hardware. The host sets the number of blocks and their size when
+#     it launches the kernel. When a block starts, the hardware gives it its index, and gives each of
+#     its threads an index inside it. A thread can read these variables like any other, but it can't
+#     change them.
 #
 # ??? definition "Block | blocks"
-#     A group of 1 to 1,024 threads that start together on one processor of the device.
+#     A group of 1 to 1,024 threads that start together on one streaming multiprocessor of the
+#     device and run there.
 #
 # ??? definition "Grid | grids"
-#     All blocks of one launch, counted in blocks.
+#     All the blocks of one launch.
+
+# %% fold="Code of the numbers"
+from tilewise import publish
+
+publish(traced={"skipped": 2 * 256, "i": 2 * 256 + 5})
 
 # %% [markdown]
-# ## What the host does around it
+# ## Launch it: eight elements, two blocks
 #
-# Five steps surround the kernel: make room, copy in, launch, wait, copy out. CuPy, which is NumPy
-# for the device, has a call for each. `asarray` makes room[^room] and copies in; `empty` makes
-# room only. `RawKernel` stands for the compiled string, and calling it is the launch: number of
-# blocks, threads in a block, arguments. The count goes in as `np.int32`, since the kernel reads a
-# 32-bit `int` and nothing converts it on the way. Everything here is plain CuPy but `gpu_here`,
-# which skips the cell where there is no GPU; the printed lines were recorded on one.
+# Start small: eight elements in blocks of four threads need two blocks. `Kernel` compiles the
+# string, and calling the result *launches* the kernel. Pass the kernel's arguments, then the number
+# of blocks (`grid`) and the number of threads per block (`block`). In CUDA C++ the same launch is
+# `vec_add<<<2, 4>>>(a, b, c, 8)`.
 #
-# [^room]: `nvidia-smi` shows the memory that each process has been given. CuPy keeps the room of
-#     deleted arrays for the next ones, so the figure is larger than what your arrays need.
+# ??? definition "Launch | launches | launched"
+#     The host's command to run a kernel, with the grid, the block size and the arguments.
+
+# %%
+import numpy as np
+
+from tilewise import Kernel
+
+VEC_ADD = Kernel(SOURCE)
+
+a = np.arange(8, dtype=np.float32)
+b = np.full(8, 0.5, dtype=np.float32)
+c = np.zeros(8, dtype=np.float32)
+VEC_ADD(a, b, c, 8, grid=2, block=4)
+print(c)
+
+# %% [markdown]
+# Here the simulator executed the compiled instructions of every thread; with a GPU, the same line
+# launches there. Thread 2 of block 1 wrote `c[6]`: 1 × 4 + 2 = 6.
+
+# %% [markdown]
+# ## Grid size: round up
+#
+# Real sizes are rarely a multiple of the block size. Take 20 elements in blocks of 8. You can't
+# launch half a block, so you launch 3 blocks, and 4 threads have no element. The test `if (i < n)`, called the *bounds check* or guard, makes them skip the addition.
+# Step through the run:
+#
+# ??? definition "Bounds guard | guard"
+#     The test that keeps threads without an element from accessing memory; also called a bounds
+#     check.
+
+# %% fold="Code of the figure"
+from tilewise import Trace, case, normal, output, show
+from tilewise.figures import stepped
+
+twenty = VEC_ADD.on(case(a=normal(20), b=normal(20), c=output(20), n=20, grid=3, block=8))
+show(
+    stepped(
+        twenty.simulate(trace=Trace()),
+        launch=twenty,
+        extent=20,
+        title="Only the last block has idle threads",
+        caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory.",
+    )
+)
+
+# %% [markdown]
+# Now the size of our question: {{ n | , }} / {{ block }} = {{ quotient | .3f }}, so launch
+# {{ blocks }} blocks. That's {{ threads | , }} threads, and the last {{ idle }} have no element. In C
+# you round up with `(n + 255) / 256`.[^ceil]
+#
+# [^ceil]: A common misconception: `ceil(n / 256)` does the same in C. It doesn't if `n` is an
+#     `int`, because the division has already rounded down before `ceil` sees the result.
+
+# %%
+n = 20_000
+a = np.arange(n, dtype=np.float32)
+b = np.full(n, 0.5, dtype=np.float32)
+c = np.zeros(n, dtype=np.float32)
+VEC_ADD(a, b, c, n, grid=79, block=256)
+print(c[:4], "...", c[-1])
+print("equal to NumPy:", np.array_equal(c, a + b))
+
+# %% fold="Code of the numbers"
+from tilewise import ceil_div, check
+
+block = 256
+blocks = ceil_div(n, block)
+threads = blocks * block
+idle = threads - n
+check(blocks, 79, rtol=0.0, name="blocks that cover 20,000 elements")
+publish(n=n, block=block, quotient=n / block)
+publish(blocks=blocks, threads=threads, idle=idle)
+
+# %% [markdown]
+# ## The missing bounds check
+#
+# Forget the `if`, and the surplus threads read past the end of `a` and `b` and write past the end
+# of `c`. A GPU often doesn't notice: the memory there may belong to another array, which then
+# changes silently. The simulator stops at such an access. Which block will it name?
+
+# %%
+from tilewise import expect_hazard
+
+NO_GUARD = Kernel(r"""
+// Broken: no bounds check.
+extern "C" __global__
+void vec_add(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    c[i] = a[i] + b[i];  // hazard: nothing stops i >= n
+}
+""")
+
+expect_hazard(
+    lambda: NO_GUARD.simulate(a, b, c, n, grid=79, block=256),
+    "out of bounds",
+    line_with="c[i] = a[i] + b[i]",
+)
+
+# %% [markdown]
+# To see the damage, pass both kernels longer arrays with the same `n`. Every access is now inside an
+# array, so no tool can complain. Yet without the check, {{ overwritten }} elements past `n` change;
+# with it, none do.
+
+# %% fold="Code of the check"
+length = threads + 100
+overwritten = {}
+for label, kernel in {"with the bounds check": VEC_ADD, "without it": NO_GUARD}.items():
+    a, b = np.ones(length, np.float32), np.ones(length, np.float32)
+    c = np.zeros(length, np.float32)
+    kernel.simulate(a, b, c, n, grid=blocks, block=block)
+    check(c[:n], np.full(n, 2.0), rtol=0.0, name=f"the first {n:,} elements, {label}")
+    overwritten[label] = int(np.count_nonzero(c[n:]))
+publish(overwritten=overwritten["without it"])
+check(
+    overwritten["with the bounds check"],
+    0,
+    rtol=0.0,
+    name="elements changed past the end, with the bounds check",
+)
+
+# %% [markdown]
+# ## Host code: allocate, copy, launch, synchronise
+#
+# A GPU computes on its own memory, and your NumPy arrays are in the host's. So a program takes five
+# steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out.
+# On a GPU, `VEC_ADD(...)` does all of this for you. In plain CuPy, a NumPy for the GPU, `asarray`
+# allocates[^room] and copies in, `empty` only allocates, and `RawKernel` compiles the string. Pass
+# `n` as `np.int32`, since the kernel expects a 32-bit `int` and CuPy doesn't convert it for you.
+# Without a GPU, `gpu_here` skips the cell; the output shown was recorded on one.
+#
+# [^room]: `nvidia-smi` shows how much memory each process has allocated. CuPy keeps the memory of
+#     deleted arrays in a pool for the next ones, so the figure is larger than your arrays.
+#
+# ??? question "What passes between the host and a kernel?"
+#     The host sends the name of the kernel, the grid, the block size and the arguments. A number is
+#     copied; an array is passed as its address on the device. Nothing comes back, because a kernel
+#     returns no value: its result stays in device memory until the host copies it out. The host
+#     learns that the kernel has finished by waiting for it, and that it has failed from the status
+#     of a later call.
 
 # %% needs="gpu" record="first_launch"
 import numpy as np
@@ -97,8 +242,8 @@ if gpu_here():
     a = np.arange(n, dtype=np.float32)  # in host memory
     b = np.full(n, 0.5, dtype=np.float32)
 
-    a_device, b_device = cupy.asarray(a), cupy.asarray(b)  # make room, copy in
-    c_device = cupy.empty(n, dtype=cupy.float32)  # make room
+    a_device, b_device = cupy.asarray(a), cupy.asarray(b)  # allocate, copy in
+    c_device = cupy.empty(n, dtype=cupy.float32)  # allocate
     vec_add_device = cupy.RawKernel(SOURCE, "vec_add")
     vec_add_device(  # launch: blocks, threads in a block, arguments
         ((n + 255) // 256,),
@@ -112,43 +257,34 @@ if gpu_here():
     print("equal to NumPy:", np.array_equal(c, a + b))
 
 # %% [markdown]
-# The launch is asynchronous: its line returns without waiting for a single addition. It only
-# hands the kernel to a stream, a queue which the device works off in order while the host goes
-# on.[^eager] That is why the cell waits before it reads the answer,[^copy-waits] and why a clock
-# around the launch line would time only the handing over.
+# A launch is *asynchronous*. It puts the kernel into a *stream*, a queue of work that the device
+# executes in order, and returns at once while the host carries on.[^eager] So a timer around the
+# launch line measures only how long it takes to enqueue the kernel. Synchronise before you stop the
+# clock.
 #
-# [^eager]: Often believed: a framework that runs operations one by one, as they are called (eager
-#     mode), waits for each result before it queues the next kernel. It does not; the device idles
-#     only where the host queues more slowly than the device works.
+# Errors arrive late for the same reason. An invalid launch, such as 2,048 threads per block, fails
+# immediately, but a fault inside the kernel surfaces at a later call, such as the one that
+# synchronises. CuPy raises an exception; CUDA C++ returns a status code that you must check.
 #
-# [^copy-waits]: `asnumpy` would have waited by itself: its copy stands behind the kernel in the
-#     same stream, and it returns when the copy is done. Other ways of looking at the answer, such
-#     as a copy in another stream, do not wait.
-#
-# ??? definition "Launch | launches | launched"
-#     The host's order to run a kernel, which names the grid, the block size and the arguments.
+# [^eager]: A common misconception: PyTorch's eager mode waits for each operation before it launches
+#     the next. It doesn't; the GPU idles only if the host enqueues work more slowly than the GPU
+#     finishes it.
 #
 # ??? definition "Asynchronous | asynchronously"
-#     Said of a call that hands work over and returns at once, without waiting for the work to end.
+#     Describes a call that hands work over and returns before the work is done.
 #
 # ??? definition "Stream | streams"
-#     A queue of device operations that run in the order in which they were put in.
-
-# %% [markdown]
-# Errors come back late as well. A launch that cannot be, such as one with blocks of 2,048
-# threads, is refused on the spot, and CuPy raises an exception. A fault inside the kernel happens
-# after the launch line has returned, so a later call reports it, such as the one that waits. CUDA
-# C++ reports both as status codes that the program must read for itself, as the fold shows.
+#     A queue of device operations that execute in the order in which they were enqueued.
 #
-# ??? note "The same host in CUDA C++, every status read"
-#     This program needs NVIDIA's compiler; the build of this page does not run it.
+# ??? note "The same program in CUDA C++, with every status checked"
+#     You need NVIDIA's compiler `nvcc` for this program; this page doesn't run it.
 #
 #     ```cuda
 #     #include <cstdio>
 #     #include <cstdlib>
 #     #include <vector>
 #
-#     static void must(cudaError_t status, const char* step) {
+#     static void check(cudaError_t status, const char* step) {
 #         if (status == cudaSuccess) return;
 #         std::fprintf(stderr, "%s: %s\n", step, cudaGetErrorString(status));
 #         std::exit(1);
@@ -164,37 +300,33 @@ if gpu_here():
 #         const size_t bytes = n * sizeof(float);
 #         std::vector<float> a(n, 1.0f), b(n, 0.5f), c(n);
 #         float *a_device, *b_device, *c_device;
-#         must(cudaMalloc(&a_device, bytes), "make room for a");
-#         must(cudaMalloc(&b_device, bytes), "make room for b");
-#         must(cudaMalloc(&c_device, bytes), "make room for c");
-#         must(cudaMemcpy(a_device, a.data(), bytes, cudaMemcpyHostToDevice), "copy a in");
-#         must(cudaMemcpy(b_device, b.data(), bytes, cudaMemcpyHostToDevice), "copy b in");
+#         check(cudaMalloc(&a_device, bytes), "allocate a");
+#         check(cudaMalloc(&b_device, bytes), "allocate b");
+#         check(cudaMalloc(&c_device, bytes), "allocate c");
+#         check(cudaMemcpy(a_device, a.data(), bytes, cudaMemcpyHostToDevice), "copy a in");
+#         check(cudaMemcpy(b_device, b.data(), bytes, cudaMemcpyHostToDevice), "copy b in");
 #         vec_add<<<grid, block>>>(a_device, b_device, c_device, n);
-#         must(cudaGetLastError(), "launch");        // was the launch accepted?
-#         must(cudaDeviceSynchronize(), "kernel");   // did the kernel end well?
-#         must(cudaMemcpy(c.data(), c_device, bytes, cudaMemcpyDeviceToHost), "copy c out");
+#         check(cudaGetLastError(), "launch");        // was the launch accepted?
+#         check(cudaDeviceSynchronize(), "kernel");   // did the kernel finish without an error?
+#         check(cudaMemcpy(c.data(), c_device, bytes, cudaMemcpyDeviceToHost), "copy c out");
 #         std::printf("%s\n", c[n - 1] == 1.5f ? "right" : "wrong");
-#         must(cudaFree(a_device), "give a back");
-#         must(cudaFree(b_device), "give b back");
-#         must(cudaFree(c_device), "give c back");
+#         check(cudaFree(a_device), "free a");
+#         check(cudaFree(b_device), "free b");
+#         check(cudaFree(c_device), "free c");
 #     }
 #     ```
 
 # %% [markdown]
-# ??? question "What passes between the host and a kernel?"
-#     On the way there: which kernel, how many blocks of how many threads, and the arguments.
-#     Arguments are copied as they are, a number as a number and an array as its address on the
-#     device. On the way back nothing: a kernel returns no value, so its answer lies in device memory
-#     until the host copies it. That the kernel has ended, the host learns by waiting; that it has
-#     failed, from the next call. While it runs the two need not talk to each other.
-
-# %% [markdown]
-# ## The same string without a GPU
+# ## The same kernel in five front ends
 #
-# `Kernel` takes the same string. On a machine with a GPU it launches through CuPy; elsewhere a
-# simulator compiles the string and steps through its instructions for every thread. The
-# Pseudocode tab says what happens without index arithmetic, and it runs too: `parallel` yields
-# the numbers from 0 in shuffled order, since no order among threads is guaranteed.
+# The pseudocode needs no index arithmetic: `parallel` yields the indices in shuffled order, because
+# CUDA guarantees no order among threads. In Numba you write code for one thread, as in CUDA C, and
+# arrays know their length.[^numba] In \Triton you write code for one block: `i` is a vector of
+# {{ block }} indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
+#
+# [^numba]: `tilewise.frameworks` imports the packages themselves. Without a GPU it first sets
+#     `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, so that Numba and \Triton run their kernels in
+#     Python.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -206,9 +338,7 @@ def vec_add(a, b, c):
 
 
 # %% tab="CUDA C"
-from tilewise import Kernel
-
-VEC_ADD = Kernel(SOURCE)
+VEC_ADD = Kernel(SOURCE)  # the kernel from above
 
 
 # %% tab="Numba" needs="numba"
@@ -227,15 +357,15 @@ from tilewise.frameworks import tl, triton
 
 
 @triton.jit
-def block_of_sums(a, b, c, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # of the whole block
-    inside = i < n
-    total = tl.load(a + i, mask=inside) + tl.load(b + i, mask=inside)
-    tl.store(c + i, total, mask=inside)
+def add_kernel(a, b, c, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # all indices of the block
+    mask = i < n
+    total = tl.load(a + i, mask=mask) + tl.load(b + i, mask=mask)
+    tl.store(c + i, total, mask=mask)
 
 
 def vec_add_triton(a, b, c, n):
-    block_of_sums[(triton.cdiv(n, 256),)](a, b, c, n, BLOCK=256)
+    add_kernel[(triton.cdiv(n, 256),)](a, b, c, n, BLOCK=256)
 
 
 # %% tab="PyTorch" needs="torch"
@@ -247,28 +377,16 @@ def vec_add_torch(a, b, c):
 
 
 # %% [markdown]
-# Three more tabs write the same addition in Python. In Numba the function is that of one thread,
-# as in CUDA C, and an array brings its length along.[^numba] In \Triton it is that of a whole block:
-# `i` is a vector of {{ block }} indices, and the guard has become a mask. In PyTorch the kernel is
-# one that others have written.
-#
-# [^numba]: `tilewise.frameworks` hands out the packages' own modules. Where there is no GPU it first
-#     sets the switches `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, with which Numba and \Triton run
-#     their kernels in Python.
-
-# %% [markdown]
-# Do the tabs mean the same? A `case` is one launch written down: its arrays, `normal` ones
-# with random numbers and an `output` to be written, its grid and its block. `agree` runs a tab and the
-# CUDA C on each case, with `c` full of NaN beforehand, so that an element that nobody writes cannot pass
-# by luck. The sizes are awkward on purpose: one element, one less and one more than a block, and
-# the 20,000 of the question. One addition rounds once in either version, so nothing may differ.
+# Do the tabs agree? To test that, describe a launch as a `case`, with random inputs (`normal`) and an
+# array to be written (`output`). `agree` runs two versions on each case and compares the results. It
+# fills `c` with NaN first, so an element that nobody writes can't pass by luck.
 
 # %%
-from tilewise import agree, case, ceil_div, expect_hazard, normal, output
+from tilewise import agree, case, ceil_div, normal, output
 
 
 def addition(n, block=256):
-    """One addition of n elements: inputs, an output to be written, and the launch."""
+    """A launch that adds n random elements."""
     arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
     return case(**arrays, n=n, grid=ceil_div(n, block), block=block)
 
@@ -279,164 +397,85 @@ agree(vec_add_triton, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by=
 agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="PyTorch")
 
 # %% [markdown]
-# ## How many threads start
+# ## Lower bound: bytes over bandwidth
 #
-# Blocks come whole, and {{ n | , }} / {{ block }} is {{ quotient | .3f }}, so the launch takes
-# {{ blocks }} blocks. That makes {{ threads | , }} threads, {{ idle }} more than there are
-# elements, all of them in the last block. In the integers of C one rounds up by
-# `(n + 255) / 256`; `ceil_div` is the general form.[^ceil]
+# How fast can this kernel be? Each element needs one addition but 12 bytes of memory traffic:
+# 4 from `a`, 4 from `b` and 4 to `c`. We measure on an NVIDIA H100, a data-centre GPU, whose data
+# sheet gives {{ memory.tb_per_s | .2f }} TB/s for device memory. Divide the bytes by that rate, and
+# you have a *lower bound* on the time, or *bound* for short: no kernel that moves these bytes can be
+# faster.
 #
-# [^ceil]: A tempting way, `ceil(n / 256)`, is wrong in C when `n` is an `int`: the division has
-#     already rounded down before `ceil` sees it.
-
-# %%
-from tilewise import publish
-
-n, block = 20_000, 256
-blocks = ceil_div(n, block)
-threads = blocks * block
-idle = threads - n
-publish(n=n, block=block, quotient=n / block)
-publish(blocks=blocks, threads=threads, idle=idle)
-
-# %% [markdown]
-# A small launch shows all of its threads: 20 elements in blocks of 8 need 3 blocks, so 4 threads of
-# the last one are idle. Step through the run: the threads read `a` and `b` and write `c`, each its
-# own element.
-
-# %% fold="Code of the figure"
-from tilewise import Trace, show
-from tilewise.figures import stepped
-
-twenty = VEC_ADD.on(addition(20, 8))
-show(
-    stepped(
-        twenty.simulate(trace=Trace()),
-        launch=twenty,
-        extent=20,
-        title="Only the last block has threads without an element",
-        caption="Blocks of 8 threads add arrays of 20 elements; threads past the end of the arrays are hatched and touch nothing.",
-    )
-)
-
-# %% [markdown]
-# ## Without the guard
-#
-# The `if (i < n)` in the kernel is the bounds guard. Leave it out, and the surplus threads read
-# past `a` and `b` and write past `c`. On a GPU this often goes unnoticed: another array may lie
-# there and quietly change. The simulator knows where each array ends. Which block do you expect
-# it to name?
-#
-# ??? definition "Bounds guard | guard"
-#     The test that keeps threads without an element from touching memory.
-
-# %%
-NO_GUARD = Kernel(r"""
-extern "C" __global__
-void vec_add(const float* a, const float* b, float* c, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    c[i] = a[i] + b[i];  // hazard: nothing stops i >= n
-}
-""")
-
-unguarded = NO_GUARD.on(addition(n, block))
-expect_hazard(unguarded, "out of bounds", line_with="c[i] = a[i] + b[i]")
-
-# %% [markdown]
-# To see the damage itself, give both kernels arrays with room to spare and tell them that only
-# the first {{ n | , }} elements are in use. Nothing faults now, but without the guard
-# {{ trampled }} elements behind the end change, and with it none.
-
-# %% fold="Code of the check"
-import numpy as np
-
-from tilewise import check
-
-room = threads + 100
-trampled = {}
-for label, kernel in {"with the guard": VEC_ADD, "without": NO_GUARD}.items():
-    a, b = np.ones(room, np.float32), np.ones(room, np.float32)
-    c = np.zeros(room, np.float32)
-    kernel.simulate(a, b, c, n, grid=blocks, block=block)
-    check(c[:n], np.full(n, 2.0), rtol=0.0, name=f"the first {n:,} elements, {label}")
-    trampled[label] = int(np.count_nonzero(c[n:]))
-publish(trampled=trampled["without"])
-check(trampled["with the guard"], 0, rtol=0.0, name="elements changed behind the end, with the guard")
-
-# %% [markdown]
-# ## Predict, then measure
-#
-# Each element costs one addition and 12 bytes: 4 from `a`, 4 from `b`, 4 to `c`. The data sheet
-# states {{ memory.tb_per_s | .2f }} TB/s for the device memory, and the inputs come from there. The
-# host's link, a PCIe 5.0 x16 slot, moves {{ link.gb_per_s | .0f }} GB/s in each direction,
-# {{ link.ratio | .0f }} times less, and it has to carry the same 12 bytes. Bytes divided by the rate
-# is a bound: no kernel can be faster.
+# The arrays also have to cross PCIe, the bus between the CPU and the GPU. PCIe 5.0 x16 carries
+# {{ pcie.gb_per_s | .0f }} GB/s in each direction, only 1/{{ pcie.ratio | .0f }} of the memory's
+# rate, for the same 12 bytes per element.
 
 # %%
 from tilewise.measurements import recorded_device
 from tilewise.models import bound, stated
 
 GPU = stated(recorded_device())
-link_gb_per_s = 64.0  # PCIe 5.0 x16: 16 times 32 Gbit/s, one direction
+pcie_gb_per_s = 64.0  # PCIe 5.0 x16: 16 lanes of 32 Gbit/s, one direction
 
 
-def least_us(n):
-    """Microseconds for n additions on the GPU, and for carrying their arrays."""
+def lower_bounds_us(n):
+    """Lower bounds in microseconds for adding n elements: the kernel, the copies over PCIe."""
     kernel_us = bound(GPU, bytes_moved=12 * n, flop=n).time_us
-    copies_us = 12 * n / (link_gb_per_s * 1e9) * 1e6
+    copies_us = 12 * n / (pcie_gb_per_s * 1e9) * 1e6
     return kernel_us, copies_us
 
 
 # %% fold="Code of the numbers"
 moved = 12 * n
 publish(
-    moved={"bytes": moved, "pieces": moved // 32},
+    moved={"bytes": moved, "sectors": moved // 32},
     memory={"tb_per_s": GPU.memory_gb_per_s / 1000},
-    link={"gb_per_s": link_gb_per_s, "ratio": GPU.memory_gb_per_s / link_gb_per_s},
+    pcie={"gb_per_s": pcie_gb_per_s, "ratio": GPU.memory_gb_per_s / pcie_gb_per_s},
 )
 
 # %% [markdown]
-# The figure lays one long addition out in time, at the peaks. The copies are nearly
-# everything, whatever happens in the kernel. That is the practical reason to leave arrays on the
-# device for as long as there is work to do there, and the reason why times in later
-# lessons start when the inputs are already on the device.
+# The figure predicts the times for 2²⁴ elements, about 17 million. However good the
+# kernel is, the copies dominate, so keep your arrays on the device while you have work for them.
 #
 # ??? question "Must the data be copied at all?"
-#     The calls can be left out, the way of the bytes mostly not. Memory of the host can be mapped, so
-#     that a kernel reads it over the link, number by number; with unified memory one address holds on
-#     both sides, and pieces of the array move over when they are touched. Either saves code more than
-#     time. On machines where the two share one memory, or are joined by a link that keeps their
-#     caches consistent, the copies go away or get cheaper.
+#     You can drop the copy calls, but the bytes usually still have to move. A kernel can read mapped
+#     host memory over PCIe, element by element. With unified memory, one address works on both
+#     sides, and pages migrate when they are first touched. Both save code more than time. On systems
+#     where CPU and GPU share one memory, or are joined by a fast cache-coherent link, the copies
+#     disappear or become cheap.
 
 # %% fold="Code of the figure"
 from tilewise.figures import timeline
 
 copied = 2**24
-kernel_us, copies_us = least_us(copied)
+kernel_us, copies_us = lower_bounds_us(copied)
 into, out = copies_us * 2 / 3, copies_us / 3
 show(
     timeline(
         [
-            ("link", 0.0, into / 2, "copy a in", "read"),
-            ("link", into / 2, into, "copy b in", "read"),
-            ("device", into, into + kernel_us, "kernel", "block"),
-            ("link", into + kernel_us, into + kernel_us + out, "copy c out", "write"),
+            ("PCIe", 0.0, into / 2, "copy a in", "read"),
+            ("PCIe", into / 2, into, "copy b in", "read"),
+            ("GPU", into, into + kernel_us, "kernel", "block"),
+            ("PCIe", into + kernel_us, into + kernel_us + out, "copy c out", "write"),
         ],
-        title="The copies take nearly all of the time",
-        caption="One addition of 16,777,216 elements at the peak bandwidth of an {machine} (data sheet) and the rate of its link: a prediction, with nothing overlapped.",
+        title="PCIe copies dominate; the kernel is a sliver",
+        caption="Predicted time to add 2²⁴ elements on an {machine}, at the peak rates of its memory (data sheet) and of PCIe 5.0 x16, with nothing overlapped.",
         unit="µs",
     )
 )
-publish(copied=copied, there_and_back_us=kernel_us + copies_us)
+publish(there_and_back_us=kernel_us + copies_us)
 
 # %% [markdown]
-# Now the kernel alone, inputs on the device, against the bound of the tables in this course: the bytes at
-# the memory's peak rate (data sheet), or the time of a launch that does nothing if that is longer.[^bound] At
-# 20,000 elements that launch is nearly all of it, so a share of the bound near 1 says little there. The
-# library rows are what you would call instead of writing a kernel. Before you look: blocks of 32 threads move the same bytes; do they take as long?
+# ## Block size: predict, then measure
 #
-# [^bound]: Here {{ memory.tb_per_s | .2f }} TB/s and {{ vec_add.ceilings.launch_us | us }}. The fastest
-#     memory probe reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.
+# Now time the kernel alone, with its inputs already on the device. The bound in the table is the
+# longer of two times: moving the bytes at the memory's peak rate, and launching a kernel that does
+# nothing.[^bound] Blocks of 32 threads move the same bytes as blocks of 256.
+# Are they equally fast?
+#
+# [^bound]: The peak rate is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
+#     {{ vec_add.ceilings.launch_us | us }}. At {{ n | , }} elements the launch is longer, so those
+#     rows say little about the kernel. The fastest copy, read or write in our measurements
+#     reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -469,18 +508,48 @@ added = measure(
     library={"cupy.add": cupy_add, "torch.add": torch_add},
     reference=lambda a, b: {"c": a.astype(np.float64) + b.astype(np.float64)},
     tolerance=1e-6,
-    reasons={"blocks of 32": "Predict, then measure"},
+    reasons={"blocks of 32": "Block size: predict, then measure"},
     fold="All rows of the measurement",
     guess=Guess(
-        "How many times as fast are blocks of 256 as blocks of 32, on the longest array?",
+        "How much faster are blocks of 256 than blocks of 32, on the longest array?",
         of="blocks of 256",
         over="blocks of 32",
         at={"n": 2**26},
         between=(0.1, 100),
-        models={"the same bytes, the same time": 1.0, "as many blocks, as much time": 256 / 32},
-        because="Both move the same bytes; what differs is how many blocks have to be started.",
+        models={"same bytes, same time": 1.0, "time follows the number of blocks": 256 / 32},
+        because="Both move the same bytes. But with blocks of 32 there are more blocks to start, and fewer threads are resident on the GPU at any moment.",
     ),
 )
+
+# %% [markdown]
+# Does the block size change the memory traffic? Data moves in *sectors* of 32 bytes, so
+# {{ n | , }} elements need {{ moved.bytes | , }} / 32 = {{ moved.sectors | , }} sectors. The
+# simulator and the GPU's hardware counters both find exactly that many, for every block size. Traffic
+# can't explain a difference.
+#
+# ??? definition "Sector | sectors"
+#     The 32-byte unit in which caches and device memory exchange data.
+
+# %% fold="Code of the check"
+from tilewise.measurements import recorded
+
+at_count_case = [row for row in added.rows if row["parameters"]["n"] == n]
+columns = [row[source] for row in at_count_case for source in ("simulated", "counted") if row[source]]
+sectors = [counts["global_load_sectors"] + counts["global_store_sectors"] for counts in columns]
+check(
+    sectors,
+    [moved // 32] * len(sectors),
+    rtol=0.0,
+    name="sectors, simulated and counted, for every block size",
+)
+launch_us = recorded("vec_add.ceilings.launch_us")
+if np.isfinite(launch_us):
+    check(
+        [row["bound"] for row in added.rows],
+        [max(launch_us, lower_bounds_us(row["parameters"]["n"])[0]) for row in added.rows],
+        rtol=1e-3,
+        name="the bound is the longer of launch and memory traffic, not their sum",
+    )
 
 # %% fold="Code of the figure"
 from tilewise.figures import bars
@@ -492,9 +561,9 @@ show(
     bars(
         {"bound": longest[0]["bound"], **times_us},
         roles={"bound": "predicted", **dict.fromkeys(times_us, "measured")},
-        x="time of one addition [µs]",
-        title="Blocks of 32 take far longer than any other version",
-        caption="One addition of 67,108,864 elements on the device: the bound, then each kernel by its recorded time. All move the same bytes.",
+        x="time [µs]",
+        title="Blocks of 32 are far slower than every other version",
+        caption="Adding 2²⁶ elements that are already on the device: the lower bound and the recorded time of each kernel. cupy.add and torch.add are library kernels. All of them move the same bytes.",
     )
 )
 if np.isfinite(list(times_us.values())).all():
@@ -503,36 +572,42 @@ if np.isfinite(list(times_us.values())).all():
 
 # %% [markdown]
 # Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound,
-# torch {{ vec_add.torch_add.n_67108864.share_of_bound | .0% }}, blocks of 32 only
-# {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Small blocks change two things: far
-# more of them have to be started, and a processor of the device holds at most 32 blocks at once,
-# so it has half as many threads at hand as it could. Which of the two costs the time is not shown
-# here; [hiding latency](../speed/occupancy.py) takes up the second.
-
-# %% [markdown]
-# Memory does not move in single bytes but in sectors of 32; the small table below the rows counts them at {{ n | , }} elements, over all threads. {{ moved.bytes | , }} bytes
-# should be {{ moved.pieces | , }} sectors, and the check below finds as many in every column:
-# nothing is moved in vain, in small blocks or in large ones.
+# blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Small blocks hurt
+# in two ways. The GPU has to start one for every 32 elements. And each of its *streaming
+# multiprocessors* holds at most {{ slots.blocks }} blocks at once, so blocks of 32 fill only
+# {{ slots.used | , }} of its {{ slots.threads | , }} thread slots.
 #
-# ??? definition "Sector | sectors"
-#     The piece of 32 bytes in which caches and device memory exchange data.
+# In the lesson on [occupancy](../speed/occupancy.py), a sum with half the slots filled keeps
+# {{ slots.half_rate | .0% }} of its speed. Here only {{ slots.rate | .0% }} remains, so empty slots
+# can't be the whole story, and starting the blocks has to account for the rest. Use at least {{ slots.smallest }} threads per block; 128 or 256 is a good first choice.
 
-# %% fold="Code of the check"
-at_count_case = [row for row in added.rows if row["parameters"]["n"] == n]
-columns = [row[source] for row in at_count_case for source in ("simulated", "counted") if row[source]]
-sectors = [counts["global_load_sectors"] + counts["global_store_sectors"] for counts in columns]
-check(
-    sectors,
-    [moved // 32] * len(sectors),
-    rtol=0.0,
-    name="sectors, simulated and counted, small blocks and large",
+# %% fold="Code of the numbers"
+from tilewise.models.occupancy import LIMITS
+
+HOPPER = LIMITS[9, 0]
+half_rate = recorded("resident_warps.one_load_of_4_bytes.warps_32_n_134217728.gb_per_s") / recorded(
+    "resident_warps.one_load_of_4_bytes.warps_64_n_134217728.gb_per_s"
+)
+rate = times_us["blocks of 256"] / times_us["blocks of 32"]
+if np.isfinite([half_rate, rate]).all():
+    assert rate < half_rate, "the text says that half the slots do not explain the fall"
+publish(
+    slots={
+        "blocks": HOPPER.blocks,
+        "threads": HOPPER.threads,
+        "used": HOPPER.blocks * 32,
+        "smallest": HOPPER.threads // HOPPER.blocks,
+        "half_rate": half_rate,
+        "rate": rate,
+    }
 )
 
 # %% [markdown]
-# Now the whole way: copy in, add, copy out. The bound in this table is still that of the kernel
-# alone, so the share says how little of the time the addition would need. Pinned host memory is
-# memory that the operating system has promised not to move; the device fetches from it directly,
-# while ordinary memory takes a detour through a pinned buffer.
+# ## Copies over PCIe: pageable and pinned memory
+#
+# Finally, measure the whole trip: copy in, add, copy out. The operating system may move *pageable*
+# memory, the kind that NumPy allocates, so the driver first copies it into a buffer that stays put.
+# *Pinned* memory never moves, and the GPU reads it directly. The bound below is the kernel's alone.
 
 # %% fold="Code of the measurement"
 
@@ -567,44 +642,49 @@ measure(
     bytes=lambda n: 12 * n,
     flop=lambda n: n,
     library={
-        "with copies, ordinary memory": round_trip(False),
+        "with copies, pageable memory": round_trip(False),
         "with copies, pinned memory": round_trip(True),
     },
     reference=lambda a, b: {"c": a.astype(np.float64) + b.astype(np.float64)},
     tolerance=1e-6,
-    note="The library rows copy both inputs in, call cupy.add, and copy the result out.",
+    note="The library rows copy both inputs in, call cupy.add and copy the result out.",
 )
 
 # %% [markdown]
-# For {{ copied | , }} elements the kernel alone takes
-# {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With the copies it is
-# {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }} from pinned memory,
-# where the peaks allow {{ there_and_back_us | us }}, and
-# {{ vec_add_with_copies.with_copies_ordinary_memory.n_16777216.median | us }} from ordinary
-# memory. Link and kernel are the same in both; the detour takes more time than they do together.
+# For 2²⁴ elements the kernel alone takes
+# {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With copies from pinned memory the
+# trip takes {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }}, where the
+# figure above predicts {{ there_and_back_us | us }}. From pageable memory it takes
+# {{ vec_add_with_copies.with_copies_pageable_memory.n_16777216.median | us }}: the extra copy costs
+# more than everything else together.
 
 # %% [markdown]
 # ## The answer
 #
-# For {{ n | , }} elements {{ blocks }} blocks start, {{ threads | , }} threads, and {{ idle }} of
-# them find nothing to do; the guard keeps those off the memory. The additions are the small part:
-# {{ vec_add_with_copies.kernel_alone.n_20000.median | us }} against
-# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | us }} with the copies. The way
-# over pays for arrays that stay on the device and are used again, not for one addition.
+# The launch starts {{ blocks }} blocks with {{ threads | , }} threads, and {{ idle }} of them have
+# no work. Copying takes longer than adding:
+# {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs for the kernel alone,
+# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. So a
+# GPU pays off only if you use the data there many times.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A kernel is one function run by every thread; `blockIdx`, `blockDim` and `threadIdx` tell a
-#   thread which element is its own.
-# - Around it the host makes room, copies in, launches, waits and copies out; the launch itself
-#   returns at once.
-# - The grid is rounded up, so the last block has threads to spare, and a bounds guard has to stop
-#   them.
-# - Adding moves 12 bytes for one operation, so the bytes decide; over the host's link they take
-#   {{ link.ratio | .0f }} times as long as from device memory.
+# - A kernel is the code of one thread; `blockIdx.x * blockDim.x + threadIdx.x` tells the thread
+#   which element is its own.
+# - Round the grid up, and let a bounds check such as `if (i < n)` stop the surplus threads.
+# - Vector addition moves 12 bytes per operation, so bytes set its time, and PCIe moves them at
+#   1/{{ pcie.ratio | .0f }} of the rate of the GPU's own memory.
+#
+# ## In your own kernel
+#
+# Run a new kernel under `compute-sanitizer --tool memcheck`, which names the thread and the address
+# of each access outside an allocation; with CuPy, call `cupy.cuda.set_allocator(None)` first, or its
+# memory pool hides the ends of your arrays. Then read
+# `dram__throughput.avg.pct_of_peak_sustained_elapsed` in Nsight Compute, which shows how close you
+# are to the memory's peak, and look in Nsight Systems for copies that take longer than the kernel.
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise: solution, tests and three wrong answers"
 from tilewise import exercise
 
 STRIDED_SAXPY = Kernel(r"""
@@ -628,7 +708,7 @@ void saxpy(float alpha, const float* x, float* y,
 }
 """)
 
-GUARDS_THE_PLACE = Kernel(r"""
+CHECKS_ARRAY_INDEX = Kernel(r"""
 extern "C" __global__
 void saxpy(float alpha, const float* x, float* y,
            int n, int offset, int stride) {
@@ -637,7 +717,7 @@ void saxpy(float alpha, const float* x, float* y,
 }
 """)
 
-GUARDS_NOTHING = Kernel(GUARDS_THE_PLACE.source.replace("if (at < n) ", ""))
+NO_CHECK = Kernel(CHECKS_ARRAY_INDEX.source.replace("if (at < n) ", ""))
 
 
 def saxpy_tests(kernel):
@@ -653,20 +733,19 @@ def saxpy_tests(kernel):
 
 
 exercise(
-    "Every third element, from index 5 on",
+    "saxpy with an offset and a stride",
     """
-    Write `saxpy`: `y = alpha * x + y` for `n` elements that start at `offset` and lie `stride` apart
-    in both arrays. The grid is rounded up to blocks of 256. Which quantity does the guard test, and
-    why not the place that is written? The tests look at every element of `y`, also at those that must
-    not change.
+    Write `saxpy`: `y = alpha * x + y` for `n` elements that start at index `offset` and are `stride`
+    apart in both arrays. The grid is rounded up to blocks of 256. Which value must the bounds check
+    test, and why isn't it the index into the array? The tests compare every element of `y`, including
+    those that must not change.
     """,
     answer=STRIDED_SAXPY,
     tests=saxpy_tests,
-    wrong=[NO_OFFSET, GUARDS_THE_PLACE, GUARDS_NOTHING],
-    hint="Two indices: which of the n elements is mine, and where does it lie?",
+    wrong=[NO_OFFSET, CHECKS_ARRAY_INDEX, NO_CHECK],
+    hint="You need two indices: which of the n elements belongs to this thread, and where is it in the array?",
 )
 
 # %% [markdown]
-# An array has one axis, and so had this launch. Pictures and matrices have two, and with one
-# index a thread would have to divide to find its row and its column. [Grids with several
-# axes](grids.py) hands out coordinates instead.
+# These arrays have one axis; images and matrices have two. [Grids, blocks and threads in two and three
+# dimensions](grids.py) gives a thread a row and a column.

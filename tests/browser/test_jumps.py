@@ -38,7 +38,7 @@ def test_after_a_jump_other_pages_still_open_at_once_and_back_returns(page: Page
     page.locator(".md-footer__link--next").click()
     expect(page.locator("article h1")).to_contain_text("Grids")
     page.go_back()
-    expect(page.locator("article h1")).to_contain_text("first kernel")
+    expect(page.locator("article h1")).to_contain_text("first CUDA kernel")
     assert page.evaluate("window.stillHere"), "the page was loaded anew"
 
 
