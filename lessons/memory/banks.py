@@ -20,11 +20,11 @@
 # %% [markdown]
 # ## Banks and wavefronts
 #
-# In the [tree reduction](barriers.py), the lanes of a warp read neighbouring words, and shared memory served
-# all of them at once. Other patterns take longer. Shared memory is divided into 32 *banks*, and the
-# 4-byte word `w` is in bank `w % 32`. Each bank delivers one word per *wavefront*, one trip through the
-# shared-memory pipe. If several lanes need different words from the same bank, the load needs one wavefront
-# for each of those words. That's a *bank conflict*. Lanes that need the same word share it.
+# In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. Other access
+# patterns take longer. Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank
+# `w % 32`. Each bank delivers one word per *wavefront*, one trip through the shared-memory pipe. If
+# several lanes need different words from the same bank, the load needs one wavefront for each of those
+# words. That's a *bank conflict*. Lanes that need the same word share it.
 #
 # ??? definition "Bank | banks"
 #     One of the 32 interleaved columns of shared memory. Each delivers one 4-byte word per wavefront.
@@ -47,8 +47,8 @@
 #
 # **wavefronts = gcd(stride, 32)**, the largest power of two, up to 32, that divides the stride.
 #
-# Every odd stride is therefore free of conflicts. Move the slider: two lanes in one column of the map
-# always have different colours, because they're served in different wavefronts.
+# Every odd stride is therefore free of conflicts. Move the slider: lanes in one column of the map need the
+# same bank, so each is served in a wavefront of its own.
 
 
 # %% fold="Code of the figure"
@@ -112,7 +112,7 @@ bank_map = heat_map(
     form=".0f",
     height=520,
     title="A stride of 2 needs two wavefronts, an odd stride one",
-    caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. The colour is the wavefront in which the bank serves the lane.",
+    caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. The colour is the wavefront in which the bank serves the lane, lower lanes first; the order on hardware isn't documented.",
     alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from, and its colour the wavefront that serves it.",
 )
 bank_map.spec["data"][0] |= {
@@ -136,9 +136,9 @@ show(
 )
 
 # %% [markdown]
-# To measure this, we need a kernel that does little else than read shared memory at a given stride. Each
-# lane adds up eight words per round. They're 32 words apart, hence in the same bank, and the start moves by
-# one word from round to round so that the compiler can't drop a load as repeated.
+# To measure this, we need a kernel that does little but read shared memory at a given stride. In each
+# round, a lane adds up eight words of one bank. The next round starts one word later, so the compiler
+# can't drop its loads as repeated.
 
 
 # %% tab="Pseudocode"
@@ -176,8 +176,7 @@ void read_strided(const int* x, int* out, int n, int stride, int rounds) {
 """)
 
 # %% [markdown]
-# Run one warp at a stride of 12. You don't need a GPU: `simulate` runs the kernel on the simulator and
-# counts.
+# Run one warp at a stride of 12. You don't need a GPU: `simulate` runs the kernel and counts its accesses.
 
 # %%
 x, out = np.ones(1280, np.int32), np.zeros(32, np.int32)
@@ -268,16 +267,15 @@ publish(
 )
 
 # %% [markdown]
-# It does. At one wavefront per load, the loop should take {{ bank_model.one_us | us }}, and each further
-# wavefront adds {{ bank_seen.wavefront_us | us }}. Every stride pays another
-# {{ bank_seen.rest_us | .1f }} µs to launch the kernel and fill shared memory. That's why a stride of 32 is
-# {{ bank_seen.times_32 | .0f }}× slower than a stride of 1, a little less than the formula says.
+# It does. One wavefront per load should take {{ bank_model.one_us | us }}, and each further one adds
+# {{ bank_seen.wavefront_us | us }}. Every stride also pays {{ bank_seen.rest_us | .1f }} µs to launch the kernel and
+# fill shared memory. That's why a stride of 32 is only {{ bank_seen.times_32 | .0f }}× slower than a stride of 1.
 
 # %% [markdown]
 # ## Transposing through shared memory
 #
-# Now to the transpose. Without shared memory, either its reads or its writes are uncoalesced, and all you
-# can choose is which.
+# Without shared memory, either the reads or the writes of a transpose are uncoalesced. All you can choose
+# is which.
 
 
 # %% tab="Pseudocode"
@@ -358,8 +356,8 @@ def transpose_tiled(A, B):
 # %% [markdown]
 # ## Padding: one unused word per row
 #
-# With `PAD` = 0 the rows of the tile are 32 words long, so a column is a stride of 32: all its elements
-# are in the same bank, and reading it takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets
+# With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its
+# elements are in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets
 # a 33rd word that nobody uses. A column now has a stride of 33, which is odd, so it needs a single
 # wavefront. Mark Harris's article [An Efficient Matrix Transpose in CUDA
 # C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/) made the trick widely known.
@@ -372,7 +370,7 @@ def transpose_tiled(A, B):
 PADDED = Kernel(TILED.source, defines={"PAD": 1})
 
 
-def turning(R, C, tile=(32, 8), block=(32, 8), along="read"):
+def transposing(R, C, tile=(32, 8), block=(32, 8), along="read"):
     """A matrix to transpose, one block per tile, lanes along the rows that are read or written."""
     x, y = (C, R) if along == "read" else (R, C)
     grid = (ceil_div(x, tile[0]), ceil_div(y, tile[1]))
@@ -380,10 +378,10 @@ def turning(R, C, tile=(32, 8), block=(32, 8), along="read"):
 
 
 SHAPES = ((5, 3), (77, 50), (36, 68), (130, 64))
-agree(transpose, NAIVE_READS, [turning(R, C) for R, C in SHAPES], rtol=0.0)
-agree(transpose, NAIVE_WRITES, [turning(R, C, along="written") for R, C in SHAPES], rtol=0.0)
+agree(transpose, NAIVE_READS, [transposing(R, C) for R, C in SHAPES], rtol=0.0)
+agree(transpose, NAIVE_WRITES, [transposing(R, C, along="written") for R, C in SHAPES], rtol=0.0)
 for kernel in (TILED, PADDED):
-    agree(transpose_tiled, kernel, [turning(R, C, tile=(32, 32)) for R, C in SHAPES], rtol=0.0)
+    agree(transpose_tiled, kernel, [transposing(R, C, tile=(32, 32)) for R, C in SHAPES], rtol=0.0)
 
 COLUMN = 5  # of the tile; the one that the figure follows
 
@@ -433,9 +431,9 @@ show(
 #
 # In the next kernel each thread loads a 4 by 4 block of the matrix with `float4` loads, transposes it in
 # registers, and stores it to shared memory as four `float4`s. Shared memory serves 16-byte accesses eight
-# lanes at a time, so those eight lanes must use different banks. The kernel puts `float4` number `y` of
-# the rows of thread `x` at position `y ^ x % 8`. For eight neighbouring values of `x` that's eight
-# different positions, and the same formula finds the element again.
+# lanes at a time, so those eight lanes must use different banks. The thread in column `x` and row `y` of
+# the block therefore stores its `float4`s at position `y ^ x % 8` of their rows. Eight neighbouring threads
+# get eight different positions, and the same formula finds the elements again.
 #
 # ??? definition "Swizzle | swizzled"
 #     A permutation of the elements within each row of shared memory, different from row to row, that
@@ -488,12 +486,12 @@ for kernel, side, along in (
     agree(
         transpose,
         kernel,
-        [turning(R, C, (side, side), side * side // 16, along) for R, C in (*SHAPES, (128, 192))],
+        [transposing(R, C, (side, side), side * side // 16, along) for R, C in (*SHAPES, (128, 192))],
         rtol=0.0,
     )
 
 # %% [markdown]
-# ## Seven transposes against a copy
+# ## Benchmark: seven transposes against a copy
 #
 # How much does padding help? That depends on what else takes time. Each element is read and written once,
 # and at the peak (data sheet) those bytes take {{ turn_model.memory_us | us }}. In shared memory, a warp
@@ -503,7 +501,7 @@ for kernel, side, along in (
 
 # %% fold="Code of the measurement"
 SIDE = 8192
-TURNS = {
+VARIANTS = {
     "naive, coalesced reads": (NAIVE_READS, {}),
     "naive, coalesced writes": (NAIVE_WRITES, {"along": "written"}),
     "shared tile": (TILED, {"tile": (32, 32)}),
@@ -531,14 +529,14 @@ def cupy_transpose(arrays):
     return lambda: cupy.copyto(B, A.T)
 
 
-def turning_by(label):
-    kernel, how = TURNS[label]
-    return lambda side: kernel.on(turning(side, side, **how))
+def transposing_with(label):
+    kernel, how = VARIANTS[label]
+    return lambda side: kernel.on(transposing(side, side, **how))
 
 
-turns = measure(
+transposes = measure(
     "transposes",
-    variants={label: turning_by(label) for label in TURNS},
+    variants={label: transposing_with(label) for label in VARIANTS},
     cases=[{"side": SIDE}],
     count_case={"side": 256},
     bytes=lambda side: 8 * side * side,
@@ -548,7 +546,7 @@ turns = measure(
     counts=("sectors", "wavefronts"),
     reasons=dict.fromkeys(
         ("naive, coalesced reads", "naive, coalesced writes", "shared tile"),
-        "Seven transposes against a copy",
+        "Benchmark: seven transposes against a copy",
     ),
     fold="All nine rows",
     guess=Guess(
@@ -573,14 +571,14 @@ turns = measure(
 # {{ transposes.shared_tile_padded.median | us }}, or {{ turn_seen.padded_of_copy | .0% }} of the speed of a copy.
 #
 # With `float4` loads and tiles of the same size, the kernel reaches {{ turn_seen.wide_32_of_copy | .0% }}. Tiles of
-# 64 by 64 have longer rows in global memory and reach {{ turn_seen.wide_64_of_copy | .0% }}. Launching consecutive blocks down a column of `A` instead of along a row changes little. PyTorch's copy
-# reaches {{ turn_seen.torch_of_copy | .0% }}.
+# 64 by 64 have longer rows in global memory and reach {{ turn_seen.wide_64_of_copy | .0% }}. Scheduling consecutive
+# blocks down a column of `A` instead of along a row changes little.
 
 # %% fold="Code of the figure"
-TURN_COPY = recorded("transposes.ceilings.probes.copy_gb_per_s")
-turn_us = medians_us(turns)
-of_copy = {label: 8 * SIDE**2 / us / 1e3 / TURN_COPY for label, us in turn_us.items()}
-best = min(TURNS, key=turn_us.get)
+COPY_GB_PER_S = recorded("transposes.ceilings.probes.copy_gb_per_s")
+transpose_us = medians_us(transposes)
+of_copy = {label: 8 * SIDE**2 / us / 1e3 / COPY_GB_PER_S for label, us in transpose_us.items()}
+best = min(VARIANTS, key=transpose_us.get)
 WAVEFRONT_US = SIDE**2 // 32 / GPU.sms / GPU.boost_mhz  # one for every warp's request
 publish(
     turn_model={
@@ -590,12 +588,12 @@ publish(
         "padded_us": WAVEFRONT_US * (1 + wavefronts(33)),
     },
     turn_seen={
-        "plain_times": turn_us["shared tile"] / (WAVEFRONT_US * (1 + wavefronts(32))),
+        "plain_times": transpose_us["shared tile"] / (WAVEFRONT_US * (1 + wavefronts(32))),
         "padded_of_copy": of_copy["shared tile, padded"],
         "wide_32_of_copy": of_copy["float4, swizzled, 32 x 32 tile"],
         "wide_64_of_copy": of_copy["float4, swizzled, 64 x 64 tile"],
-        "torch_of_copy": recorded("transposes.torch.gb_per_s") / TURN_COPY,
-        "best_us": turn_us[best],
+        "torch_of_copy": recorded("transposes.torch.gb_per_s") / COPY_GB_PER_S,
+        "best_us": transpose_us[best],
         "best_of_copy": of_copy[best],
     },
 )
@@ -609,19 +607,18 @@ show(
         caption=f"Throughput of the transpose of {SIDE:,} by {SIDE:,} floats on an {{machine}}, in percent of the throughput of the driver's device-to-device copy on the same GPU.",
     )
 )
-if np.isfinite(TURN_COPY):
+if np.isfinite(COPY_GB_PER_S):
     assert of_copy[best] > 0.95, "the title says that it nearly matches a copy"
-    naive_us = turn_us["naive, coalesced writes"]
-    assert naive_us < turn_us["naive, coalesced reads"], "the text says that coalesced writes win"
-    assert naive_us < turn_us["shared tile"], "the text says that the unpadded tile takes no less"
+    naive_us = transpose_us["naive, coalesced writes"]
+    assert naive_us < transpose_us["naive, coalesced reads"], "the text says that coalesced writes win"
+    assert naive_us < transpose_us["shared tile"], "the text says that the unpadded tile takes no less"
 
 # %% [markdown]
-# ## When bank conflicts cost time
+# ## Hiding bank conflicts behind memory traffic
 #
 # The unpadded tile takes {{ turn_seen.plain_times | .1f }}× the time of its wavefronts. So how well do wavefronts
-# and global memory traffic overlap? Rows of 34, 36, 40 and 48 words help to find out: they cause 2-, 4-, 8-
-# and 16-way conflicts, where an *n*-way conflict means that *n* lanes need the same bank. Nothing else
-# changes between these kernels.
+# and global memory traffic overlap? To find out, give the tile rows of 34, 36, 40 or 48 words. They cause
+# 2-, 4-, 8- and 16-way conflicts: in an *n*-way conflict, *n* lanes need the same bank.
 
 # %% fold="Code of the measurement"
 WAYS = {1: 1, 2: 2, 4: 4, 8: 8, 16: 16, 32: 0}  # lanes per bank, and the padding that causes it
@@ -630,7 +627,7 @@ assert all(gcd(32 + pad, 32) == ways for ways, pad in WAYS.items())
 
 def padded_by(pad):
     kernel = Kernel(TILED.source, defines={"PAD": pad})
-    return lambda side: kernel.on(turning(side, side, tile=(32, 32)))
+    return lambda side: kernel.on(transposing(side, side, tile=(32, 32)))
 
 
 tile_conflicts = measure(
@@ -645,14 +642,14 @@ tile_conflicts = measure(
     reference=lambda A: {"B": A.T},
     tolerance=0.0,
     counts=("sectors", "wavefronts"),
-    reasons={"32-way conflict, rows of 32": "When bank conflicts cost time"},
+    reasons={"32-way conflict, rows of 32": "Hiding bank conflicts behind memory traffic"},
     fold="All six rows",
 )
 
 # %% fold="Code of the figure"
 ways_us = list(medians_us(tile_conflicts).values())
 wavefronts_us = {ways: WAVEFRONT_US * (1 + ways) for ways in WAYS}
-COPY_US = 8 * SIDE**2 / TURN_COPY / 1e3
+COPY_US = 8 * SIDE**2 / COPY_GB_PER_S / 1e3
 show(
     line_chart(
         [
@@ -677,21 +674,21 @@ publish(
 
 # %% [markdown]
 # A 4-way conflict is nearly free: {{ tile_conflicts._4_way_conflict_rows_of_36.median | us }} instead of
-# {{ tile_conflicts.no_conflict_rows_of_33.median | us }}. With 16 lanes per bank, the bytes need
-# {{ ways_model.copy_us | us }} and the wavefronts {{ ways_model.of_16 | us }}, yet the kernel takes
-# {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }}. With 32 it takes
-# {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }}. That's more than either part alone but less than the
-# {{ ways_both.of_32 | us }} of one after the other.
+# {{ tile_conflicts.no_conflict_rows_of_33.median | us }}. With 16-way conflicts, the bytes alone need
+# {{ ways_model.copy_us | us }} and the wavefronts {{ ways_model.of_16 | us }}. Yet the kernel takes
+# {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }}. With 32-way conflicts it takes
+# {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }}, less than the {{ ways_both.of_32 | us }} that both would
+# take one after the other.
 #
-# So the two overlap, but not completely. Each warp alternates between them: it loads from global memory,
-# waits at the barrier, and then reads its columns. They overlap only while some blocks on the SM are in
-# one phase and some in the other.
+# So the two overlap, but only in part. Within a block, the barrier separates the global loads from the
+# reads of columns, so it takes other blocks on the SM to fill the gaps.
 
 # %% [markdown]
 # ## The answer
 #
-# The best transpose takes {{ turn_seen.best_us | us }}, and thus runs at {{ turn_seen.best_of_copy | .0% }} of
-# the speed of a copy. Without padding or a swizzle, 32-way bank conflicts keep it far from that.
+# The best transpose takes {{ turn_seen.best_us | us }}, {{ turn_seen.best_of_copy | .0% }} of the speed of a copy.
+# PyTorch reaches {{ turn_seen.torch_of_copy | .0% }}. A tile in shared memory gets that far only if padding or a
+# swizzle removes the 32-way bank conflicts of its columns.
 
 # %% [markdown]
 # ## Takeaways
@@ -763,5 +760,4 @@ exercise(
 )
 
 # %% [markdown]
-# Here each element of a tile was used once, by one thread. In the next lesson, [parallel reductions](reductions.py),
-# threads combine many values into one.
+# Next, threads combine many values into one: [parallel reductions](reductions.py).
