@@ -13,16 +13,15 @@
 # {{ ways_model.copy_us | us }}. PyTorch's `B.copy_(A.T)` takes {{ transposes.torch.median | us }}. How close to
 # the copy can a transpose get?
 #
-# The obstacle is *bank conflicts* in shared memory. They slow down any kernel that writes a tile by rows
-# and reads it by columns, matrix multiplication and attention included. One unused float per row can be
-# enough to remove them.
+# The fastest way is through shared memory, where the obstacle is *bank conflicts*. They appear wherever a
+# kernel writes a tile by rows and reads it by columns, matrix multiplication and attention included. One
+# unused float per row can be enough to remove them.
 
 # %% [markdown]
 # ## Banks and wavefronts
 #
-# In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. Other access
-# patterns take longer. Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank
-# `w % 32`. Each bank delivers one word per *wavefront*, one trip through the shared-memory pipe. If
+# In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. It can't always.
+# Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. Each bank delivers one word per *wavefront*, one trip through the shared-memory pipe. If
 # several lanes need different words from the same bank, the load needs one wavefront for each of those
 # words. That's a *bank conflict*. Lanes that need the same word share it.
 #
@@ -212,8 +211,8 @@ agree(
 )
 
 # %% [markdown]
-# Does the GPU agree with the formula? An SM handles one wavefront per cycle. With 64 warps per SM, there is
-# always another load ready, so the wavefronts alone should set the time.
+# Does the GPU agree? An SM handles one wavefront per cycle, and with 64 warps there's always another load
+# ready. So the wavefronts alone should set the time.
 
 # %% fold="Code of the measurement"
 STRIDES = range(1, 34)
@@ -311,7 +310,7 @@ void transpose_coalesced_writes(const float* A, float* B, int R, int C) {
 # %% [markdown]
 # Shared memory avoids the choice. A block loads a tile of 32 by 32 elements into shared memory row by row,
 # synchronises, and then stores it column by column. A column of the tile is a row of the result, so both
-# global accesses are coalesced. Launch the kernel with 32 by 8 threads per block and one block per tile.
+# global accesses are coalesced.
 #
 # ??? definition "Tile | tiles | tiling"
 #     A piece of a matrix that is loaded once into fast memory and used there; also the piece of the
@@ -425,15 +424,14 @@ show(
 # %% [markdown]
 # ## Swizzling: float4 loads without padding
 #
-# Padding has a drawback: with rows of 33 words, most rows no longer start at a multiple of 16 bytes, as
-# `float4` accesses require. A *swizzle* leaves the rows as long as they are and permutes the elements
-# within each row instead.
+# Padding has a drawback: most rows of 33 words don't start at a multiple of 16 bytes, as `float4` accesses
+# require. A *swizzle* permutes the elements within each row instead.
 #
-# In the next kernel each thread loads a 4 by 4 block of the matrix with `float4` loads, transposes it in
-# registers, and stores it to shared memory as four `float4`s. Shared memory serves 16-byte accesses eight
-# lanes at a time, so those eight lanes must use different banks. The thread in column `x` and row `y` of
-# the block therefore stores its `float4`s at position `y ^ x % 8` of their rows. Eight neighbouring threads
-# get eight different positions, and the same formula finds the elements again.
+# In the next kernel each thread loads a 4 by 4 block of the matrix, transposes it in registers, and stores
+# it to shared memory as four `float4`s. Shared memory serves 16-byte accesses eight lanes at a time, so those
+# eight lanes must use different banks. The thread in column `x` and row `y` of the block therefore stores
+# its `float4`s at position `y ^ x % 8` of their rows. Eight neighbouring threads get eight different
+# positions, and the same formula finds the elements again.
 #
 # ??? definition "Swizzle | swizzled"
 #     A permutation of the elements within each row of shared memory, different from row to row, that
@@ -493,11 +491,11 @@ for kernel, side, along in (
 # %% [markdown]
 # ## Benchmark: seven transposes against a copy
 #
-# How much does padding help? That depends on what else takes time. Each element is read and written once,
-# and at the peak (data sheet) those bytes take {{ turn_model.memory_us | us }}. In shared memory, a warp
-# writes a row of the tile in one wavefront and reads a column in 32, or in one with padding. For all tiles
-# that's {{ turn_model.plain_us | us }} without padding and {{ turn_model.padded_us | us }} with it. If
-# global and shared memory work at the same time, the slower of the two sets the pace.
+# How much does padding help? At the peak (data sheet), reading and writing the matrix once takes
+# {{ turn_model.memory_us | us }}. In shared memory, a warp writes a row of the tile in one wavefront and reads a
+# column in 32, or in one with padding. Over the whole matrix, at one wavefront per cycle, that's
+# {{ turn_model.plain_us | us }} without padding and {{ turn_model.padded_us | us }} with it. If global and shared
+# memory work at the same time, the slower of the two sets the pace.
 
 # %% fold="Code of the measurement"
 SIDE = 8192
@@ -563,8 +561,8 @@ transposes = measure(
 # %% [markdown]
 # Of the naive kernels, the one with coalesced writes wins: it takes
 # {{ transposes.naive_coalesced_writes.median | us }}, the other {{ transposes.naive_coalesced_reads.median | us }}. The likely
-# reason is the L1 cache. The eight warps of a block read from the same sectors, so most uncoalesced reads can
-# hit there. Uncoalesced writes can't, because L1 passes every write on to L2.
+# reason is L1: the eight warps of a block read from the same sectors, so most uncoalesced reads can hit
+# there. Writes can't, because L1 passes each of them on to L2.
 #
 # The unpadded tile takes {{ transposes.shared_tile.median | us }}, no less than the better naive kernel: the
 # strided access has only moved into shared memory. The padded tile takes
@@ -705,8 +703,8 @@ publish(
 # In Nsight Compute, read `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum` for loads and
 # `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum` for stores, and compare the wavefronts,
 # `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum`, with the number of load instructions. If there are
-# several wavefronts per 4-byte load, find the stride between the lanes, pad or swizzle to remove its
-# factors of two, and check that the time improves too.
+# several wavefronts per 4-byte load, find the stride between the lanes, pad it to an odd one or swizzle, and
+# check that the time improves too.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
