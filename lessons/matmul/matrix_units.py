@@ -468,10 +468,6 @@ show(
 # {{ counted.depth }} along $K$: {{ counted.plain | , }} for the loads of the plain layout and
 # {{ counted.swizzled | , }} for those of the swizzled one, {{ counted.times | .0f }} times fewer. An
 # `ldmatrix` with four matrices cannot do with less than four.
-#
-# ??? definition "Wavefront | wavefronts"
-#     One pass over the banks of shared memory; a request takes as many as its busiest bank has words
-#     to give.
 
 # %% [markdown]
 # ## Copies that run ahead

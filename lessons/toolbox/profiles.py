@@ -44,7 +44,7 @@ from tilewise.outputs import Column
 # %% [markdown]
 # ## Eight launches
 #
-# The task is the one of [Thirty-two banks](../memory/banks.py), and so are the first kernels: a tile goes
+# The task is the one of [Shared-memory bank conflicts](../memory/banks.py), and so are the first kernels: a tile goes
 # into a box in shared memory by rows and leaves by columns. With `PAD` = 1 that is a good kernel; with
 # `PAD` = 0 it has \bank conflicts. The third does without a box, and its stores are not \coalesced.
 
