@@ -1,7 +1,7 @@
 # ---
 # title: "Warps and divergence: thirty-two lanes, one instruction"
 # needs: [machine/chip, kernels/grids]
-# summary: "The 32 lanes of a warp take 32 different paths. How much longer does the warp need?"
+# summary: "The 32 lanes of a warp take 32 different paths. How much slower does the warp run?"
 # description: "SIMT, branch divergence and predication: what a branch costs, predicted, simulated and measured for 1 to 32 paths."
 # date: 2026-11-21
 # tags: [warps, divergence, branches]
@@ -13,40 +13,36 @@
 # pick the elements changes.
 #
 # Each element names one of {{ most.ways }} loops, all equally long, and its thread runs only that
-# one. How much slower is this kernel than one in which every thread runs the same loop: not at
-# all, or {{ most.ways }}×? It depends on which threads share a warp. If your kernels contain an
-# `if`, you want to know when it costs nothing and when it costs you most of the GPU.
+# one. How much slower is this than running the same loop in every thread: not at all, or
+# {{ most.ways }}×? It depends on which threads share a warp. The same rule decides whether an `if`
+# in your kernel costs nothing or most of the GPU.
 
 # %% [markdown]
 # ## Lockstep: one instruction for 32 lanes
 #
-# Fetching, decoding and scheduling an instruction takes hardware, too much of it to repeat for
-# each of the 2,048 threads that an SM can hold. So an SM groups 32 consecutive threads of a block
-# into a warp, and a *warp scheduler* issues one instruction for all of them.[^four] The 32 lanes
-# execute it in *lockstep*, each on its own registers.[^exactly] This is *SIMT*: single
-# instruction, multiple threads. The name goes back to
-# [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31).
+# An SM can hold 2,048 threads, too many to fetch and decode instructions for each one separately.
+# So it groups 32 consecutive threads of a block into a warp, and a *warp scheduler* issues one
+# instruction for all of them.[^four] The 32 lanes execute it in *lockstep*, each on its own
+# registers.[^exactly] [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this
+# *SIMT*: single instruction, multiple threads.
 #
-# What if a branch sends some lanes to the `if` side and the rest to the `else` side? Then the warp
-# *diverges*: it executes both paths, one after the other. On each path, an *active mask* of 32
-# bits disables the lanes that took the other one. After the branch, the lanes *reconverge* and run
-# together again.
+# If a branch sends some lanes to the `if` side and the rest to the `else` side, the warp *diverges*:
+# it executes both paths, one after the other. On each path, an *active mask* of 32 bits disables
+# the lanes that took the other one. After the branch, the lanes *reconverge*.
 #
 # Take a small example, with three steps on each path. If all lanes agree, the warp issues 3 steps.
-# If the odd lanes branch off, it issues 3 + 3 = 6, and half of its lanes are idle throughout.
+# If the odd lanes branch off, it issues 3 + 3 = 6, with half of its lanes idle in each step.
 #
 # ??? question "Why do warps exist?"
-#     Fetching, decoding and scheduling an instruction costs almost the same for one thread as for
-#     32. Sharing that cost leaves more of the chip for arithmetic. A warp also presents 32
-#     addresses at once, and the memory system can serve neighbouring ones with a single request.
-#     Divergence is the price: lanes that need different instructions have to wait for each other.
+#     Fetching and decoding an instruction costs almost the same for one thread as for 32, and
+#     sharing that cost leaves more of the chip for arithmetic. A warp also presents 32 addresses at
+#     once, so neighbouring ones can be served by a single request. The price is divergence.
 #
-# [^four]: A common misconception: an SM runs one warp at a time. An SM has four warp schedulers, and
-#     each can issue an instruction in every cycle, from any of its warps that is ready.
+# [^four]: A common misconception: an SM runs one warp at a time. Each of its four warp schedulers can
+#     issue an instruction per cycle, from any of its warps that is ready.
 #
-# [^exactly]: Every NVIDIA GPU so far has warps of exactly 32 threads. A block of 40 threads gets two
-#     warps, and 24 lanes of the second are never active. AMD's server GPUs have 64 lanes, so
-#     portable code uses `warpSize`.
+# [^exactly]: A block of 40 threads gets two warps, and 24 lanes of the second are never active. AMD's
+#     server GPUs have 64 lanes per warp, so portable code uses `warpSize`.
 #
 # ??? definition "SIMT"
 #     Single instruction, multiple threads: one instruction is issued for a warp, and each lane
@@ -70,8 +66,8 @@
 # ## Branch divergence
 #
 # The kernel below reads its condition from an array, so it can run any pattern of divergence. Both
-# loops run the same number of steps, so if the time changes, the pattern is the reason. The
-# pseudocode doesn't mention warps, because divergence never changes a result.
+# loops have the same length. The pseudocode doesn't mention warps: the threads are independent, so
+# divergence changes only the time, never the result.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -136,8 +132,8 @@ def two_ways_numba(start, path, end, steps):
 
 
 # %% [markdown]
-# Launch a single warp with three steps per path. Even lanes take the first path and odd lanes the
-# second. Without a GPU, the line runs on the simulator.
+# Launch a single warp with three steps per path, odd lanes on the second path. Without a GPU, the
+# line runs on the simulator.
 
 # %%
 import numpy as np
@@ -149,8 +145,8 @@ TWO_WAYS(x0, lanes % 2, x3, 32, 3, grid=1, block=32)
 print(x3[:4])
 
 # %% [markdown]
-# The next cell names the patterns for this page and tests the kernel: a `case` holds the arguments
-# of a launch with its `output` array, and `agree` compares kernel and pseudocode on each of them.
+# The next cell tests the kernel on five patterns. A `case` holds the arguments of a launch and its
+# `output` array; `agree` compares kernel and pseudocode on each case.
 
 # %%
 from tilewise import agree, case, ceil_div, output, uniform
@@ -187,8 +183,8 @@ from tilewise.figures import stepped
 
 alternate = TWO_WAYS.on(branching(PATTERNS["alternate lanes"](np.arange(32)), 3, 32))
 run = alternate.simulate(trace=Trace())
-order = run.watched["x"]
-assert order.step[order.lane % 2 == 1].max() < order.step[order.lane % 2 == 0].min(), "odd lanes run first"
+seen = run.watched["x"]
+assert seen.step[seen.lane % 2 == 1].max() < seen.step[seen.lane % 2 == 0].min(), "odd lanes run first"
 show(
     stepped(
         run,
@@ -204,12 +200,10 @@ show(
 # %% [markdown]
 # ## The cost of divergence
 #
-# Now we measure it. Fill an H100 with as many threads as fit, so that every scheduler always has a
-# warp that is ready and instruction issue limits the kernel. Then run the five patterns. In
-# *alternate warps*, whole warps take different paths. In *half-warps* and *alternate lanes*, each
-# warp splits into 16 and 16 lanes. In *one lane*, a single lane of each warp leaves the other 31.
-# The table counts warp instructions, in the simulator and on the H100. NVIDIA's compiler unrolls
-# the loops, so compare rows, not columns.
+# Now fill an H100 with as many threads as fit, so that instruction issue limits the kernel, and run
+# all five patterns. In *alternate warps*, whole warps take different paths. In *half-warps* and
+# *alternate lanes*, each warp splits into 16 and 16 lanes; in *one lane*, into 31 and 1. The table
+# also counts warp instructions. NVIDIA's compiler unrolls the loops, so compare rows, not columns.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -246,7 +240,7 @@ two = measure(
         at={"n": THREADS, "steps": 8192},
         between=(1.0, 32.0),
         models={"distinct paths per warp": distinct_paths("one lane") / distinct_paths("uniform")},
-        because="A single lane on the second path takes as many steps of its warp as 31 lanes would.",
+        because="A single lane on the second path costs its warp as many steps as 31 lanes would.",
     ),
     reference=after_two,
     tolerance=1e-5,
@@ -275,9 +269,8 @@ publish(
 # is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two because some
 # {{ two.once_us | .1f }} µs, launch included, don't depend on the path.
 #
-# Why does a single lane cost as much as sixteen? The next figure plots the lanes of one warp
-# against the steps that it issues, six per path. Full colour means active on the first path, pale
-# means active on the second, and blank means inactive.
+# Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six steps per
+# path. Full colour means active on the first path, pale on the second, and blank inactive.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
@@ -325,8 +318,8 @@ show(
 # {{ guard.warps }} warps, the simulator counts {{ guard.split }} divergent branch.
 #
 # [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a
-#     warp agree, the branch is *uniform* and costs only its test. Branches on `blockIdx.x` or on
-#     the index of the warp always are.
+#     warp agree, the branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the
+#     index of the warp is always uniform.
 #
 # ??? definition "Uniform branch | uniform branches | uniform"
 #     A branch at which all active lanes of a warp take the same path.
@@ -350,29 +343,25 @@ publish(
 # other could start. Since compute capability 7.0 (Volta), each lane has its own program counter
 # and call stack, which NVIDIA calls
 # [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The
-# scheduler may now switch back and forth between the paths of a diverged warp. So a lane can spin
-# on a lock that another lane of its warp holds, which used to deadlock. Divergence is no cheaper
-# for it: every instruction is still issued for one path at a time, and the H100 above has
-# independent thread scheduling too.
+# scheduler may now switch between the paths of a diverged warp, so a lane can spin on a lock that
+# another lane of its warp holds, which used to deadlock. Divergence isn't any cheaper, as the H100
+# above shows: each instruction is still issued for one path only.
 #
 # What you give up is guaranteed lockstep. Lanes usually reconverge right after the branch, but CUDA
-# doesn't promise it. So if lanes exchange data through memory after a branch, put
-# `__syncwarp()` in between, and use shuffles and votes in their `_sync` versions.
+# doesn't promise it. If lanes of a warp exchange data through memory, call `__syncwarp()` between
+# the write and the read.
 #
 # ??? definition "Independent thread scheduling"
-#     Since compute capability 7.0, each lane has its own program counter, so a diverged warp can
-#     switch between its paths and need not reconverge right after the branch.
+#     Since compute capability 7.0, each lane has its own program counter, so the scheduler can
+#     switch between the paths of a diverged warp.
 
 # %% [markdown]
 # ## Sorting work by path
 #
-# Now we go from two paths to {{ most.ways }}. The second kernel tests one path after another, like
-# a chain of `else if`. Element `i` takes path `i` modulo the number of paths, and the array `order`
-# assigns elements to threads in one of three ways:
-#
-# - *interleaved*: in the given order, so neighbouring lanes take different paths,
-# - *shuffled*: at random,
-# - *sorted*: by path, so the 32 elements of a warp nearly always share one.
+# The second kernel has up to {{ most.ways }} paths and tests one after another, like a chain of
+# `else if`. Element `i` takes path `i` modulo the number of paths, and the array `order` assigns
+# elements to threads: *interleaved*, so that neighbouring lanes take different paths; *shuffled* at
+# random; or *sorted* by path, so that the lanes of a warp nearly always agree.
 
 
 # %% tab="Pseudocode"
@@ -451,11 +440,9 @@ agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 
 
 # %% [markdown]
-# Start with 4 paths. An interleaved warp has lanes on all 4 and runs 4 loops, while a sorted warp
-# runs only 1. In general, a warp runs as many loops as it has *distinct paths*, so we predict that
-# the time grows with the mean number of distinct paths per warp. Interleaved, that's the number of
-# paths. Sorted, it's barely above 1. Shuffled, it's in between: 32 random lanes hit
-# {{ distinct.shuffled | .2g }} of {{ most.ways }} paths on average.
+# With 4 paths, an interleaved warp has lanes on all 4 and runs 4 loops; a sorted warp runs 1. So we
+# predict that the time grows with the mean number of *distinct paths* per warp. Shuffled is in
+# between: 32 random lanes hit {{ distinct.shuffled | .2g }} of {{ most.ways }} paths on average.
 
 
 # %% fold="Code of the check"
@@ -555,18 +542,17 @@ publish(
 # others wait. Sorted elements cost almost nothing extra, so sorting makes the kernel
 # {{ sort_gain | .2g }}× faster.
 #
-# Sorting isn't free. You pay for the sort itself, and the kernel's reads and writes are no longer
-# consecutive. It pays off if the paths are long. Path tracers sort their rays by material for this
-# reason; see
+# Sorting isn't free: you pay for the sort, and reads and writes are no longer consecutive. Long paths
+# are worth it. Path tracers group rays by material for this reason; see
 # [Laine, Karras and Aila (2013)](https://research.nvidia.com/publication/2013-07_megakernels-considered-harmful-wavefront-path-tracing-gpus).
 
 # %% [markdown]
 # ## Block scheduling
 #
-# Shuffled elements are a little slower than the mean predicts. Look at how warps reach an SM to see
-# why. The blocks of a launch wait in a queue, and an SM with a free slot takes the next one, splits
-# it into warps, and keeps them all until the last one ends. CUDA promises no order among blocks, so
-# a block must never wait for another that may not have started.
+# Why are shuffled elements a little slower than the mean predicts? Look at how warps reach an SM.
+# Blocks wait in a queue. An SM with a free slot takes the next one, splits it into warps, and keeps
+# them until the last one ends. CUDA promises no order among blocks, so a block must never wait for
+# one that may not have started.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Span, timeline
@@ -609,11 +595,9 @@ show(
 #
 # A short `if` often compiles to no branch at all. The compiler computes both values in every lane
 # and selects one, or it *predicates* the instruction: the warp issues it, but it takes effect only
-# in lanes where a condition holds. Either way, nothing diverges. It isn't free, though: every lane
-# spends the time of both sides, so compilers use predication for a few instructions and a branch
-# for anything longer.
-#
-# The table compares a leaky ReLU, which selects between two values, with the two loops from above.
+# in lanes where a condition holds. Either way, nothing diverges. Every lane spends the time of both
+# sides, though, so compilers do this only for a few instructions. The table compares a leaky ReLU,
+# which selects between two values, with the two loops from above.
 #
 # ??? definition "Predication | predicated"
 #     Issuing an instruction for a whole warp but letting it take effect only in lanes where a
@@ -660,7 +644,7 @@ show(Table(columns, rows, caption=caption))
 #
 # In Nsight Compute, look at *Avg. Active Threads Per Warp*
 # (`smsp__thread_inst_executed_per_inst_executed.ratio`): a value well below 32 means divergence or
-# partly filled warps. Then find the line by its *Divergent Branches* on the Source page
+# partly filled warps. Find the line by its *Divergent Branches* on the Source page
 # (`smsp__sass_branch_targets_threads_divergent`), and let the condition depend on the warp, or sort
 # the work by path.
 
@@ -737,5 +721,4 @@ exercise(
 
 # %% [markdown]
 # When a warp waits, for memory or for its own other path, the scheduler can issue from another warp.
-# [Occupancy and latency hiding](../speed/occupancy.py) shows how many warps that takes, and how
-# registers limit their number.
+# [Occupancy and latency hiding](../speed/occupancy.py) shows how many warps that takes.
