@@ -542,8 +542,8 @@ publish(
 # others wait. Sorted elements cost almost nothing extra, so sorting makes the kernel
 # {{ sort_gain | .2g }}× faster.
 #
-# Sorting isn't free: you pay for the sort, and reads and writes are no longer consecutive. Long paths
-# are worth it. Path tracers group rays by material for this reason; see
+# Sorting isn't free: you pay for the sort, and reads and writes are no longer consecutive. It pays
+# off when the paths are long. Path tracers group rays by material for this reason; see
 # [Laine, Karras and Aila (2013)](https://research.nvidia.com/publication/2013-07_megakernels-considered-harmful-wavefront-path-tracing-gpus).
 
 # %% [markdown]
