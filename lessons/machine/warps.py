@@ -1,116 +1,82 @@
 # ---
-# title: Thirty-two lanes, one instruction
+# title: "Warps and divergence: thirty-two lanes, one instruction"
 # needs: [machine/chip, kernels/grids]
-# summary: "The 32 lanes of a warp want to go 32 different ways. How many times as long does the warp take?"
-# description: "What a branch costs, predicted from which lanes take it and measured for one to thirty-two ways."
+# summary: "The 32 lanes of a warp take 32 different paths. How much slower does the warp run?"
+# description: "SIMT, branch divergence and predication: what a branch costs, predicted, simulated and measured for 1 to 32 paths."
 # date: 2026-11-21
 # tags: [warps, divergence, branches]
 # ---
 
 # %% [markdown]
-# A kernel asks each thread which of {{ most.ways }} loops it is to run, and every loop takes
-# equally long. No thread runs more than one. How many times as long does the kernel take as one
-# in which all threads run the same loop: once, twice, {{ most.ways }} times? It depends on which
-# threads lie in a warp together, and the same threads in another order can change the answer.
+# Sort one index array, and the second kernel on this page runs {{ sort_gain | .2g }}× faster on an
+# H100. Its threads still do the same arithmetic on the same elements. Only the order in which they
+# pick the elements changes.
+#
+# Each element names one of {{ most.ways }} loops, all equally long, and its thread runs only that
+# one. How much slower is this than running the same loop in every thread: not at all, or
+# {{ most.ways }}×? It depends on which threads share a warp. The same rule decides whether an `if`
+# in your kernel costs nothing or most of the GPU.
 
 # %% [markdown]
-# ## One instruction at a time
+# ## Lockstep: one instruction for 32 lanes
 #
-# A warp has 32 lanes and one instruction. Fetching and decoding an instruction takes circuits, and
-# an SM spends them once for a warp, not for each of the 2,048 threads that it holds; 32 units then
-# carry it out on 32 lanes' own registers: SIMT.[^four] What if a branch sends some lanes one way
-# and the rest the other? Then the warp goes both ways, one after the other. On each way the lanes
-# that do not belong there are off; the active mask says which are on.[^exactly] Behind the branch
-# all of them reconverge.
+# An SM can hold 2,048 threads, too many to fetch and decode instructions for each one separately.
+# So it groups 32 consecutive threads of a block into a warp, and a *warp scheduler* issues one
+# instruction for all of them.[^four] The 32 lanes execute it in *lockstep*, each on its own
+# registers.[^exactly] [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this
+# *SIMT*: single instruction, multiple threads.
+#
+# If a branch sends some lanes to the `if` side and the rest to the `else` side, the warp *diverges*:
+# it executes both paths, one after the other. On each path, an *active mask* of 32 bits disables
+# the lanes that took the other one. After the branch, the lanes *reconverge*.
+#
+# Take a small example, with three steps on each path. If all lanes agree, the warp issues 3 steps.
+# If the odd lanes branch off, it issues 3 + 3 = 6, with half of its lanes idle in each step.
 #
 # ??? question "Why do warps exist?"
-#     Because an instruction costs nearly the same to fetch, decode and choose whether it serves one
-#     thread or 32. Shared by 32, this leaves more of the chip to the units that compute. It also
-#     brings 32 addresses together at one instant, which can be served as one request if they are
-#     neighbours. The price is this page's subject: lanes that want different instructions must take
-#     turns.
+#     Fetching and decoding an instruction costs almost the same for one thread as for 32, and
+#     sharing that cost leaves more of the chip for arithmetic. A warp also presents 32 addresses at
+#     once, so neighbouring ones can be served by a single request. The price is divergence.
 #
-# [^four]: [Where the sources differ](../../conventions.md#the-sources): the blog post has an SM run
-#     one warp at a time. An SM has four warp schedulers, and each can send an instruction off in
-#     every cycle, from whichever of its warps is ready.
+# [^four]: A common misconception: an SM runs one warp at a time. Each of its four warp schedulers can
+#     issue an instruction per cycle, from any of its warps that is ready.
 #
-# [^exactly]: Where the sources differ: one set of notes calls 32 the minimum. On NVIDIA's GPUs it
-#     is exactly 32, so far on all of them; a block of 40 threads takes two warps, the second with
-#     24 lanes that are never on. AMD's GPUs for servers have 64, so a program for both asks for
-#     `warpSize`. And the warps of eight or four threads in the sources are drawing aids.
+# [^exactly]: A block of 40 threads gets two warps, and 24 lanes of the second are never active. AMD's
+#     server GPUs have 64 lanes per warp, so portable code uses `warpSize`.
 #
 # ??? definition "SIMT"
 #     Single instruction, multiple threads: one instruction is issued for a warp, and each lane
-#     carries it out on its own registers.
+#     executes it on its own registers.
 #
 # ??? definition "Warp scheduler | warp schedulers"
-#     The part of an SM that picks, in every cycle, a warp whose next instruction can start. There
-#     are four in an SM.
+#     The part of an SM that picks, in every cycle, a warp whose next instruction is ready to issue.
+#     An SM has four of them.
 #
 # ??? definition "Active mask | active masks"
-#     32 bits that say which lanes of a warp take part in the instruction.
+#     32 bits that say which lanes of a warp execute the current instruction.
 #
 # ??? definition "Divergence | diverge | diverges | divergent"
-#     Lanes of one warp taking different ways at a branch, so that the ways are run one after the
-#     other.
+#     Lanes of one warp take different paths at a branch, so the warp executes the paths one after
+#     the other.
 #
 # ??? definition "Reconvergence | reconverge | reconverges"
-#     The point behind a branch from which the lanes of a warp run together again.
+#     The lanes of a diverged warp run together again, usually right after the branch.
 
 # %% [markdown]
-# ## From blocks to warps
+# ## Branch divergence
 #
-# How does a warp come to an SM? With its block. A launch's blocks wait in a row; an SM with room
-# takes the next one, cuts it into warps, and keeps all of them until the last has ended. No order
-# among blocks is promised, and an SM that got short ones takes more of them. A kernel must come to
-# the same result in every order, which is why blocks must not wait for each other.
-
-# %% fold="Code of the figure"
-from tilewise import show
-from tilewise.figures import Span, timeline
-
-SMS, ROOM = 4, 2
-LENGTHS = (6, 3, 4, 2, 5, 2, 3, 4, 4, 2, 3, 5, 2, 3)  # made up
-
-
-def placed(lengths):
-    """Who takes which block when: the next in the row goes to the place that is free first."""
-    free = {(sm, place): 0.0 for place in range(ROOM) for sm in range(SMS)}
-    spans = []
-    for block, length in enumerate(lengths):
-        where = min(free, key=free.get)
-        sm, place = where
-        row = f"SM {sm}, place {place + 1}"
-        spans.append(Span(row, free[where], free[where] + length, f"block {block}", "block"))
-        free[where] += length
-    return sorted(spans, key=lambda span: span.row)
-
-
-show(
-    timeline(
-        placed(LENGTHS),
-        unit="moments",
-        title="An SM takes the next block as soon as one of its own has ended",
-        caption="A model: 14 blocks of unequal length on four SMs with room for two blocks each. The slider moves through time.",
-    )
-)
-
-# %% [markdown]
-# ## Two ways
-#
-# The kernel below is told by an array which way each thread goes, so that one kernel serves every
-# pattern. The two loops are alike but for their numbers; both lead towards 0.5, so all patterns
-# must end at the same values. To the thread, its other way does not exist, and the pseudocode does
-# not mention warps at all: divergence changes no result, only the time.
+# The kernel below reads its condition from an array, so it can run any pattern of divergence. Both
+# loops have the same length. The pseudocode doesn't mention warps: the threads are independent, so
+# divergence changes only the time, never the result.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
 
 
-def two_ways(start, way, end, steps):
+def two_ways(start, path, end, steps):
     for i in parallel(len(start)):
         x = start[i]
-        if way[i] == 0:
+        if path[i] == 0:
             for _ in range(steps):
                 x = x * 0.75 + 0.125
         else:
@@ -123,13 +89,15 @@ def two_ways(start, way, end, steps):
 from tilewise import Kernel
 
 TWO_WAYS = Kernel(r"""
+// end[i] = start[i] after `steps` steps of the loop that path[i] selects.
+// Any n; 1-D grid of at least n threads; any block size; no shared memory.
 extern "C" __global__
-void two_ways(const float* start, const int* way, float* end,
+void two_ways(const float* start, const int* path, float* end,
               int n, int steps) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     float x = start[i];
-    if (way[i] == 0) {
+    if (path[i] == 0) {
         for (int step = 0; step < steps; ++step) {
             x = x * 0.75f + 0.125f;  // watch: x
         }
@@ -149,12 +117,12 @@ from tilewise.frameworks import cuda  # numba.cuda
 
 
 @cuda.jit
-def two_ways_numba(start, way, end, steps):
+def two_ways_numba(start, path, end, steps):
     i = cuda.grid(1)
     if i >= end.size:
         return
     x = start[i]
-    if way[i] == 0:
+    if path[i] == 0:
         for _ in range(steps):
             x = x * np.float32(0.75) + np.float32(0.125)  # a plain 0.75 has 64 bits
     else:
@@ -163,136 +131,79 @@ def two_ways_numba(start, way, end, steps):
     end[i] = x
 
 
+# %% [markdown]
+# Launch a single warp with three steps per path, odd lanes on the second path. Without a GPU, the
+# line runs on the simulator.
+
 # %%
 import numpy as np
 
+lanes = np.arange(32, dtype=np.int32)
+x0, x3 = np.zeros(32, np.float32), np.empty(32, np.float32)
+
+TWO_WAYS(x0, lanes % 2, x3, 32, 3, grid=1, block=32)
+print(x3[:4])
+
+# %% [markdown]
+# The next cell tests the kernel on five patterns. A `case` holds the arguments of a launch and its
+# `output` array; `agree` compares kernel and pseudocode on each case.
+
+# %%
 from tilewise import agree, case, ceil_div, output, uniform
 
 PATTERNS = {
-    "all one way": lambda i: 0 * i,
-    "every other warp": lambda i: i // 32 % 2,
-    "first half of the lanes": lambda i: i % 32 // 16,
-    "every other lane": lambda i: i % 2,
-    "one lane alone": lambda i: (i % 32 == 7).astype(int),
+    "uniform": lambda i: 0 * i,
+    "alternate warps": lambda i: i // 32 % 2,
+    "half-warps": lambda i: i % 32 // 16,
+    "alternate lanes": lambda i: i % 2,
+    "one lane": lambda i: (i % 32 == 7).astype(int),
 }
 
 
-def deciding(way, steps, block=256):
-    way = np.asarray(way, np.int32)
-    arrays = {"start": uniform(len(way)), "way": way, "end": output(len(way))}
-    grid = ceil_div(len(way), block)
-    return case(**arrays, n=len(way), steps=steps, grid=grid, block=block)
+def branching(path, steps, block=256):
+    path = np.asarray(path, np.int32)
+    arrays = {"start": uniform(len(path)), "path": path, "end": output(len(path))}
+    grid = ceil_div(len(path), block)
+    return case(**arrays, n=len(path), steps=steps, grid=grid, block=block)
 
 
-ways = [pattern(np.arange(n)) for n in (77, 300) for pattern in PATTERNS.values()]
-cases = [deciding(way, 9) for way in ways]
+paths = [pattern(np.arange(n)) for n in (77, 300) for pattern in PATTERNS.values()]
+cases = [branching(path, 9) for path in paths]
 agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
 agree(two_ways_numba, TWO_WAYS, cases[1::5], rtol=1e-5, by="Numba")
 
 # %% [markdown]
-# The simulator runs warps as they were just described and knows the active mask of every
-# instruction. First one warp, line by line, with three steps a thread and every other lane on the
-# second way. Watch which threads are at work at lines 9 and 13, and when the other half's turn
-# comes.
+# The simulator keeps the active mask of every instruction, so you can watch the warp diverge. Step
+# through the launch: first line 15 runs with the odd lanes, then line 11 with the even ones. CUDA
+# doesn't say which path goes first.
 
 # %% fold="Code of the figure"
-from tilewise import Trace
+from tilewise import Trace, show
 from tilewise.figures import stepped
 
-every_other = TWO_WAYS.on(deciding(PATTERNS["every other lane"](np.arange(32)), 3, 32))
+alternate = TWO_WAYS.on(branching(PATTERNS["alternate lanes"](np.arange(32)), 3, 32))
+run = alternate.simulate(trace=Trace())
+seen = run.watched["x"]
+assert seen.step[seen.lane % 2 == 1].max() < seen.step[seen.lane % 2 == 0].min(), "odd lanes run first"
 show(
     stepped(
-        every_other.simulate(trace=Trace()),
-        launch=every_other,
+        run,
+        launch=alternate,
         arrays=["end"],
         extent=32,
         start=4,
-        title="The even lanes begin their loop when the odd ones have ended theirs",
-        caption="One warp of 32 threads runs the kernel above with three steps a thread; odd lanes go the second way. The figure goes through the lines as the simulator ran them; x is each lane's own.",
+        title="The two halves of the warp run one after the other",
+        caption="One warp of 32 threads runs the kernel above, three steps per path, with odd lanes on the second path. The figure follows the lines in the simulator's order; each lane has its own x.",
     )
 )
 
 # %% [markdown]
-# The next figure lays such a run out in time, with six steps a thread: a cell has its full colour
-# while a lane takes part in a step of the first way, is paler in one of the second, and empty
-# while the lane waits. Go through the patterns. Which of them take longer than "all alike"?
-
-# %% fold="Code of the figure"
-from tilewise.figures import heat_map
-
-
-def lanes_at_work(pattern):
-    """Lanes by moments of a warp: 0 where a lane waits, else the shade of the way that it is on."""
-    way = pattern(np.arange(32))
-    seen = TWO_WAYS.on(deciding(way, 6, 32)).simulate(trace=Trace(blocks=[0], warps=[0])).watched["x"]
-    moment = {step: at for at, step in enumerate(sorted(set(seen.step.tolist())))}
-    work = np.zeros((32, 12))
-    for step, lane in zip(seen.step.tolist(), seen.lane.tolist(), strict=True):
-        work[lane, moment[step]] = 1.0 if way[lane] == 0 else 0.55
-    return work
-
-
-SHOWN = {
-    "all one way": "all alike",
-    "first half of the lanes": "half, half",
-    "every other lane": "every other",
-    "one lane alone": "one alone",
-}
-works = {name: lanes_at_work(PATTERNS[name]) for name in SHOWN}
-moments = {name: int(work.any(axis=0).sum()) for name, work in works.items()}
-show(
-    heat_map(
-        {"lanes at work": np.stack(list(works.values()))},
-        steps=list(SHOWN.values()),
-        step_name="lanes",
-        start=2,
-        x="step of the warp",
-        y="lane",
-        role="lane",
-        ranges={"lanes at work": (0, 1)},
-        key=False,
-        height=430,
-        title="Any split of a warp costs both ways in full, even one lane against 31",
-        caption="One warp of the kernel above with six steps a thread, from the simulator's active masks. Full colour: the first way, paler: the second, empty: the lane waits.",
-        alt="Lanes against the steps of a warp for four patterns. "
-        + "; ".join(f"{name}: {count} steps" for name, count in moments.items())
-        + ".",
-    )
-)
-
-# %% [markdown]
-# The lengths of the ways add up, whoever takes them: {{ split.one }} steps when all lanes agree,
-# {{ split.two }} for any split, be it half and half or {{ split.alone }} lane against 31. What
-# the lecture's advice to avoid conditionals leaves out is the other half: a branch that splits
-# no warp adds nothing.[^branch] A bounds guard splits one warp at most, the one in which the array
-# ends; in {{ guard.warps }} warps with {{ guard.n }} elements it is {{ guard.split }}.
+# ## The cost of divergence
 #
-# [^branch]: Where the sources differ: the lecture warns against any conditional in a kernel, and
-#     the notes ask whether a kernel has branching. What costs is neither, but lanes of one warp
-#     on different ways. A branch on the number of the block or of the warp is uniform.
-#
-# ??? definition "Uniform branch | uniform branches | uniform"
-#     Said of a branch at which all active lanes of a warp go the same way.
-
-# %% fold="Code of the numbers"
-from tilewise import check, publish
-
-guarded = TWO_WAYS.on(deciding(np.zeros(77), 3, 32)).simulate()
-guard_line = next(number for number, line in enumerate(TWO_WAYS.source.splitlines(), 1) if "i >= n" in line)
-publish(
-    most={"ways": 32},
-    split={"one": moments["all one way"], "two": moments["every other lane"], "alone": 1},
-    guard={"n": 77, "warps": 3, "split": guarded.lines[guard_line].divergent_branches},
-)
-
-# %% [markdown]
-# ## Predict, then measure
-#
-# So the prediction for two ways is a factor of 1 or 2, by the pattern alone. Every SM of an H100
-# gets as many warps as it can hold, so that the schedulers always have one that is ready, and the
-# time is that of the instructions issued. In the table, `instructions` are those of warps, counted by
-# the simulator and, on an H100, by the GPU, whose compiler writes several steps of a loop out in a
-# row: compare the rows of a column with each other, not the columns.
+# Now fill an H100 with as many threads as fit, so that instruction issue limits the kernel, and run
+# all five patterns. In *alternate warps*, whole warps take different paths. In *half-warps* and
+# *alternate lanes*, each warp splits into 16 and 16 lanes; in *one lane*, into 31 and 1. The table
+# also counts warp instructions. NVIDIA's compiler unrolls the loops, so compare rows, not columns.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -303,17 +214,17 @@ THREADS = 132 * 2048  # as many threads as an H100 holds at a time
 
 def pattern_of(name):
     pattern = PATTERNS[name]
-    return lambda n, steps: TWO_WAYS.on(deciding(pattern(np.arange(n)), steps))
+    return lambda n, steps: TWO_WAYS.on(branching(pattern(np.arange(n)), steps))
 
 
-def ways_of_a_warp(name):
-    """How many of the two ways a warp's lanes take between them; each costs the whole warp its steps."""
+def distinct_paths(name):
+    """How many of the two paths the lanes of a warp take; the warp executes each of them."""
     return len(np.unique(PATTERNS[name](np.arange(32))))
 
 
-def after_two(start, way, steps):
-    """What each chain ends at, in 64-bit floats: both ways halve in on 0.5."""
-    factor = np.where(way == 0, 0.75, 0.25)
+def after_two(start, path, steps):
+    """Where each chain ends, in 64-bit floats: both paths converge to 0.5."""
+    factor = np.where(path == 0, 0.75, 0.25)
     return {"end": 0.5 + (start - 0.5) * factor**steps}
 
 
@@ -323,13 +234,13 @@ two = measure(
     cases=[{"n": THREADS, "steps": 8192}],
     count_case={"n": 256, "steps": 512},
     guess=Guess(
-        "How many times as fast is the kernel when all lanes go one way as when one lane of each warp goes its own?",
-        of="all one way",
-        over="one lane alone",
+        "How much faster is the uniform kernel than the one in which one lane of each warp diverges?",
+        of="uniform",
+        over="one lane",
         at={"n": THREADS, "steps": 8192},
         between=(1.0, 32.0),
-        models={"steps of the warp": ways_of_a_warp("one lane alone") / ways_of_a_warp("all one way")},
-        because="One lane on the second way takes as many of the warp's steps as 31 would.",
+        models={"distinct paths per warp": distinct_paths("one lane") / distinct_paths("uniform")},
+        because="A single lane on the second path costs its warp as many steps as 31 lanes would.",
     ),
     reference=after_two,
     tolerance=1e-5,
@@ -338,43 +249,128 @@ two = measure(
 
 
 # %% fold="Code of the numbers"
+from tilewise import publish
 from tilewise.measurements import medians_us
 
 two_us = medians_us(two)
-splits = [two_us[name] / two_us["all one way"] for name in list(SHOWN)[1:]]
+slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "alternate lanes", "one lane")]
+if np.isfinite(slowdowns).all():
+    assert max(slowdowns) < 1.01 * min(slowdowns), "the text gives one factor, whichever lanes diverge"
+    assert two_us["alternate warps"] < 1.01 * two_us["uniform"], "the text says that whole warps cost nothing"
 publish(
     two={
-        "once_us": 2 * two_us["all one way"] - two_us["every other lane"],
-        "uniform": two_us["every other warp"] / two_us["all one way"],
-        "least": min(splits),
-        "most": max(splits),
+        "once_us": 2 * two_us["uniform"] - two_us["alternate lanes"],
+        "split": max(slowdowns),
     },
 )
 
 # %% [markdown]
-# Split between warps, the kernel takes {{ two.uniform | .2f }} times as long as without a split;
-# split between lanes, {{ two.least | .2f }} to {{ two.most | .2f }} times, whichever lanes they
-# are. How often each of the two ways is taken does not matter, only that it is taken at all. The
-# factor is not quite 2, since some of the time is paid once, whatever the lanes do: by these rows
-# {{ two.once_us | .1f }} µs, of which an empty launch takes {{ two_ways.ceilings.launch_us | .1f }}. Now make it
-# {{ most.ways }} ways.
+# If whole warps agree, the second path costs nothing. If the lanes of a warp disagree, the kernel
+# is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two because some
+# {{ two.once_us | .1f }} µs, launch included, don't depend on the path.
+#
+# Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six steps per
+# path. Full colour means active on the first path, pale on the second, and blank inactive.
+
+# %% fold="Code of the figure"
+from tilewise.figures import heat_map
+
+
+def active_lanes(pattern):
+    """Lanes by issued steps of a warp: 0 where a lane is inactive, else the shade of its path."""
+    path = pattern(np.arange(32))
+    seen = TWO_WAYS.on(branching(path, 6, 32)).simulate(trace=Trace(blocks=[0], warps=[0])).watched["x"]
+    column = {step: at for at, step in enumerate(sorted(set(seen.step.tolist())))}
+    active = np.zeros((32, 12))
+    for step, lane in zip(seen.step.tolist(), seen.lane.tolist(), strict=True):
+        active[lane, column[step]] = 1.0 if path[lane] == 0 else 0.55
+    return active
+
+
+SHOWN = ("uniform", "half-warps", "alternate lanes", "one lane")
+active = {name: active_lanes(PATTERNS[name]) for name in SHOWN}
+issued = {name: int(lanes.any(axis=0).sum()) for name, lanes in active.items()}
+show(
+    heat_map(
+        {"active lanes": np.stack(list(active.values()))},
+        steps=list(SHOWN),
+        step_name="pattern",
+        start=2,
+        x="step of the warp",
+        y="lane",
+        role="lane",
+        ranges={"active lanes": (0, 1)},
+        key=False,
+        height=430,
+        title="One diverging lane costs as many steps as sixteen",
+        caption="One warp of the kernel above with six steps per path, from the simulator's active masks. Full colour: active on the first path; paler: active on the second; blank: inactive.",
+        alt="Active lanes in each step of a warp for four patterns. "
+        + "; ".join(f"{name}: {count} steps" for name, count in issued.items())
+        + ".",
+    )
+)
 
 # %% [markdown]
-# ## Many ways
+# A warp executes each path that at least one of its lanes takes. A uniform warp issues
+# {{ split.one }} steps and any diverged warp {{ split.two }}, because the lengths of the two paths
+# add up. Divergence is what costs, not the `if` itself.[^branch] A bounds guard, for example,
+# diverges in one warp at most, the one in which the array ends. With {{ guard.n }} elements in
+# {{ guard.warps }} warps, the simulator counts {{ guard.split }} divergent branch.
 #
-# The second kernel asks one way after another, like a chain of `else if`. An element's way is its
-# number modulo the number of ways, and a second array says which thread takes which element: in
-# the order given, where neighbours go different ways; shuffled; or sorted by way, so that a warp
-# finds 32 elements that go the same one. The results are the same in every order.
+# [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a
+#     warp agree, the branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the
+#     index of the warp is always uniform.
+#
+# ??? definition "Uniform branch | uniform branches | uniform"
+#     A branch at which all active lanes of a warp take the same path.
+
+# %% fold="Code of the numbers"
+from tilewise import check
+
+guarded = TWO_WAYS.on(branching(np.zeros(77), 3, 32)).simulate()
+guard_line = next(number for number, line in enumerate(TWO_WAYS.source.splitlines(), 1) if "i >= n" in line)
+check([issued[name] for name in SHOWN], [6, 12, 12, 12], name="steps that a warp of each pattern issues")
+publish(
+    most={"ways": 32},
+    split={"one": issued["uniform"], "two": issued["one lane"]},
+    guard={"n": 77, "warps": 3, "split": guarded.lines[guard_line].divergent_branches},
+)
+
+# %% [markdown]
+# ## Independent thread scheduling
+#
+# Up to Pascal, all lanes of a warp shared one program counter, so one path had to finish before the
+# other could start. Since compute capability 7.0 (Volta), each lane has its own program counter
+# and call stack, which NVIDIA calls
+# [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The
+# scheduler may now switch between the paths of a diverged warp, so a lane can spin on a lock that
+# another lane of its warp holds, which used to deadlock. Divergence isn't any cheaper, as the H100
+# above shows: each instruction is still issued for one path only.
+#
+# What you give up is guaranteed lockstep. Lanes usually reconverge right after the branch, but CUDA
+# doesn't promise it. If lanes of a warp exchange data through memory, call `__syncwarp()` between
+# the write and the read.
+#
+# ??? definition "Independent thread scheduling"
+#     Since compute capability 7.0, each lane has its own program counter, so the scheduler can
+#     switch between the paths of a diverged warp.
+
+# %% [markdown]
+# ## Sorting work by path
+#
+# The second kernel has up to {{ most.ways }} paths and tests one after another, like a chain of
+# `else if`. Element `i` takes path `i` modulo the number of paths, and the array `order` assigns
+# elements to threads: *interleaved*, so that neighbouring lanes take different paths; *shuffled* at
+# random; or *sorted* by path, so that the lanes of a warp nearly always agree.
 
 
 # %% tab="Pseudocode"
-def many_ways(start, way, order, end, steps, ways):
-    for thread in parallel(len(start)):
-        i = order[thread]
+def many_ways(start, path, order, end, steps, paths):
+    for tid in parallel(len(start)):
+        i = order[tid]
         x = start[i]
-        for w in range(ways):
-            if way[i] == w:
+        for w in range(paths):
+            if path[i] == w:
                 for _ in range(steps):
                     x = x * 0.5 + 0.01 * w
         end[i] = x
@@ -382,16 +378,19 @@ def many_ways(start, way, order, end, steps, ways):
 
 # %% tab="CUDA C"
 MANY_WAYS = Kernel(r"""
+// Thread tid runs element i = order[tid] through the loop that path[i] selects.
+// 0 <= path[i] < paths; order is a permutation. Any n; 1-D grid of at least
+// n threads; any block size; no shared memory.
 extern "C" __global__
-void many_ways(const float* start, const int* way, const int* order,
-               float* end, int n, int steps, int ways) {
-    int thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread >= n) return;
-    int i = order[thread];
-    int mine = way[i];
+void many_ways(const float* start, const int* path, const int* order,
+               float* end, int n, int steps, int paths) {
+    int tid = blockIdx.x * blockDim.x + threadIdx.x;
+    if (tid >= n) return;
+    int i = order[tid];
+    int my_path = path[i];
     float x = start[i];
-    for (int w = 0; w < ways; ++w)
-        if (mine == w) {
+    for (int w = 0; w < paths; ++w)
+        if (my_path == w) {
             float shift = 0.01f * w;
             for (int step = 0; step < steps; ++step) {
                 x = x * 0.5f + shift;  // watch: x
@@ -404,15 +403,15 @@ void many_ways(const float* start, const int* way, const int* order,
 
 # %% tab="Numba" needs="numba"
 @cuda.jit
-def many_ways_numba(start, way, order, end, steps, ways):
-    thread = cuda.grid(1)
-    if thread >= end.size:
+def many_ways_numba(start, path, order, end, steps, paths):
+    tid = cuda.grid(1)
+    if tid >= end.size:
         return
-    i = order[thread]
-    mine = way[i]
+    i = order[tid]
+    my_path = path[i]
     x = start[i]
-    for w in range(ways):
-        if mine == w:
+    for w in range(paths):
+        if my_path == w:
             shift = np.float32(0.01) * np.float32(w)
             for _ in range(steps):
                 x = x * np.float32(0.5) + shift
@@ -421,17 +420,17 @@ def many_ways_numba(start, way, order, end, steps, ways):
 
 # %%
 ORDERS = {
-    "ways alternate": lambda way: np.arange(len(way)),
-    "shuffled": lambda way: np.random.default_rng(7).permutation(len(way)),
-    "sorted by way": lambda way: np.argsort(way, kind="stable"),
+    "interleaved": lambda path: np.arange(len(path)),
+    "shuffled": lambda path: np.random.default_rng(7).permutation(len(path)),
+    "sorted": lambda path: np.argsort(path, kind="stable"),
 }
 
 
-def choosing(n, steps, ways, order="ways alternate", block=256):
-    way = np.arange(n, dtype=np.int32) % ways
-    taken = ORDERS[order](way).astype(np.int32)
-    arrays = {"start": uniform(n), "way": way, "order": taken, "end": output(n)}
-    numbers = {"n": n, "steps": steps, "ways": ways}
+def choosing(n, steps, ways, order="interleaved", block=256):
+    path = np.arange(n, dtype=np.int32) % ways
+    taken = ORDERS[order](path).astype(np.int32)
+    arrays = {"start": uniform(n), "path": path, "order": taken, "end": output(n)}
+    numbers = {"n": n, "steps": steps, "paths": ways}
     return case(**arrays, **numbers, grid=ceil_div(n, block), block=block)
 
 
@@ -441,26 +440,19 @@ agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 
 
 # %% [markdown]
-# The prediction for a whole launch is the mean number of different ways in a warp. In the order
-# given that is the number of ways, sorted it is hardly more than 1, and shuffled it lies between:
-# of {{ most.ways }} ways, 32 lanes drawn at random hit {{ distinct.shuffled | .1f }}. The
-# simulator's count of the loop's instructions must be in the same proportion.
-
-
-# %% [markdown]
-# With 32 ways every lane has its own, and in each step of the warp one lane works while 31 wait: the warp has
-# become a single thread.
-
-
-# %%
-def ways_of_warps(order, ways, n=132 * 2048):
-    """How many different ways the lanes of each warp go."""
-    way = np.arange(n) % ways
-    of_warps = np.sort(way[ORDERS[order](way)].reshape(-1, 32), axis=1)
-    return 1 + (np.diff(of_warps, axis=1) != 0).sum(axis=1)
+# With 4 paths, an interleaved warp has lanes on all 4 and runs 4 loops; a sorted warp runs 1. So we
+# predict that the time grows with the mean number of *distinct paths* per warp. Shuffled is in
+# between: 32 random lanes hit {{ distinct.shuffled | .2g }} of {{ most.ways }} paths on average.
 
 
 # %% fold="Code of the check"
+def paths_per_warp(order, ways, n=132 * 2048):
+    """How many distinct paths the lanes of each warp take."""
+    path = np.arange(n) % ways
+    of_warps = np.sort(path[ORDERS[order](path)].reshape(-1, 32), axis=1)
+    return 1 + (np.diff(of_warps, axis=1) != 0).sum(axis=1)
+
+
 loop_line = next(number for number, line in enumerate(MANY_WAYS.source.splitlines(), 1) if "watch" in line)
 
 
@@ -471,9 +463,9 @@ def loop_instructions(order, ways):
 
 for order in ORDERS:
     counted = [loop_instructions(order, ways) / loop_instructions(order, 1) for ways in (4, 32)]
-    expected = [ways_of_warps(order, ways, 1024).mean() for ways in (4, 32)]
-    check(counted, expected, rtol=1e-9, name=f"loop instructions against one way, {order}")
-publish(distinct={order.split()[0]: ways_of_warps(order, 32).mean() for order in ORDERS})
+    expected = [paths_per_warp(order, ways, 1024).mean() for ways in (4, 32)]
+    check(counted, expected, rtol=1e-9, name=f"loop instructions relative to one path, {order}")
+publish(distinct={order: paths_per_warp(order, 32).mean() for order in ORDERS})
 
 
 # %% fold="Code of the measurement"
@@ -481,9 +473,9 @@ def ordered(name):
     return lambda n, steps, ways: MANY_WAYS.on(choosing(n, steps, ways, name))
 
 
-def after_many(start, way, steps):
-    """What each chain ends at, in 64-bit floats."""
-    fixed = 2 * 0.01 * way
+def after_many(start, path, steps):
+    """Where each chain ends, in 64-bit floats."""
+    fixed = 2 * 0.01 * path
     return {"end": fixed + (start - fixed) * 0.5**steps}
 
 
@@ -503,78 +495,119 @@ from tilewise.figures import Series, line_chart
 
 
 def busiest(ways, sms=132, schedulers=4):
-    """Shuffled: different ways in a warp, averaged over the warps of the scheduler that has most of them to run."""
-    different = ways_of_warps("shuffled", ways)
-    warp = np.arange(len(different))
-    runs_on = warp // 8 % sms * schedulers + warp % schedulers  # blocks of 8 warps, dealt out in turn
-    return float(np.bincount(runs_on, different).max() / np.bincount(runs_on).max())
+    """Shuffled: distinct paths per warp, averaged over the warps of the scheduler that has most of them to run."""
+    distinct = paths_per_warp("shuffled", ways)
+    warp = np.arange(len(distinct))
+    scheduler = warp // 8 % sms * schedulers + warp % schedulers  # blocks of 8 warps, round-robin
+    return float(np.bincount(scheduler, distinct).max() / np.bincount(scheduler).max())
 
 
 many_us = medians_us(many, "ways")
-asked = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-times = {order: {ways: many_us[order, ways] / many_us[order, 1] for ways in asked} for order in ORDERS}
+measured = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+times = {order: {ways: many_us[order, ways] / many_us[order, 1] for ways in measured} for order in ORDERS}
 lines = []
 for order in ORDERS:
-    expected = [ways_of_warps(order, ways).mean() for ways in asked]
-    lines.append(Series(order, asked, list(times[order].values())))
-    lines.append(Series(f"{order}, predicted", asked, expected, role="predicted"))
-once_us = (32 * many_us["ways alternate", 1] - many_us["ways alternate", 32]) / 31
+    expected = [paths_per_warp(order, ways).mean() for ways in measured]
+    lines.append(Series(order, measured, list(times[order].values())))
+    lines.append(Series(f"{order}, predicted", measured, expected, role="predicted"))
+once_us = (32 * many_us["interleaved", 1] - many_us["interleaved", 32]) / 31
 show(
     line_chart(
         lines,
-        x="ways",
-        y="time, one way = 1",
-        title="The time follows the number of different ways in a warp, not in the launch",
-        caption="The second kernel on an {machine} for one to 32 ways, each order divided by its own time for one way, and the mean number of different ways in a warp.",
+        x="paths in the launch",
+        y="time relative to one path",
+        title="Time follows the distinct paths per warp",
+        caption="The second kernel on an {machine} with 1 to 32 paths: each order's time relative to its own time with one path, and the mean number of distinct paths per warp.",
     )
 )
 if np.isfinite(once_us):
-    assert times["ways alternate"][32] > 0.9 * 32, "the title says that the time follows the ways in a warp"
-    assert times["sorted by way"][32] < 1.1, "the title says that the ways in the launch do not count"
+    assert times["interleaved"][32] > 0.9 * 32, "the title says that the time follows the paths per warp"
+    assert times["sorted"][32] < 1.1, "the title says that the paths in the launch do not count"
+    assert times["shuffled"][32] < 1.1 * paths_per_warp("shuffled", 32).mean(), (
+        "the text says a little longer"
+    )
 publish(
-    many={order.split()[0]: {"ratio": times[order][32]} for order in ORDERS},
-    sort_gain=many_us["ways alternate", 32] / many_us["sorted by way", 32],
-    once_us=once_us,
+    many={order: {"ratio": times[order][32]} for order in ORDERS},
+    sort_gain=many_us["interleaved", 32] / many_us["sorted", 32],
     last={
+        "mean": paths_per_warp("shuffled", 32).mean(),
         "ways": busiest(32),
         "ratio": (many_us["shuffled", 32] - once_us) / (many_us["shuffled", 1] - once_us),
-        "ways_of_16": busiest(16),
-        "ratio_of_16": (many_us["shuffled", 16] - once_us) / (many_us["shuffled", 1] - once_us),
     },
 )
 
 # %% [markdown]
-# With {{ most.ways }} ways, lanes that alternate take {{ many.ways.ratio | .1f }} times as long as
-# with one, shuffled ones {{ many.shuffled.ratio | .1f }} times and sorted ones
-# {{ many.sorted.ratio | .2f }} times. Sorting the elements by what is to be done with them makes
-# the kernel {{ sort_gain | .1f }} times as fast, at the price of a sort, and of reads and writes
-# that are no longer in order.
-
-# %% [markdown]
-# Two differences from the prediction remain. What is paid once is {{ once_us | .1f }} µs here, by
-# the rows of one and of {{ most.ways }} ways, much as with two ways. And shuffled lanes take longer
-# than their mean says: a launch ends when the last of its schedulers has done its 16 warps, and
-# chance does not give all of them the same number of ways. With blocks dealt out to the SMs in turn,
-# the busiest has {{ last.ways | .2f }} ways a warp on average; without what is paid once,
-# the recorded time is {{ last.ratio | .2f }} times that of one way. For 16 ways it is
-# {{ last.ways_of_16 | .2f }} and {{ last.ratio_of_16 | .2f }}.
-
-# %% [markdown]
-# ## Branches that are none
+# That answers the opening question. With {{ most.ways }} paths, interleaved elements make the
+# kernel {{ many.interleaved.ratio | .2g }}× slower than with one: each lane runs its loop while 31
+# others wait. Sorted elements cost almost nothing extra, so sorting makes the kernel
+# {{ sort_gain | .2g }}× faster.
 #
-# A short `if` often becomes no branch at all. The compiler lets all lanes compute both values and
-# keep one, or carries an instruction out for all and drops the result for some: predication. Then
-# no lane waits, and no divergence is counted. Of the two kernels below, one chooses between two
-# numbers and one between two loops; the simulator counts the branches at which a warp parted.
+# Sorting isn't free: you pay for the sort, and reads and writes are no longer consecutive. It pays
+# off when the paths are long. Path tracers group rays by material for this reason; see
+# [Laine, Karras and Aila (2013)](https://research.nvidia.com/publication/2013-07_megakernels-considered-harmful-wavefront-path-tracing-gpus).
+
+# %% [markdown]
+# ## Block scheduling
+#
+# Why are shuffled elements a little slower than the mean predicts? Look at how warps reach an SM.
+# Blocks wait in a queue. An SM with a free slot takes the next one, splits it into warps, and keeps
+# them until the last one ends. CUDA promises no order among blocks, so a block must never wait for
+# one that may not have started.
+
+# %% fold="Code of the figure"
+from tilewise.figures import Span, timeline
+
+SMS, SLOTS = 4, 2
+LENGTHS = (6, 3, 4, 2, 5, 2, 3, 4, 4, 2, 3, 5, 2, 3)  # made up
+
+
+def scheduled(lengths):
+    """Which slot runs which block when: the next block in the queue goes to the slot that is free first."""
+    free = {(sm, slot): 0.0 for slot in range(SLOTS) for sm in range(SMS)}
+    spans = []
+    for block, length in enumerate(lengths):
+        first = min(free, key=free.get)
+        sm, slot = first
+        row = f"SM {sm}, slot {slot + 1}"
+        spans.append(Span(row, free[first], free[first] + length, f"block {block}", "block"))
+        free[first] += length
+    return sorted(spans, key=lambda span: span.row)
+
+
+show(
+    timeline(
+        scheduled(LENGTHS),
+        unit="time units",
+        title="An SM takes the next block when a slot becomes free",
+        caption="A model: 14 blocks of unequal length on four SMs with two slots each. The slider moves through time.",
+    )
+)
+
+# %% [markdown]
+# A launch ends when its busiest scheduler finishes. Each scheduler of the H100 gets 16 of our warps,
+# and chance gives some schedulers more distinct paths than others. If blocks go to the SMs
+# round-robin, the busiest scheduler has {{ last.ways | .3g }} distinct paths per warp, while the
+# mean is {{ last.mean | .3g }}. Without the fixed cost, the recorded slowdown is
+# {{ last.ratio | .3g }}×.
+
+# %% [markdown]
+# ## Predication
+#
+# A short `if` often compiles to no branch at all. The compiler computes both values in every lane
+# and selects one, or it *predicates* the instruction: the warp issues it, but it takes effect only
+# in lanes where a condition holds. Either way, nothing diverges. Every lane spends the time of both
+# sides, though, so compilers do this only for a few instructions. The table compares a leaky ReLU,
+# which selects between two values, with the two loops from above.
 #
 # ??? definition "Predication | predicated"
-#     Letting an instruction take effect only in lanes where a condition holds, in place of a branch
-#     around it.
+#     Issuing an instruction for a whole warp but letting it take effect only in lanes where a
+#     condition holds, instead of branching around it.
 
 # %% fold="Code of the table"
 from tilewise import Table
 
 LEAKY = Kernel(r"""
+// y[i] = leaky ReLU of x[i]. Any n; 1-D grid of at least n threads; any block size.
 extern "C" __global__
 void leaky(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -585,37 +618,37 @@ void leaky(const float* x, float* y, int n) {
 }
 """)
 
-halves = (np.arange(256) % 2 * 2 - 1).astype(np.float32)
-short = LEAKY.on(case(x=halves, y=output(256), n=256, grid=1, block=256)).simulate()
-long = TWO_WAYS.on(deciding(PATTERNS["every other lane"](np.arange(256)), 8)).simulate()
+signs = (np.arange(256) % 2 * 2 - 1).astype(np.float32)
+short = LEAKY.on(case(x=signs, y=output(256), n=256, grid=1, block=256)).simulate()
+long = TWO_WAYS.on(branching(PATTERNS["alternate lanes"](np.arange(256)), 8)).simulate()
+check(short.counts.divergent_branches, 0, name="divergent branches of the leaky ReLU")
 rows = [
-    [name, counts.issued, counts.divergent_branches, counts.active_lanes / (32 * counts.issued)]
-    for name, counts in {"v < 0 ? 0.1 · v : v": short.counts, "one of two loops": long.counts}.items()
+    [name, counts.issued, counts.divergent_branches, 100 * counts.active_lanes / (32 * counts.issued)]
+    for name, counts in {"leaky ReLU": short.counts, "two loops": long.counts}.items()
 ]
-columns = ["what the lanes choose between", "instructions", "branches that part a warp", "lanes on, share"]
-caption = "Eight warps in which every other lane decides otherwise, counted by the simulator."
+columns = ["kernel", "warp instructions", "divergent branches", "active lanes, %"]
+caption = "Eight warps in which alternate lanes decide differently, counted by the simulator. The leaky ReLU misses 100 % because no lane takes the branch of its bounds guard."
 show(Table(columns, rows, caption=caption))
-
-# %% [markdown]
-# ## The answer
-#
-# With {{ most.ways }} ways the kernel takes {{ many.ways.ratio | .1f }} times as long if every
-# lane of a warp goes its own, and {{ many.sorted.ratio | .2f }} times if the elements are sorted,
-# so that nearly all warps agree. The number of ways in the code does not matter, and neither does
-# the number of threads on each; what counts is how many different ways meet in one warp.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A warp issues one instruction at a time for 32 lanes; the active mask says for which.
-# - Where lanes of a warp part, the ways are run one after the other and their times add up. One
-#   lane is enough.
-# - A branch at which whole warps agree costs no more than the test.
-# - Sorting work by kind, or choosing which index decides, turns divergent branches into uniform
-#   ones.
+# - A warp issues one instruction for its 32 lanes, and the active mask selects the lanes that
+#   execute it.
+# - A warp executes every path that at least one of its lanes takes, so the times of its distinct
+#   paths add up.
+# - A branch that is uniform within each warp costs only its test. Sorting work by path makes
+#   divergent branches uniform.
+#
+# ## In your own kernel
+#
+# In Nsight Compute, look at *Avg. Active Threads Per Warp*
+# (`smsp__thread_inst_executed_per_inst_executed.ratio`): a value well below 32 means divergence or
+# partly filled warps. Find the line by its *Divergent Branches* on the Source page
+# (`smsp__sass_branch_targets_threads_divergent`), and let the condition depend on the warp, or sort
+# the work by path.
 
-
-# %% fold="The whole cell, with two wrong answers that the tests turn down"
+# %% fold="Code of the exercise"
 from tilewise import exercise
 
 BY_WARP = Kernel(r"""
@@ -663,31 +696,29 @@ def even_and_odd_tests(kernel):
         shrunk = np.where(np.arange(n) % 2, 0.25**3, 0.75**3)
         assert np.allclose(y, 0.5 + (x - 0.5) * shrunk, atol=1e-6), f"n = {n}: a value is wrong"
         text = ["", *kernel.source.splitlines()]
-        parted = {
+        divergent = {
             number: counts.divergent_branches
             for number, counts in run.lines.items()
             if counts.divergent_branches and "return" not in text[number]
         }
-        assert not parted, f"n = {n}: warps part at lines {parted}"
+        assert not divergent, f"n = {n}: divergent branches at lines {divergent}"
 
 
 exercise(
     "Even and odd without divergence",
     """
-    Even elements of `x` are to go through `v = v * 0.75f + 0.125f`, odd ones through
-    `v = v * 0.25f + 0.375f`, `steps` times each. With element i on thread i, `if (i % 2)` parts every
-    warp. Write `even_and_odd(x, y, n, steps)` so that no warp runs both loops. It is
-    launched with blocks of 32 threads and with enough of them that each half may be rounded up to whole
-    warps. The tests compare the values and allow no warp to part, except at a guard of the form
-    `if (...) return;`.
+    Apply `v = v * 0.75f + 0.125f` to the even elements of `x` and `v = v * 0.25f + 0.375f` to the
+    odd ones, `steps` times each. If thread `i` handles element `i`, `if (i % 2)` diverges in every
+    warp. Write `even_and_odd(x, y, n, steps)` so that no warp runs both loops. The launch uses
+    blocks of 32 threads, and enough of them to round each half up to whole warps. The tests compare
+    the values and allow no divergent branch except a guard of the form `if (...) return;`.
     """,
     answer=BY_WARP,
     tests=even_and_odd_tests,
     wrong=[AS_GIVEN, NOT_ROUNDED],
-    hint="Let a thread's number decide the parity, and its element follow from both.",
+    hint="Let the index of the thread decide the parity, then compute the element from both.",
 )
 
 # %% [markdown]
-# A warp that waits for its own other half cannot be helped by other lanes, but the scheduler can
-# run another warp meanwhile. How many warps it takes to hide all waiting, and how registers limit
-# their number, is the subject of [hiding latency](../speed/occupancy.py).
+# When a warp waits, for memory or for its own other path, the scheduler can issue from another warp.
+# [Occupancy and latency hiding](../speed/occupancy.py) shows how many warps that takes.
