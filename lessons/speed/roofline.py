@@ -1063,16 +1063,16 @@ exercise(
     "Arithmetic intensity of attention",
     """
     Write `attention_intensity(N, d, bytes_each, stored)`: the FLOP per byte of one attention head. Count
-    only the two GEMMs, $QK^T$ and $PV$. Q, K, V and O have N rows and d columns, and an element takes
+    only the two matrix multiplications, $QK^T$ and $PV$. Q, K, V and O have N rows and d columns, and an element takes
     `bytes_each` bytes. If `stored` is true, S and P are each written to device memory and read back
-    once. If they aren't stored and elements are FP32, at which N does attention become compute-bound on
+    once. If they aren't stored and elements take 4 bytes, at which N does attention become compute-bound on
     an H100? And why doesn't d matter there?
     """,
     answer=attention_intensity,
     tests=intensity_tests,
     wrong=[never_read_back, elements_instead_of_bytes],
-    hint="For each matrix, count its elements and how often each is read or written. Then count the FLOP of one GEMM.",
-    explanation="Without S and P the intensity is N / bytes_each, because both FLOP and bytes are proportional to d. In FP32 it passes a ridge of 20 at N = 80.",
+    hint="For each matrix, count its elements and how often each is read or written. Then count the FLOP of one multiplication.",
+    explanation="Without S and P the intensity is N / bytes_each, because both FLOP and bytes are proportional to d. With 4-byte elements it passes a ridge of 20 at N = 80.",
 )
 
 # %% [markdown]
