@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Page, expect
 
 GRIDS = "lessons/kernels/grids/"
@@ -19,10 +21,8 @@ def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page: Page, s
     expect(button).to_have_attribute("aria-pressed", "true")
     assert list(kept(page) or {}) == ["kernels/grids"]
     page.goto(site)
-    expect(page.locator(".tw-map-node.tw-done")).to_have_attribute(
-        "aria-label", "2. Grids with several axes, read"
-    )
-    expect(page.locator(".tw-lessons a.tw-done")).to_have_text("Grids with several axes (read)")
+    expect(page.locator(".tw-map-node.tw-done")).to_have_attribute("aria-label", re.compile("^2. .*, read$"))
+    expect(page.locator(".tw-lessons a.tw-done")).to_have_text(re.compile(r"Grids.* \(read\)$"))
     line = page.locator(".tw-progress")
     expect(line).to_contain_text(f"1 of {page.locator('.tw-lessons > ol > li').count()} ")
     line.get_by_role("button", name="Clear my progress").click()
