@@ -9,7 +9,7 @@
 
 # %% [markdown]
 # Take one value and apply {{ task.steps | , }} multiply-adds to it, one after another. A single
-# CPU core needs {{ core.one_us | us }} for that. An entire H100, with {{ model.units | , }}
+# CPU core needs {{ core.one_us | us }} for this task. An entire H100, with {{ model.units | , }}
 # arithmetic units, needs {{ seen.one_us | us }}: the GPU is *slower*. Now take a million values.
 # How much faster is the GPU then, and why?
 #
