@@ -13,35 +13,37 @@
 # {{ ways_model.copy_us | us }}. PyTorch's `B.copy_(A.T)` takes {{ transposes.torch.median | us }}. How close to
 # the copy can a transpose get?
 #
-# The fastest way is through shared memory, where the obstacle is *bank conflicts*. They appear wherever a
+# The fastest way is through shared memory, where the obstacle is *bank conflicts*. Expect them wherever a
 # kernel writes a tile by rows and reads it by columns, matrix multiplication and attention included. One
 # unused float per row can be enough to remove them.
 
 # %% [markdown]
 # ## Banks and wavefronts
 #
-# In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. It can't always.
-# Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. Each bank delivers one word per *wavefront*, one trip through the shared-memory pipe. If
-# several lanes need different words from the same bank, the load needs one wavefront for each of those
-# words. That's a *bank conflict*. Lanes that need the same word share it.
+# In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. It can't always do
+# that. Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. One load or
+# store instruction of one warp is a *request*. In one *wavefront*, one trip through the shared-memory pipe,
+# each bank delivers or takes one word. If several lanes need different words from the same bank, the request
+# needs one wavefront for each of those words. That's a *bank conflict*. Lanes that read the same word are
+# served by one broadcast.
 #
 # ??? definition "Bank | banks"
-#     One of the 32 interleaved columns of shared memory. Each delivers one 4-byte word per wavefront.
+#     One of the 32 equal, interleaved modules of shared memory. Each serves one 4-byte word per wavefront.
 #
 # ??? definition "Wavefront | wavefronts"
-#     One trip through the shared-memory pipe, in which each bank delivers one word. A request needs as
-#     many as its busiest bank has words to deliver.
+#     One trip through the shared-memory pipe, in which each bank serves one word. The number of wavefronts
+#     a request needs is the largest number of distinct words it needs from any one bank.
 #
 # ??? definition "Bank conflict | bank conflicts"
-#     Two or more lanes of one request need different words from the same bank, so the request needs
-#     more than one wavefront.
+#     A situation in which two or more lanes of one request need different words from the same bank, so
+#     the request needs more than one wavefront.
 
 # %% [markdown]
 # Try a stride of 12, where lane `t` reads word `12 * t`. Lanes 0 to 7 need banks 0, 12, 24, 4, 16, 28, 8 and
 # 20. Lane 8 reads word 96, which is in bank 0 again, and the sequence repeats. Each of these eight banks
 # has to serve four lanes, so the load needs four wavefronts.
 #
-# For any stride, the banks repeat after 32 / gcd(stride, 32) lanes, so each bank in use serves
+# For any stride of at least one word, the banks repeat after 32 / gcd(stride, 32) lanes, so each bank in use serves
 # gcd(stride, 32) of them:
 #
 # **wavefronts = gcd(stride, 32)**, the largest power of two, up to 32, that divides the stride.
@@ -110,7 +112,7 @@ bank_map = heat_map(
     ranges={"wavefront": (-0.5, 7.5)},
     form=".0f",
     height=520,
-    title="A stride of 2 needs two wavefronts, an odd stride one",
+    title="A stride of 2 needs two wavefronts; an odd stride needs only one",
     caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. The colour is the wavefront in which the bank serves the lane, lower lanes first; the order on hardware isn't documented.",
     alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from, and its colour the wavefront that serves it.",
 )
@@ -136,8 +138,8 @@ show(
 
 # %% [markdown]
 # To measure this, we need a kernel that does little but read shared memory at a given stride. In each
-# round, a lane adds up eight words of one bank. The next round starts one word later, so the compiler
-# can't drop its loads as repeated.
+# iteration, a lane sums eight words from a single bank. The next iteration starts one word later, so the
+# compiler can't eliminate the loads as redundant.
 
 
 # %% tab="Pseudocode"
@@ -212,7 +214,7 @@ agree(
 
 # %% [markdown]
 # Does the GPU agree? An SM handles one wavefront per cycle, and with 64 warps there's always another load
-# ready. So the wavefronts alone should set the time.
+# ready. Run time should therefore depend only on the number of wavefronts.
 
 # %% fold="Code of the measurement"
 STRIDES = range(1, 34)
@@ -251,8 +253,8 @@ show(
         x="stride [4-byte words]",
         y="wavefronts per load",
         log_y=True,
-        title="Odd strides have no conflicts, a stride of 32 the most",
-        caption="Wavefronts per shared-memory load at strides of 1 to 33 words, by the formula and by Nsight Compute's counter, and the recorded time on an {machine} relative to a stride of 1.",
+        title="Odd strides have no conflicts; a stride of 32 has the most",
+        caption="Wavefronts per shared-memory load at strides of 1 to 33 words, by the formula and by Nsight Compute's counter, and the measured time on an {machine} relative to a stride of 1.",
     )
 )
 LOOP_US = 264 // GPU.sms * 32 * 8 * 128 / GPU.boost_mhz
@@ -266,15 +268,15 @@ publish(
 )
 
 # %% [markdown]
-# It does. One wavefront per load should take {{ bank_model.one_us | us }}, and each further one adds
-# {{ bank_seen.wavefront_us | us }}. Every stride also pays {{ bank_seen.rest_us | .1f }} µs to launch the kernel and
+# The GPU agrees. By the model, one wavefront per load takes {{ bank_model.one_us | us }}; measured, each
+# additional one adds {{ bank_seen.wavefront_us | us }}. Every stride also pays {{ bank_seen.rest_us | .1f }} µs to launch the kernel and
 # fill shared memory. That's why a stride of 32 is only {{ bank_seen.times_32 | .0f }}× slower than a stride of 1.
 
 # %% [markdown]
 # ## Transposing through shared memory
 #
-# Without shared memory, either the reads or the writes of a transpose are uncoalesced. All you can choose
-# is which.
+# With one element per thread and no shared memory, either the reads or the writes of a transpose are
+# uncoalesced. All you can choose is which.
 
 
 # %% tab="Pseudocode"
@@ -308,7 +310,7 @@ void transpose_coalesced_writes(const float* A, float* B, int R, int C) {
 """)
 
 # %% [markdown]
-# Shared memory avoids the choice. A block loads a tile of 32 by 32 elements into shared memory row by row,
+# With shared memory, you don't have to choose. A block loads a tile of 32 by 32 elements into shared memory row by row,
 # synchronises, and then stores it column by column. A column of the tile is a row of the result, so both
 # global accesses are coalesced.
 #
@@ -359,7 +361,8 @@ def transpose_tiled(A, B):
 # elements are in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets
 # a 33rd word that nobody uses. A column now has a stride of 33, which is odd, so it needs a single
 # wavefront. Mark Harris's article [An Efficient Matrix Transpose in CUDA
-# C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/) made the trick widely known.
+# C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/) made the trick widely known; Ruetsch and Micikevicius described it in
+# NVIDIA's transpose white paper of 2009.
 #
 # ??? definition "Padding"
 #     Unused words at the end of each row, which shift the next row by that many banks.
@@ -422,16 +425,16 @@ show(
 )
 
 # %% [markdown]
-# ## Swizzling: float4 loads without padding
+# ## Swizzling: float4 accesses without padding
 #
-# Padding has a drawback: most rows of 33 words don't start at a multiple of 16 bytes, as `float4` accesses
-# require. A *swizzle* permutes the elements within each row instead.
+# Padding has a drawback: with 33-word rows, most rows aren't 16-byte aligned, and `float4` accesses require
+# that. A *swizzle* permutes the elements within each row instead.
 #
 # In the next kernel each thread loads a 4 by 4 block of the matrix, transposes it in registers, and stores
-# it to shared memory as four `float4`s. Shared memory serves 16-byte accesses eight lanes at a time, so those
-# eight lanes must use different banks. The thread in column `x` and row `y` of the block therefore stores
-# its `float4`s at position `y ^ x % 8` of their rows. Eight neighbouring threads get eight different
-# positions, and the same formula finds the elements again.
+# it to shared memory as four `float4`s. Shared memory serves 16-byte accesses eight lanes at a time, so each
+# of those eight lanes must use a different group of four banks. Thread `(x, y)` of the block therefore stores
+# its four `float4`s in slot `y ^ (x % 8)` of their rows, where `^` is exclusive or. With `y` = 1, for example,
+# threads 0 to 7 use slots 1, 0, 3, 2, 5, 4, 7 and 6: eight different ones. Readers apply the same formula.
 #
 # ??? definition "Swizzle | swizzled"
 #     A permutation of the elements within each row of shared memory, different from row to row, that
@@ -491,9 +494,9 @@ for kernel, side, along in (
 # %% [markdown]
 # ## Benchmark: seven transposes against a copy
 #
-# How much does padding help? At the peak (data sheet), reading and writing the matrix once takes
+# How much does padding help? At the data sheet's peak bandwidth, reading and writing the matrix once takes
 # {{ turn_model.memory_us | us }}. In shared memory, a warp writes a row of the tile in one wavefront and reads a
-# column in 32, or in one with padding. Over the whole matrix, at one wavefront per cycle, that's
+# column in 32, or in one with padding. Over the whole matrix, at one wavefront per cycle on each SM, that's
 # {{ turn_model.plain_us | us }} without padding and {{ turn_model.padded_us | us }} with it. If global and shared
 # memory work at the same time, the slower of the two sets the pace.
 
@@ -560,17 +563,18 @@ transposes = measure(
 
 # %% [markdown]
 # Of the naive kernels, the one with coalesced writes wins: it takes
-# {{ transposes.naive_coalesced_writes.median | us }}, the other {{ transposes.naive_coalesced_reads.median | us }}. The likely
+# {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for the other. The likely
 # reason is L1: the eight warps of a block read from the same sectors, so most uncoalesced reads can hit
 # there. Writes can't, because L1 passes each of them on to L2.
 #
-# The unpadded tile takes {{ transposes.shared_tile.median | us }}, no less than the better naive kernel: the
-# strided access has only moved into shared memory. The padded tile takes
-# {{ transposes.shared_tile_padded.median | us }}, or {{ turn_seen.padded_of_copy | .0% }} of the speed of a copy.
+# The unpadded tile takes {{ transposes.shared_tile.median | us }} and gains nothing over the better naive
+# kernel: the strided access has only moved into shared memory. The padded tile takes
+# {{ transposes.shared_tile_padded.median | us }}, which is {{ turn_seen.padded_of_copy | .0% }} of the rate of a copy.
 #
-# With `float4` loads and tiles of the same size, the kernel reaches {{ turn_seen.wide_32_of_copy | .0% }}. Tiles of
-# 64 by 64 have longer rows in global memory and reach {{ turn_seen.wide_64_of_copy | .0% }}. Scheduling consecutive
-# blocks down a column of `A` instead of along a row changes little.
+# With `float4` accesses and tiles of the same size, the kernel reaches {{ turn_seen.wide_32_of_copy | .0% }}. With
+# 64 by 64 tiles it reaches {{ turn_seen.wide_64_of_copy | .0% }}; each block then has more bytes in flight and longer
+# rows in global memory. Mapping consecutive block indices down a column of `A` instead of along a row changes
+# little.
 
 # %% fold="Code of the figure"
 COPY_GB_PER_S = recorded("transposes.ceilings.probes.copy_gb_per_s")
@@ -614,8 +618,8 @@ if np.isfinite(COPY_GB_PER_S):
 # %% [markdown]
 # ## Hiding bank conflicts behind memory traffic
 #
-# The unpadded tile takes {{ turn_seen.plain_times | .1f }}× the time of its wavefronts. So how well do wavefronts
-# and global memory traffic overlap? To find out, give the tile rows of 34, 36, 40 or 48 words. They cause
+# The unpadded tile takes {{ turn_seen.plain_times | .1f }}× as long as its wavefronts alone would. So how well do
+# wavefronts and global memory traffic overlap? To find out, pad the tile's rows to 34, 36, 40 or 48 words. They cause
 # 2-, 4-, 8- and 16-way conflicts: in an *n*-way conflict, *n* lanes need the same bank.
 
 # %% fold="Code of the measurement"
@@ -657,13 +661,13 @@ show(
         ],
         x="lanes of a column in the same bank",
         y="time [µs]",
-        title="Small conflicts hide behind memory traffic, large ones don't",
-        caption=f"The transpose of {SIDE:,} by {SIDE:,} floats through 32 by 32 tiles on an {{machine}}, with tile rows of 33, 34, 36, 40, 48 and 32 words. Dashed: the time that the wavefronts or the bytes would take alone.",
+        title="Low-degree conflicts hide behind memory traffic; high-degree ones don't",
+        caption=f"Run time of the {SIDE:,} by {SIDE:,} transpose with 32 by 32 tiles on an {{machine}}, with tile rows of 33, 34, 36, 40, 48 and 32 words. Dashed: the time that the wavefronts or the bytes would take alone.",
     )
 )
 if np.isfinite(ways_us).all():
-    assert ways_us[2] < 1.02 * ways_us[0], "the title says that small conflicts hide"
-    assert ways_us[5] > 1.25 * max(COPY_US, wavefronts_us[32]), "the title says that large ones don't"
+    assert ways_us[2] < 1.02 * ways_us[0], "the title says that low-degree conflicts hide"
+    assert ways_us[5] > 1.25 * max(COPY_US, wavefronts_us[32]), "the title says that high-degree ones don't"
     assert max(COPY_US, wavefronts_us[16]) < ways_us[4] < COPY_US + wavefronts_us[16]
 publish(
     ways_model={"copy_us": COPY_US, "of_16": wavefronts_us[16]},
@@ -672,11 +676,11 @@ publish(
 
 # %% [markdown]
 # A 4-way conflict is nearly free: {{ tile_conflicts._4_way_conflict_rows_of_36.median | us }} instead of
-# {{ tile_conflicts.no_conflict_rows_of_33.median | us }}. With 16-way conflicts, the bytes alone need
-# {{ ways_model.copy_us | us }} and the wavefronts {{ ways_model.of_16 | us }}. Yet the kernel takes
+# {{ tile_conflicts.no_conflict_rows_of_33.median | us }}. With 16-way conflicts, global memory traffic alone
+# takes {{ ways_model.copy_us | us }}, measured as a copy, and the wavefronts {{ ways_model.of_16 | us }}. Yet the kernel takes
 # {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }}. With 32-way conflicts it takes
 # {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }}, less than the {{ ways_both.of_32 | us }} that both would
-# take one after the other.
+# take back to back.
 #
 # So the two overlap, but only in part. Within a block, the barrier separates the global loads from the
 # reads of columns, so it takes other blocks on the SM to fill the gaps.
@@ -684,9 +688,9 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# The best transpose takes {{ turn_seen.best_us | us }}, {{ turn_seen.best_of_copy | .0% }} of the speed of a copy.
-# PyTorch reaches {{ turn_seen.torch_of_copy | .0% }}. A tile in shared memory gets that far only if padding or a
-# swizzle removes the 32-way bank conflicts of its columns.
+# The best transpose takes {{ turn_seen.best_us | us }}, which is {{ turn_seen.best_of_copy | .0% }} of the rate of a copy;
+# PyTorch reaches {{ turn_seen.torch_of_copy | .0% }}. A tile in shared memory comes close to a copy only if padding or
+# a swizzle removes the 32-way bank conflicts of its columns.
 
 # %% [markdown]
 # ## Takeaways
@@ -695,16 +699,16 @@ publish(
 #   wavefronts, so odd strides have no bank conflicts.
 # - Transpose through a tile in shared memory: both global accesses are then coalesced, and padding or a
 #   swizzle removes the bank conflicts.
-# - Wavefronts overlap with global memory traffic, so small conflicts are often free and large ones aren't.
+# - Wavefronts overlap with global memory traffic, so conflicts of low degree are often free, and those of
+#   high degree aren't.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, read `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum` for loads and
-# `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum` for stores, and compare the wavefronts,
-# `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum`, with the number of load instructions. If there are
-# several wavefronts per 4-byte load, find the stride between the lanes, pad it to an odd one or swizzle, and
-# check that the time improves too.
+# In Nsight Compute, divide the wavefronts, `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum` (`_op_st` for
+# stores), by the number of shared-memory instructions; `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`
+# counts the excess, and may be above zero without a true conflict. If there are several wavefronts per 4-byte
+# load, find the lane stride, pad it to an odd number of words or swizzle, and check that the time improves too.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
