@@ -1,7 +1,7 @@
 # ---
 # title: "Your first CUDA kernel: adding two vectors"
 # needs: []
-# summary: "Add 20,000 elements in blocks of 256 threads: how many threads start, and how many have no work?"
+# summary: "Add two 20,000-element arrays with 256-thread blocks: how many threads are launched, and how many have no work?"
 # description: "Write a CUDA kernel, launch it from Python with or without a GPU, check its result, and predict its time before you measure it."
 # date: 2026-11-21
 # tags: [launch, host, vector addition]
@@ -9,17 +9,18 @@
 
 # %% [markdown]
 # Let's add two arrays of 20,000 elements on a GPU, with threads in blocks of 256. Guess three
-# things before you read on. How many threads start? How many of them have no work? And which takes
-# longer: the additions, or copying the arrays to the GPU and back?
+# things before you read on. How many threads are launched? How many of them have no work? And which
+# takes longer: the additions, or copying the arrays to the GPU and back?
 #
-# The last answer is why a first GPU program is often slower than NumPy. The kernel itself has two
-# lines, and nearly every kernel you'll write starts like it. You don't need a GPU to run it:
-# without one, a simulator executes the same CUDA C.
+# The last answer is one reason why a first GPU program is often slower than NumPy; starting CUDA and
+# compiling the kernel are two more. The kernel itself has two lines, and nearly every kernel you'll
+# write starts the same way. You don't need a GPU to run it: without one, a simulator executes the
+# same CUDA C.
 
 # %% [markdown]
 # ## Kernel code: one thread per element
 #
-# In NumPy, `c = a + b` handles a whole array. In CUDA you write what happens to *one* element, and
+# In NumPy, `c = a + b` handles a whole array. In CUDA you write the code for *one* element, and
 # thousands of *threads* run that code, the *kernel*. Your program on the CPU, the *host*, launches the
 # kernel, and it runs on the GPU, the *device*.
 #
@@ -51,13 +52,13 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 # Python can look it up. A `float*` is a pointer to 32-bit floats. A pointer carries no length, so
 # we pass `n` too.
 #
-# All threads get the same four arguments, so how does one find its own element? Threads come in
+# All threads get the same four arguments, so how does each thread find its own element? Threads come in
 # *blocks* of equal size, and all blocks of one launch form the *grid*. Three built-in variables give
 # a thread its position:
 #
 # - `blockIdx.x`: the index of its block in the grid
 # - `blockDim.x`: the number of threads per block
-# - `threadIdx.x`: its own index inside the block
+# - `threadIdx.x`: its own index within the block
 #
 # Trace one thread by hand. With 256 threads per block, which element belongs to thread 5 of block 2?
 # Blocks 0 and 1 cover the first 2 × 256 = {{ traced.skipped }} elements. Our thread is 5 further
@@ -65,8 +66,8 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 #
 # ??? question "Where do blockIdx and threadIdx get their values?"
 #     From the launch and from the hardware. The host sets the number of blocks and their size when
-#     it launches the kernel. When a block starts, the hardware gives it its index, and gives each of
-#     its threads an index inside it. A thread can read these variables like any other, but it can't
+#     it launches the kernel. When a block starts, the hardware assigns the block its index and each
+#     thread an index within the block. A thread can read these variables like any other, but it can't
 #     change them.
 #
 # ??? definition "Block | blocks"
@@ -106,19 +107,18 @@ VEC_ADD(a, b, c, 8, grid=2, block=4)
 print(c)
 
 # %% [markdown]
-# Here the simulator executed the compiled instructions of every thread; with a GPU, the same line
-# launches there. Thread 2 of block 1 wrote `c[6]`: 1 × 4 + 2 = 6.
+# Here the simulator executed the compiled instructions of every thread; on a machine with a GPU, the
+# same line launches the kernel on the GPU. Thread 2 of block 1 wrote `c[6]`: 1 × 4 + 2 = 6.
 
 # %% [markdown]
 # ## Grid size: round up
 #
 # Real sizes are rarely a multiple of the block size. Take 20 elements in blocks of 8. You can't
-# launch half a block, so you launch 3 blocks, and 4 threads have no element. The test `if (i < n)`, called the *bounds check* or guard, makes them skip the addition.
-# Step through the run:
+# launch half a block, so you launch 3 blocks, and 4 threads have no element. The test `if (i < n)`,
+# called the *bounds check* or *guard*, makes them skip the addition. Step through the run:
 #
-# ??? definition "Bounds guard | guard"
-#     The test that keeps threads without an element from accessing memory; also called a bounds
-#     check.
+# ??? definition "Bounds check | bounds checks | bounds guard | guard"
+#     The test that keeps threads without an element from accessing memory; also called a guard.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, case, normal, output, show
@@ -131,12 +131,13 @@ show(
         launch=twenty,
         extent=20,
         title="Only the last block has idle threads",
-        caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory.",
+        caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory. Sectors, which the steps count too, are explained further down this page.",
+        alt="Three blocks of 8 threads step through the kernel, beside the arrays a, b and c of 20 elements. Each step is a line below. The last 4 threads of block 2 fail the bounds check.",
     )
 )
 
 # %% [markdown]
-# Now the size of our question: {{ n | , }} / {{ block }} = {{ quotient | .3f }}, so launch
+# Now take the size from the opening question: {{ n | , }} / {{ block }} = {{ quotient | .3f }}, so launch
 # {{ blocks }} blocks. That's {{ threads | , }} threads, and the last {{ idle }} have no element. In C
 # you round up with `(n + 255) / 256`.[^ceil]
 #
@@ -213,22 +214,23 @@ check(
 # %% [markdown]
 # ## Host code: allocate, copy, launch, synchronise
 #
-# A GPU computes on its own memory, and your NumPy arrays are in the host's. So a program takes five
-# steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out.
-# On a GPU, `VEC_ADD(...)` does all of this for you. In plain CuPy, a NumPy for the GPU, `asarray`
-# allocates[^room] and copies in, `empty` only allocates, and `RawKernel` compiles the string. Pass
-# `n` as `np.int32`, since the kernel expects a 32-bit `int` and CuPy doesn't convert it for you.
-# Without a GPU, `gpu_here` skips the cell; the output shown was recorded on one.
+# A GPU works on data in its own memory, but your NumPy arrays are in host memory. So a program takes
+# five steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out.
+# On a GPU, `VEC_ADD(...)` does all of this for you. In plain CuPy, essentially NumPy for the GPU,
+# `asarray` allocates[^room] and copies in, `empty` only allocates, `RawKernel` compiles the string,
+# and `synchronize` waits. Pass `n` as `np.int32`, since the kernel expects a 32-bit `int` and CuPy
+# doesn't convert it for you. Without a GPU, `gpu_here` skips the cell; the output shown was recorded on one.
 #
-# [^room]: `nvidia-smi` shows how much memory each process has allocated. CuPy keeps the memory of
-#     deleted arrays in a pool for the next ones, so the figure is larger than your arrays.
+# [^room]: `nvidia-smi` shows how much device memory each process uses. The figure is larger than your
+#     arrays: it includes the CUDA context, the driver's own state for the process, and CuPy keeps
+#     the memory of deleted arrays in a pool for the next ones.
 #
 # ??? question "What passes between the host and a kernel?"
-#     The host sends the name of the kernel, the grid, the block size and the arguments. A number is
-#     copied; an array is passed as its address on the device. Nothing comes back, because a kernel
-#     returns no value: its result stays in device memory until the host copies it out. The host
-#     learns that the kernel has finished by waiting for it, and that it has failed from the status
-#     of a later call.
+#     The host passes a handle to the compiled kernel, the grid, the block size and the arguments. A
+#     number is copied; an array is passed as its address on the device. Nothing comes back, because a
+#     kernel returns no value: its result stays in device memory until the host copies it out. The
+#     host waits to find out that the kernel has finished; an error shows up in the status of a later
+#     call.
 
 # %% needs="gpu" record="first_launch"
 import numpy as np
@@ -257,18 +259,21 @@ if gpu_here():
     print("equal to NumPy:", np.array_equal(c, a + b))
 
 # %% [markdown]
-# A launch is *asynchronous*. It puts the kernel into a *stream*, a queue of work that the device
-# executes in order, and returns at once while the host carries on.[^eager] So a timer around the
-# launch line measures only how long it takes to enqueue the kernel. Synchronise before you stop the
-# clock.
+# A launch is *asynchronous*: it returns without waiting for the kernel. It only adds the kernel to a
+# *stream*, a queue of work that the device executes in order, and the host carries on.[^eager] So a
+# timer around the launch line measures only how long it takes to enqueue the kernel. To time the
+# kernel, *synchronise* before you stop the clock: make the host wait until the stream is empty. Above,
+# `get_current_stream()` returns the stream that CuPy launches into, and its `synchronize()` waits.
 #
-# Errors arrive late for the same reason. An invalid launch, such as 2,048 threads per block, fails
-# immediately, but a fault inside the kernel surfaces at a later call, such as the one that
-# synchronises. CuPy raises an exception; CUDA C++ returns a status code that you must check.
+# Errors arrive late for the same reason. A launch with 2,048 threads per block is rejected immediately.
+# But a fault inside the kernel, such as an invalid address, happens after the launch has returned,
+# so a later call reports it, at the latest the one that synchronises. CuPy raises an exception. In
+# CUDA C++, `<<<...>>>` returns nothing: `cudaGetLastError()` reports a rejected launch, and the status
+# of a later call, such as `cudaDeviceSynchronize()`, reports a fault.
 #
 # [^eager]: A common misconception: PyTorch's eager mode waits for each operation before it launches
 #     the next. It doesn't; the GPU idles only if the host enqueues work more slowly than the GPU
-#     finishes it.
+#     finishes it, or stops to wait for a result.
 #
 # ??? definition "Asynchronous | asynchronously"
 #     Describes a call that hands work over and returns before the work is done.
@@ -317,7 +322,7 @@ if gpu_here():
 #     ```
 
 # %% [markdown]
-# ## The same kernel in five front ends
+# ## The same kernel, written five ways
 #
 # The pseudocode needs no index arithmetic: `parallel` yields the indices in shuffled order, because
 # CUDA guarantees no order among threads. In Numba you write code for one thread, as in CUDA C, and
@@ -379,7 +384,7 @@ def vec_add_torch(a, b, c):
 # %% [markdown]
 # Do the tabs agree? To test that, describe a launch as a `case`, with random inputs (`normal`) and an
 # array to be written (`output`). `agree` runs two versions on each case and compares the results. It
-# fills `c` with NaN first, so an element that nobody writes can't pass by luck.
+# fills `c` with NaN first, so an element that no thread writes can't pass by luck.
 
 # %%
 from tilewise import agree, case, ceil_div, normal, output
@@ -401,13 +406,14 @@ agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="
 #
 # How fast can this kernel be? Each element needs one addition but 12 bytes of memory traffic:
 # 4 from `a`, 4 from `b` and 4 to `c`. We measure on an NVIDIA H100, a data-centre GPU, whose data
-# sheet gives {{ memory.tb_per_s | .2f }} TB/s for device memory. Divide the bytes by that rate, and
-# you have a *lower bound* on the time, or *bound* for short: no kernel that moves these bytes can be
-# faster.
+# sheet gives a peak memory \bandwidth of {{ memory.tb_per_s | .2f }} TB/s. Divide the bytes by it, and
+# you have a *lower bound* on the time, or *bound* for short: no kernel that moves these bytes to and
+# from device memory can be faster. Only a kernel whose arrays are already in the GPU's caches, its
+# small fast memories, can beat it.
 #
 # The arrays also have to cross PCIe, the bus between the CPU and the GPU. PCIe 5.0 x16 carries
-# {{ pcie.gb_per_s | .0f }} GB/s in each direction, only 1/{{ pcie.ratio | .0f }} of the memory's
-# rate, for the same 12 bytes per element.
+# {{ pcie.gb_per_s | .0f }} GB/s in each direction, only 1/{{ pcie.ratio | .0f }} of the device-memory
+# \bandwidth, for the same 12 bytes per element.
 
 # %%
 from tilewise.measurements import recorded_device
@@ -437,11 +443,11 @@ publish(
 # kernel is, the copies dominate, so keep your arrays on the device while you have work for them.
 #
 # ??? question "Must the data be copied at all?"
-#     You can drop the copy calls, but the bytes usually still have to move. A kernel can read mapped
-#     host memory over PCIe, element by element. With unified memory, one address works on both
-#     sides, and pages migrate when they are first touched. Both save code more than time. On systems
-#     where CPU and GPU share one memory, or are joined by a fast cache-coherent link, the copies
-#     disappear or become cheap.
+#     You can drop the copy calls, but the bytes usually still have to move. A kernel can access
+#     mapped host memory directly, over PCIe. With unified memory, one address works on both sides,
+#     and a page can migrate each time the other side touches it. Both save code more than time. On
+#     systems where CPU and GPU share one memory, or are joined by a fast cache-coherent link, the
+#     copies disappear or become cheap.
 
 # %% fold="Code of the figure"
 from tilewise.figures import timeline
@@ -458,24 +464,24 @@ show(
             ("PCIe", into + kernel_us, into + kernel_us + out, "copy c out", "write"),
         ],
         title="PCIe copies dominate; the kernel is a sliver",
-        caption="Predicted time to add 2²⁴ elements on an {machine}, at the peak rates of its memory (data sheet) and of PCIe 5.0 x16, with nothing overlapped.",
+        caption="Predicted time to add 2²⁴ elements on an {machine}, at the peak bandwidths of its memory (data sheet) and of PCIe 5.0 x16, with nothing overlapped.",
         unit="µs",
     )
 )
-publish(there_and_back_us=kernel_us + copies_us)
+publish(there_and_back_us=kernel_us + copies_us, small_copies_us=lower_bounds_us(n)[1])
 
 # %% [markdown]
 # ## Block size: predict, then measure
 #
 # Now time the kernel alone, with its inputs already on the device. The bound in the table is the
-# longer of two times: moving the bytes at the memory's peak rate, and launching a kernel that does
+# longer of two times: moving the bytes at peak memory \bandwidth, and launching a kernel that does
 # nothing.[^bound] Blocks of 32 threads move the same bytes as blocks of 256.
 # Are they equally fast?
 #
-# [^bound]: The peak rate is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
-#     {{ vec_add.ceilings.launch_us | us }}. At {{ n | , }} elements the launch is longer, so those
-#     rows say little about the kernel. The fastest copy, read or write in our measurements
-#     reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.
+# [^bound]: The peak \bandwidth is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
+#     {{ vec_add.ceilings.launch_us | us }}. At {{ n | , }} elements, launch \overhead exceeds the
+#     transfer time, so those rows say little about the kernel. The fastest copy, read or write in
+#     our measurements reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -524,8 +530,8 @@ added = measure(
 # %% [markdown]
 # Does the block size change the memory traffic? Data moves in *sectors* of 32 bytes, so
 # {{ n | , }} elements need {{ moved.bytes | , }} / 32 = {{ moved.sectors | , }} sectors. The
-# simulator and the GPU's hardware counters both find exactly that many, for every block size. Traffic
-# can't explain a difference.
+# simulator and the GPU's hardware counters both find exactly that many, for every block size. So
+# traffic can't explain the difference.
 #
 # ??? definition "Sector | sectors"
 #     The 32-byte unit in which caches and device memory exchange data.
@@ -572,14 +578,17 @@ if np.isfinite(list(times_us.values())).all():
 
 # %% [markdown]
 # Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound,
-# blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Small blocks hurt
-# in two ways. The GPU has to start one for every 32 elements. And each of its *streaming
-# multiprocessors* holds at most {{ slots.blocks }} blocks at once, so blocks of 32 fill only
-# {{ slots.used | , }} of its {{ slots.threads | , }} thread slots.
+# blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things
+# can slow small blocks down. First, there are more of them: the GPU has to launch a block for every 32 elements.
+# Second, they leave room unused. The GPU runs blocks on its *streaming multiprocessors*, and each of
+# those has slots for {{ slots.threads | , }} threads but takes at most {{ slots.blocks }} blocks at once.
+# With 32 threads per block, only {{ slots.used | , }} of the slots are filled.
 #
-# In the lesson on [occupancy](../speed/occupancy.py), a sum with half the slots filled keeps
-# {{ slots.half_rate | .0% }} of its speed. Here only {{ slots.rate | .0% }} remains, so empty slots
-# can't be the whole story, and starting the blocks has to account for the rest. Use at least {{ slots.smallest }} threads per block; 128 or 256 is a good first choice.
+# In the lesson on [occupancy](../speed/occupancy.py), a sum kernel with half its thread slots filled
+# keeps {{ slots.half_rate | .0% }} of its \throughput. Here only {{ slots.rate | .0% }} remains, so empty
+# slots can't be the whole story, which suggests block-launch \overhead for the rest. It takes at
+# least {{ slots.smallest }} threads per block to fill every slot. Of the three sizes measured, 256 is
+# the fastest on the longest array, and it's a good first choice.
 
 # %% fold="Code of the numbers"
 from tilewise.models.occupancy import LIMITS
@@ -591,6 +600,7 @@ half_rate = recorded("resident_warps.one_load_of_4_bytes.warps_32_n_134217728.gb
 rate = times_us["blocks of 256"] / times_us["blocks of 32"]
 if np.isfinite([half_rate, rate]).all():
     assert rate < half_rate, "the text says that half the slots do not explain the fall"
+    assert times_us["blocks of 256"] < times_us["blocks of 1,024"], "the text calls 256 the fastest"
 publish(
     slots={
         "blocks": HOPPER.blocks,
@@ -605,9 +615,10 @@ publish(
 # %% [markdown]
 # ## Copies over PCIe: pageable and pinned memory
 #
-# Finally, measure the whole trip: copy in, add, copy out. The operating system may move *pageable*
-# memory, the kind that NumPy allocates, so the driver first copies it into a buffer that stays put.
-# *Pinned* memory never moves, and the GPU reads it directly. The bound below is the kernel's alone.
+# Finally, measure end to end: copy in, add, copy out. NumPy allocates *pageable* memory, which the
+# operating system may move or swap out. *Pinned* memory stays where it is, so the GPU can read and
+# write it directly. Data in pageable memory takes a detour: the driver copies it through a pinned
+# staging buffer. The bound below is the kernel's alone.
 
 # %% fold="Code of the measurement"
 
@@ -652,9 +663,9 @@ measure(
 
 # %% [markdown]
 # For 2²⁴ elements the kernel alone takes
-# {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With copies from pinned memory the
-# trip takes {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }}, where the
-# figure above predicts {{ there_and_back_us | us }}. From pageable memory it takes
+# {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With copies to and from pinned memory, the
+# end-to-end time is {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }}; the
+# figure above predicts {{ there_and_back_us | us }}. With pageable memory it is
 # {{ vec_add_with_copies.with_copies_pageable_memory.n_16777216.median | us }}: the extra copy costs
 # more than everything else together.
 
@@ -664,17 +675,20 @@ measure(
 # The launch starts {{ blocks }} blocks with {{ threads | , }} threads, and {{ idle }} of them have
 # no work. Copying takes longer than adding:
 # {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs for the kernel alone,
-# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. So a
-# GPU pays off only if you use the data there many times.
+# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. At this
+# size, most of that is a fixed cost per call: the bytes themselves need only
+# {{ small_copies_us | .2g }} µs on PCIe. For large arrays, the bytes dominate. Either way, for kernels
+# with this little arithmetic per byte, a GPU pays off only if you use the data many times while it is
+# on the device.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A kernel is the code of one thread; `blockIdx.x * blockDim.x + threadIdx.x` tells the thread
-#   which element is its own.
+# - A kernel is the code of one thread; `blockIdx.x * blockDim.x + threadIdx.x` is the index of the
+#   thread's own element.
 # - Round the grid up, and let a bounds check such as `if (i < n)` stop the surplus threads.
-# - Vector addition moves 12 bytes per operation, so bytes set its time, and PCIe moves them at
-#   1/{{ pcie.ratio | .0f }} of the rate of the GPU's own memory.
+# - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it, and PCIe has only
+#   1/{{ pcie.ratio | .0f }} of the \bandwidth of device memory.
 #
 # ## In your own kernel
 #
@@ -682,7 +696,7 @@ measure(
 # of each access outside an allocation; with CuPy, call `cupy.cuda.set_allocator(None)` first, or its
 # memory pool hides the ends of your arrays. Then read
 # `dram__throughput.avg.pct_of_peak_sustained_elapsed` in Nsight Compute, which shows how close you
-# are to the memory's peak, and look in Nsight Systems for copies that take longer than the kernel.
+# are to peak memory \bandwidth, and look in Nsight Systems for copies that take longer than the kernel.
 
 # %% fold="Code of the exercise: solution, tests and three wrong answers"
 from tilewise import exercise

@@ -1,15 +1,15 @@
 # ---
 # title: Grids, blocks and threads in two and three dimensions
 # needs: [kernels/first_kernel]
-# summary: "An image of 1,920 × 1,080 pixels, 256 threads per block: does it matter whether blocks are wide or tall?"
+# summary: "With a 1,920 × 1,080 image and 256 threads per block, does it matter whether blocks are wide or tall?"
 # description: "Give each thread a row and a column, check the bounds on every axis, and pick a block shape that suits memory."
 # date: 2026-11-21
 # tags: [grid, block, row-major]
 # ---
 
 # %% [markdown]
-# Suppose you mirror a 1,920 × 1,080 image on a GPU, with one thread per pixel and 256 threads per
-# block. You can arrange those 256 threads as a square, as one wide row or as one tall column. The
+# Suppose you flip a 1,920 × 1,080 image left to right on a GPU, with one thread per pixel and 256
+# threads per block. You can arrange those 256 threads as a square, as one wide row or as one tall column. The
 # result is the same, yet the slowest shape takes several times longer than the fastest. How many
 # 16 × 16 blocks cover the image, and which shape should you avoid?
 
@@ -26,25 +26,27 @@
 # ```
 #
 # [^limits]: A block has at most 1,024 threads in total, and at most 64 along z. A grid has at most
-#     65,535 blocks along y or z but 2³¹ − 1 along x, so put the longest axis on x.
+#     65,535 blocks along y or z but 2³¹ − 1 along x.
 #
 # ??? definition "dim3"
-#     CUDA's type for a size along x, y and z: the blocks of a grid, or the threads of a block. A
-#     size that you leave out is 1.
+#     CUDA's three-component type for grid and block dimensions. Components that you omit default
+#     to 1.
 
 # %% [markdown]
 # Take an image 5 pixels wide and 3 high, with blocks of 4 × 2 threads: 4 along x and 2 along y. Round
 # up on each axis: {{ small.across }} blocks across and {{ small.down }} down, so {{ small.threads }}
 # threads for {{ small.pixels }} pixels.
 #
-# Trace one thread by hand. Thread (0, 1) of block (1, 0), both written x first, computes
-# col = 1 · 4 + 0 = 4 and row = 0 · 2 + 1 = 1. Click it in the figure to check. Hatched threads are
-# outside the image, and the bounds guard must stop them. The panel also names the thread's *warp*,
+# Trace one thread by hand. CUDA writes the index of a block or a thread x first, and so do we: thread
+# (0, 1) has threadIdx.x = 0 and threadIdx.y = 1. In block (1, 0) it computes col = 1 · 4 + 0 = 4 and
+# row = 0 · 2 + 1 = 1. Click it in the figure to check. Hatched threads are outside the image, and the
+# bounds check must stop them. The panel also names the thread's *warp*,
 # one of the groups of 32 threads that run together, and its *lane*, the position within the warp.
 # We'll need both later.
 #
 # ??? definition "Warp | warps"
-#     A group of 32 threads of one block, with consecutive numbers, that the device runs together.
+#     32 consecutively numbered threads of one block that execute together; the last warp of a block
+#     may be partly filled.
 #
 # ??? definition "Lane | lanes"
 #     A thread's position within its warp, 0 to 31.
@@ -72,18 +74,18 @@ show(
 # ## Row-major order: from row and column to an index
 #
 # Memory has no rows. C and NumPy store an image row by row, in *row-major* order. To reach the pixel
-# at (row, col), skip `row` full rows and then `col` pixels, which gives the index
+# in a given row and column, skip `row` full rows and then `col` pixels, which gives the index
 # `row * width + col`. Our thread's pixel has index 1 · 5 + 4 = 9, the last of its row, and index 10 is
 # the first pixel of the next row.
 #
 # ??? definition "Row-major"
-#     Stored row by row: with `width` columns, the element at (row, col) has the index
-#     row · width + col, and neighbours in a row are neighbours in memory.
+#     Stored row by row: with `width` columns, the element in row `row` and column `col` has the index
+#     `row * width + col`, and neighbours in a row are neighbours in memory.
 
 # %% [markdown]
 # ## Mirror an image: one thread per pixel
 #
-# Each thread copies one pixel from its own row and the opposite column. The guard tests both axes,
+# Each thread copies one pixel from its own row and the opposite column. The bounds check covers both axes,
 # because each is rounded up separately. Numba's arrays keep their shape, so its kernel can index with
 # `[row, col]`, but `grid(2)` still returns x first.
 
@@ -165,12 +167,12 @@ show(
         axes=("col", "row"),
         title="Each thread reads the opposite column of its own row",
         caption="Four blocks of 4 × 2 threads mirror an image of 5 × 3 pixels. "
-        f"The reads count {requested} sectors, although the image has only {apart}: each block is one warp, and warps that share a sector each request it.",
+        f"The reads touch {requested} sectors, the 32-byte units of memory traffic, in total. The image fits in {apart}, but each block is one warp, and if two warps need the same sector, each one requests it. Warps and sectors have a section of their own below.",
     )
 )
 
 # %% [markdown]
-# A kernel needs testing on sizes that its blocks don't divide. `case` bundles its arguments with a
+# Test a kernel on sizes that aren't multiples of the block size. `case` bundles its arguments with a
 # launch, `output` makes an array that it must fill, and `agree` runs two versions and compares every
 # element.
 
@@ -184,8 +186,8 @@ wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
 publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080})
 
 # %% [markdown]
-# That answers our first question: {{ hd.wide }} blocks across times {{ hd.high }} down make
-# {{ hd.blocks | , }}. The bottom blocks extend {{ hd.idle_rows }} pixels past the image, so here only
+# That answers our first question: {{ hd.wide }} blocks across × {{ hd.high }} down =
+# {{ hd.blocks | , }} blocks. The bottom blocks extend {{ hd.idle_rows }} pixels past the image, so here only
 # the test on `row` ever stops a thread.
 
 # %% [markdown]
@@ -196,9 +198,9 @@ publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high
 # array. Only in the last row does the write leave the array.
 #
 # In the next kernel, every element should receive its column number. With our launch, two threads
-# write to each of {{ short.twice }} elements, and the order of the blocks decides which write comes
-# last. In this run {{ short.wrong }} elements are wrong, and only {{ short.outside }} writes are out
-# of bounds.
+# from different blocks write to each of {{ short.twice }} elements. Blocks can run concurrently, and
+# nothing orders the two writes, so either value may remain. That's a *data \race*. In this run
+# {{ short.wrong }} elements are wrong, and only {{ short.outside }} writes are out of bounds.
 
 # %%
 NO_GUARD_ON_COL = Kernel(r"""
@@ -244,8 +246,8 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## Three-dimensional grids
 #
-# A volume, such as a CT scan, adds a third line for z. Its cell (z, y, x) has the index
-# `(z * height + y) * width + x`: x varies fastest, then y, then z. CUDA numbers the threads of a block
+# A volume, such as a CT scan, needs a third index line, for z. The cell with coordinates x, y and z has
+# the index `(z * height + y) * width + x`: x varies fastest, then y, then z. CUDA numbers the threads of a block
 # in that order too. The next kernel records which block and thread visited each cell.
 
 # %%
@@ -296,7 +298,7 @@ show(
         grid,
         (2, 2, 2),
         extent=(5, 3, 2),
-        title="Each of the three axes rounds up separately",
+        title="Each of the three axes is rounded up separately",
         caption="The threads of a three-dimensional launch over a volume of 5 × 3 × 2 cells. Threads outside the volume are hatched, or hollow in 3-D.",
     )
 )
@@ -305,11 +307,12 @@ show(
 # ## Warps and sectors: why block shape matters
 #
 # A GPU splits each block into warps of 32 consecutively numbered threads, and a load runs for all 32
-# lanes of a warp at once. Memory moves in sectors of 32 bytes, or eight floats. So the cost of a load
+# lanes of a warp at once. Data moves in 32-byte sectors, or eight floats. So the cost of a load
 # depends on how many sectors the warp's 32 addresses fall into.
 #
-# Threads are numbered along x first. In a block at least 32 wide, a warp covers 32 pixels of one row:
-# 128 contiguous bytes in {{ touched.per_warp_row }} sectors, with every byte used. In a block 1 wide,
+# Threads are numbered along x first. If the block's width is a multiple of 32, a warp covers 32 pixels
+# of one row: 128 contiguous bytes. If they start on a sector boundary, as they do here, they fill
+# {{ touched.per_warp_row }} sectors, with every byte used. In a block 1 wide,
 # the warp runs down a column, and each pixel needs its own sector: {{ touched.per_warp_column }}
 # sectors, with one float used in each. In between, a block *w* wide gives each warp 32 / *w* rows of
 # *w* pixels. At which width does the number of sectors start to rise?
@@ -369,19 +372,20 @@ show(
         form=".0f",
         key=False,
         title="Down a column, every row costs a new sector",
-        caption="Two blocks, each 1 wide and 32 high, mirror an image of 32 × 32 pixels and write its first two columns. Full colour marks the elements that they use, half colour the rest of each sector.",
+        caption="Two blocks, each 1 wide and 32 high, mirror an image of 32 × 32 pixels and write its first two columns. Solid cells are the elements used; faint cells are the rest of each sector.",
         alt="Two maps of 32 by 32 elements. In every row of picture, the last two elements are read, and the six before them share their sector. In every row of mirrored, the first two are written, and the six after them share their sector.",
     )
 )
 
 # %% [markdown]
-# ## Block shapes measured: wide against tall
+# ## Measuring block shapes: wide versus tall
 #
 # How much does this cost on a real GPU? The lower bound in the table counts 8 bytes per pixel, 4 read
 # and 4 written.
 #
-# If every requested sector costs its full time, 1 × 256 blocks are {{ touched.ratio | .0f }}× slower
-# than 256 × 1 blocks. But a GPU has caches, small fast memories that keep recently used data. If they
+# If every sector request costs the same, cached or not, 1 × 256 blocks are
+# {{ touched.ratio | .0f }}× slower than 256 × 1 blocks. But a GPU has caches, small fast memories that
+# keep recently used data. If they
 # keep a sector until the neighbouring columns request it, those requests are nearly free. Guess before
 # you look.
 
@@ -419,7 +423,7 @@ measure(
     library={"cupy, reversed view": cupy_mirror, "torch.flip": torch_mirror},
     reference=lambda picture: {"mirrored": picture[:, ::-1]},
     tolerance=0.0,
-    reasons=dict.fromkeys(["8 x 32", "4 x 64", "1 x 256"], "Block shapes measured: wide against tall"),
+    reasons=dict.fromkeys(["8 x 32", "4 x 64", "1 x 256"], "Measuring block shapes: wide versus tall"),
     guess=Guess(
         "How much faster are 256 x 1 blocks than 1 x 256 blocks on the large image?",
         of="256 x 1",
@@ -427,10 +431,10 @@ measure(
         at={"width": 8192, "height": 8192},
         between=(0.5, 64),
         models={
-            "every sector costs its full time": sectors_of_stride(8192) / sectors_of_stride(1),
+            "every sector request costs the same": sectors_of_stride(8192) / sectors_of_stride(1),
             "caches make extra requests free": 1.0,
         },
-        because="A guess well below the record relies too much on the caches.",
+        because="A guess well below the measured value relies too much on the caches.",
     ),
 )
 tall, flat = (recorded(f"mirror.{shape}.width_8192_height_8192.median") for shape in ("_1_x_256", "_256_x_1"))
@@ -442,11 +446,11 @@ assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several time
 # On the large image, 256 × 1 blocks take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
 # 1 × 256 blocks {{ mirror._1_x_256.width_8192_height_8192.median | us }}. That is
 # {{ measured.slower | .2g }}× slower, close to the {{ touched.ratio | .0f }}× that the sectors predict,
-# so the caches recover little of the waste.
+# so the extra requests are far from free.
 #
 # Sectors aren't the only cost: blocks of 8 × 32 touch no more of them, yet take
 # {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Their warps request four separate pieces of
-# memory each, and [memory \coalescing](../memory/coalescing.py) comes back to such requests.
+# memory each, and the lesson on [memory coalescing](../memory/coalescing.py) returns to this access pattern.
 
 # %% [markdown]
 # ## Choosing a block shape
@@ -454,7 +458,7 @@ assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several time
 # The image takes {{ hd.blocks | , }} blocks of 16 × 16, and the shape to avoid is the tall column: it
 # takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}, compared with
 # {{ mirror._256_x_1.width_1920_height_1080.median | us }} for the wide row. Map x to the columns of a
-# row-major array, and make blocks at least 8 floats wide, preferably 32.
+# row-major array, and make blocks at least 8 threads wide (for 4-byte elements), preferably 32.
 
 # %% [markdown]
 # ## Takeaways
@@ -463,16 +467,18 @@ assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several time
 #   the bounds on each axis.
 # - Without the check on the column, stray writes wrap into the next row. Only those after the last row
 #   are out of bounds.
-# - Threads are numbered along x first. With x along the rows, a warp's load of floats touches 4
-#   sectors of 32 bytes; down a column it touches 32.
+# - Threads are numbered along x first. A warp's load of 32 consecutive floats touches 4 sectors of 32
+#   bytes if it starts on a sector boundary; down a column it touches 32.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Test with a width and a height that your blocks don't divide and compare every element, because
-# `compute-sanitizer --tool memcheck` reports only writes that leave the array. Then let Nsight Compute
-# show `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio`: 4 is ideal for floats,
-# and a value near 32 means that your warps run down the columns.
+# Test with a width and a height that aren't multiples of the block size and compare every element,
+# because `compute-sanitizer --tool memcheck` reports only reads and writes beyond an allocation, and
+# CuPy's memory pool hides some of those. Then let Nsight Compute show
+# `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` for loads and its counterpart
+# with `op_st` for stores: 4 is ideal for floats, and a value near 32 means scattered accesses, such as
+# warps that run down the columns.
 
 # %% fold="The whole cell, with four wrong answers that the tests reject"
 from tilewise import exercise
@@ -514,13 +520,14 @@ exercise(
     answer=ROTATE,
     tests=rotate_tests,
     wrong=[SQUARE_ONLY, TRANSPOSED, WRONG_BOUNDS, NO_GUARD],
-    hint="To which row and which column of `rotated` does the pixel at (row, col) move? How wide is a row there?",
+    hint="To which row and which column of `rotated` does the pixel in row `row` and column `col` move? How wide is a row there?",
     explanation="""
     Consecutive threads read along a row of `image` but write down a column of `rotated`. If you swap x and
-    y, the stores become contiguous and the loads don't.
+    y, the stores become contiguous and the loads no longer are.
     """,
 )
 
 # %% [markdown]
 # Every pixel could have its own thread because no pixel depends on another. [Attention with one
-# thread per \query](serial_attention.py) nests many loops, and not all of them can become axes.
+# thread per query](serial_attention.py) has several nested loops, and not all of them can be mapped to
+# grid axes.
