@@ -1,7 +1,7 @@
 # ---
 # title: "Latency and throughput: why GPUs exist"
 # needs: [kernels/first_kernel]
-# summary: "One CPU core beats an entire H100 at one serial task. How many tasks does it take until the GPU wins, and by how much?"
+# summary: "One CPU core beats an entire H100 at one serial task. How many tasks does it take for the GPU to win, and by how much?"
 # description: "Latency, throughput and work in flight: one model that predicts a GPU's time from one thread to a million."
 # date: 2026-11-21
 # tags: [latency, throughput, cores]
@@ -9,22 +9,22 @@
 
 # %% [markdown]
 # Take one value and apply {{ task.steps | , }} multiply-adds to it, one after another. A single
-# CPU core needs {{ core.one_us | us }} for this task. An entire H100, with {{ model.units | , }}
-# arithmetic units, needs {{ seen.one_us | us }}: the GPU is *slower*. Now take a million values.
+# CPU core takes {{ core.one_us | us }} for this task. An entire H100, with {{ model.units | , }}
+# arithmetic units, takes {{ seen.one_us | us }}: the GPU is *slower*. Now take a million values.
 # How much faster is the GPU then, and why?
 #
 # Two quantities answer both questions: *latency*, the time until one result is ready, and
 # *throughput*, the number of results per second. They matter for every kernel you'll write: a GPU
-# is fast only if it always has other work while one result is on its way.
+# is fast only if it always has other work to do while it waits for a result.
 
 # %% [markdown]
-# ## The kernel: one dependent chain per thread
+# ## The kernel: one dependency chain per thread
 #
 # Each step needs the `x` of the step before, so nothing inside a task can run in parallel. That's
-# a *dependent chain*. Different tasks don't depend on each other, so each gets a thread of its
+# a *dependency chain*. Different tasks don't depend on each other, so each gets a thread of its
 # own.[^unroll]
 #
-# [^unroll]: With `#pragma unroll 256`, the loop counter is checked once in 256 steps. Without it,
+# [^unroll]: With `#pragma unroll 256`, the loop counter is checked once every 256 steps. Without it,
 #     we'd be timing the counter too.
 
 # %% tab="Pseudocode"
@@ -58,9 +58,10 @@ void chain(const float* start, float* end, int tasks, int steps) {
 """)
 
 # %% [markdown]
-# Launch it with five tasks of three steps. Without a GPU, the same line runs on the course's
-# simulator. Follow thread 2: its `x` starts at 2, and each step moves it a hundred-thousandth of
-# the way towards 1. Threads 5 to 31 have no task and return.
+# Launch it with five tasks of three steps. A GPU runs threads in groups of 32, so even five tasks
+# occupy a whole group; threads 5 to 31 have no task and return. Without a GPU, the same line runs on
+# the course's simulator. Follow thread 2: its `x` starts at 2, and each step moves it a
+# hundred-thousandth of the way towards 1.
 
 # %%
 import numpy as np
@@ -72,8 +73,8 @@ print(end)
 
 # %% [markdown]
 # Next comes a test. A `case` holds the arguments of a launch, `output` is an array for the kernel
-# to fill, and `agree` compares both tabs. The tolerance allows for rounding: the kernel's \fused
-# multiply-add (FMA) rounds once per step, the pseudocode twice.
+# to fill, and `agree` runs the versions in both tabs and compares their output. The tolerance allows
+# for rounding: the kernel's \fused multiply-add (FMA) rounds once per step, the pseudocode twice.
 
 # %%
 from tilewise import agree, case, ceil_div, output, uniform
@@ -90,7 +91,7 @@ def chains(tasks, steps):
 agree(chain, CHAIN, [chains(1, 3), chains(77, 300), chains(200, 33)], rtol=6e-5)
 
 
-# %% fold="Code that checks the long chains of the measurements"
+# %% fold="Code that checks the long chains used in the measurements"
 def after(start, steps):
     """What chains end at, in 64-bit floats: each step shrinks the distance to the fixed point."""
     a, b = np.float64(np.float32(0.99999)), np.float64(np.float32(0.00001))
@@ -99,17 +100,18 @@ def after(start, steps):
 
 
 # %% [markdown]
-# ## Latency and throughput: few fast workers or many slow ones
+# ## Latency and throughput: a few fast workers or many slow ones
 #
 # Forget the hardware for a moment. Picture two teams. One has {{ toy.fast.workers }} fast
 # workers, who need {{ toy.fast.us | .0f }} µs per task. The other has {{ toy.slow.workers }} slow
-# workers, who need {{ toy.slow.us | .0f }} µs. Nobody can share a task.
+# workers, who need {{ toy.slow.us | .0f }} µs. A task can't be split between workers.
 #
 # For one task, hire the fast team, because its *latency* is lower. For many, hire the slow team.
 # It finishes {{ toy.slow.rate | .0f }} tasks per microsecond instead of
-# {{ toy.fast.rate | .0f }}, so its *throughput* is higher. Move the slider: up to
-# {{ toy.last_behind }} tasks, the fast team is never behind, because some slow workers have
-# nothing to do. From {{ toy.first_ahead }} tasks on, the slow team always finishes first.
+# {{ toy.fast.rate | .0f }}, so its *throughput* is higher. Move the slider. With up
+# to {{ toy.last_behind }} tasks, the fast team is never behind: each of its workers does at most
+# {{ toy.fast.rounds }} tasks, which takes no longer than a slow worker needs for one. With
+# {{ toy.first_ahead }} or more tasks, the slow team always finishes first.
 #
 # ??? definition "Latency | latencies"
 #     The time from the start of an operation, or of a task, until its result can be used.
@@ -145,6 +147,10 @@ def schedule(tasks, workers, us):
 ends = {tasks: {team: team_us(tasks, *of) for team, of in TEAMS.items()} for tasks in COUNTS}
 ahead = [tasks for tasks in COUNTS if ends[tasks]["slow"] < ends[tasks]["fast"]]
 assert ahead == list(range(ahead[0], COUNTS[-1] + 1)), "once ahead, the slow team stays ahead"
+rounds = ceil_div(ahead[0] - 1, TEAMS["fast"][0])  # of the fast team, while it isn't behind
+assert rounds * TEAMS["fast"][1] <= TEAMS["slow"][1], (
+    "the text says that they take no longer than one slow task"
+)
 assert all(team_us(n, *TEAMS["slow"]) < team_us(n, *TEAMS["fast"]) for n in range(ahead[0], 1000))
 names = {team: f"{workers} {team} workers, {us} µs per task" for team, (workers, us) in TEAMS.items()}
 teams = heat_map(
@@ -158,9 +164,9 @@ teams = heat_map(
     ranges=dict.fromkeys(names.values(), (-12, COUNTS[-1])),
     form=".0f",
     key=False,
-    title=f"From {ahead[0]} tasks on, many slow workers beat few fast ones",
-    caption="A model. A row is a worker, a column a microsecond, and a number the task in progress. The team whose numbers end further to the left wins.",
-    alt=f"Two teams of workers against time, for 1 to {COUNTS[-1]} tasks. The slow team finishes first from {ahead[0]} tasks on.",
+    title=f"With {ahead[0]} or more tasks, many slow workers win",
+    caption="A model: each row is a worker, each column is a microsecond, and the number in a cell is the task in progress. The team whose numbers end further to the left wins.",
+    alt=f"Finish times of the two teams for 1 to {COUNTS[-1]} tasks. With {ahead[0]} or more tasks, the slow team finishes first.",
 )
 show(
     replace(
@@ -175,41 +181,48 @@ show(
 # %% [markdown]
 # ## Pipelining: four steps in flight per unit
 #
-# Where are the slow workers in a GPU? An H100 has {{ model.units | , }} units for 32-bit
-# multiply-adds.[^units] Each unit is *pipelined*, like an assembly line: a result comes out
-# {{ model.latency | .0f }} cycles after its multiply-add went in,[^four] but a new multiply-add
-# can go in every cycle. A dependent chain can't use that. It issues one step, waits for the
-# result, and leaves {{ model.spare | .0f }} of every {{ model.latency | .0f }} cycles empty.
-# Other threads' chains can fill them.
+# Where are the slow workers in a GPU? An H100 has {{ model.units | , }} \FP32 units, the
+# arithmetic units for 32-bit multiply-adds.[^units] Each one is *pipelined*, like an assembly line:
+# it can take a new multiply-add every *cycle*, one tick of the chip's clock, but the result comes
+# out {{ model.latency | .0f }} cycles later.[^four] A dependency chain can't use that. One step
+# *issues*, that is, it's sent to a unit. The next step waits for its result, and
+# {{ model.spare | .0f }} of every {{ model.latency | .0f }} \issue slots go unused. Other threads'
+# chains can fill them.
 #
 # So each unit is worth {{ model.latency | .0f }} slow workers, each of whom advances one chain by
-# one step every {{ model.latency | .0f }} cycles. To keep the chip busy, this many steps must be
-# in flight, by [\Little's law](https://doi.org/10.1287/opre.9.3.383) (John Little, 1961):
+# one step every {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is
+# *in flight*. By [\Little's law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the
+# chip busy takes this many steps in flight:
 #
 # $$\underbrace{\text{throughput}}_{\text{steps per cycle}} \times
 # \underbrace{\text{latency}}_{\text{cycles}} = \text{steps in flight}$$
 #
-# For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }}
-# chains, one step of each. Up to {{ model.full | , }} tasks, every task has its own worker, so
-# they all take as long as one: {{ model.one_us | us }} at {{ model.ghz | .2f }} GHz. Beyond that,
-# tasks go through in batches of {{ model.full | , }}, and each batch adds another
-# {{ model.one_us | us }}.
+# For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }} steps
+# in flight, one from each of {{ model.full | , }} chains. With up to {{ model.full | , }} tasks,
+# every task has its own worker, so they all take as long as one: {{ model.one_us | us }} at
+# {{ model.ghz | .2f }} GHz. With more, our model runs them in batches of {{ model.full | , }}, and
+# each batch adds another {{ model.one_us | us }}. The batch size isn't a limit on how many threads
+# fit on the chip, which holds {{ model.resident | , }} at once. It's how the hardware turns out to
+# schedule them, as the measurement below shows.
 #
 # [^four]: NVIDIA doesn't publish this latency. On an earlier chip it was measured at
 #     four cycles{from: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
 #     Microbenchmarking, 2018}; the measurement below tests whether that still holds.
 #
-# [^units]: 132 streaming multiprocessors with 128 units each, called \CUDA cores in NVIDIA's white
-#     paper on the H100.
+# [^units]: 132 streaming multiprocessors with 128 units each. NVIDIA calls the units \CUDA cores.
 #
 # ??? question "What is hyper-threading, and does a GPU have it?"
-#     Hyper-threading lets a CPU core hold the state of two threads, so that one can run while the
-#     other waits. A GPU takes the same idea much further: each streaming multiprocessor of an H100
-#     holds up to 64 groups of 32 threads. A CPU core still spends most of its area on making each of
-#     its two threads fast. The GPU relies on having another thread that's ready.
+#     Hyper-threading is Intel's name for simultaneous multithreading (SMT): a CPU core holds the
+#     state of two threads and issues instructions from both, often in the same cycle. A GPU does
+#     something simpler on a larger scale, *fine-grained multithreading*. Each streaming
+#     multiprocessor of an H100 holds up to 64 groups of 32 threads. Each of its four schedulers
+#     picks one group per cycle that's ready and issues one instruction for it. A CPU core still
+#     spends most of its area on making each of its two threads fast. The GPU relies on having
+#     another thread that's ready.
 #
 # ??? definition "Hyper-threading"
-#     Holding the state of two threads on one CPU core, which runs one while the other waits.
+#     Intel's name for simultaneous multithreading: one CPU core holds the state of two threads and
+#     issues instructions from both, often in the same cycle.
 
 # %%
 from tilewise.measurements import recorded_device
@@ -237,6 +250,7 @@ publish(
         "spare": LATENCY - 1,
         "units": UNITS,
         "full": UNITS * LATENCY,
+        "resident": CHIP.sms * 2048,  # threads that the multiprocessors of an H100 hold at once
         "ghz": CHIP.boost_mhz / 1000,
         "one_us": float(predicted_us(1, STEPS)),
     },
@@ -244,7 +258,7 @@ publish(
         "first_ahead": ahead[0],
         "last_behind": ahead[0] - 1,
         **{
-            team: {"workers": workers, "us": us, "rate": workers / us}
+            team: {"workers": workers, "us": us, "rate": workers / us, "rounds": rounds}
             for team, (workers, us) in TEAMS.items()
         },
     },
@@ -254,8 +268,8 @@ publish(
 # ## Measurement: from one thread to a million
 #
 # Now launch 1 to {{ task.most | , }} tasks of {{ task.steps | , }} steps each. The table's bound
-# counts only arithmetic, at the full rate of the chip. Small launches take far longer, because
-# latency limits them.
+# ignores latency: it's the time of the arithmetic at the chip's peak rate, or of an empty launch if
+# that takes longer. Small launches are latency-bound, so they take far longer than that.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -280,7 +294,7 @@ wide = measure(
         at={"tasks": UNITS * LATENCY, "steps": STEPS},
         between=(100.0, 100_000_000.0),
         models={"one task": float(predicted_us(1, STEPS))},
-        because="While one chain waits, its unit can issue steps of others, and this many chains just fit.",
+        because=f"While one chain waits, the scheduler can issue steps from other chains; {UNITS * LATENCY:,} chains exactly fill every slot.",
     ),
     reasons={"one thread per task": "Pipelining: four steps in flight per unit"},
 )
@@ -311,7 +325,7 @@ show(
         log_y=True,
         marks=[Mark(f"{UNITS * LATENCY:,} tasks: one full batch", x=UNITS * LATENCY)],
         title="Time is flat until every unit is full, then grows",
-        caption="Time for chains of 131,072 dependent multiply-adds on an {machine}, measured and predicted at the recorded clock, without launch overhead. Both axes are logarithmic.",
+        caption="Time for chains of 131,072 dependent multiply-adds on an {machine}, measured, and predicted from the recorded clock; the prediction excludes launch overhead. Both axes are logarithmic.",
     )
 )
 
@@ -339,19 +353,21 @@ publish(
 )
 
 # %% [markdown]
-# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency is
-# {{ model.latency | .0f }} cycles on this chip too. {{ model.full | , }} threads take only
+# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency is also
+# {{ model.latency | .0f }} cycles on the H100. {{ model.full | , }} threads take only
 # {{ seen.full_more | .0% }} longer than one: the other chains run almost for free. With a million
 # tasks, the units issue a step in {{ seen.busy | .0% }} of their cycles. Every measured time is
 # within {{ seen.worst | .0% }} of the model.
 #
-# The point at {{ seen.half_more | , }} tasks shows the batches. One and a half of them take as
-# long as two: {{ seen.half_more_us | us }}, not the {{ seen.half_more_shared_us | us }} that we'd
-# get if each unit shared its cycles fairly among its {{ seen.half_more_each }} chains. The blocks
-# are spread evenly over the chip, as the output below shows. So a unit seems to finish its oldest
-# {{ model.latency | .0f }} chains before it starts the rest. NVIDIA doesn't document this policy.
+# The point at {{ seen.half_more | , }} tasks shows the batches. These are {{ seen.half_more | , }} /
+# {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, and
+# they take as long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles
+# equally, they'd take {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the
+# chip, as the output below shows. So each scheduler seems to keep issuing from the same
+# {{ model.latency | .0f }} groups of 32 threads, one group per \issue slot, and to start the rest
+# when they finish. NVIDIA doesn't document this policy.
 
-# %% fold="Code that asks each block where it runs" needs="gpu" record="blocks_on_processors"
+# %% fold="Code that records which multiprocessor each block runs on" needs="gpu" record="blocks_on_processors"
 from tilewise import gpu_here
 
 if gpu_here():
@@ -378,12 +394,13 @@ if gpu_here():
         print(f"{blocks} blocks of 128 threads, blocks on processors: {spread}")
 
 # %% [markdown]
-# ## CPU core against GPU: where the lines cross
+# ## CPU core vs. GPU: where the lines cross
 #
 # A CPU core is built for latency. It runs at a high clock, and most of its area goes into keeping
 # a single thread moving: caches, branch prediction, out-of-order execution. It also has SIMD
-# units, which apply one instruction to several values at once. So we compile the loop twice for
-# one core: *scalar*, one task after another, and *SIMD*, 64 tasks side by side.
+# units, which apply one instruction to several values at once. So we compile two
+# versions for one core: a *scalar* loop that runs tasks one at a time and a *SIMD* loop that runs
+# 64 at once.
 
 # %% fold="The same two loops for one core, in C"
 CPU_SOURCE = r"""
@@ -465,7 +482,7 @@ raced = measure(
     counts=(),
     fold="All 18 rows",
     reasons={"GPU, one thread per task": "Pipelining: four steps in flight per unit"},
-    note="The library rows run on one core of the GPU's host, with their inputs in host memory.",
+    note="The CPU rows run on one core of the GPU's host, with their inputs in host memory.",
 )
 
 # %% fold="Code of the figure"
@@ -481,7 +498,7 @@ show(
         y="time [µs]",
         log_x=True,
         log_y=True,
-        title="The CPU core wins one task, the GPU wins many",
+        title="The CPU core wins on one task; the GPU wins on many",
         caption="The same chains of 131,072 multiply-adds on one CPU core, scalar and SIMD, and on an {machine}. Both axes are logarithmic.",
     )
 )
@@ -492,6 +509,10 @@ def ahead_from(core):
     """The measured number of tasks from which on the GPU is ahead; 0 for none."""
     behind = [tasks for tasks, mine, theirs in zip(TASKS, gpu, core, strict=True) if mine >= theirs]
     return min((tasks for tasks in TASKS if tasks > max(behind, default=0)), default=0)
+
+
+def two_digits(value):
+    return float(f"{value:.2g}")
 
 
 CORES = 64  # of a large server CPU
@@ -505,15 +526,15 @@ race = {
     "ahead_of_scalar": ahead_from(scalar),
     "ahead_of_simd": ahead_from(simd),
     "million_us": million_us,
-    "million_gain": million_us / last,
+    "million_gain": two_digits(million_us / last),
     "cores": CORES,
     "many_gain": million_us / CORES / last,
 }
 if len(known) == 3:
-    assert scalar[0] < gpu[0], "the title says that the core wins one task"
+    assert scalar[0] < gpu[0], "the title says that the core wins on one task"
     assert simd[TASKS.index(64)] < 2 * simd[0], "the text says that 64 chains fill what one leaves empty"
-    assert simd[-1] > gpu[-1], "the title says that the GPU wins many"
-    quoted = [float(f"{race[name]:.2g}") for name in ("times", "gpu_step_ns", "step_ns")]
+    assert simd[-1] > gpu[-1], "the title says that the GPU wins on many"
+    quoted = [two_digits(race[name]) for name in ("times", "gpu_step_ns", "step_ns")]
     assert abs(quoted[0] - quoted[1] / quoted[2]) < 0.1, "the factor is the quotient of the times per step"
 publish(core=race)
 
@@ -522,15 +543,14 @@ publish(core=race)
 # {{ core.gpu_step_ns | .2g }} ns on the GPU and {{ core.step_ns | .2g }} ns on the core, launch
 # and call included. Among the sizes we measured, the GPU is ahead of the scalar loop from
 # {{ core.ahead_of_scalar }} tasks on, and ahead of SIMD from {{ core.ahead_of_simd }}. SIMD holds
-# out longer for the reason you've just seen: its 64 chains fill the SIMD slots and cycles that
-# one chain leaves empty. For {{ task.most | , }} tasks, the core would need
-# {{ core.million_us | us }} at the pace of its last row; the GPU took {{ seen.last_us | us }}. So
-# the GPU is {{ core.million_gain | .2g }}× faster than one core.
+# out longer for the reason you've just seen: its 64 chains fill the SIMD \lanes and pipeline slots
+# that one chain leaves empty. For {{ task.most | , }} tasks, the core would need
+# {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
+# {{ seen.last_us | us }}. So the GPU is about {{ core.million_gain | .0f }}× faster than one core.
 #
 # Two caveats. A CPU with {{ core.cores }} such cores, if they scaled perfectly, would cut the
 # factor to {{ core.many_gain | .2g }}. And our chain gives the core's caches and branch predictor
-# nothing to do, so expect a single GPU thread to look worse on ordinary serial code. The CPU was
-# this one:
+# nothing to do, so expect a single GPU thread to look worse on ordinary serial code. The CPU used:
 
 # %% fold="Code that prints the CPU and the compiler" needs="gpu" record="host_processor"
 from tilewise import gpu_here
@@ -555,20 +575,20 @@ if gpu_here():
     print("flags:", *CPU_FLAGS)
 
 # %% [markdown]
-# ## Dennard scaling: why cores stopped getting faster
+# ## Dennard scaling: why clock speeds stalled
 #
 # Why not build a faster core? For thirty years, the industry did. In 1974, [Robert Dennard and
 # colleagues](https://doi.org/10.1109/JSSC.1974.1050511) showed that a smaller transistor can run
 # at a lower voltage and a higher clock with the same power per area. Around 2005, voltages
 # stopped falling. Transistors kept shrinking,[^moore] but higher clocks would now have doubled
 # the power per area with every generation. So designers spent the new transistors on more units
-# instead of faster ones, and GPUs take that choice furthest.
+# instead of faster ones, and GPUs take that choice to the extreme.
 #
 # [^moore]: *A common misconception:* Moore's law promises faster processors. It's only about the
 #     number of transistors per chip, which doubles every two years.
 #
 # ??? definition "Dennard scaling"
-#     The rule, true until about 2005, that smaller transistors can run faster and at a lower
+#     The rule, which held until about 2005, that smaller transistors can run faster and at a lower
 #     voltage, so that the power per area stays the same.
 
 # %% [markdown]
@@ -576,17 +596,18 @@ if gpu_here():
 #
 # - Latency is the time until one result is ready; throughput is the number of results per second.
 #   CPU cores are built for low latency, GPUs for high throughput.
-# - Throughput times latency is the work that must be in flight. An H100 needs {{ model.full | , }}
-#   independent chains of multiply-adds; with fewer, the time stays the same and units sit idle.
-# - More threads never shorten a dependent chain. They fill the cycles in which it waits.
+# - Throughput times latency is the work that must be in flight. To issue multiply-adds at its peak
+#   \FP32 rate, an H100 needs {{ model.full | , }} independent chains, and one thread may run several
+#   of them. With fewer, the run takes just as long and units sit idle.
+# - More threads never shorten a dependency chain. They fill the cycles in which it waits.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, compare `smsp__issue_active.avg.pct_of_peak_sustained_active` (*\Issue Slots
-# Busy*) with the \stall reason *Wait*
+# In Nsight Compute, look at both *One or More Eligible*
+# (`smsp__issue_active.avg.pct_of_peak_sustained_active`) and *Stall Wait*
 # (`smsp__average_warps_issue_stalled_wait_per_issue_active.ratio`). If the first is low and the
-# second dominates, threads are waiting for their own previous instruction, so add independent
-# work: more threads, or several \accumulators per thread.
+# second is the largest of the stalls, threads are waiting for their own previous instruction, so
+# add independent work: more threads, or several \accumulators per thread.
 
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
@@ -633,11 +654,12 @@ assert [n for n in range(11, 100) if team_us(n, 16, 5) > team_us(n, 2, 1)] == [1
 exercise(
     "When do the slow units get ahead?",
     """
-    Each of `cores` fast cores needs `core_us` microseconds per task, and each of `units` slow units needs
-    `unit_us`. Tasks are equal, can't be split and are assigned in turn. All four numbers are integers. Write
-    `overtakes_at(core_us, cores, unit_us, units)`: the smallest number of tasks at which the units finish
-    before the cores, or None if that never happens. The lead can change hands again later: 16 units with
-    `unit_us=5` first beat 2 cores with `core_us=1` at 11 tasks, but lose at 17 and 18.
+    There are `cores` fast cores, each taking `core_us` microseconds per task, and `units` slow units, each
+    taking `unit_us`. Tasks are equal, can't be split and are assigned round-robin. All four arguments are
+    integers. Write a function `overtakes_at(core_us, cores, unit_us, units)` that returns the smallest number
+    of tasks at which the units finish before the cores, or None if that never happens. The lead can change
+    hands again later: 16 units with `unit_us=5` first beat 2 cores with `core_us=1` at 11 tasks, but lose at
+    17 and 18.
     """,
     answer=overtakes_at,
     tests=race_tests,
@@ -646,6 +668,6 @@ exercise(
 )
 
 # %% [markdown]
-# Our chains hardly touch memory. Most programs do, and then latency depends on where the data is.
-# The next lesson looks [inside the GPU](chip.py): which memories are there, and how far away is
-# each?
+# Our chains hardly touch memory. Most programs use it heavily, and then latency depends on where the
+# data is. The next lesson looks [inside the GPU](chip.py): what kinds of memory does it have, and how
+# far away is each?

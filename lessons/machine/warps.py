@@ -8,30 +8,31 @@
 # ---
 
 # %% [markdown]
-# Sort one index array, and the second kernel on this page runs {{ sort_gain | .2g }}× faster on an
-# H100. Its threads still do the same arithmetic on the same elements. Only the order in which they
-# pick the elements changes.
+# Each element of an array selects one of {{ most.ways }} loops of equal length, and the thread that
+# handles it runs only that loop. How much slower is this than running the same loop in every
+# thread: not at all, or {{ most.ways }}×?
 #
-# Each element names one of {{ most.ways }} loops, all equally long, and its thread runs only that
-# one. How much slower is this than running the same loop in every thread: not at all, or
-# {{ most.ways }}×? It depends on which threads share a warp. The same rule decides whether an `if`
-# in your kernel costs nothing or most of the GPU.
+# Both can be right, depending on which threads share a warp. On an H100, a kernel like this
+# runs {{ sort_gain | .2g }}× faster once the elements are sorted by loop. Its threads still do the
+# same arithmetic on the same elements. Only the assignment of elements to threads changes. That also
+# decides whether an `if` is free or wastes most of the GPU.
 
 # %% [markdown]
 # ## Lockstep: one instruction for 32 lanes
 #
-# An SM can hold 2,048 threads, too many to fetch and decode instructions for each one separately.
-# So it groups 32 consecutive threads of a block into a warp, and a *warp scheduler* issues one
-# instruction for all of them.[^four] The 32 lanes execute it in *lockstep*, each on its own
-# registers.[^exactly] [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this
-# *SIMT*: single instruction, multiple threads.
+# An SM of an H100 can hold 2,048 threads (of a T4, 1,024), too many to fetch and decode
+# instructions for each one separately. So an SM groups 32 consecutive threads of a block into a
+# warp, and a *warp scheduler* issues one instruction for all of them.[^four] The 32 lanes execute
+# it in *lockstep*, each on its own registers.[^exactly]
+# [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction,
+# multiple threads.
 #
 # If a branch sends some lanes to the `if` side and the rest to the `else` side, the warp *diverges*:
 # it executes both paths, one after the other. On each path, an *active mask* of 32 bits disables
 # the lanes that took the other one. After the branch, the lanes *reconverge*.
 #
-# Take a small example, with three steps on each path. If all lanes agree, the warp issues 3 steps.
-# If the odd lanes branch off, it issues 3 + 3 = 6, with half of its lanes idle in each step.
+# Take a small example: a loop of three iterations on each path. If all lanes agree, the warp runs 3
+# iterations. If the odd lanes branch off, it runs 3 + 3 = 6, with half of its lanes idle in each.
 #
 # ??? question "Why do warps exist?"
 #     Fetching and decoding an instruction costs almost the same for one thread as for 32, and
@@ -41,8 +42,9 @@
 # [^four]: A common misconception: an SM runs one warp at a time. Each of its four warp schedulers can
 #     issue an instruction per cycle, from any of its warps that is ready.
 #
-# [^exactly]: A block of 40 threads gets two warps, and 24 lanes of the second are never active. AMD's
-#     server GPUs have 64 lanes per warp, so portable code uses `warpSize`.
+# [^exactly]: A block of 40 threads gets two warps, and 24 lanes of the second are never active. On
+#     AMD's data-centre GPUs (CDNA), a warp is called a \wavefront and has 64 lanes, so portable code
+#     uses `warpSize`.
 #
 # ??? definition "SIMT"
 #     Single instruction, multiple threads: one instruction is issued for a warp, and each lane
@@ -53,14 +55,15 @@
 #     An SM has four of them.
 #
 # ??? definition "Active mask | active masks"
-#     32 bits that say which lanes of a warp execute the current instruction.
+#     A 32-bit mask that shows which lanes of a warp execute the current instruction.
 #
 # ??? definition "Divergence | diverge | diverges | divergent"
-#     Lanes of one warp take different paths at a branch, so the warp executes the paths one after
-#     the other.
+#     What happens when lanes of one warp take different paths at a branch: the warp executes the paths
+#     one after the other.
 #
 # ??? definition "Reconvergence | reconverge | reconverges"
-#     The lanes of a diverged warp run together again, usually right after the branch.
+#     The point at which the lanes of a diverged warp run together again, usually right after the
+#     branch.
 
 # %% [markdown]
 # ## Branch divergence
@@ -89,7 +92,7 @@ def two_ways(start, path, end, steps):
 from tilewise import Kernel
 
 TWO_WAYS = Kernel(r"""
-// end[i] = start[i] after `steps` steps of the loop that path[i] selects.
+// end[i] = start[i] after `steps` iterations of the loop that path[i] selects.
 // Any n; 1-D grid of at least n threads; any block size; no shared memory.
 extern "C" __global__
 void two_ways(const float* start, const int* path, float* end,
@@ -132,8 +135,8 @@ def two_ways_numba(start, path, end, steps):
 
 
 # %% [markdown]
-# Launch a single warp with three steps per path, odd lanes on the second path. Without a GPU, the
-# line runs on the simulator.
+# Launch a single warp with three iterations per path, odd lanes on the second path. Without a GPU,
+# the line runs on the simulator.
 
 # %%
 import numpy as np
@@ -153,9 +156,9 @@ from tilewise import agree, case, ceil_div, output, uniform
 
 PATTERNS = {
     "uniform": lambda i: 0 * i,
-    "alternate warps": lambda i: i // 32 % 2,
+    "alternating warps": lambda i: i // 32 % 2,
     "half-warps": lambda i: i % 32 // 16,
-    "alternate lanes": lambda i: i % 2,
+    "alternating lanes": lambda i: i % 2,
     "one lane": lambda i: (i % 32 == 7).astype(int),
 }
 
@@ -173,15 +176,15 @@ agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
 agree(two_ways_numba, TWO_WAYS, cases[1::5], rtol=1e-5, by="Numba")
 
 # %% [markdown]
-# The simulator keeps the active mask of every instruction, so you can watch the warp diverge. Step
-# through the launch: first line 15 runs with the odd lanes, then line 11 with the even ones. CUDA
-# doesn't say which path goes first.
+# The simulator keeps the active mask of every instruction, so you can watch the warp diverge. Play
+# the launch below line by line: first line 15 runs with the odd lanes, then line 11 with the even
+# ones. CUDA doesn't say which path goes first.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, show
 from tilewise.figures import stepped
 
-alternate = TWO_WAYS.on(branching(PATTERNS["alternate lanes"](np.arange(32)), 3, 32))
+alternate = TWO_WAYS.on(branching(PATTERNS["alternating lanes"](np.arange(32)), 3, 32))
 run = alternate.simulate(trace=Trace())
 seen = run.watched["x"]
 assert seen.step[seen.lane % 2 == 1].max() < seen.step[seen.lane % 2 == 0].min(), "odd lanes run first"
@@ -193,7 +196,7 @@ show(
         extent=32,
         start=4,
         title="The two halves of the warp run one after the other",
-        caption="One warp of 32 threads runs the kernel above, three steps per path, with odd lanes on the second path. The figure follows the lines in the simulator's order; each lane has its own x.",
+        caption="One warp of 32 threads runs the kernel above, three iterations per path, with odd lanes on the second path. The figure follows the lines in the simulator's order; each lane has its own x.",
     )
 )
 
@@ -201,9 +204,10 @@ show(
 # ## The cost of divergence
 #
 # Now fill an H100 with as many threads as fit, so that instruction issue limits the kernel, and run
-# all five patterns. In *alternate warps*, whole warps take different paths. In *half-warps* and
-# *alternate lanes*, each warp splits into 16 and 16 lanes; in *one lane*, into 31 and 1. The table
-# also counts warp instructions. NVIDIA's compiler unrolls the loops, so compare rows, not columns.
+# all five patterns. With the pattern "alternating warps", whole warps take different paths. With
+# "half-warps" and "alternating lanes", each warp splits into 16 and 16 lanes; with "one lane", into
+# 31 and 1. The table also counts warp instructions. NVIDIA's compiler unrolls the loops and the
+# simulator doesn't, so their counts differ: compare the patterns within one column.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -240,7 +244,7 @@ two = measure(
         at={"n": THREADS, "steps": 8192},
         between=(1.0, 32.0),
         models={"distinct paths per warp": distinct_paths("one lane") / distinct_paths("uniform")},
-        because="A single lane on the second path costs its warp as many steps as 31 lanes would.",
+        because="A single lane on the second path costs its warp as many iterations as 31 lanes would.",
     ),
     reference=after_two,
     tolerance=1e-5,
@@ -253,13 +257,15 @@ from tilewise import publish
 from tilewise.measurements import medians_us
 
 two_us = medians_us(two)
-slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "alternate lanes", "one lane")]
+slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "alternating lanes", "one lane")]
 if np.isfinite(slowdowns).all():
     assert max(slowdowns) < 1.01 * min(slowdowns), "the text gives one factor, whichever lanes diverge"
-    assert two_us["alternate warps"] < 1.01 * two_us["uniform"], "the text says that whole warps cost nothing"
+    assert two_us["alternating warps"] < 1.01 * two_us["uniform"], (
+        "the text says that whole warps cost nothing"
+    )
 publish(
     two={
-        "once_us": 2 * two_us["uniform"] - two_us["alternate lanes"],
+        "once_us": 2 * two_us["uniform"] - two_us["alternating lanes"],
         "split": max(slowdowns),
     },
 )
@@ -269,15 +275,16 @@ publish(
 # is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two because some
 # {{ two.once_us | .1f }} µs, launch included, don't depend on the path.
 #
-# Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six steps per
-# path. Full colour means active on the first path, pale on the second, and blank inactive.
+# Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations
+# per path. Full colour means active on the first path; pale means active on the second; blank means
+# inactive.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
 
 
 def active_lanes(pattern):
-    """Lanes by issued steps of a warp: 0 where a lane is inactive, else the shade of its path."""
+    """Lanes by iterations of a warp: 0 where a lane is inactive, else the shade of its path."""
     path = pattern(np.arange(32))
     seen = TWO_WAYS.on(branching(path, 6, 32)).simulate(trace=Trace(blocks=[0], warps=[0])).watched["x"]
     column = {step: at for at, step in enumerate(sorted(set(seen.step.tolist())))}
@@ -287,7 +294,7 @@ def active_lanes(pattern):
     return active
 
 
-SHOWN = ("uniform", "half-warps", "alternate lanes", "one lane")
+SHOWN = ("uniform", "half-warps", "alternating lanes", "one lane")
 active = {name: active_lanes(PATTERNS[name]) for name in SHOWN}
 issued = {name: int(lanes.any(axis=0).sum()) for name, lanes in active.items()}
 show(
@@ -296,30 +303,36 @@ show(
         steps=list(SHOWN),
         step_name="pattern",
         start=2,
-        x="step of the warp",
+        x="iteration of the warp",
         y="lane",
         role="lane",
         ranges={"active lanes": (0, 1)},
         key=False,
         height=430,
-        title="One diverging lane costs as many steps as sixteen",
-        caption="One warp of the kernel above with six steps per path, from the simulator's active masks. Full colour: active on the first path; paler: active on the second; blank: inactive.",
-        alt="Active lanes in each step of a warp for four patterns. "
-        + "; ".join(f"{name}: {count} steps" for name, count in issued.items())
+        title="One diverging lane costs as many iterations as sixteen",
+        caption="One warp of the kernel above with six iterations per path, from the simulator's active masks. Full colour: active on the first path; pale: active on the second; blank: inactive.",
+        alt="Active lanes in each iteration of a warp for four patterns. "
+        + "; ".join(f"{name}: {count} iterations" for name, count in issued.items())
         + ".",
     )
 )
 
 # %% [markdown]
-# A warp executes each path that at least one of its lanes takes. A uniform warp issues
-# {{ split.one }} steps and any diverged warp {{ split.two }}, because the lengths of the two paths
-# add up. Divergence is what costs, not the `if` itself.[^branch] A bounds guard, for example,
-# diverges in one warp at most, the one in which the array ends. With {{ guard.n }} elements in
-# {{ guard.warps }} warps, the simulator counts {{ guard.split }} divergent branch.
+# A warp executes each path that at least one of its lanes takes. A uniform warp runs
+# {{ split.one }} iterations and any diverged warp {{ split.two }}, because the lengths of the two
+# paths add up. What costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for
+# example, a bounds guard diverges in one warp at most, the one in which the array ends. With
+# {{ guard.n }} elements in {{ guard.warps }} warps, the simulator counts {{ guard.split }} divergent
+# branch.[^edges]
 #
 # [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a
 #     warp agree, the branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the
-#     index of the warp is always uniform.
+#     warp index is always uniform. The warp index is the linearised thread index divided by 32, which
+#     `threadIdx.x / 32` gives only in 1-D blocks. In a 2-D block {{ wide.width }} threads wide,
+#     `threadIdx.x / 32` takes {{ wide.values }} values within one warp.
+#
+# [^edges]: In a 2-D launch, the guard can diverge in many warps, wherever the edge of the image cuts
+#     through one.
 #
 # ??? definition "Uniform branch | uniform branches | uniform"
 #     A branch at which all active lanes of a warp take the same path.
@@ -329,8 +342,13 @@ from tilewise import check
 
 guarded = TWO_WAYS.on(branching(np.zeros(77), 3, 32)).simulate()
 guard_line = next(number for number, line in enumerate(TWO_WAYS.source.splitlines(), 1) if "i >= n" in line)
-check([issued[name] for name in SHOWN], [6, 12, 12, 12], name="steps that a warp of each pattern issues")
+check([issued[name] for name in SHOWN], [6, 12, 12, 12], name="iterations that a warp of each pattern runs")
+WIDTH = 48
+x_over_32 = np.arange(2 * WIDTH) % WIDTH // 32  # threadIdx.x / 32, in the order of the linearised index
+of_warp = [len(np.unique(lanes)) for lanes in x_over_32.reshape(-1, 32)]
+check(max(of_warp), 2, name="values of threadIdx.x / 32 in one warp of a block 48 threads wide")
 publish(
+    wide={"width": WIDTH, "values": max(of_warp)},
     most={"ways": 32},
     split={"one": issued["uniform"], "two": issued["one lane"]},
     guard={"n": 77, "warps": 3, "split": guarded.lines[guard_line].divergent_branches},
@@ -339,29 +357,29 @@ publish(
 # %% [markdown]
 # ## Independent thread scheduling
 #
-# Up to Pascal, all lanes of a warp shared one program counter, so one path had to finish before the
-# other could start. Since compute capability 7.0 (Volta), each lane has its own program counter
-# and call stack, which NVIDIA calls
-# [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The
-# scheduler may now switch between the paths of a diverged warp, so a lane can spin on a lock that
-# another lane of its warp holds, which used to deadlock. Divergence isn't any cheaper, as the H100
-# above shows: each instruction is still issued for one path only.
+# On Pascal and earlier, all lanes of a warp shared one program counter, so one path had to finish
+# before the other could start. Since compute capability 7.0 (Volta), each lane has its own program
+# counter and call stack, which NVIDIA calls
+# [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The scheduler may now switch
+# between the paths of a diverged warp, so a lane can spin on a lock that another lane of its warp
+# holds, which used to deadlock. Divergence isn't any cheaper, as the H100 above shows: each
+# instruction is still issued for one path only.
 #
 # What you give up is guaranteed lockstep. Lanes usually reconverge right after the branch, but CUDA
 # doesn't promise it. If lanes of a warp exchange data through memory, call `__syncwarp()` between
 # the write and the read.
 #
 # ??? definition "Independent thread scheduling"
-#     Since compute capability 7.0, each lane has its own program counter, so the scheduler can
-#     switch between the paths of a diverged warp.
+#     A scheduling model (compute capability 7.0 and later) in which each lane has its own program
+#     counter, so the scheduler can switch between the paths of a diverged warp.
 
 # %% [markdown]
 # ## Sorting work by path
 #
-# The second kernel has up to {{ most.ways }} paths and tests one after another, like a chain of
-# `else if`. Element `i` takes path `i` modulo the number of paths, and the array `order` assigns
-# elements to threads: *interleaved*, so that neighbouring lanes take different paths; *shuffled* at
-# random; or *sorted* by path, so that the lanes of a warp nearly always agree.
+# The second kernel has up to {{ most.ways }} paths and tests for them one after another, like a chain
+# of `else if`. Element `i` takes path `i` modulo the number of paths, and the array `order` assigns
+# elements to threads in one of three ways: "interleaved", so that neighbouring lanes take different
+# paths; "shuffled" at random; or "sorted" by path, so that the lanes of a warp nearly always agree.
 
 
 # %% tab="Pseudocode"
@@ -441,8 +459,9 @@ agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 
 # %% [markdown]
 # With 4 paths, an interleaved warp has lanes on all 4 and runs 4 loops; a sorted warp runs 1. So we
-# predict that the time grows with the mean number of *distinct paths* per warp. Shuffled is in
-# between: 32 random lanes hit {{ distinct.shuffled | .2g }} of {{ most.ways }} paths on average.
+# predict that the time grows in proportion to the mean number of *distinct paths* per warp.
+# Shuffled is in between: 32 random lanes hit {{ distinct.shuffled | .2g }} of {{ most.ways }} paths
+# on average.
 
 
 # %% fold="Code of the check"
@@ -510,18 +529,23 @@ for order in ORDERS:
     expected = [paths_per_warp(order, ways).mean() for ways in measured]
     lines.append(Series(order, measured, list(times[order].values())))
     lines.append(Series(f"{order}, predicted", measured, expected, role="predicted"))
+placing = np.random.default_rng(2026)
+placed = [  # the busiest scheduler again, for other placements of 16 warps on each of 528 schedulers
+    placing.permutation(paths_per_warp("shuffled", 32)).reshape(132 * 4, 16).mean(axis=1).max()
+    for _ in range(20)
+]
 once_us = (32 * many_us["interleaved", 1] - many_us["interleaved", 32]) / 31
 show(
     line_chart(
         lines,
         x="paths in the launch",
         y="time relative to one path",
-        title="Time follows the distinct paths per warp",
+        title="Run time tracks the number of distinct paths per warp",
         caption="The second kernel on an {machine} with 1 to 32 paths: each order's time relative to its own time with one path, and the mean number of distinct paths per warp.",
     )
 )
 if np.isfinite(once_us):
-    assert times["interleaved"][32] > 0.9 * 32, "the title says that the time follows the paths per warp"
+    assert times["interleaved"][32] > 0.9 * 32, "the title says that the time tracks the paths per warp"
     assert times["sorted"][32] < 1.1, "the title says that the paths in the launch do not count"
     assert times["shuffled"][32] < 1.1 * paths_per_warp("shuffled", 32).mean(), (
         "the text says a little longer"
@@ -529,6 +553,7 @@ if np.isfinite(once_us):
 publish(
     many={order: {"ratio": times[order][32]} for order in ORDERS},
     sort_gain=many_us["interleaved", 32] / many_us["sorted", 32],
+    balance={"low": min(placed), "high": max(placed)},
     last={
         "mean": paths_per_warp("shuffled", 32).mean(),
         "ways": busiest(32),
@@ -542,17 +567,27 @@ publish(
 # others wait. Sorted elements cost almost nothing extra, so sorting makes the kernel
 # {{ sort_gain | .2g }}× faster.
 #
-# Sorting isn't free: you pay for the sort, and reads and writes are no longer consecutive. It pays
+# Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp
+# scheduler finishes, and chance gives some schedulers more distinct paths than others. Spread
+# evenly, 16 of our warps go to each of the H100's 132 × 4 = 528 schedulers. If blocks go to the SMs
+# round-robin, and the warps of a block to its schedulers, the busiest one has {{ last.ways | .3g }}
+# distinct paths per warp, while the mean is {{ last.mean | .3g }}. Without the fixed cost, the
+# recorded slowdown is {{ last.ratio | .3g }}×. NVIDIA documents neither placement. But since the
+# elements are shuffled, other even placements give nearly the same: in twenty random ones, the
+# busiest scheduler has {{ balance.low | .3g }} to {{ balance.high | .3g }}.
+#
+# Sorting isn't free: you pay for the sort, and reads and writes are no longer contiguous. It pays
 # off when the paths are long. Path tracers group rays by material for this reason; see
 # [Laine, Karras and Aila (2013)](https://research.nvidia.com/publication/2013-07_megakernels-considered-harmful-wavefront-path-tracing-gpus).
 
 # %% [markdown]
 # ## Block scheduling
 #
-# Why are shuffled elements a little slower than the mean predicts? Look at how warps reach an SM.
-# Blocks wait in a queue. An SM with a free slot takes the next one, splits it into warps, and keeps
-# them until the last one ends. CUDA promises no order among blocks, so a block must never wait for
-# one that may not have started.
+# How do warps get to an SM in the first place? A work distributor, one for the whole chip, keeps the
+# blocks of a launch in a queue and assigns the next one to an SM with a free slot. How many slots an
+# SM has depends on the registers, the shared memory and the threads that each block needs. The SM
+# splits the block into warps and keeps the block resident until its last warp exits. CUDA promises no
+# order among blocks, so a block must never wait for one that may not have started.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Span, timeline
@@ -579,23 +614,16 @@ show(
         scheduled(LENGTHS),
         unit="time units",
         title="An SM takes the next block when a slot becomes free",
-        caption="A model: 14 blocks of unequal length on four SMs with two slots each. The slider moves through time.",
+        caption="A model: 14 blocks of different durations on four SMs with two slots each. The slider moves through time.",
     )
 )
 
 # %% [markdown]
-# A launch ends when its busiest scheduler finishes. Each scheduler of the H100 gets 16 of our warps,
-# and chance gives some schedulers more distinct paths than others. If blocks go to the SMs
-# round-robin, the busiest scheduler has {{ last.ways | .3g }} distinct paths per warp, while the
-# mean is {{ last.mean | .3g }}. Without the fixed cost, the recorded slowdown is
-# {{ last.ratio | .3g }}×.
-
-# %% [markdown]
 # ## Predication
 #
-# A short `if` often compiles to no branch at all. The compiler computes both values in every lane
-# and selects one, or it *predicates* the instruction: the warp issues it, but it takes effect only
-# in lanes where a condition holds. Either way, nothing diverges. Every lane spends the time of both
+# A short `if` often compiles to no branch at all. The compiler emits code that computes both values
+# in every lane and selects one, or it *predicates* the instruction: the warp issues it, but it takes
+# effect only in lanes where a condition holds. Either way, nothing diverges. Every lane pays for both
 # sides, though, so compilers do this only for a few instructions. The table compares a leaky ReLU,
 # which selects between two values, with the two loops from above.
 #
@@ -620,14 +648,14 @@ void leaky(const float* x, float* y, int n) {
 
 signs = (np.arange(256) % 2 * 2 - 1).astype(np.float32)
 short = LEAKY.on(case(x=signs, y=output(256), n=256, grid=1, block=256)).simulate()
-long = TWO_WAYS.on(branching(PATTERNS["alternate lanes"](np.arange(256)), 8)).simulate()
+long = TWO_WAYS.on(branching(PATTERNS["alternating lanes"](np.arange(256)), 8)).simulate()
 check(short.counts.divergent_branches, 0, name="divergent branches of the leaky ReLU")
 rows = [
     [name, counts.issued, counts.divergent_branches, 100 * counts.active_lanes / (32 * counts.issued)]
     for name, counts in {"leaky ReLU": short.counts, "two loops": long.counts}.items()
 ]
 columns = ["kernel", "warp instructions", "divergent branches", "active lanes, %"]
-caption = "Eight warps in which alternate lanes decide differently, counted by the simulator. The leaky ReLU misses 100 % because no lane takes the branch of its bounds guard."
+caption = "Eight warps in which alternating lanes decide differently, counted by the simulator. The leaky ReLU misses 100 % because no lane takes the branch of its bounds guard."
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
@@ -644,9 +672,9 @@ show(Table(columns, rows, caption=caption))
 #
 # In Nsight Compute, look at *Avg. Active Threads Per Warp*
 # (`smsp__thread_inst_executed_per_inst_executed.ratio`): a value well below 32 means divergence or
-# partly filled warps. Find the line by its *Divergent Branches* on the Source page
-# (`smsp__sass_branch_targets_threads_divergent`), and let the condition depend on the warp, or sort
-# the work by path.
+# partly filled warps. Find the line in the *Divergent Branches* column of the Source page
+# (`smsp__sass_branch_targets_threads_divergent`), and make the condition depend on the warp index, or
+# sort the work by path.
 
 # %% fold="Code of the exercise"
 from tilewise import exercise
@@ -710,15 +738,15 @@ exercise(
     Apply `v = v * 0.75f + 0.125f` to the even elements of `x` and `v = v * 0.25f + 0.375f` to the
     odd ones, `steps` times each. If thread `i` handles element `i`, `if (i % 2)` diverges in every
     warp. Write `even_and_odd(x, y, n, steps)` so that no warp runs both loops. The launch uses
-    blocks of 32 threads, and enough of them to round each half up to whole warps. The tests compare
-    the values and allow no divergent branch except a guard of the form `if (...) return;`.
+    blocks of 32 threads, with enough blocks to cover each half, rounded up to whole warps. The tests
+    compare the values and allow no divergent branch except a guard of the form `if (...) return;`.
     """,
     answer=BY_WARP,
     tests=even_and_odd_tests,
     wrong=[AS_GIVEN, NOT_ROUNDED],
-    hint="Let the index of the thread decide the parity, then compute the element from both.",
+    hint="Choose the parity from the thread index, then compute the element index from the thread index and the parity.",
 )
 
 # %% [markdown]
-# When a warp waits, for memory or for its own other path, the scheduler can issue from another warp.
+# When a warp stalls, for example on memory, the scheduler can issue from another warp.
 # [Occupancy and latency hiding](../speed/occupancy.py) shows how many warps that takes.
