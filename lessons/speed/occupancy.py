@@ -9,14 +9,12 @@
 
 # %% [markdown]
 # A load from global memory takes {{ latency.ns | .0f }} ns on an H100, and whatever needs the value has
-# to wait that long. Yet good kernels reach nine tenths of the memory bandwidth, because other loads are
-# in flight in the meantime. An SM holds {{ little.most }} warps. If each of them keeps one 4-byte load
+# to wait that long. Good kernels still get close to peak bandwidth, because other loads are in flight in
+# the meantime. An SM holds {{ little.most }} warps. If each of them keeps one 4-byte load
 # per lane in flight, is that enough to saturate the memory?
 #
-# The usual advice is to fit as many warps on an SM as you can. It's not always right. The last kernel on
-# this page gets {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers,
-# although only {{ caps.warps_capped_64 }} warps then fit on an SM instead of {{ caps.warps_free_64 }}. One
-# multiplication tells you how much parallelism you need, and there's more than one way to get it.
+# The usual advice is to fit as many warps on an SM as you can. But the last kernel on this page gets {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers,
+# although only {{ caps.warps_capped_64 }} warps then fit on an SM instead of {{ caps.warps_free_64 }}.
 
 # %% [markdown]
 # ## Latency hiding
@@ -31,15 +29,14 @@
 # between them, they need only {{ turns.switching }}, because they all wait at the same time.
 #
 # ??? definition "Resident warp | resident warps"
-#     A block and its warps are resident from the moment an SM takes the block until all of its threads
-#     have finished. Their registers and shared memory are reserved for that whole time.
+#     A warp whose block has been assigned to an SM and hasn't finished. Its registers stay reserved all
+#     that time, and so does its block's shared memory.
 #
 # ??? definition "Latency hiding"
 #     Running other warps while some wait, so that the waiting doesn't add to the total time.
 #
 # ??? definition "Context switch | context switches"
-#     An execution unit changes from one thread's state to another's. Between resident warps it's free,
-#     because nothing has to be moved.
+#     Changing from one thread's state to another's. Between resident warps it's free.
 #
 # ??? definition "Oversubscription"
 #     Giving an SM more warps than it can issue instructions for at once, so that one is always ready.
@@ -97,7 +94,7 @@ show(
 #
 # If two customers per minute walk into a café and each stays for ten minutes, there are 20 customers
 # inside. That's [Little's law](https://doi.org/10.1287/opre.9.3.383), which John Little proved in 1961.
-# It holds for any queue in a steady state, whatever happens inside. For memory, it reads
+# It holds for any queue in a steady state. For memory, it reads
 #
 # $$\text{bytes in flight} = \text{bandwidth} \times \text{latency}$$
 #
@@ -106,23 +103,20 @@ show(
 # {{ little.kilobytes | .2g }} KB on each of {{ little.sms }} SMs.
 #
 # ??? definition "Little's law"
-#     The amount in flight equals throughput times latency. For memory: bytes in flight = bandwidth ×
-#     latency.
+#     The amount in flight equals throughput times latency.
 
 # %% [markdown]
 # One 4-byte load per lane makes {{ little.warp_bytes }} bytes per warp, so saturating the memory takes
 # {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. It's close, but
 # {{ latency.ns | .0f }} ns is the latency of an idle memory, and a busy one is slower.
 #
-# There are two ways to keep more bytes in flight with the same warps. Each load can be wider, or each
-# thread can issue several independent loads before it uses the first. The second is an example of
+# You can keep more bytes in flight with the same warps in two ways: make each load wider, or let each
+# thread issue several independent loads before it uses the first. The second is an example of
 # *instruction-level parallelism* (ILP).
 #
 # ??? question "Vector addition has almost no arithmetic. What is there to hide its latency behind?"
-#     Other loads. No warp gets its values earlier, but while it waits, other warps issue their own
-#     loads, and the memory serves many at once. A lone warp that waits for each of its loads has
-#     {{ little.warp_bytes }} bytes in flight, where {{ little.kilobytes | .2g }} KB are needed. Each
-#     further warp adds bandwidth until the memory is saturated.
+#     Other loads. While one warp waits, others issue their own loads, and the memory serves many at
+#     once. Each further warp adds bytes in flight, and thereby bandwidth, until the memory is saturated.
 #
 # ??? definition "Instruction-level parallelism"
 #     Instructions of one thread that don't need each other's results, so that one can start before
@@ -152,8 +146,8 @@ publish(
 # %% [markdown]
 # ## Unrolling and float4 loads
 #
-# Let's test the law on three kernels that sum an array in a grid-stride loop. The first needs each
-# element as soon as it's loaded, so a thread never has more than one 4-byte load in flight.
+# We'll test the law on three kernels that sum an array in a grid-stride loop. The first adds each element
+# before it loads the next, so a thread never has more than one 4-byte load in flight.
 
 
 # %% tab="Pseudocode"
@@ -228,7 +222,7 @@ void sum_four(const float* x, float* partial, int n) {
 
 # %% [markdown]
 # The third issues a single load of 16 bytes: a `float4` is four consecutive floats at an address
-# divisible by 16. The four sums stay separate until the end.
+# divisible by 16.
 
 
 # %% tab="Pseudocode"
@@ -292,8 +286,7 @@ for pseudocode, kernel, rows, sizes in (
 # ## Bandwidth by resident warps
 #
 # To control how many warps are resident, give each block shared memory that it never uses. An SM has
-# {{ shared.kilobytes | .0f }} KB in total, so if each block takes half of that, two are resident and the
-# rest of the grid waits. Small blocks of 64 threads give us fine steps.
+# {{ shared.kilobytes | .0f }} KB in total, so if each block takes half of that, only two are resident.
 
 
 # %% fold="Code of the measurement"
@@ -366,10 +359,8 @@ publish(
         "ns_at_64": wave_efficiency(64) * SMS * 64 * 128 / small[64],
     },
     waves={
-        "blocks": BLOCKS,
         "at_48": BLOCKS / (SMS * 24),
         "at_32": BLOCKS / (SMS * 16),
-        "at_64": BLOCKS / (SMS * 32),
     },
 )
 steps = np.arange(2, 65)
@@ -416,16 +407,15 @@ if np.isfinite(small[64]):
 
 # %% [markdown]
 # So the answer is no. With one 4-byte load per lane, 64 warps have {{ answer.kilobytes | .2g }} KB in
-# flight per SM and reach {{ flying.one_share | .0% }} of the fastest read. With float4 loads, the same
-# 64 warps reach {{ flying.wide_share | .0% }}, and you don't even need that many. 16 warps with float4
-# loads reach {{ flying.wide_at_16 | .2g }} TB/s, nearly as much as 64 warps with float loads,
-# {{ flying.one_at_64 | .2g }} TB/s.
+# flight per SM and reach {{ flying.one_share | .0% }} of the fastest read. With float4 loads, they reach
+# {{ flying.wide_share | .0% }}, and you don't even need that many: 16 warps with float4 loads reach
+# {{ flying.wide_at_16 | .2g }} TB/s, nearly the {{ flying.one_at_64 | .2g }} TB/s of 64 warps with float
+# loads.
 
 # %% [markdown]
-# The float curve has a plateau: 48 warps are hardly faster than 32. The grid has
-# {{ waves.blocks | , }} blocks, and they run in \waves, each of which fills the GPU. With 48 warps per SM,
-# the grid needs {{ waves.at_48 | .2g }} \waves, and with 32, {{ waves.at_32 | .2g }}. Both therefore run
-# two, and with 48 the second is mostly empty.
+# Why are 48 warps hardly faster than 32? The blocks run in \waves, each of which fills the GPU. The grid
+# needs {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both
+# run two, and with 48 the second is mostly empty.
 #
 # Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply
 # Little's law backwards: bytes in flight, averaged over those \waves, divided by bandwidth give the
@@ -442,11 +432,10 @@ if np.isfinite(small[64]):
 # Take blocks of {{ example.threads }} threads with {{ example.registers }} registers each. A warp needs
 # {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
 # enough for {{ example.warps_per_scheduler }} warps. That's {{ example.warps }} warps or
-# {{ example.blocks }} blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own:
+# {{ example.blocks }} blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own kernel:
 #
-# [^optin]: By default, a block gets at most 48 KB of shared memory. For more, up to
-#     {{ shared.most | .0f }} KB on an H100, a kernel must opt in through an attribute
-#     (`cudaFuncAttributeMaxDynamicSharedMemorySize`). This course's `Kernel` does that for you.
+# [^optin]: For more than 48 KB of shared memory per block, up to {{ shared.most | .0f }} KB on an H100, a
+#     kernel must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`). This course's `Kernel` does.
 #
 # ??? definition "Occupancy"
 #     The resident warps of an SM as a fraction of the maximum it can hold.
@@ -504,14 +493,13 @@ show(
 )
 
 # %% [markdown]
-# Is the calculator right? When we record a kernel of this course, we also query the driver
-# (`cuOccupancyMaxActiveBlocksPerMultiprocessor`) for how many of its blocks fit on an SM. A test compares
-# the model with the driver's answer for every recorded kernel.
+# For every recorded kernel of this course, a test compares this model with the driver's answer
+# (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
 
 # %% [markdown]
 # ## Register pressure and spills
 #
-# Registers are often the limit you hit first, and you never requested any: the compiler allocates them.
+# Registers are often the limit you hit first, and it's the compiler that allocates them.
 # An SM has {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers
 # per thread, only {{ registers.at_200 }} warps fit.
 #
@@ -519,12 +507,11 @@ show(
 # its best score, the largest dot product with any key.
 #
 # ??? definition "Register pressure"
-#     The demand for registers exceeds the supply, for one thread or for as many warps as you'd like to
-#     have resident.
+#     A kernel needs more registers than a thread can have, or than leave room for enough warps.
 #
 # ??? definition "Register spill | spills | spilled"
-#     The compiler runs out of registers and keeps a variable in local memory, which adds stores and
-#     loads wherever it's used.
+#     The compiler runs out of registers and keeps a variable in local memory, at the cost of extra
+#     stores and loads.
 
 
 # %% tab="Pseudocode"
@@ -562,7 +549,7 @@ void best_score(const float* Q, const float* K, float* best,
 
 
 # %% [markdown]
-# `q` looks like an array, but after unrolling every index is a constant, so each element gets a
+# `q` looks like an array, but after unrolling, every index is a constant and each element gets a
 # register. The option `--maxrregcount` caps the registers per thread. Whatever doesn't fit is spilled to
 # local memory, which is in the same DRAM as global memory, although spills usually hit in L1.
 
@@ -622,12 +609,10 @@ publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 # %% [markdown]
 # The compiler's report[^read] holds a surprise. A cap below the need causes spills, as expected. But a cap
 # above it can *raise* the register count: at D = 64 the compiler takes {{ report.free_64 }} registers by
-# default and {{ report.capped_64 }} with a cap of {{ report.cap }}. It can use the extra registers to
-# issue more loads before it needs the first one. That's ILP paid for with occupancy. Which of the two
-# is worth more? Let's measure.
+# default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers it can issue
+# more loads before it needs the first. That's ILP paid for with occupancy. Is it worth it?
 #
-# [^read]: `nvcc -Xptxas -v` prints registers and spills, Compiler Explorer shows them next to the machine
-#     code, and a CuPy kernel has the attributes `num_regs` and `local_size_bytes`.
+# [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel has `num_regs` and `local_size_bytes`.
 
 
 # %% fold="Code of the measurement"
@@ -703,14 +688,13 @@ publish(
 # %% [markdown]
 # Vasily Volkov made this point in 2010, in his talk
 # [*Better performance at lower occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf):
-# ILP hides latency just as well as more warps do, and registers are the fastest memory you have. That our
-# kernel really issues more loads ahead is visible in its \SASS, and
-# [a later lesson](../toolbox/machine_code.py#where-the-loads-stand) counts them. That lesson also explains
-# why, at D = 128, a cap of 64 is faster than a cap of 128, even though more spills.
+# ILP hides latency just as well as more warps do. A later lesson
+# [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) that our kernel issues ahead, and
+# explains why a cap of 64 beats one of 128 at D = 128.
 #
-# All versions stay far below peak arithmetic, because each multiply-add needs a load of its own from
-# `K`. An SM of an H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, so
-# such a loop reaches at most {{ units.share | .0% }} of the peak, even if every load hits in L1.
+# All versions stay far below peak arithmetic, because each multiply-add needs a load from `K`. An SM of an
+# H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop
+# to {{ units.share | .0% }} of the peak, even if every load hits in L1.
 
 # %% [markdown]
 # ## Takeaways
@@ -719,8 +703,8 @@ publish(
 #   flight per SM, more than {{ little.most }} warps have with one 4-byte load per lane.
 # - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
 #   between resident warps is free.
-# - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. High occupancy
-#   is a means to an end: more registers per thread can be worth more than more warps.
+# - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. It's a means to
+#   an end: more registers per thread can be worth more than more warps.
 #
 # ## In your own kernel
 #
@@ -786,5 +770,5 @@ exercise(
 )
 
 # %% [markdown]
-# In the three sums, neighbouring lanes read neighbouring addresses. In `best_score` they read `Q` at a
-# distance of D floats. What that costs is the subject of [memory \coalescing](../memory/coalescing.py).
+# In the three sums, neighbouring lanes read neighbouring addresses. In `best_score` they read `Q` with a
+# stride of `D`. [Memory \coalescing](../memory/coalescing.py) shows what that costs.
