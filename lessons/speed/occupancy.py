@@ -8,19 +8,20 @@
 # ---
 
 # %% [markdown]
-# A load from global memory takes {{ latency.ns | .0f }} ns on an H100, and whatever needs the value has
-# to wait that long. Good kernels still get close to peak bandwidth, because other loads are in flight in
-# the meantime. An SM holds {{ little.most }} warps. If each of them keeps one 4-byte load
-# per lane in flight, is that enough to saturate the memory?
+# A load from global memory takes {{ latency.ns | .0f }} ns on an H100, as the
+# [pointer chase](../machine/chip.py) measured. Good kernels still get close to peak bandwidth, because
+# other loads are in flight in the meantime. An SM holds {{ little.most }} warps. If each keeps one 4-byte
+# load per lane in flight, is that enough to saturate the memory?
 #
-# The usual advice is to fit as many warps on an SM as you can. But the last kernel on this page gets {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers,
-# although only {{ caps.warps_capped_64 }} warps then fit on an SM instead of {{ caps.warps_free_64 }}.
+# The usual advice is to fit as many warps on an SM as you can. But the last kernel on this page gets
+# {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers, although only
+# {{ caps.warps_capped_64 }} warps then fit on an SM instead of {{ caps.warps_free_64 }}.
 
 # %% [markdown]
 # ## Latency hiding
 #
-# A warp scheduler never waits for one particular warp. In each cycle, it picks any warp that's ready. A
-# warp whose next instruction needs a value that hasn't arrived yet isn't. Switching is free: all
+# A warp scheduler never waits for one particular warp. In each cycle, it picks any warp that's ready. If a
+# warp's next instruction needs a value that hasn't arrived yet, it isn't ready. Switching is free: all
 # resident warps keep their registers on the SM, so there's nothing to save or restore. With enough warps,
 # one is always ready, and the latency of each is hidden behind the work of the others.
 #
@@ -689,8 +690,8 @@ publish(
 # Vasily Volkov made this point in 2010, in his talk
 # [*Better performance at lower occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf):
 # ILP hides latency just as well as more warps do. A later lesson
-# [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) that our kernel issues ahead, and
-# explains why a cap of 64 beats one of 128 at D = 128.
+# [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) our kernel issues ahead and explains
+# why a cap of 64 beats one of 128 at D = 128.
 #
 # All versions stay far below peak arithmetic, because each multiply-add needs a load from `K`. An SM of an
 # H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop
@@ -699,7 +700,8 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - Little's law: bytes in flight = bandwidth × latency. An H100 needs {{ little.kilobytes | .2g }} KB in
+# - By Little's law, bytes in flight = bandwidth × latency. An H100 needs
+#   {{ little.kilobytes | .2g }} KB in
 #   flight per SM, more than {{ little.most }} warps have with one 4-byte load per lane.
 # - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
 #   between resident warps is free.
@@ -712,7 +714,7 @@ publish(
 # the \stall reason *Long \Scoreboard*
 # (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`), the wait for a value from
 # global or local memory. If that dominates while `dram__throughput.avg.pct_of_peak_sustained_elapsed` is
-# low, put more bytes in flight: unroll or use float4 loads first, then look for more warps.
+# low, unroll or use float4 loads first, then look for more warps.
 
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
