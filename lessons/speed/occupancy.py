@@ -701,8 +701,8 @@ publish(
 # ## Takeaways
 #
 # - By Little's law, bytes in flight = bandwidth × latency. An H100 needs
-#   {{ little.kilobytes | .2g }} KB in
-#   flight per SM, more than {{ little.most }} warps have with one 4-byte load per lane.
+#   {{ little.kilobytes | .2g }} KB in flight per SM, more than {{ little.most }} warps have with one 4-byte
+#   load per lane.
 # - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
 #   between resident warps is free.
 # - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. It's a means to
