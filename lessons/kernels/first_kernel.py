@@ -594,8 +594,8 @@ if np.isfinite(list(times_us.values())).all():
 from tilewise.models.occupancy import LIMITS
 
 HOPPER = LIMITS[9, 0]
-half_rate = recorded("resident_warps.one_load_of_4_bytes.warps_32_n_134217728.gb_per_s") / recorded(
-    "resident_warps.one_load_of_4_bytes.warps_64_n_134217728.gb_per_s"
+half_rate = recorded("resident_warps.float_loads.warps_32_n_134217728.gb_per_s") / recorded(
+    "resident_warps.float_loads.warps_64_n_134217728.gb_per_s"
 )
 rate = times_us["blocks of 256"] / times_us["blocks of 32"]
 if np.isfinite([half_rate, rate]).all():

@@ -1,46 +1,46 @@
 # ---
-# title: Hiding latency
+# title: Occupancy and latency hiding
 # needs: [speed/roofline, machine/throughput, machine/warps]
-# summary: "An SM holds 64 warps. If each of them has one load of 4 bytes a lane under way, is that enough to keep the memory busy?"
-# description: "How many bytes must be under way, how many warps fit on an SM to ask for them, and what registers cost."
+# summary: "An SM holds 64 warps. If each of them keeps one 4-byte load per lane in flight, is that enough to saturate the memory?"
+# description: "Latency hiding, Little's law, occupancy, register pressure and spills: how many bytes must be in flight, and when fewer warps are faster."
 # date: 2026-11-21
 # tags: [occupancy, latency hiding, registers]
 # ---
 
 # %% [markdown]
-# A load from global memory takes {{ latency.ns | .0f }} ns, as the lesson on the chip
-# measured, and the loading warp can do nothing with the number before that. Yet kernels reach nine
-# tenths of the bandwidth. An SM holds 64 warps. If each has one load of 4 bytes a lane under way, is
-# that enough? One multiplication will answer it.
+# A load from global memory takes {{ latency.ns | .0f }} ns on an H100, as the
+# [pointer chase](../machine/chip.py) measured. Good kernels still get close to peak bandwidth, because
+# other loads are in flight in the meantime. An SM holds {{ little.most }} warps. If each keeps one 4-byte
+# load per lane in flight, is that enough to saturate the memory?
+#
+# The usual advice is to fit as many warps on an SM as you can. But the last kernel on this page gets
+# {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers, although only
+# {{ caps.warps_capped_64 }} warps then fit on an SM instead of {{ caps.warps_free_64 }}.
 
 # %% [markdown]
-# ## Waiting in turn
+# ## Latency hiding
 #
-# A warp scheduler does not wait with a warp. In each cycle it issues an instruction of any warp that
-# is ready, and a warp that waits for a number is not. Going over from one warp to another costs
-# nothing: all resident warps have their registers on the SM all the time, so nothing is saved and
-# nothing restored. With enough warps there is always one that is ready, and the latency of each is
-# hidden behind the work of the others.[^turns]
+# A warp scheduler never waits for one particular warp. In each cycle, it picks any warp that's ready. If a
+# warp's next instruction needs a value that hasn't arrived yet, it isn't ready. Switching is free: all
+# resident warps keep their registers on the SM, so there's nothing to save or restore. With enough warps,
+# one is always ready, and the latency of each is hidden behind the work of the others.
 #
-# [^turns]: [Where the sources differ](../../conventions.md#the-sources): one says that it makes no
-#     difference whether warps run one after the other or take turns. That holds only if no
-#     instruction ever waits. Another says that hiding latency does little for vector addition, of
-#     all kernels; it is what brings vector addition to the memory's bandwidth.
+# Take four warps. Each issues a load, waits for {{ turns.wait }} cycles, then computes for
+# {{ turns.use }}. One after the other, they need {{ turns.serial }} cycles. If the scheduler switches
+# between them, they need only {{ turns.switching }}, because they all wait at the same time.
 #
 # ??? definition "Resident warp | resident warps"
-#     Said of a block and its warps from the moment an SM takes the block until all of its threads
-#     have ended: their registers and shared memory are set aside there all that time.
+#     A warp whose block has been assigned to an SM and hasn't finished. Its registers stay reserved all
+#     that time, and so does its block's shared memory.
 #
 # ??? definition "Latency hiding"
-#     Letting other warps work while some wait, so that waiting takes no time of the whole.
+#     Running other warps while some wait, so that the waiting doesn't add to the total time.
 #
 # ??? definition "Context switch | context switches"
-#     The passage of an execution unit from one thread's state to another's. Between resident warps it
-#     is free, since nothing is moved.
+#     Changing from one thread's state to another's. Between resident warps it's free.
 #
 # ??? definition "Oversubscription"
-#     Giving an SM more warps than it can issue instructions for in a cycle, so that one is always
-#     ready.
+#     Giving an SM more warps than it can issue instructions for at once, so that one is always ready.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -54,64 +54,74 @@ LATENCY_NS = (
     * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
     / 65_536
 )
-publish(latency={"ns": LATENCY_NS})
-ISSUE, WAIT, USE, WARPS = 1.0, 6.0, 2.0, 4
+ISSUE, WAIT, USE, WARPS = 1, 6, 2, 4
 
 
 def of_warp(row, start, begin):
-    """A warp that loads, waits, and begins to use what came."""
+    """A warp that issues a load, waits for it, and computes with the value."""
     return [
         Span(row, start, start + ISSUE, "load", "read"),
         Span(row, start + ISSUE, begin, "wait", "waste"),
-        Span(row, begin, begin + USE, "use", "block"),
+        Span(row, begin, begin + USE, "compute", "block"),
     ]
 
 
 spans = []
 for warp in range(WARPS):
     start = warp * (ISSUE + WAIT + USE)
-    spans += of_warp(f"in turn, warp {warp}", start, start + ISSUE + WAIT)
+    spans += of_warp(f"one by one, warp {warp}", start, start + ISSUE + WAIT)
 for warp in range(WARPS):
     spans += of_warp(f"switching, warp {warp}", warp * ISSUE, ISSUE + WAIT + warp * USE)
+publish(
+    latency={"ns": LATENCY_NS},
+    turns={
+        "wait": WAIT,
+        "use": USE,
+        "serial": WARPS * (ISSUE + WAIT + USE),
+        "switching": ISSUE + WAIT + WARPS * USE,
+    },
+)
 show(
     timeline(
         spans,
         unit="cycles",
-        title="Four warps that take turns wait at the same time; one after the other they wait four times",
-        caption=f"Four warps on one scheduler, each with a load, {WAIT:.0f} cycles of waiting, and {USE:.0f} of work: a model with small numbers. Hatched: waiting.",
+        title="Warps that switch wait at the same time",
+        caption=f"A model of four warps on one scheduler. Each issues a load, waits for {WAIT} cycles (hatched), and computes for {USE}.",
     )
 )
 
 # %% [markdown]
-# ## How much must be under way
+# ## Little's law: bytes in flight
 #
-# A path that delivers $B$ bytes a second, each of them $L$ seconds after it was asked for, has
-# $B \cdot L$ bytes under way whenever it is full. That is Little's law, and it holds for queues of
-# any kind. For {{ little.gb_per_s | ,.0f }} GB/s, the fastest read that was probed on the recorded
-# GPU, and {{ latency.ns | .0f }} ns it is {{ little.megabytes | .2f }} MB, or
-# {{ little.kilobytes | .1f }} KB for each of {{ little.sms }} SMs.
+# If two customers per minute walk into a café and each stays for ten minutes, there are 20 customers
+# inside. That's [Little's law](https://doi.org/10.1287/opre.9.3.383), which John Little proved in 1961.
+# It holds for any queue in a steady state. For memory, it reads
+#
+# $$\text{bytes in flight} = \text{bandwidth} \times \text{latency}$$
+#
+# The fastest read measured on the H100 reaches {{ little.gb_per_s | ,.0f }} GB/s. Multiply that by
+# {{ latency.ns | .0f }} ns, and {{ little.megabytes | .3g }} MB must be in flight at any time, or
+# {{ little.kilobytes | .2g }} KB on each of {{ little.sms }} SMs.
 #
 # ??? definition "Little's law"
-#     What is under way equals rate times time under way: bytes in flight = bandwidth · latency.
+#     The amount in flight equals throughput times latency.
 
 # %% [markdown]
-# One load of 4 bytes a lane is {{ little.warp_bytes }} bytes a warp. So {{ little.warps | .0f }}
-# warps would do if the memory were as quick when busy as when idle, and {{ little.most }} fit: too
-# few, and a busy memory is slower. There are two ways to have more under way without more warps:
-# wider loads, or several loads before the first of them is used. The second has a name of its own,
-# instruction-level parallelism.
+# One 4-byte load per lane makes {{ little.warp_bytes }} bytes per warp, so saturating the memory takes
+# {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. It's close, but
+# {{ latency.ns | .0f }} ns is the latency of an idle memory, and a busy one is slower.
 #
-# ??? question "In a vector addition every warp waits for memory. What is gained by taking turns?"
-#     Their waiting lies side by side. No warp gets its numbers sooner, but while it waits the others
-#     have asked for theirs, and the memory has many loads to serve in place of one. A single warp
-#     that waits for each load would have {{ little.warp_bytes }} bytes on its way where
-#     {{ little.kilobytes | .1f }} KB are needed. So each further warp adds its share of bandwidth
-#     until the path is full; only from there on does another one gain nothing. There is no arithmetic
-#     to hide behind, and none is needed.
+# You can keep more bytes in flight with the same warps in two ways: make each load wider, or let each
+# thread issue several independent loads before it uses the first. The second is an example of
+# *instruction-level parallelism* (ILP).
+#
+# ??? question "Vector addition has almost no arithmetic. What is there to hide its latency behind?"
+#     Other loads. While one warp waits, others issue their own loads, and the memory serves many at
+#     once. Each further warp adds bytes in flight, and thereby bandwidth, until the memory is saturated.
 #
 # ??? definition "Instruction-level parallelism"
-#     Instructions of one thread that do not need each other's results, so that one can begin before
-#     the other has ended.
+#     Instructions of one thread that don't need each other's results, so that one can start before
+#     another has finished.
 
 # %% fold="Code of the numbers"
 from tilewise.models import device
@@ -135,11 +145,10 @@ publish(
 )
 
 # %% [markdown]
-# ## Three sums
+# ## Unrolling and float4 loads
 #
-# The kernel adds up numbers in a grid-stride loop, as in the lesson on the roofline. In the first
-# version a thread asks for a number and needs it at once for the sum: one load of 4 bytes is under
-# way a lane, never more.
+# We'll test the law on three kernels that sum an array in a grid-stride loop. The first adds each element
+# before it loads the next, so a thread never has more than one 4-byte load in flight.
 
 
 # %% tab="Pseudocode"
@@ -153,12 +162,14 @@ def sum_one(x, partial):
 from tilewise import Kernel
 
 SUM_ONE = Kernel(r"""
+// partial[me] = sum of x[me], x[me + threads], ..., one load at a time.
+// Any n; 1-D grid and block of any size; partial has one element per thread.
 extern "C" __global__
 void sum_one(const float* x, float* partial, int n) {
     int me = blockIdx.x * blockDim.x + threadIdx.x;
     int threads = gridDim.x * blockDim.x;
     float s = 0.0f;
-    #pragma unroll 1  // one load, then its sum, then the next load
+    #pragma unroll 1  // load, add, then the next load
     for (int i = me; i < n; i += threads) s += x[i];
     partial[me] = s;
 }
@@ -166,8 +177,19 @@ void sum_one(const float* x, float* partial, int n) {
 
 
 # %% [markdown]
-# The second asks for four numbers and only then adds the first. The third asks once, for 16 bytes: a
-# `float4` is four numbers that lie side by side, and the sums stay apart to the end.
+# Launch it with 4 blocks of 32 threads. Thread 5 adds elements 5, 133, 261 and so on. Without a GPU, the
+# line runs on the simulator.
+
+# %%
+x = np.arange(1000, dtype=np.float32)
+partial = np.empty(128, np.float32)
+
+SUM_ONE(x, partial, 1000, grid=4, block=32)
+print(partial.sum(), x.sum())
+
+# %% [markdown]
+# The second kernel issues four loads before the first addition. The compiler unrolls the loop over `j`,
+# and each load goes to an \accumulator of its own, so none of the four waits for another.
 
 
 # %% tab="Pseudocode"
@@ -180,6 +202,7 @@ def sum_four(x, partial):
 
 # %% tab="CUDA C"
 SUM_FOUR = Kernel(r"""
+// As sum_one, with up to four independent loads in flight per thread.
 extern "C" __global__
 void sum_four(const float* x, float* partial, int n) {
     int me = blockIdx.x * blockDim.x + threadIdx.x;
@@ -188,7 +211,7 @@ void sum_four(const float* x, float* partial, int n) {
     #pragma unroll 1
     for (int i = me; i < n; i += 4 * threads) {
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {  // New: four loads before the first sum
+        for (int j = 0; j < 4; ++j) {  // New: four loads before the first addition
             int at = i + j * threads;
             if (at < n) s[j] += x[at];
         }
@@ -199,8 +222,8 @@ void sum_four(const float* x, float* partial, int n) {
 
 
 # %% [markdown]
-# The loop over `j` is written out by the compiler, so the four loads stand one behind the other, and
-# each waits for none of the others.
+# The third issues a single load of 16 bytes: a `float4` is four consecutive floats at an address
+# divisible by 16.
 
 
 # %% tab="Pseudocode"
@@ -212,6 +235,8 @@ def sum_wide(x, wide_partial):
 
 # %% tab="CUDA C"
 SUM_WIDE = Kernel(r"""
+// As sum_one, with one 16-byte load in flight per thread and one float4 of sums per thread.
+// n must be a multiple of 4, and x and wide_partial aligned to 16 bytes.
 extern "C" __global__
 void sum_wide(const float4* x, float4* wide_partial, int n) {
     int me = blockIdx.x * blockDim.x + threadIdx.x;
@@ -228,6 +253,11 @@ void sum_wide(const float4* x, float4* wide_partial, int n) {
     wide_partial[me] = s;
 }
 """)
+
+
+# %% [markdown]
+# The next cell tests all three on sizes that don't divide evenly. A `case` holds the arguments of a
+# launch and its `output` arrays; `agree` compares kernel and pseudocode.
 
 
 # %% fold="Code of the cases"
@@ -254,15 +284,15 @@ for pseudocode, kernel, rows, sizes in (
 
 
 # %% [markdown]
-# How does one set the number of resident warps? By asking for shared memory that nobody uses. An SM
-# has {{ shared.kilobytes | .0f }} KB of it for all its blocks, so blocks that want half of it each
-# stand there in pairs, and the rest of the grid waits for its turn. Blocks of 64 threads, two warps,
-# make the steps small.
+# ## Bandwidth by resident warps
+#
+# To control how many warps are resident, give each block shared memory that it never uses. An SM has
+# {{ shared.kilobytes | .0f }} KB in total, so if each block takes half of that, only two are resident.
 
 
 # %% fold="Code of the measurement"
 def shared_for(warps, block=64):
-    """Shared memory a block may ask for when just so many warps shall fit on an SM: all of it, shared out."""
+    """Shared memory per block with which exactly so many warps fit on an SM."""
     blocks = warps * 32 // block
     share = HOPPER.shared_bytes // blocks - HOPPER.shared_reserved
     return min(share // HOPPER.shared_unit * HOPPER.shared_unit, HOPPER.shared_bytes_per_block)
@@ -286,9 +316,9 @@ def column_sums(x, n):
 in_flight = measure(
     "resident_warps",
     variants={
-        "one load of 4 bytes": resident(SUM_ONE),
-        "four loads of 4 bytes": resident(SUM_FOUR),
-        "one load of 16 bytes": resident(SUM_WIDE),
+        "float loads": resident(SUM_ONE),
+        "float loads, unrolled by 4": resident(SUM_FOUR),
+        "float4 loads": resident(SUM_WIDE),
     },
     cases=[{"warps": warps, "n": 2**27} for warps in (2, 4, 8, 16, 24, 32, 48, 64)],
     count_case={"warps": 64, "n": 2**15},
@@ -296,42 +326,42 @@ in_flight = measure(
     flop=lambda warps, n: n,
     reference=column_sums,
     tolerance=1e-4,
-    reasons={"*": "How much must be under way"},
+    reasons={"*": "Little's law: bytes in flight"},
     fold="All 24 rows",
 )
 
 
 # %% fold="Code of the figure"
-BLOCKS = 2**27 // 512 // 64  # of the whole grid, two warps each
+BLOCKS = 2**27 // 512 // 64  # in the grid, two warps each
 RESIDENT = (2, 4, 8, 16, 24, 32, 48, 64)
 
 
-def of_rounds(warps):
-    """How full the rounds are in which the grid's blocks stand on the SMs, the last one included."""
-    rounds = BLOCKS / (SMS * (warps // 2))
-    return rounds / np.ceil(rounds)
+def wave_efficiency(warps):
+    """The fraction of the slots that the grid's waves of blocks fill, the last wave included."""
+    waves = BLOCKS / (SMS * (warps // 2))
+    return waves / np.ceil(waves)
 
 
 us = medians_us(in_flight, "warps")
 RATES = {
     label: {warps: 4 * 2**27 / us[label, warps] / 1e3 for warps in RESIDENT}
-    for label in ("one load of 4 bytes", "four loads of 4 bytes", "one load of 16 bytes")
+    for label in ("float loads", "float loads, unrolled by 4", "float4 loads")
 }
 small, _, wide = RATES.values()
 publish(
     answer={"kilobytes": 64 * 128 / 1000},
     shared={"kilobytes": HOPPER.shared_bytes / 1024, "most": HOPPER.shared_bytes_per_block / 1024},
     flying={
+        "wide_at_16": wide[16] / 1000,
+        "one_at_64": small[64] / 1000,
         "one_share": small[64] / READ_GB_PER_S,
         "wide_share": wide[64] / READ_GB_PER_S,
-        "ns_at_2": of_rounds(2) * SMS * 2 * 128 / small[2],
-        "ns_at_64": of_rounds(64) * SMS * 64 * 128 / small[64],
+        "ns_at_2": wave_efficiency(2) * SMS * 2 * 128 / small[2],
+        "ns_at_64": wave_efficiency(64) * SMS * 64 * 128 / small[64],
     },
-    rounds={
-        "blocks": BLOCKS,
+    waves={
         "at_48": BLOCKS / (SMS * 24),
         "at_32": BLOCKS / (SMS * 16),
-        "at_64": BLOCKS / (SMS * 32),
     },
 )
 steps = np.arange(2, 65)
@@ -350,83 +380,104 @@ show(
                     role="predicted",
                     marks=False,
                 )
-                for label, each in (("Little, 128 bytes a warp", 128), ("Little, 512", 512))
+                for label, each in (
+                    ("Little's law, 128 bytes per warp", 128),
+                    ("Little's law, 512 bytes per warp", 512),
+                )
             ),
             Series(
-                "Little, 128, whole rounds",
+                "Little's law, 128 bytes, whole waves",
                 RESIDENT,
-                [of_rounds(warps) * SMS * warps * 128 / LATENCY_NS for warps in RESIDENT],
+                [wave_efficiency(warps) * SMS * warps * 128 / LATENCY_NS for warps in RESIDENT],
                 role="predicted",
                 line=False,
             ),
         ],
-        x="resident warps on an SM",
+        x="resident warps per SM",
         y="bandwidth [GB/s]",
-        title="Each byte under way buys bandwidth until the memory is full; more warps buy little then",
-        caption="A sum of 134,217,728 numbers on an {machine} with a chosen number of resident warps. Dashed: Little's law with the latency of an idle memory; open marks: the same if the grid's blocks run in whole rounds.",
+        title="Wider loads saturate the memory with fewer warps",
+        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the latency of an idle memory. Open marks: the same with a partly filled last wave of blocks.",
     )
 )
 if np.isfinite(small[64]):
-    assert wide[64] < 1.2 * wide[32], "the title says that more warps buy little once the memory is full"
+    assert wide[32] > 2 * small[32] and wide[64] < 1.2 * wide[32], (
+        "the title says that wider loads need fewer warps"
+    )
+    assert wide[16] > 0.9 * small[64], "the text says that a quarter of the warps comes close"
+    assert np.ceil(BLOCKS / (SMS * 24)) == np.ceil(BLOCKS / (SMS * 16)) == 2, "both need two waves"
 
 # %% [markdown]
-# With 2 warps and one small load each the sum reaches
-# {{ resident_warps.one_load_of_4_bytes.warps_2_n_134217728.gb_per_s | .0f }} GB/s, with 64 warps
-# {{ resident_warps.one_load_of_4_bytes.warps_64_n_134217728.gb_per_s | ,.0f }}, {{ flying.one_share | .0% }} of the probed read. With 16 warps four
-# loads at once reach {{ resident_warps.four_loads_of_4_bytes.warps_16_n_134217728.gb_per_s | ,.0f }} GB/s and one wide load
-# {{ resident_warps.one_load_of_16_bytes.warps_16_n_134217728.gb_per_s | ,.0f }}, where a small load reaches
-# {{ resident_warps.one_load_of_4_bytes.warps_16_n_134217728.gb_per_s | ,.0f }}.
+# So the answer is no. With one 4-byte load per lane, 64 warps have {{ answer.kilobytes | .2g }} KB in
+# flight per SM and reach {{ flying.one_share | .0% }} of the fastest read. With float4 loads, they reach
+# {{ flying.wide_share | .0% }}, and you don't even need that many: 16 warps with float4 loads reach
+# {{ flying.wide_at_16 | .2g }} TB/s, nearly the {{ flying.one_at_64 | .2g }} TB/s of 64 warps with float
+# loads.
 
 # %% [markdown]
-# Two things on the small load's curve ask for a reason. Why do 48 warps reach
-# {{ resident_warps.one_load_of_4_bytes.warps_48_n_134217728.gb_per_s | ,.0f }} GB/s, hardly more than the
-# {{ resident_warps.one_load_of_4_bytes.warps_32_n_134217728.gb_per_s | ,.0f }} of 32? The
-# grid has {{ rounds.blocks | , }} blocks. With 48 warps on an SM they make
-# {{ rounds.at_48 | .2f }} rounds and with 32 they make {{ rounds.at_32 | .2f }}: both end after the
-# second. With 64 it is {{ rounds.at_64 | .2f }}, and one is enough. The open marks count that in. And Little's
-# law read backwards, rounds included, gives the time that a load took: {{ flying.ns_at_2 | .0f }} ns
-# with 2 warps, as in the chase, and {{ flying.ns_at_64 | .0f }} with 64. The difference is the queues
-# of a busy memory.
-
-# %% [markdown]
-# ## How many fit
+# Why are 48 warps hardly faster than 32? The blocks run in \waves, each of which fills the GPU. The grid
+# needs {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both
+# run two, and with 48 the second is mostly empty.
 #
-# So the number of resident warps matters, up to a point. Occupancy is that number as a share of the
-# {{ little.most }} that an SM can hold. Four supplies set it, and the scarcest decides: places for
-# threads, places for blocks, registers, and shared memory. Blocks come whole, so it goes in
-# steps.[^optin]
+# Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply
+# Little's law backwards: bytes in flight, averaged over those \waves, divided by bandwidth give the
+# latency of a load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, as in an idle memory, but
+# {{ flying.ns_at_64 | .0f }} ns with 64. The extra time is spent in the queues of a busy memory.
+
+# %% [markdown]
+# ## Occupancy and its limits
 #
-# [^optin]: A block gets up to 48 KB of shared memory for the asking. For more, up to
-#     {{ shared.most | .0f }} KB on an H100, the kernel has to opt in through an attribute, which this
-#     course's `Kernel` does by itself.
+# Occupancy is the number of resident warps as a fraction of the {{ little.most }} that an SM can hold.
+# Four resources limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] Only
+# whole blocks become resident, so the scarcest resource decides and occupancy changes in steps.
+#
+# Take blocks of {{ example.threads }} threads with {{ example.registers }} registers each. A warp needs
+# {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
+# enough for {{ example.warps_per_scheduler }} warps. That's {{ example.warps }} warps or
+# {{ example.blocks }} blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own kernel:
+#
+# [^optin]: For more than 48 KB of shared memory per block, up to {{ shared.most | .0f }} KB on an H100, a
+#     kernel must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`). This course's `Kernel` does.
 #
 # ??? definition "Occupancy"
-#     Resident warps of an SM as a share of the most that it can hold.
+#     The resident warps of an SM as a fraction of the maximum it can hold.
 
 
 # %% fold="Code of the figure"
-def fitting(threads_in_a_block, registers_of_a_thread, shared_memory_of_a_block):
-    found = occupancy(threads_in_a_block, registers_of_a_thread, shared_memory_of_a_block * 1024)
+def fitting(threads_per_block, registers_per_thread, shared_memory_per_block):
+    found = occupancy(threads_per_block, registers_per_thread, shared_memory_per_block * 1024)
     if found.blocks_per_sm == 0:
-        verdict = "No block fits: such a launch is refused."
+        verdict = "No block fits, so this launch fails."
     else:
-        verdict = f"Occupancy {found.share:.0%}; the scarcest supply: {found.limited_by}."
+        verdict = f"Occupancy {found.share:.0%}, limited by {found.limited_by}."
     return Answer([found.blocks_per_sm, found.warps_per_sm], verdict)
 
 
+example = occupancy(256, 40)
+per_scheduler = HOPPER.registers // 4
+assert per_scheduler // (40 * 32) * 4 == example.warps_per_sm == example.blocks_per_sm * 8
+publish(
+    example={
+        "threads": 256,
+        "registers": 40,
+        "per_warp": 40 * 32,
+        "per_scheduler": per_scheduler,
+        "warps_per_scheduler": per_scheduler // (40 * 32),
+        "warps": example.warps_per_sm,
+        "blocks": example.blocks_per_sm,
+        "share": example.share,
+    }
+)
 show(
     calculator(
         [
+            Slider("threads per block", [32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024], 256),
             Slider(
-                "threads in a block", [32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024], 256
-            ),
-            Slider(
-                "registers of a thread",
+                "registers per thread",
                 [16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 168, 192, 200, 224, 255],
-                32,
+                40,
             ),
             Slider(
-                "shared memory of a block",
+                "shared memory per block",
                 [0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 113, 160, 227],
                 0,
                 "KB",
@@ -437,35 +488,31 @@ show(
             Meter("resident blocks", 32, "of 32", "block"),
             Meter("resident warps", 64, "of 64", "measured"),
         ],
-        title="The scarcest supply decides how many blocks stand on an SM",
-        caption="How many blocks and warps fit on an {machine}'s SM. A block takes 1 KB of shared memory for the system besides its own.",
+        title="The scarcest resource limits occupancy",
+        caption="Resident blocks and warps per SM of an {machine}. The system reserves 1 KB of shared memory for each block on top of the block's own.",
     )
 )
 
 # %% [markdown]
-# Is the calculator right? The driver knows, since it has to place the blocks. When a kernel of this
-# course is recorded, the driver is asked how many of its blocks fit on an SM, and the answer is kept
-# with the times. A test holds the model to that answer, for every kernel of the course.
+# For every recorded kernel of this course, a test compares this model with the driver's answer
+# (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
 
 # %% [markdown]
-# ## What registers cost
+# ## Register pressure and spills
 #
-# Registers are the supply that a programmer meets first, because nobody asks for them: the compiler
-# hands them out. An SM has {{ registers.all | , }} in four parts, one for each scheduler, and a
-# thread may have at most {{ registers.most }}. At 200 a thread no more than {{ registers.at_200 }}
-# warps fit.[^quarter] This kernel wants many. Each thread keeps a query, a row of `D` numbers, in
-# variables of its own and finds the largest of its scores with all keys.
+# Registers are often the limit you hit first, and it's the compiler that allocates them.
+# An SM has {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers
+# per thread, only {{ registers.at_200 }} warps fit.
 #
-# [^quarter]: Where the sources differ: one gives an SM 16 thousand registers. That is a quarter of
-#     it, the part of one scheduler.
+# The next kernel needs many. Each thread keeps a query, a row of `D` floats, in local variables and finds
+# its best score, the largest dot product with any key.
 #
 # ??? definition "Register pressure"
-#     Wanting more registers than there are, for a thread or for as many warps as one would like to
-#     have resident.
+#     A kernel needs more registers than a thread can have, or than leave room for enough warps.
 #
 # ??? definition "Register spill | spills | spilled"
-#     A variable that the compiler keeps in local memory for lack of registers, with a store and a
-#     load where it is used.
+#     The compiler runs out of registers and keeps a variable in local memory, at the cost of extra
+#     stores and loads.
 
 
 # %% tab="Pseudocode"
@@ -477,6 +524,8 @@ def best_score(Q, K, best):
 # %% tab="CUDA C"
 BEST_SCORE = Kernel(
     r"""
+// best[i] = largest dot product of row i of Q (N x D) with any row of K (M x D), row-major.
+// 1-D grid of at least N threads; any block size; no shared memory.
 extern "C" __global__
 void best_score(const float* Q, const float* K, float* best,
                 int N, int M) {
@@ -501,9 +550,9 @@ void best_score(const float* Q, const float* K, float* best,
 
 
 # %% [markdown]
-# `q` looks like an array and is none: all its indices are known after unrolling, so each element
-# becomes a register. With the option `--maxrregcount` the compiler can be held to fewer, and what does not fit is spilled to local memory. That memory is as far away as any, though its
-# lines are usually found in L1.
+# `q` looks like an array, but after unrolling, every index is a constant and each element gets a
+# register. The option `--maxrregcount` caps the registers per thread. Whatever doesn't fit is spilled to
+# local memory, which is in the same DRAM as global memory, although spills usually hit in L1.
 
 
 # %% fold="Code of the cases"
@@ -529,7 +578,7 @@ CAPS = (None, 128, 64, 48, 40, 32)
 
 def held_to(registers, d):
     options = [f"--maxrregcount={registers}"] if registers else []
-    wanting = registers is not None and registers < d + 16  # its own D numbers and some more
+    wanting = registers is not None and registers < d + 16  # its own D floats and some more
     source = BEST_SCORE.source + ("// spills: to show what a cap costs\n" if wanting else "")
     return Kernel(source, defines={"D": d}, options=options)
 
@@ -547,10 +596,10 @@ if available() is None:
                 Series(f"D = {d}", CAPS[:0:-1], [TAKEN[d, cap][1] for cap in CAPS[:0:-1]], role=role)
                 for d, role in ((128, "registers"), (64, "block"), (32, "tile"))
             ],
-            x="registers allowed to a thread",
-            y="bytes spilled by a thread",
-            title="A cap below what a thread needs turns registers into memory traffic",
-            caption="Spilled bytes of a thread by the registers allowed to it, from the compiler's report for an H100. A query of D numbers takes 4 D bytes.",
+            x="cap on registers per thread",
+            y="spilled bytes per thread",
+            title="A cap below the need turns registers into memory traffic",
+            caption="Spilled bytes per thread, from the compiler's report for an H100. A query of D floats takes 4 D bytes.",
         )
     )
 
@@ -559,15 +608,12 @@ FREE, CAPPED = TAKEN.get((64, None), (np.nan, 0))[0], TAKEN.get((64, 128), (np.n
 publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 
 # %% [markdown]
-# Two things stand in the report. A cap under the need costs spills, up to nearly the whole query. And
-# a cap above it can *raise* the number of registers: at D = 64 the kernel does with
-# {{ report.free_64 }}, and allowed {{ report.cap }} it takes {{ report.capped_64 }}. The likely use for more is to ask for several numbers before the first is
-# needed, instruction-level parallelism bought with occupancy. Which of the two is worth more, no
-# report says.[^read]
+# The compiler's report[^read] holds a surprise. A cap below the need causes spills, as expected. But a cap
+# above it can *raise* the register count: at D = 64 the compiler takes {{ report.free_64 }} registers by
+# default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers it can issue
+# more loads before it needs the first. That's ILP paid for with occupancy. Is it worth it?
 #
-# [^read]: `nvcc -Xptxas -v` prints such a report, Compiler Explorer shows it beside the machine code,
-#     and the kernel objects of CuPy have `num_regs` and `local_size_bytes`, so that nobody has to
-#     guess.
+# [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel has `num_regs` and `local_size_bytes`.
 
 
 # %% fold="Code of the measurement"
@@ -587,7 +633,7 @@ scores = measure(
     flop=lambda d, N, M: 2 * N * M * d,
     reference=lambda Q, K: {"best": (Q @ K.T).max(axis=1)},
     tolerance=1e-4,
-    reasons={"*": "What registers cost"},
+    reasons={"*": "Register pressure and spills"},
     fold="All 18 rows",
 )
 
@@ -601,7 +647,7 @@ LABELS = tuple(dict.fromkeys(label for label, _ in took))
 best = {d: min(LABELS, key=lambda label, d=d: took[label, d]) for d in DEPTHS}
 show(
     Table(
-        ["registers", *(f"D\u00a0=\u00a0{d}, ms" for d in DEPTHS)],
+        ["registers per thread", *(f"D\u00a0=\u00a0{d}, ms" for d in DEPTHS)],
         [
             [
                 label,
@@ -612,72 +658,79 @@ show(
             ]
             for label in LABELS
         ],
-        caption="The largest score of each of 262,144 queries with 256 keys, recorded on an {machine}: the time by the registers allowed to a thread. The best of each column is marked.",
+        caption="The best score of each of 2¹⁸ queries among 256 keys, recorded on an {machine} with different caps on registers per thread. The fastest of each column is marked.",
     )
 )
+WARPS_AT = {key: occupancy(128, registers).warps_per_sm for key, (registers, _) in TAKEN.items()}
+if WARPS_AT and np.isfinite(list(took.values())).all():
+    caps_of = {"no cap": None} | {f"at most {cap}": cap for cap in CAPS[1:]}
+    for d in DEPTHS:
+        fewest = min(WARPS_AT[d, cap] for cap in CAPS)
+        assert WARPS_AT[d, caps_of[best[d]]] == fewest, "the text says that the fewest warps are fastest"
+LOAD_STORE, FP32 = 32, 128  # units per SM of an H100, from NVIDIA's H100 white paper
 publish(
+    units={"load_store": LOAD_STORE, "fp32": FP32, "share": LOAD_STORE / FP32},
     caps={
         "warps_free_64": occupancy(128, FREE).warps_per_sm if TAKEN else np.nan,
         "warps_capped_64": occupancy(128, CAPPED).warps_per_sm if TAKEN else np.nan,
         "gain_64": took["no cap", 64] / took["at most 128", 64],
         "full_64": took["at most 32", 64] / took["at most 128", 64],
         "full_128": took["at most 32", 128] / took["no cap", 128],
-    }
+    },
 )
 
 # %% [markdown]
-# In every column the fastest is the one with the *fewest* warps. Held to 32 registers, the kernel has
-# every place on an SM taken and needs {{ caps.full_64 | .1f }} times as long as the best at D = 64,
-# and {{ caps.full_128 | .1f }} times at D = 128: the spilled numbers have to be fetched again for
-# every key. Allowed 128 at D = 64, {{ caps.warps_capped_64 }} warps fit in place of
-# {{ caps.warps_free_64 }}, and the kernel is {{ caps.gain_64 | .2f }} times as fast as without a cap. The likely reason
-# is that it asks for more numbers before it uses the first; the report names registers, not the order
-# of loads. And why a cap of 64 beats one of 128 at D = 128, in spite of its spills, nothing on this
-# page explains; [the machine code](../toolbox/machine_code.py#where-the-loads-stand) does.
+# In every column, the version with the *fewest* warps is fastest. A cap of 32 registers allows an
+# occupancy of 100 %, yet at D = 128 it's {{ caps.full_128 | .2g }}× slower than no cap, because the
+# spilled values have to be reloaded for every key. At D = 64, a cap of 128 lowers the resident warps from
+# {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets
+# {{ caps.gain_64 | .2g }}× faster.
 
 # %% [markdown]
-# None of the versions comes near the arithmetic that the bound reckons with. Beside every
-# multiply-add stands a load, of a number of the key, and its maker's white paper draws an SM of an
-# H100 with 32 units for loads and stores beside 128 for arithmetic. A quarter of the ceiling is the
-# most that such a loop can reach, wherever its numbers are found.
-
-# %% [markdown]
-# ## The answer
+# Vasily Volkov made this point in 2010, in his talk
+# [*Better performance at lower occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf):
+# ILP hides latency just as well as more warps do. A later lesson
+# [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) our kernel issues ahead and explains
+# why a cap of 64 beats one of 128 at D = 128.
 #
-# No. Sixty-four warps with one load of 4 bytes a lane have {{ answer.kilobytes | .1f }} KB under way
-# on each SM, {{ little.kilobytes | .1f }} are needed even if the memory answers as if it were idle,
-# and the sum reaches {{ resident_warps.one_load_of_4_bytes.warps_64_n_134217728.gb_per_s | ,.0f }} GB/s,
-# {{ flying.one_share | .0% }} of the probed
-# read. With 16 bytes a lane it reaches {{ flying.wide_share | .0% }}, and a quarter of the warps come
-# to {{ resident_warps.one_load_of_16_bytes.warps_16_n_134217728.gb_per_s | ,.0f }} GB/s.
+# All versions stay far below peak arithmetic, because each multiply-add needs a load from `K`. An SM of an
+# H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop
+# to {{ units.share | .0% }} of the peak, even if every load hits in L1.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A scheduler issues for whichever warp is ready, and changing over is free, because resident warps
-#   keep their registers.
-# - Bytes under way = bandwidth · latency. For an H100 that is {{ little.kilobytes | .1f }} KB on each
-#   SM, all the time.
-# - More warps, wider loads and several loads at once are three ways to the same end.
-# - Occupancy is set by the scarcest of threads, blocks, registers and shared memory; the driver's own
-#   answer agrees with the model for every recorded kernel.
-# - High occupancy is no aim by itself. The fastest version of the last kernel has the fewest warps.
+# - By Little's law, bytes in flight = bandwidth × latency. An H100 needs
+#   {{ little.kilobytes | .2g }} KB in flight per SM, more than {{ little.most }} warps have with one 4-byte
+#   load per lane.
+# - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
+#   between resident warps is free.
+# - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. It's a means to
+#   an end: more registers per thread can be worth more than more warps.
+#
+# ## In your own kernel
+#
+# In Nsight Compute, compare *Achieved Occupancy* (`sm__warps_active.avg.pct_of_peak_sustained_active`) with
+# the \stall reason *Long \Scoreboard*
+# (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`), the wait for a value from
+# global or local memory. If that dominates while `dram__throughput.avg.pct_of_peak_sustained_elapsed` is
+# low, unroll or use float4 loads first, then look for more warps.
 
 
-# %% fold="The whole cell, with two wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
 
 
 def warps_per_sm(registers, shared_bytes, threads):
     warps = -(-threads // 32)
-    a_warp = -(-registers * 32 // 256) * 256  # handed out in units of 256
-    by_registers = 4 * (16_384 // a_warp)  # each scheduler's part by itself
-    a_block = -(-(shared_bytes + 1024) // 128) * 128  # 1 KB of each block is the system's
+    a_warp = -(-registers * 32 // 256) * 256  # allocated in units of 256
+    by_registers = 4 * (16_384 // a_warp)  # each scheduler has its own quarter
+    a_block = -(-(shared_bytes + 1024) // 128) * 128  # the system reserves 1 KB per block
     blocks = min(64 // warps, 32, by_registers // warps, 233_472 // a_block)
     return blocks * warps
 
 
-def registers_in_one_heap(registers, shared_bytes, threads):
+def registers_in_one_pool(registers, shared_bytes, threads):
     warps = -(-threads // 32)
     a_block = -(-(shared_bytes + 1024) // 128) * 128
     return warps * min(64 // warps, 32, 65_536 // (registers * 32 * warps), 233_472 // a_block)
@@ -705,18 +758,19 @@ def occupancy_tests(answer):
 exercise(
     "Your own calculator",
     """
-    Write `warps_per_sm(registers, shared_bytes, threads)` for an H100: how many warps are resident on an
-    SM if a thread takes so many registers and a block so much shared memory and so many threads. An SM has
-    places for 64 warps and 32 blocks, four parts of 16,384 registers, and 233,472 bytes of shared memory. Registers go to a warp
-    in units of 256, shared memory to a block in units of 128 bytes, after 1,024 bytes that the system takes for each
-    block. The tests compare with the model that the driver has confirmed.
+    Write `warps_per_sm(registers, shared_bytes, threads)`. It returns how many warps are resident on an
+    SM of an H100, given the registers per thread, the shared memory per block and the threads per block.
+    An SM has slots for 64 warps and 32 blocks, four schedulers with 16,384 registers each, and 233,472
+    bytes of shared memory. Registers are allocated per warp in units of 256. Shared memory is allocated
+    per block in units of 128 bytes, and the system adds 1,024 bytes to each block's own. The tests compare
+    your function with the calculator's model.
     """,
     answer=warps_per_sm,
     tests=occupancy_tests,
-    wrong=[registers_in_one_heap, warps_without_blocks],
-    hint="Count in blocks: how many does each supply have room for? Registers go to warps of one part, not to blocks of the whole.",
+    wrong=[registers_in_one_pool, warps_without_blocks],
+    hint="Count blocks: how many fit by each resource? A warp's registers all come from the quarter of its scheduler.",
 )
 
 # %% [markdown]
-# Every load in this lesson was one that memory likes: the lanes of a warp asked for neighbours. What
-# happens to the bytes under way when they do not is the subject of a later part.
+# In the three sums, neighbouring lanes read neighbouring addresses. In `best_score` they read `Q` with a
+# stride of `D`. [Memory \coalescing](../memory/coalescing.py) shows what that costs.

@@ -8,7 +8,7 @@
 # ---
 
 # %% [markdown]
-# The lesson on [hiding latency](../speed/occupancy.py#what-registers-cost) left a puzzle. Its kernel
+# The lesson on [occupancy](../speed/occupancy.py#register-pressure-and-spills) left a puzzle. Its kernel
 # multiplies and adds 64 pairs of numbers for each key. Allowed 128 registers a thread in place of the
 # {{ puzzle.free_64 }} that the compiler took by itself, it became {{ puzzle.gain_64 | .2f }} times as
 # fast, with fewer warps on an SM. The compiler's report could not say why. The instructions can, and
@@ -243,7 +243,7 @@ publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE 
 # Now the puzzle. This is the kernel: each thread keeps a query of `D` numbers in registers, goes through
 # the keys, and keeps the largest sum of products.
 
-# %% fold="The kernel of the lesson on hiding latency"
+# %% fold="The kernel of the lesson on occupancy"
 BEST_SCORE = r"""
 extern "C" __global__
 void best_score(const float* Q, const float* K, float* best,

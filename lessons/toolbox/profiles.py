@@ -703,7 +703,7 @@ a_table(
 # of the warps that fit. But {{ stalled.alike }} of the eight name the same reason. *Padded* waits for
 # *{{ told.padded.waits }}* {{ told.padded.waiting | .0%}} of the time, a larger share than *few warps*, and is
 # {{ stalled.faster | .1f }} times as fast. That is why this table comes last. The remedy follows from the rest: with few warps,
-# [more under way](../speed/occupancy.py#how-much-must-be-under-way); at the roof, [fewer bytes](../memory/fusion.py).
+# [more bytes in flight](../speed/occupancy.py#littles-law-bytes-in-flight); at the roof, [fewer bytes](../memory/fusion.py).
 # Two reasons do tell something: in *no box* warps have nothing left to do and wait for
 # their stores (*{{ told.no_box.waits }}*), in *no padding* for a place in the banks' queue (*{{ told.no_padding.waits }}*).
 
