@@ -595,11 +595,7 @@ logit = np.float32(133120.0**2 * 64)  # the issue's queries and keys, d = 64
 base_2 = np.float32(np.log2(np.e) / 8)
 excess = float(np.float64(logit) * np.float64(base_2) - np.float64(logit * base_2))
 check(excess > 128, True, name="two to the power of the issue's residual overflows FP32")
-publish(
-    residual={
-        "large": np.expm1(residual["1000000"]),
-    }
-)
+publish(residual={"large": np.expm1(residual["1000000"])})
 show(
     Table(
         ["logits up to", "largest residual, fused", "error of its exp", "largest residual, separate"],
@@ -609,7 +605,7 @@ show(
 )
 
 # %% [markdown]
-# The exponential turns this residual into a factor. Up to a thousand it's harmless; up to a million, the
+# The exponential turns this residual into a factor. With logits up to a thousand it's harmless; up to a million, the
 # largest weight is off by {{ residual.large | .1%}}. With still larger logits the exponential overflows. That's how FlashAttention came
 # to [return NaN in PyTorch](https://github.com/pytorch/pytorch/issues/121558), and why it got [an option to
 # avoid the instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
@@ -618,11 +614,10 @@ show(
 # rounded. (FlashAttention's scale includes a factor of $\log_2 e$, so it never is one.)
 #
 # ??? question "Is it better to forbid fused multiply-adds?"
-#     Usually not: it's faster and more accurate. Trouble starts
-#     when you mix it with separate instructions: a product that is rounded in one place and exact in another no longer
-#     cancels. So round in both places or in neither, for instance by computing the maximum and the
-#     difference with the same instruction. Disable it everywhere only to compare two programs
-#     bit for bit.
+#     Usually not: they're faster and more accurate. Trouble starts when you mix them with separate
+#     instructions: a product that is rounded in one place and exact in another no longer cancels. So round in both places or in neither, for instance by computing the maximum and the
+#     difference with the same instruction. Disable them everywhere only to compare two
+#     programs bit for bit.
 
 # %% [markdown]
 # ## Quantisation: weights in INT8
