@@ -320,7 +320,7 @@ show(Table(columns, rows, caption=caption))
 #     has only to add more. A program gains from more of them unchanged, since no block asks for a
 #     certain SM. But from the P100 of 2016 with {{ count.p100 }} to the B200 of 2024 with
 #     {{ devices.b200.sms }} their number grew by a factor of {{ count.times | .1f }} only; [shorter numbers
-#     and matrix units](../memory/precision.py#what-shorter-numbers-have-brought) have brought far
+#     and matrix units](../memory/precision.py#peak-throughput-by-format) have brought far
 #     more.
 
 # %% [markdown]

@@ -1,54 +1,114 @@
 # ---
-# title: Fewer bits
+# title: "Number formats: what fewer bits buy and cost"
 # needs: [speed/roofline, machine/warps]
-# summary: "Add 5,000 ones in 16 bits. The sum is 2,048. Where did the others go, and when are 16 bits enough?"
-# description: "What shorter numbers save in bytes and time, and what they cost: rounding, range, sums that stop, a maximum that is not zero."
+# summary: "Add 5,000 ones in FP16 and the sum is 2,048. Where did the others go, and when are 16 bits enough?"
+# description: "What FP16, BF16, FP8 and INT8 save in bytes and time, and what they cost: rounding, overflow, accumulators that stop, outliers that ruin a scale."
 # date: 2026-11-21
 # tags: [precision, FP16, BF16, quantisation]
 # ---
 
 # %% [markdown]
-# A thread has an array of 5,000 ones and adds them up, one after the other, in numbers of 16 bits. It
-# reports {{ ones.narrow | ,.0f }}. Nothing overflowed and no rule was broken. Where did the other
-# {{ ones.lost | , }} go? And since 16 bits are half of 32 and memory sets the time of so many
-# kernels, when can one use them all the same?
+# Add up 5,000 ones in FP16, a 16-bit floating-point format, and you get {{ ones.narrow | ,.0f }}. Nothing
+# overflowed. Where did the other {{ ones.lost | , }} go?
+#
+# You'd still like to use 16 bits: many kernels spend their time on memory traffic, and 16 bits halve the
+# bytes. Which values can be short, and which have to stay in 32 bits?
 
 # %% [markdown]
-# ## What the bits say
+# ## FP16 and FP32 accumulators
 #
-# A floating-point number has a sign, an exponent that says between which two powers of two it lies,
-# and a fraction that says where between them. The exponent sets the dynamic range, how large and how
-# small a number can be; the fraction sets how finely it can be placed. What falls between two
-# representable numbers becomes the nearer one, and what is lost is the rounding error. FP16 spends
-# its 16 bits on a fine fraction and a short range, BF16 on the range of FP32 and a coarse fraction.
-# Put a number into each of the formats.
+# The variable that collects a sum is its *accumulator*. Here one thread adds up FP16 values in an FP16
+# accumulator and in an FP32 one.
 #
-# ??? definition "Dynamic range"
-#     The numbers from the smallest to the largest that a format can hold.
-#
-# ??? definition "Rounding error"
-#     The difference between a result and the nearest number that its format can hold.
+# ??? definition "Accumulator | accumulators"
+#     The variable in which a sum is collected.
 #
 # ??? definition "FP32"
-#     The 32-bit floating-point format: 8 bits of exponent, 23 of fraction.
+#     The 32-bit floating-point format: 8 exponent bits and 23 fraction bits.
 #
 # ??? definition "FP16"
-#     A 16-bit format with 5 bits of exponent and 10 of fraction; its largest number is 65,504.
+#     A 16-bit format with 5 exponent bits and 10 fraction bits; its largest finite value is 65,504.
+
+
+# %% tab="Pseudocode"
+import numpy as np
+
+
+def sum_two_ways(x, n, narrow, wide):
+    acc16, acc32 = np.float16(0), np.float32(0)
+    for i in range(n):
+        # [accumulate
+        acc16 = np.float16(acc16 + x[i])
+        acc32 = np.float32(acc32 + np.float32(x[i]))
+        # accumulate]
+    narrow[0] = acc16
+    wide[0] = acc32
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+SUM_TWO_WAYS = Kernel(r"""
+#include <cuda_fp16.h>
+
+// The sum of x[0..n-1] in FP16 and in FP32. One thread does it all; launch one block.
+extern "C" __global__
+void sum_two_ways(const __half* x, int n, __half* narrow, float* wide) {
+    if (blockIdx.x > 0 || threadIdx.x > 0) return;
+    __half acc16 = __float2half(0.0f);
+    float acc32 = 0.0f;
+    for (int i = 0; i < n; ++i) {
+        // [accumulate
+        acc16 = __hadd(acc16, x[i]);
+        acc32 += __half2float(x[i]);
+        // accumulate]
+    }
+    *narrow = acc16;
+    *wide = acc32;
+}
+""")
+
+# %% [markdown]
+# Launch it on 5,000 ones:
+
+# %%
+x = np.ones(5000, dtype=np.float16)
+narrow = np.zeros(1, dtype=np.float16)
+wide = np.zeros(1, dtype=np.float32)
+SUM_TWO_WAYS(x, 5000, narrow, wide, grid=1, block=32)
+print("FP16 accumulator:", float(narrow[0]))
+print("FP32 accumulator:", float(wide[0]))
+
+# %% [markdown]
+# ## Floating-point formats: sign, exponent and fraction
+#
+# A floating-point value has a sign bit, an *exponent* and a *fraction*. The exponent says between which two
+# powers of two the value is, and the fraction divides that interval into equal steps. So exponent bits buy
+# *dynamic range* and fraction bits buy *precision*. A value between two steps is rounded to the nearer
+# one; in a tie, to the one whose last fraction bit is 0.
+#
+# FP16 and BF16 choose differently: FP16 has three more fraction bits, BF16 has the range of FP32.
+# The two [FP8 formats](https://arxiv.org/abs/2209.05433) (Micikevicius et al., 2022) offer the same choice in
+# 8 bits. Pick a value and compare.
+#
+# ??? definition "Dynamic range"
+#     The range from the smallest positive value to the largest that a format can represent.
+#
+# ??? definition "Rounding error"
+#     The difference between an exact result and the representable value that replaces it.
 #
 # ??? definition "BF16"
-#     A 16-bit format with FP32's 8 bits of exponent and 7 of fraction.
+#     A 16-bit format with FP32's 8 exponent bits and 7 fraction bits.
 #
 # ??? definition "TF32"
-#     What matrix units keep of an FP32 number: 8 bits of exponent and 10 of fraction. It is stored in
-#     32 bits.
+#     The part of an FP32 value that tensor cores use: 8 exponent bits and 10 fraction bits. In memory it
+#     takes 32 bits.
 #
 # ??? definition "FP8"
-#     Two 8-bit formats, E4M3 and E5M2, named for their bits of exponent and of fraction.
+#     Two 8-bit formats, E4M3 and E5M2, named for their exponent bits and their fraction bits (mantissa).
 
 # %% fold="Code of the figure"
 from dataclasses import dataclass
-
-import numpy as np
 
 from tilewise import (
     Guess,
@@ -56,7 +116,6 @@ from tilewise import (
     case,
     ceil_div,
     check,
-    constant,
     integers,
     measure,
     normal,
@@ -76,17 +135,17 @@ class Format:
     largest: float
 
     def fields(self, value):
-        """Exponent and fraction as whole numbers, and the number that they stand for; inf beyond the range."""
+        """Exponent and fraction as integers, and the value that they encode; inf beyond the range."""
         bias = 2 ** (self.exponent_bits - 1) - 1
         power = max(int(np.frexp(abs(value))[1]) - 1, 1 - bias)
         places = int(np.rint(abs(value) / 2.0 ** (power - self.fraction_bits)))  # ties to even
-        held = places * 2.0 ** (power - self.fraction_bits)
-        if held > self.largest:  # infinity; FP8 E4M3 has none, and its last code is NaN
+        rounded = places * 2.0 ** (power - self.fraction_bits)
+        if rounded > self.largest:  # infinity; FP8 E4M3 has none, and its last code is NaN
             return 2**self.exponent_bits - 1, 7 if self.largest == 448 else 0, np.inf
         if places == 2 ** (self.fraction_bits + 1):
             power, places = power + 1, places // 2
         exponent = power + bias if places >= 2**self.fraction_bits else 0
-        return exponent, places % 2**self.fraction_bits, held
+        return exponent, places % 2**self.fraction_bits, rounded
 
 
 FORMATS = {
@@ -97,7 +156,7 @@ FORMATS = {
     "FP8 E5M2": Format(5, 2, 57344.0),
     "FP8 E4M3": Format(4, 3, 448.0),
 }
-NUMBERS = {
+VALUES = {
     "1e-8": 1e-8,
     "0.1": 0.1,
     "1/3": 1 / 3,
@@ -111,38 +170,159 @@ NUMBERS = {
 
 def in_bits(name, value):
     kind = FORMATS[name]
-    exponent, fraction, held = kind.fields(value)
+    exponent, fraction, rounded = kind.fields(value)
     bits = f"0{exponent:0{kind.exponent_bits}b}{fraction:0{kind.fraction_bits}b}"
-    if not np.isfinite(held):
-        said = "NaN: too large" if fraction else "∞: too large"
-    elif held == value:
-        said = "exactly"
+    if not np.isfinite(rounded):
+        label = "NaN: overflow" if fraction else "∞: overflow"
+    elif rounded == value:
+        label = "exact"
     else:
-        said = f"{held:.6g}, {'too small' if not held else f'{abs(held - value) / value:.2g} off'}"
-    return Held(bits, said)
+        label = (
+            f"{rounded:.6g}, {'underflow' if not rounded else f'error {abs(rounded - value) / value:.2g}'}"
+        )
+    return Held(bits, label)
 
 
 show(
     bit_fields(
         [BitFormat(name, kind.exponent_bits, kind.fraction_bits) for name, kind in FORMATS.items()],
-        {label: [in_bits(name, value) for name in FORMATS] for label, value in NUMBERS.items()},
+        {text: [in_bits(name, value) for name in FORMATS] for text, value in VALUES.items()},
         start="0.1",
-        title="The exponent buys range, the fraction buys precision, and 16 bits have to choose",
-        caption="One number as each format holds it: sign, exponent and fraction, rounded to the nearest, and how far off it is as a share of the number. Set bits are filled.",
+        title="Sixteen bits buy range or precision, not both",
+        caption="One value in each format: sign, exponent and fraction after rounding to nearest, and the relative error. Filled boxes are 1 bits.",
     )
 )
 
 # %% [markdown]
-# ## ReLU at half the bytes
+# ## Summation error: why a sum stops
 #
-# ReLU sets negative numbers to zero: one operation, and {{ relu.bytes_32 }} bytes in and out in FP32
-# or {{ relu.bytes_16 }} in FP16. The operations stay the same and the bytes are halved, so the
-# \intensity doubles. On the slope of the \roofline the time should follow the bytes.[^have] The
-# maximum itself loses nothing: it does not round.
+# From 2,048 to 4,096, FP16's ten fraction bits make 1,024 steps, so neighbouring values are 2 apart. The
+# exact sum 2,049 is halfway between 2,048 and 2,050, and the tie goes to 2,048, whose last fraction bit
+# is 0. So every further 1 is lost.
 #
-# [^have]: [Where the sources differ](../../conventions.md#the-sources): the transcript has it that 16
-#     bits "have the memory access" with unchanged intensity. It means *halve*; what is unchanged is the
-#     number of operations.
+# With $f$ fraction bits, a sum of ones stops at $2^{f+1}$: at {{ ones.stop_bf16 | ,.0f }} in BF16, and even in FP32
+# at $2^{24}$, about 17 million.
+#
+# Long before that, each addition loses a little. The figure adds up random values between 0 and 1. A pairwise sum
+# adds neighbours, then pairs of pairs, so both operands have about the same size. Errors then accumulate over
+# $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
+
+# %% fold="Code of the check and of the numbers"
+from tilewise import bf16
+
+
+def adding(n, x=None):
+    x = uniform(n, low=-1.0, high=2.0, dtype="float16") if x is None else x
+    results = {"narrow": output(1, dtype="float16"), "wide": output(1)}
+    return case(x=x, n=n, **results, grid=1, block=32)
+
+
+agree(sum_two_ways, SUM_TWO_WAYS, [adding(n) for n in (1, 77, 1000)], rtol=0.0)
+counted = np.add.accumulate(np.ones(2**24 + 1000, np.float32))  # sequentially, in FP32
+check([float(narrow[0]), float(wide[0])], [2048, 5000], rtol=0.0, name="5,000 ones")
+bf16_sum = np.float32(0)
+for _ in range(1000):
+    bf16_sum = bf16.values(bf16.bits(bf16_sum + np.float32(1)))
+stops = {"BF16": float(bf16_sum), "FP16": float(narrow[0]), "FP32": float(counted[-1])}
+check(
+    list(stops.values()),
+    [2.0 ** (FORMATS[name].fraction_bits + 1) for name in stops],
+    rtol=0.0,
+    name="ones stop at 2 to the power of the fraction bits plus 1",
+)
+publish(
+    ones={
+        "narrow": float(narrow[0]),
+        "lost": 5000 - int(narrow[0]),
+        "stop_bf16": stops["BF16"],
+    }
+)
+
+# %% fold="Code of the figure"
+LENGTHS = 2 ** np.arange(2, 16)
+DRAWN = np.random.default_rng(5).random((16, LENGTHS[-1])).astype(np.float16)
+
+
+def pairwise(values):
+    """Pairwise sums in FP16."""
+    while values.shape[1] > 1:
+        values = (values[:, ::2] + values[:, 1::2]).astype(np.float16)
+    return values[:, 0]
+
+
+def step_by_step(values, rounded):
+    sums, at = np.empty(values.shape, np.float32), np.zeros(len(values), np.float32)
+    for i in range(values.shape[1]):
+        at = rounded(at + values[:, i].astype(np.float32))
+        sums[:, i] = at
+    return sums
+
+
+RIGHT = np.cumsum(DRAWN, axis=1, dtype=np.float64)[:, LENGTHS - 1]
+SUMS = {
+    "FP16": np.add.accumulate(DRAWN, axis=1)[:, LENGTHS - 1],
+    "BF16": step_by_step(DRAWN, lambda sums: bf16.values(bf16.bits(sums)))[:, LENGTHS - 1],
+    "FP16, pairwise": np.stack([pairwise(DRAWN[:, :length]) for length in LENGTHS], axis=1),
+    "FP32": np.add.accumulate(DRAWN, axis=1, dtype=np.float32)[:, LENGTHS - 1],
+}
+with np.errstate(invalid="ignore"):
+    OFF = {
+        label: np.sqrt(np.mean((sums.astype(float) / RIGHT - 1) ** 2, axis=0)) for label, sums in SUMS.items()
+    }
+publish(
+    off={"numbers": int(LENGTHS[-1])}
+    | {name.lower().replace(", ", "_"): float(values[-1]) for name, values in OFF.items()}
+)
+show(
+    line_chart(
+        [
+            Series(label, LENGTHS[OFF[label] > 0], OFF[label][OFF[label] > 0], role=role)
+            for label, role in {
+                "BF16": "read",
+                "FP16": "warp",
+                "FP16, pairwise": "tile",
+                "FP32": "block",
+            }.items()
+        ],
+        x="values added",
+        y="relative error",
+        log_x=True,
+        log_y=True,
+        title="Sequential sums stop in 16 bits; pairwise sums don't",
+        caption="Root-mean-square relative error of sixteen sums of random FP16 values between 0 and 1, compared with float64. The shortest sums have no error in FP32.",
+    )
+)
+
+# %% [markdown]
+# After {{ off.numbers | , }} values, the FP16 accumulator has lost {{ off.fp16 | .0%}} of the sum, but the pairwise sum,
+# also in FP16, is off by only {{ off.fp16_pairwise | .2% }}.
+#
+# The usual remedy is *mixed precision*: store and multiply in 16 bits, accumulate in FP32
+# ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). The product of two FP16 values has at most 22
+# significant bits and FP32 has 24, so only the additions round.
+#
+# ??? definition "Mixed precision"
+#     Using a short format for storage and multiplication, and a longer one for accumulators and other
+#     values that need it.
+
+# %% fold="Code of the check"
+factors = np.random.default_rng(3).integers(0, 0x7C00, (2, 100_000)).astype(np.uint16).view(np.float16)
+check(
+    factors[0].astype(np.float32) * factors[1].astype(np.float32),
+    factors[0].astype(np.float64) * factors[1].astype(np.float64),
+    rtol=0.0,
+    name="100,000 products of FP16 values, exact in FP32",
+)
+
+# %% [markdown]
+# ## ReLU in FP16: half the bytes
+#
+# What do fewer bits buy? ReLU sets negative values to zero. Per element it does one operation and moves
+# {{ relu.bytes_32 }} bytes in FP32, {{ relu.bytes_16 }} in FP16, so FP16 doubles the \intensity. ReLU is memory-bound, so
+# the \roofline predicts that its time halves. Its result doesn't suffer, because a maximum never rounds.[^nan]
+#
+# [^nan]: A common misconception: `fmaxf(x, 0.0f)` is `np.maximum(x, 0)`. They differ if `x` is NaN: CUDA's
+#     function then returns 0, while NumPy and PyTorch return NaN.
 
 
 # %% tab="Pseudocode"
@@ -152,9 +332,8 @@ def relu(x, y):
 
 
 # %% tab="CUDA C"
-from tilewise import Kernel
-
 RELU = Kernel(r"""
+// y = max(x, 0). Launch 1-D, with at least n threads in total.
 extern "C" __global__
 void relu(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -172,7 +351,7 @@ void relu(const __half* x, __half* y, int n) {
 }
 """)
 
-# %% fold="Two, four and eight numbers a thread"
+# %% fold="Two, four and eight elements per thread"
 RELU_FOUR = Kernel(r"""
 extern "C" __global__
 void relu_four(const float* x, float* y, int n) {
@@ -222,8 +401,8 @@ void relu_eight(const __half* x, __half* y, int n) {
 """)
 
 
-# %% fold="Code of the cases"
-def clipped(n, bits=32, each=1):
+# %% fold="Code of the checks"
+def relu_case(n, bits=32, each=1):
     kind = f"float{bits}"
     return case(
         x=normal(n, dtype=kind), y=output(n, dtype=kind), n=n, grid=ceil_div(n, 256 * each), block=256
@@ -237,7 +416,13 @@ for kernel, bits, each in (
     (RELU_TWO, 16, 2),
     (RELU_EIGHT, 16, 8),
 ):
-    agree(relu, kernel, [clipped(n, bits, each) for n in (1, 255, 1003)], rtol=0.0)
+    agree(relu, kernel, [relu_case(n, bits, each) for n in (1, 255, 1003)], rtol=0.0)
+
+with_nan = np.array([np.nan, -1.0, 2.0], np.float32)
+clamped = np.empty(3, np.float32)
+RELU(with_nan, clamped, 3, grid=1, block=32)
+check(clamped, [0.0, 0.0, 2.0], rtol=0.0, name="fmaxf makes a NaN 0")
+assert np.isnan(np.maximum(with_nan, 0)[0])
 
 
 # %% fold="Code of the measurement"
@@ -251,8 +436,8 @@ def torch_relu(arrays):
 relu_32 = measure(
     "relu_32bit",
     variants={
-        "4 bytes a load": lambda n: RELU.on(clipped(n)),
-        "16 bytes a load": lambda n: RELU_FOUR.on(clipped(n, each=4)),
+        "4 bytes per load": lambda n: RELU.on(relu_case(n)),
+        "16 bytes per load": lambda n: RELU_FOUR.on(relu_case(n, each=4)),
     },
     cases=[{"n": 2**26}],
     count_case={"n": 2**14},
@@ -261,14 +446,14 @@ relu_32 = measure(
     library={"torch": torch_relu},
     reference=lambda x: {"y": np.maximum(x, 0)},
     tolerance=0.0,
-    fold="ReLU in 32 bits, as measured",
+    fold="ReLU in FP32, as measured",
 )
 relu_16 = measure(
     "relu_16bit",
     variants={
-        "2 bytes a load": lambda n: RELU_HALF.on(clipped(n, 16)),
-        "4 bytes a load": lambda n: RELU_TWO.on(clipped(n, 16, 2)),
-        "16 bytes a load": lambda n: RELU_EIGHT.on(clipped(n, 16, 8)),
+        "2 bytes per load": lambda n: RELU_HALF.on(relu_case(n, 16)),
+        "4 bytes per load": lambda n: RELU_TWO.on(relu_case(n, 16, 2)),
+        "16 bytes per load": lambda n: RELU_EIGHT.on(relu_case(n, 16, 8)),
     },
     cases=[{"n": 2**26}],
     count_case={"n": 2**14},
@@ -277,16 +462,16 @@ relu_16 = measure(
     library={"torch": torch_relu},
     reference=lambda x: {"y": np.maximum(x, 0)},
     tolerance=0.0,
-    reasons={"2 bytes a load": "ReLU at half the bytes"},
-    fold="ReLU in 16 bits, as measured",
+    reasons={"2 bytes per load": "ReLU in FP16: half the bytes"},
+    fold="ReLU in FP16, as measured",
     guess=Guess(
-        "ReLU in 16 bits: how many times as fast is it with eight numbers to a load as with one?",
-        of="16 bytes a load",
-        over="2 bytes a load",
+        "ReLU in FP16: how many times faster is it if each load fetches eight elements instead of one?",
+        of="16 bytes per load",
+        over="2 bytes per load",
         at={"n": 2**26},
         between=(0.4, 16.0),
-        models={"bytes moved": 1.0, "loads": 8.0},
-        because="Both touch the same sectors; they differ in how many bytes a thread has on their way at a time.",
+        models={"if only bytes count": 1.0, "if only loads count": 8.0},
+        because="Both touch the same sectors, but with one element per load each thread has fewer bytes in flight.",
     ),
 )
 
@@ -306,179 +491,30 @@ publish(
     relu={
         "bytes_32": 8,
         "bytes_16": 4,
-        "share": RELU_US[16, 16] / RELU_US[32, 16],
-        "naive_share": RELU_US[16, 2] / RELU_US[32, 4],
+        "ratio": RELU_US[16, 16] / RELU_US[32, 16],
+        "naive_ratio": RELU_US[16, 2] / RELU_US[32, 4],
     }
 )
 show(
     Table(
-        ["format", "bytes a load", "time [µs]", "GB/s"],
+        ["format", "bytes per load", "time [µs]", "GB/s"],
         [[f"FP{bits}", load, us, bits // 4 * N_RELU / us / 1e3] for (bits, load), us in RELU_US.items()],
-        caption=f"ReLU of {N_RELU:,} numbers on an {{machine}}.",
+        caption="ReLU of 2²⁶ elements on an {machine}.",
     )
 )
 
 # %% [markdown]
-# With 16 bytes a load FP32 takes {{ relu_32bit._16_bytes_a_load.median | us }} and FP16
-# {{ relu_16bit._16_bytes_a_load.median | us }}: half the bytes in
-# {{ relu.share | .0%}} of the time. With one number a thread the same step brings less,
-# {{ relu.naive_share | .0% }}: loads of 2 bytes reach {{ relu_16bit._2_bytes_a_load.gb_per_s | ,.0f }} GB/s where those of
-# 16 reach {{ relu_16bit._16_bytes_a_load.gb_per_s | ,.0f }}, though both touch the same sectors. It is the bytes a load that
-# count, not the format: with 4 of them FP32 comes to {{ relu_32bit._4_bytes_a_load.gb_per_s | ,.0f }} GB/s and FP16 to
-# {{ relu_16bit._4_bytes_a_load.gb_per_s | ,.0f }}. A thread that asks for fewer bytes at a time needs
-# [more company](../speed/occupancy.py) to keep the memory busy.
+# With 16 bytes per load, FP16 takes {{ relu.ratio | .0% }} of FP32's time, as predicted. With one element per load,
+# it takes {{ relu.naive_ratio | .0% }}: at 2 bytes per load, the [warps on an SM](../speed/occupancy.py) can't keep enough bytes
+# in flight. The two rows with 4 bytes per load confirm it, because FP32 and FP16 reach the same bandwidth there.
+# So when you shorten a format, \vectorise the loads too.
 
 # %% [markdown]
-# ## Sums that stop
+# ## Overflow in exp
 #
-# A sum is another matter. Above 2,048 the numbers of FP16 lie 2 apart: 2,049 is none of them, so
-# $2048 + 1$ lies half-way between two and becomes 2,048 again. From there on ones are added to no
-# effect. The variable that collects a sum is called its accumulator, and it need not be as short as
-# what it collects: this kernel keeps one in 16 bits and one in 32.
-#
-# ??? definition "Accumulator | accumulators"
-#     The variable in which a sum is collected.
-#
-# ??? definition "Mixed precision"
-#     Short formats for what is stored and multiplied, longer ones where sums or range need them.
-
-
-# %% tab="Pseudocode"
-def sum_two_ways(x, n, narrow, wide):
-    short, long = np.float16(0), np.float32(0)
-    for i in range(n):
-        # [sums
-        short = np.float16(short + x[i])
-        long = np.float32(long + np.float32(x[i]))
-        # sums]
-    narrow[0] = short
-    wide[0] = long
-
-
-# %% tab="CUDA C"
-SUM_TWO_WAYS = Kernel(r"""
-#include <cuda_fp16.h>
-
-extern "C" __global__
-void sum_two_ways(const __half* x, int n, __half* narrow, float* wide) {
-    if (blockIdx.x > 0 || threadIdx.x > 0) return;
-    __half shorter = __float2half(0.0f);
-    float longer = 0.0f;
-    for (int i = 0; i < n; ++i) {
-        // [sums
-        shorter = __hadd(shorter, x[i]);
-        longer += __half2float(x[i]);
-        // sums]
-    }
-    *narrow = shorter;
-    *wide = longer;
-}
-""")
-
-
-# %% fold="Code of the check and of the numbers"
-def adding(n, x=None):
-    x = uniform(n, low=-1.0, high=2.0, dtype="float16") if x is None else x
-    results = {"narrow": output(1, dtype="float16"), "wide": output(1)}
-    return case(x=x, n=n, **results, grid=1, block=32)
-
-
-agree(sum_two_ways, SUM_TWO_WAYS, [adding(n) for n in (1, 77, 1000)], rtol=0.0)
-ones = SUM_TWO_WAYS.on(adding(5000, constant(5000, value=1, dtype="float16"))).run()
-counted = np.add.accumulate(np.ones(2**24 + 1000, np.float32))  # one after the other, in 32 bits
-check([float(ones["narrow"][0]), float(ones["wide"][0])], [2048, 5000], rtol=0.0, name="5,000 ones")
-publish(
-    ones={
-        "narrow": float(ones["narrow"][0]),
-        "wide": float(ones["wide"][0]),
-        "lost": 5000 - int(ones["narrow"][0]),
-        "stop_32": float(counted[-1]),
-        "given_32": counted.size,
-    }
-)
-
-# %% [markdown]
-# The kernel reports {{ ones.narrow | ,.0f }} and {{ ones.wide | ,.0f }}. FP32 stops too, only later:
-# {{ ones.given_32 | , }} ones make {{ ones.stop_32 | ,.0f }}, which is $2^{24}$. The place is where
-# the sum is as many times larger than what is added as the fraction has steps. Long before that each
-# addition loses a part. The figure adds up random numbers between 0 and 1 in four ways.
-
-# %% fold="Code of the figure"
-from tilewise import bf16
-
-LENGTHS = 2 ** np.arange(2, 16)
-DRAWN = np.random.default_rng(5).random((16, LENGTHS[-1])).astype(np.float16)
-
-
-def in_pairs(values):
-    """Neighbours added in FP16, then the sums of neighbours, until one is left."""
-    while values.shape[1] > 1:
-        values = (values[:, ::2] + values[:, 1::2]).astype(np.float16)
-    return values[:, 0]
-
-
-def step_by_step(values, rounded):
-    sums, at = np.empty(values.shape, np.float32), np.zeros(len(values), np.float32)
-    for i in range(values.shape[1]):
-        at = rounded(at + values[:, i].astype(np.float32))
-        sums[:, i] = at
-    return sums
-
-
-RIGHT = np.cumsum(DRAWN, axis=1, dtype=np.float64)[:, LENGTHS - 1]
-SUMS = {
-    "FP16": np.add.accumulate(DRAWN, axis=1)[:, LENGTHS - 1],
-    "BF16": step_by_step(DRAWN, lambda sums: bf16.values(bf16.bits(sums)))[:, LENGTHS - 1],
-    "FP16 in pairs": np.stack([in_pairs(DRAWN[:, :length]) for length in LENGTHS], axis=1),
-    "FP32": np.add.accumulate(DRAWN, axis=1, dtype=np.float32)[:, LENGTHS - 1],
-}
-with np.errstate(invalid="ignore"):
-    OFF = {
-        label: np.sqrt(np.mean((sums.astype(float) / RIGHT - 1) ** 2, axis=0)) for label, sums in SUMS.items()
-    }
-publish(
-    off={"numbers": int(LENGTHS[-1])}
-    | {name.lower().replace(" ", "_"): float(values[-1]) for name, values in OFF.items()}
-)
-show(
-    line_chart(
-        [
-            Series(label, LENGTHS[OFF[label] > 0], OFF[label][OFF[label] > 0], role=role)
-            for label, role in {
-                "BF16": "read",
-                "FP16": "warp",
-                "FP16 in pairs": "tile",
-                "FP32": "block",
-            }.items()
-        ],
-        x="numbers added",
-        y="relative error",
-        log_x=True,
-        log_y=True,
-        title="One after the other a short accumulator stops; in pairs it hardly notices",
-        caption="Sixteen sums of random 16-bit numbers between 0 and 1, against float64: root mean square of the relative error. FP32 makes none on the shortest.",
-    )
-)
-
-# %% [markdown]
-# After {{ off.numbers | , }} numbers the FP16 accumulator is off by {{ off.fp16 | .0% }} and the BF16 one by
-# {{ off.bf16 | .1% }}. Added in pairs, then pairs of pairs, all in FP16, the error stays at
-# {{ off.fp16_in_pairs | .2% }}: equals meet equals, and nothing small is added to something large.
-# The usual way out is mixed precision, short numbers in memory and sums in FP32. A product of two
-# FP16 numbers even fits into FP32 without any error, 11 and 11 bits into 24; only the sums
-# round.[^exact]
-#
-# [^exact]: [Where the sources differ](../../conventions.md#the-sources): the lecture has the products
-#     made in full 32 bits. What matters is that the sums are.
-
-# %% [markdown]
-# ## Where exp overflows
-#
-# Range is lost before precision where an exponential comes in. $e^x$ leaves FP16 at a harmless
-# looking $x$ of {{ over.fp16 | .2f }}, FP32 and BF16 at {{ over.fp32 | .1f }}. \Logits of attention
-# reach that, which is why a \softmax subtracts the row's maximum first, in the sum and in the
-# numerator. Then the largest exponent is zero, and the largest weight before the division is 1. Or
-# so it should be.
+# $e^x$ overflows FP16 at $x$ = {{ over.fp16 | .1f }}, and FP32 and BF16 at {{ over.fp32 | .1f }}. The \logits of
+# attention can reach that. A \softmax therefore subtracts the row's maximum from every logit first. The largest
+# exponent is then 0 and its exponential 1, or so you'd expect.
 
 # %% fold="Code of the numbers"
 LIMIT = {
@@ -488,40 +524,44 @@ LIMIT = {
 publish(over={"fp16": LIMIT["FP16"], "fp32": LIMIT["FP32"]})
 
 # %% [markdown]
-# ## A zero that is not zero
+# ## Fused multiply-add: a zero that is not zero
 #
-# The GPU has an instruction for $a \cdot b + c$ that rounds once, the fused multiply-add, and a
-# compiler uses it wherever a sum follows a product. That is faster and, by itself, more exact. But in
-# a softmax the scaled logits are $x \cdot \text{scale}$, their maximum $m$ has been stored and
-# so *rounded*, and then $x \cdot \text{scale} - m$ is formed in one instruction from the product as
-# it was *before* rounding. For the largest logit of the row that leaves the rounding error of $m$.[^fmad]
+# A *fused multiply-add* computes $a \cdot b + c$ in one instruction and rounds only once. It's faster and
+# more accurate than two instructions, so the compiler uses it wherever it can.
+#
+# In a softmax it can surprise you. The stored maximum $m$ of the scaled logits is a *rounded* product. Then the compiler
+# fuses $x \cdot \text{scale} - m$ and subtracts $m$ from the *exact* product. For the largest logit you get
+# the rounding error of $m$ instead of 0.[^fmad] With three decimal digits: if $1.11 \times 1.11 = 1.2321$ is
+# stored as 1.23, the fused difference is 0.0021.
 #
 # ??? definition "Fused multiply-add"
 #     One instruction for a·b + c with a single rounding at its end.
 #
-# [^fmad]: The kernel asks for each form by name. From `x[i] * scale - m` a compiler makes the fused
-#     one, unless it is told `-fmad=false`.
+# [^fmad]: The kernel names each form explicitly. From plain `x[i] * scale - m`, nvcc makes the fused one unless you
+#     pass `-fmad=false`.
 
 
 # %% tab="Pseudocode"
-def shift_two_ways(x, fused, apart, scale):
+def shift_two_ways(x, fused, separate, scale):
     for i in parallel(len(x)):
         product = np.float64(x[i]) * np.float64(np.float32(scale))  # exact
         m = np.float32(product)
         fused[i] = product - m
-        apart[i] = np.float32(product) - m
+        separate[i] = np.float32(product) - m
 
 
 # %% tab="CUDA C"
 SHIFT = Kernel(r"""
+// x * scale - m, where m is x * scale rounded: fused and separate.
+// Launch 1-D, with at least n threads in total.
 extern "C" __global__
-void shift_two_ways(const float* x, float* fused, float* apart,
+void shift_two_ways(const float* x, float* fused, float* separate,
                     int n, float scale) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    float m = __fmul_rn(x[i], scale);   // a maximum that was stored, so rounded
-    fused[i] = fmaf(x[i], scale, -m);   // the product before rounding, minus m
-    apart[i] = __fsub_rn(__fmul_rn(x[i], scale), m);
+    float m = __fmul_rn(x[i], scale);   // stored, so rounded
+    fused[i] = fmaf(x[i], scale, -m);   // exact product minus m
+    separate[i] = __fsub_rn(__fmul_rn(x[i], scale), m);
 }
 """)
 
@@ -532,53 +572,82 @@ void shift_two_ways(const float* x, float* fused, float* apart,
 def shifting(n, largest, d=128):
     x = uniform(n, low=largest / 2, high=largest)
     return case(
-        x=x, fused=output(n), apart=output(n), n=n, scale=float(d) ** -0.5, grid=ceil_div(n, 256), block=256
+        x=x,
+        fused=output(n),
+        separate=output(n),
+        n=n,
+        scale=float(d) ** -0.5,
+        grid=ceil_div(n, 256),
+        block=256,
     )
 
 
 agree(shift_two_ways, SHIFT, [shifting(n, 1000.0) for n in (1, 255, 1003)], rtol=0.0)
-rows, residue = [], {}
+rows, residual = [], {}
 for largest in (10.0, 1e3, 1e4, 1e6):
     ran = SHIFT.on(shifting(4096, largest)).run()
     worst = float(np.abs(ran["fused"]).max())
-    residue[f"{largest:.0f}"] = worst
-    rows.append([f"{largest:,.0f}", worst, float(np.expm1(worst)), float(np.abs(ran["apart"]).max())])
+    residual[f"{largest:.0f}"] = worst
+    rows.append([f"{largest:,.0f}", worst, float(np.expm1(worst)), float(np.abs(ran["separate"]).max())])
 eighth = SHIFT.on(shifting(4096, 1e4, d=64)).run()
-check(eighth["fused"], np.zeros(4096), rtol=0.0, name="a scale of 1/8, d = 64: no residue")
-publish(residue={"large": np.expm1(residue["1000000"]), "usual": np.expm1(residue["1000"])})
+check(eighth["fused"], np.zeros(4096), rtol=0.0, name="no residual with a scale of 1/8 (d = 64)")
+logit = np.float32(133120.0**2 * 64)  # the issue's queries and keys, d = 64
+base_2 = np.float32(np.log2(np.e) / 8)
+excess = float(np.float64(logit) * np.float64(base_2) - np.float64(logit * base_2))
+check(excess > 128, True, name="two to the power of the issue's residual overflows FP32")
+publish(residual={"large": np.expm1(residual["1000000"])})
 show(
     Table(
-        ["logits up to", "fused: largest rest", "its weight: 1, but for", "apart: largest rest"],
+        ["logits up to", "largest residual, fused", "error of its exp", "largest residual, separate"],
         rows,
-        caption="What is left of x · scale − m where m is the same product, stored: 4,096 logits of each size, scale 1/√128. A softmax then takes e to the power of the rest.",
+        caption="x · scale − m, where m is the same product rounded to FP32, for 4,096 logits of each size and scale 1/√128. A softmax takes the exponential of this residual.",
     )
 )
 
 # %% [markdown]
-# Behind the exponential the rest becomes a factor: the largest weight is not 1 but off by up to
-# {{ residue.usual | .1e }} at logits of a thousand, and by {{ residue.large | .1%}} at a million. Logits of
-# usual size make it harmless. It still has two uses: it explains why a kernel and its check differ in
-# the last digits, and it is gone where the scale is a power of two, as with $d = 64$, since such a
-# product needs no rounding.
+# The exponential turns this residual into a factor. With logits up to a thousand it's harmless; up to a million, the
+# largest weight is off by {{ residual.large | .1%}}. With still larger logits the exponential overflows. That's how FlashAttention came
+# to [return NaN in PyTorch](https://github.com/pytorch/pytorch/issues/121558), and why it got [an option to
+# avoid the instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
+#
+# A scale that is a power of two, such as 1/8 for $d = 64$, leaves no residual, because the product isn't
+# rounded. (FlashAttention's scale includes a factor of $\log_2 e$, so it never is one.)
 #
 # ??? question "Is it better to forbid fused multiply-adds?"
-#     No. A fused multiply-add is the faster and the more exact of the two. Trouble comes from using
-#     both: a product that was rounded in one place and not in another no longer cancels where it
-#     should. So let both places round or neither, for instance by forming the maximum and the
-#     difference with the same instruction, and leave the compiler its fused ones everywhere else.
-#     Only whoever compares two programs bit for bit has to switch them off in both.
+#     Usually not: they're faster and more accurate. Trouble starts when you mix them with separate
+#     instructions: a product that is rounded in one place and exact in another no longer cancels. So round in both places or in neither, for instance by computing the maximum and the
+#     difference with the same instruction. Disable them everywhere only to compare two
+#     programs bit for bit.
 
 # %% [markdown]
-# ## A matrix in 8 bits
+# ## Quantisation: weights in INT8
 #
-# To answer one user, a language model multiplies large matrices with a single vector: each weight is
-# read for one multiply-add, so bytes are everything. Quantisation stores each weight as a whole number
-# between −127 and 127 with one scale a row, $A_{ik} \approx q_{ik} \cdot s_i$. In the kernel a warp
-# takes a row; its lanes read four weights at a time, turn them into FP32, and multiply and add there.
-# In the end each lane adds the sum of the lane 16 further, then 8, 4, 2 and 1.
+# To generate one token for one user, a language model multiplies large matrices by a single vector. Each
+# weight is loaded for just one multiply-add, so bytes are everything. *Quantisation* to INT8 stores each weight as an
+# integer $q_{ik}$ from −127 to 127, with one scale $s_i$ per row: $A_{ik} \approx q_{ik} \cdot s_i$. In the row
+# (0.5, −1.2, 0.25, 2), the largest weight becomes 127, so the scale is 2/127 and the row is stored as (32, −76, 16, 127).
+#
+# In the kernel, one warp computes one row. Each lane loads four weights at a time, converts them and accumulates in
+# FP32. At the end, \warp shuffles add up the 32 accumulators.
 #
 # ??? definition "Quantisation"
-#     Storing numbers with fewer bits, usually as whole numbers with a common scale.
+#     Storing values with fewer bits, usually as integers with a common scale.
+
+
+# %%
+def quantised(A):
+    """Integers from -127 to 127, and one scale per row."""
+    scale = np.abs(A).max(axis=1) / 127
+    q = np.rint(A / scale[:, None]).astype(np.int8)
+    return q, scale.astype(np.float32)
+
+
+check(
+    quantised(np.array([[0.5, -1.2, 0.25, 2.0]]))[0],
+    [[32, -76, 16, 127]],
+    rtol=0.0,
+    name="the row of the example in INT8",
+)
 
 
 # %% tab="Pseudocode"
@@ -593,11 +662,13 @@ def matvec(A, scale, x, y):
 
 # %% tab="CUDA C"
 MATVEC = Kernel(r"""
+// y = (scale * A) x: A is INT8, rows by columns, row-major, with one scale per row.
+// One warp per row: grid = ceil(rows / 8), block = 256. columns must be a multiple of 4.
 extern "C" __global__
 void matvec(const signed char* A, const float* scale, const float* x,
             float* y, int rows, int columns) {
     int lane = threadIdx.x % 32;
-    int i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;  // a warp a row
+    int i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;  // one warp per row
     if (i >= rows) return;
     const char4* a = (const char4*)(A + (long long)i * columns);
     float s = 0.0f;
@@ -607,13 +678,13 @@ void matvec(const signed char* A, const float* scale, const float* x,
         float4 v = ((const float4*)x)[k];
         s += w.x * v.x + w.y * v.y + w.z * v.z + w.w * v.w;
     }
-    for (int d = 16; d > 0; d /= 2)  // each lane adds the sum of the one d further
+    for (int d = 16; d > 0; d /= 2)  // add lane + d's accumulator
         s += __shfl_down_sync(0xffffffffu, s, d);
     if (lane == 0) y[i] = s * scale[i];
 }
 """)
 
-# %% fold="The same with 16 and with 32 bits"
+# %% fold="The same kernel in FP16 and FP32"
 MATVEC_HALF = Kernel(r"""
 #include <cuda_fp16.h>
 
@@ -626,7 +697,7 @@ void matvec(const __half* A, const float* x, float* y, int rows, int columns) {
     float s = 0.0f;
     #pragma unroll 8
     for (int k = lane; k < columns / 4; k += 32) {
-        uint2 w = a[k];  // four numbers
+        uint2 w = a[k];  // four weights
         float4 v = ((const float4*)x)[k];
         float2 low = __half22float2(*(__half2*)&w.x);
         float2 high = __half22float2(*(__half2*)&w.y);
@@ -687,18 +758,6 @@ for kernel, bits in ((MATVEC_HALF, 16), (MATVEC_FLOAT, 32)):
     agree(plain_matvec, kernel, [product(*size, bits) for size in SIZES], rtol=1e-5, atol=1e-4)
 
 
-# %% [markdown]
-# Here is what makes the 8 bits: the largest weight of a row becomes 127.
-
-
-# %%
-def quantised(A):
-    """Whole numbers from -127 to 127, and a scale for each row."""
-    scale = np.abs(A).max(axis=1) / 127
-    q = np.rint(A / scale[:, None]).astype(np.int8)
-    return q, scale.astype(np.float32)
-
-
 # %% fold="Code of the measurement"
 def torch_matvec(arrays):
     import torch
@@ -716,31 +775,31 @@ HOW = {
 }
 matvec_32 = measure(
     "matvec_32bit",
-    variants={"32 bits": lambda rows, columns: MATVEC_FLOAT.on(product(rows, columns, 32))},
+    variants={"FP32": lambda rows, columns: MATVEC_FLOAT.on(product(rows, columns, 32))},
     bytes=lambda rows, columns: 4 * (rows * columns + rows + columns),
     library={"torch.mv": torch_matvec},
     reference=lambda A, x: {"y": A @ x},
     tolerance=1e-3,
-    fold="The product in 32 bits, as measured",
+    fold="The FP32 kernel, as measured",
     **HOW,
 )
 matvec_16 = measure(
     "matvec_16bit",
-    variants={"16 bits": lambda rows, columns: MATVEC_HALF.on(product(rows, columns, 16))},
+    variants={"FP16": lambda rows, columns: MATVEC_HALF.on(product(rows, columns, 16))},
     bytes=lambda rows, columns: 2 * rows * columns + 4 * (rows + columns),
     library={"torch.mv": torch_matvec},
     reference=lambda A, x: {"y": A @ x},
     tolerance=0.2,
-    fold="The product in 16 bits, as measured",
+    fold="The FP16 kernel, as measured",
     **HOW,
 )
 matvec_8 = measure(
     "matvec_8bit",
-    variants={"8 bits": lambda rows, columns: MATVEC.on(product(rows, columns, 8))},
+    variants={"INT8": lambda rows, columns: MATVEC.on(product(rows, columns, 8))},
     bytes=lambda rows, columns: rows * columns + 4 * (2 * rows + columns),
     reference=lambda A, scale, x: {"y": (A.astype(np.float64) @ x) * scale},
     tolerance=1e-3,
-    fold="The product in 8 bits, as measured",
+    fold="The INT8 kernel, as measured",
     **HOW,
 )
 
@@ -756,7 +815,7 @@ SIZE = {"rows": ROWS, "columns": COLUMNS, "grid": ceil_div(ROWS, 8), "block": 25
 
 
 def off_by(A, bits, true):
-    """Error of the product with A in so many bits, as a share of the result's length."""
+    """Relative error of the product with A in this many bits."""
     if bits == 8:
         q, scale = quantised(A)
         ran = MATVEC.on(case(A=q, scale=scale, x=x, y=output(ROWS), **SIZE)).run()
@@ -770,33 +829,48 @@ outlier = A.copy()
 outlier[:, 7] = 100.0
 ERROR = {bits: off_by(A, bits, A.astype(float) @ x) for bits in (32, 16, 8)}
 MADE = {32: matvec_32, 16: matvec_16, 8: matvec_8}
-US = {bits: medians_us(made)[f"{bits} bits"] for bits, made in MADE.items()}
+NAMED = {32: "FP32", 16: "FP16", 8: "INT8"}
+US = {bits: medians_us(made)[NAMED[bits]] for bits, made in MADE.items()}
 WEIGHTS = LARGE["rows"] * LARGE["columns"]
 LAUNCH_US = recorded("matvec_8bit.ceilings.launch_us")
 READ_GB_PER_S = recorded("matvec_8bit.ceilings.probes.read_gb_per_s")
+
+
+def e4m3(values):
+    """Values up to 448 in FP8 E4M3, rounded to nearest."""
+    step = 2.0 ** (np.maximum(np.frexp(values)[1] - 1, -6) - 3)
+    return np.rint(values / step) * step
+
+
+def error_beside(stored):
+    """Relative error of the weights, without the outliers."""
+    kept = np.delete(outlier, 7, axis=1)
+    return float(np.linalg.norm(np.delete(stored, 7, axis=1) - kept) / np.linalg.norm(kept))
+
+
+some = np.array([0.1, 1 / 3, 3.14159, 0.001, 0.0157, 447.0])
+check(e4m3(some), [FORMATS["FP8 E4M3"].fields(one)[2] for one in some], rtol=0.0, name="six values in E4M3")
 q, scale = quantised(outlier)
-rest = np.delete(q * scale[:, None] - outlier, 7, axis=1)
+grouped, group_scale = quantised(outlier.reshape(-1, 32))
+row_scale = np.abs(outlier).max(axis=1, keepdims=True) / 448
 publish(
     matvec={
         "ratio_8": US[32] / US[8],
         "ratio_16": US[32] / US[16],
-        "first_us": US[32] - US[16],
-        "first_model": 2 * WEIGHTS / READ_GB_PER_S / 1e3,
-        "next_us": US[16] - US[8],
-        "next_model": WEIGHTS / READ_GB_PER_S / 1e3,
-        "rest_us": US[8] - WEIGHTS / READ_GB_PER_S / 1e3,
         "error_8": ERROR[8],
         "error_16": ERROR[16],
         "zeros": float(np.mean(q == 0)),
-        "rest": float(np.linalg.norm(rest) / np.linalg.norm(np.delete(outlier, 7, axis=1))),
+        "outlier_int8": error_beside(q * scale[:, None]),
+        "outlier_groups": error_beside((grouped * group_scale[:, None]).reshape(outlier.shape)),
+        "outlier_fp8": error_beside(e4m3(outlier / row_scale) * row_scale),
     }
 )
 show(
     Table(
-        ["bits of a weight", "MB", "predicted [µs]", "recorded [µs]", "GB/s", "error"],
+        ["weights", "MB", "predicted [µs]", "recorded [µs]", "GB/s", "error"],
         [
             [
-                bits,
+                NAMED[bits],
                 WEIGHTS * bits / 8e6,
                 LAUNCH_US + WEIGHTS * bits / 8e3 / READ_GB_PER_S,
                 US[bits],
@@ -805,32 +879,25 @@ show(
             ]
             for bits in (32, 16, 8)
         ],
-        caption=f"A matrix of {LARGE['rows']:,} by {LARGE['columns']:,} times a vector on an {{machine}}. Predicted: an empty launch, and the matrix at the fastest rate of reading that was probed. The error is that of the kernels on {ROWS} by {COLUMNS:,} normal numbers, as a share of the result.",
+        caption=f"A matrix of {LARGE['rows']:,} by {LARGE['columns']:,} times a vector on an {{machine}}. Predicted: the time of an empty launch plus the matrix at the fastest read rate measured. Relative error of the result for {ROWS} by {COLUMNS:,} normally distributed weights.",
     )
 )
 
 # %% [markdown]
-# With half the bits the product is {{ matvec.ratio_16 | .2f }} times as fast as with 32, and with a
-# quarter of them {{ matvec.ratio_8 | .2f }} times, not four times. Yet the bytes that are spared bring
-# about what they should: from 32 to 16 bits {{ matvec.first_us | us }}, where the probed rate promises
-# {{ matvec.first_model | us }}, and from 16 to 8 bits {{ matvec.next_us | us }} and
-# {{ matvec.next_model | us }}. What does not shrink is the rest.
+# FP16 is {{ matvec.ratio_16 | .1f }}× faster than FP32 and INT8 {{ matvec.ratio_8 | .1f }}×, though it reads a quarter of
+# the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What remains is about the
+# same for all three: {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }} for INT8. It behaves like a
+# fixed \overhead per launch, so the fewer bytes you read, the more it weighs. An empty launch accounts for
+# {{ matvec_8bit.ceilings.launch_us | us }} of it.
+#
+# Could INT8's conversions be the cost?
+# [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
+# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so writing a byte $b$ into the
+# lowest bits of $2^{23}$ gives $2^{23} + b$. Subtract $2^{23}$, and $b$ is left as a float.
 
-# %% [markdown]
-# Of the {{ matvec_8bit._8_bits.median | us }} with 8 bits, {{ matvec.rest_us | us }} do not go to the matrix's bytes:
-# {{ matvec_8bit.ceilings.launch_us | us }} to an empty launch, the others to something else. Torch's `mv` takes
-# {{ matvec_32bit.torch_mv.median | us }} with 32 bits and {{ matvec_16bit.torch_mv.median | us }} with 16. The error grows to
-# {{ matvec.error_16 | .2% }} with 16 bits and to {{ matvec.error_8 | .1% }} of the result with 8.
-
-# %% [markdown]
-# Is it the conversions? Each weight needs one, from a whole number to FP32, and the format offers a way
-# around it. From $2^{23}$ to $2^{24}$ the numbers of FP32 lie 1 apart, so whoever puts a byte $b$ into the
-# last bits of $2^{23}$ holds the number $2^{23} + b$, and a subtraction leaves $b$. Weights have a sign;
-# flipping the first bit of each adds 128 and makes them bytes from 1 to 255. The rest of the kernel stays.
-
-# %%
+# %% fold="The INT8 kernel without conversions"
 MATVEC_BITS = Kernel(r"""
-__device__ float weight(unsigned four, int j) {  // New: the j-th of four
+__device__ float weight(unsigned four, int j) {  // New: byte j as a float
     unsigned bits = __byte_perm(four, 0x4B000000, 0x7540 + j);  // 2^23, byte j
     return __uint_as_float(bits) - 8388736.0f;  // 2^23 + 128
 }
@@ -845,7 +912,7 @@ void matvec_bits(const signed char* A, const float* scale, const float* x,
     float s = 0.0f;
     #pragma unroll 8
     for (int k = lane; k < columns / 4; k += 32) {
-        unsigned w = a[k] ^ 0x80808080u;  // New: from 1 to 255
+        unsigned w = a[k] ^ 0x80808080u;  // New: weight + 128
         float4 v = ((const float4*)x)[k];
         s += weight(w, 0) * v.x + weight(w, 1) * v.y
            + weight(w, 2) * v.z + weight(w, 3) * v.w;
@@ -861,8 +928,8 @@ agree(matvec, MATVEC_BITS, [product(*size, 8) for size in SIZES], rtol=1e-5, ato
 measure(
     "matvec_without_conversions",
     variants={
-        "converted": lambda rows, columns: MATVEC.on(product(rows, columns, 8)),
-        "put together from bits": lambda rows, columns: MATVEC_BITS.on(product(rows, columns, 8)),
+        "conversion instruction": lambda rows, columns: MATVEC.on(product(rows, columns, 8)),
+        "magic number": lambda rows, columns: MATVEC_BITS.on(product(rows, columns, 8)),
     },
     bytes=lambda rows, columns: rows * columns + 4 * (2 * rows + columns),
     reference=lambda A, scale, x: {"y": (A.astype(np.float64) @ x) * scale},
@@ -872,58 +939,60 @@ measure(
 publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e3 for bits, us in US.items()})
 
 # %% [markdown]
-# Only in part: {{ matvec_without_conversions.converted.median | us }} become
-# {{ matvec_without_conversions.put_together_from_bits.median | us }}. And there is a rest with all
-# three widths, {{ conversion.rest_32 | us }} with 32 bits, where nothing is converted,
-# {{ conversion.rest_16 | us }} with 16 and {{ conversion.rest_8 | us }} with 8. So each launch pays most of it, whatever its
-# bytes are, and the fewer they are, the more it weighs. An empty launch explains {{ matvec_8bit.ceilings.launch_us | us }} of it. What a
-# full one pays beyond that, at its start or at its end, these numbers do not tell apart.
+# That saves a little: {{ matvec_without_conversions.magic_number.median | us }} instead of
+# {{ matvec_without_conversions.conversion_instruction.median | us }}. FP32 converts nothing and has
+# the \overhead as well. So neither bytes nor conversions explain it. A likely cause is the time it takes to fill and drain
+# the memory pipeline at each launch, which we haven't measured separately.
+#
+# On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row by an
+# *outlier* of 100, and it sets the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the relative error of all
+# but the outliers is {{ matvec.outlier_int8 | .0% }}. There are two remedies. With one scale per group of 32 weights, an
+# outlier spoils only its own group, and the error is {{ matvec.outlier_groups | .1% }}. In FP8 E4M3 each weight has its own
+# exponent, and the error is {{ matvec.outlier_fp8 | .1% }}.[^outliers]
+#
+# [^outliers]: Outliers are real: [Dettmers et al.](https://arxiv.org/abs/2208.07339) found them in the inputs that large
+#     language models multiply with their weights.
 
 # %% [markdown]
-# The price of short numbers depends on the numbers. One weight of 100 in each row of otherwise normal ones, and the
-# scale is set by it: {{ matvec.zeros | .0% }} of the weights become zero, and the others are off by
-# {{ matvec.rest | .0% }} of their size. That is why scales are kept for short pieces of a row, and
-# why formats with an exponent, such as FP8, hold out longer.
-
-# %% [markdown]
-# ## What shorter numbers have brought
+# ## Peak throughput by format
 #
-# Short numbers pay a second time in arithmetic. On each of the three newest GPUs below, matrix units
-# do {{ grown.step | .0f }} times as many operations a second with half the bits. How much of the growth
-# of GPUs is that? These are the makers' figures, without sparsity.[^sheets]
+# Fewer bits also speed up arithmetic. In the three newest GPUs below, each time the bits halve, \tensor cores do
+# {{ grown.step | .0f }}× as many operations per second. How much of the growth of GPUs does that explain?[^sheets]
 #
-# [^sheets]: A100, H100 and B200: this course's device table, units times clock, with its sources. P100
-#     and V100: NVIDIA's data sheets of the Tesla P100 (SXM2) and V100 (SXM2). TF32 is itself a
-#     shorter number than FP32; what that has brought cannot be told from the units.
+# [^sheets]: A100, H100 and B200: this course's table of devices, with its sources. P100 and V100: NVIDIA's
+#     data sheets of the Tesla P100 (SXM2) and V100 (SXM2). TF32 counts as 32 bits here, because that's
+#     what it takes in memory.
 
 # %% fold="Code of the figure"
 from tilewise.models import device
 
 RATES = {
-    "P100": (2016, {"FP32": 10.6, "16 bits": 21.2}),
-    "V100": (2017, {"FP32": 15.7, "16 bits, matrix units": 125.0}),
+    "P100": (2016, {"FP32": 10.6}),
+    "V100": (2017, {"FP32": 15.7, "16 bits, tensor cores": 125.0}),
 }
 NEW = {"A100": (2020, "A100 SXM 80 GB"), "H100": (2022, "H100 SXM"), "B200": (2024, "B200")}
 KINDS = {
     "FP32": "fp32",
-    "TF32, matrix units": "tf32_matrix",
-    "16 bits, matrix units": "fp16_matrix",
-    "8 bits, matrix units": "int8_matrix",
+    "TF32, tensor cores": "tf32_matrix",
+    "16 bits, tensor cores": "fp16_matrix",
+    "8 bits, tensor cores": "int8_matrix",
 }
 for name, (year, entry) in NEW.items():
     gpu = device(entry)
     RATES[name] = (year, {label: gpu.peak_tflop_per_s[kind] for label, kind in KINDS.items()})
 FIRST, NEWEST = RATES["P100"][1]["FP32"], RATES["B200"][1]
 BITS = 32 // 8
-grown, plain = NEWEST["8 bits, matrix units"] / FIRST, NEWEST["FP32"] / FIRST
+growth, plain = NEWEST["8 bits, tensor cores"] / FIRST, NEWEST["FP32"] / FIRST
+for _, rates in list(RATES.values())[2:]:
+    peaks = [rates[label] for label in list(KINDS)[1:]]
+    check(np.divide(peaks[1:], peaks[:-1]), [2.0, 2.0], rtol=0.01, name="half the bits, twice the operations")
 publish(
     grown={
-        "step": (NEWEST["8 bits, matrix units"] / NEWEST["TF32, matrix units"]) ** 0.5,
-        "all": grown,
+        "step": (NEWEST["8 bits, tensor cores"] / NEWEST["TF32, tensor cores"]) ** 0.5,
+        "all": growth,
         "format": BITS,
-        "rest": grown / BITS,
         "fp32": plain,
-        "matrix": grown / BITS / plain,
+        "matrix": growth / BITS / plain,
     }
 )
 show(
@@ -940,41 +1009,40 @@ show(
         x="year",
         y="peak [TFLOP/s]",
         log_y=True,
-        title="Every GPU is faster with fewer bits, and with the same bits faster than the one before",
-        caption="Peaks (data sheets) of P100, V100, A100, H100 and B200, dense, by format; 8 bits are whole-number operations.",
+        title="Halving the bits doubles the peak of tensor cores",
+        caption="Peaks (data sheets) of P100, V100, A100, H100 and B200, dense, by format; 8 bits are integer operations.",
     )
 )
 
 # %% [markdown]
-# From the P100's FP32 to 8 bits on a B200 the rate grew by a factor of {{ grown.all | .0f }}. The
-# bits alone account for {{ grown.format }} of it and everything else for {{ grown.rest | .0f }}: a factor
-# of {{ grown.fp32 | .0f }} that plain FP32 has gained as well, by more units and faster clocks, and
-# {{ grown.matrix | .0f }} from \tensor cores. Where only bytes count, as in ReLU above, short numbers
-# bring the same without new units.
+# From FP32 on the P100 to INT8 on the B200, the peak grew {{ grown.all | .0f }}×. The shorter format
+# explains a factor of {{ grown.format }}. Plain FP32 has gained {{ grown.fp32 | .0f }}× too, from more units and higher clock
+# rates. The remaining {{ grown.matrix | .0f }}× come from tensor cores.
 
 # %% [markdown]
 # ## The answer
 #
-# The sum stopped at {{ ones.narrow | ,.0f }} because FP16 has no number between it and
-# 2,050, and half-way goes to the even neighbour. The {{ ones.lost | , }} ones that are missing
-# were each rounded away. So 16 bits, or 8, are enough for what is *stored*, where they save bytes in
-# proportion; what is *summed* belongs in 32.
+# The sum stopped at {{ ones.narrow | ,.0f }} because FP16 has no value between 2,048 and 2,050: each of the {{ ones.lost | , }} missing ones was rounded away.
+# Sixteen bits, or eight, are often enough for what you *store*. What you *accumulate* belongs in FP32.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Store short, add long: the bytes shrink with what is stored, the error grows with what sums are
-#   kept in.
-# - FP16 has precision without range, BF16 range without precision. $e^x$ leaves FP16 at
-#   {{ over.fp16 | .1f }}, FP32 and BF16 at {{ over.fp32 | .0f }}.
-# - A sum stops where what is added is no more than half a step of the accumulator: ones at
-#   {{ ones.narrow | ,.0f }} in FP16, at {{ ones.stop_32 | ,.0f }} in FP32.
-# - A fused multiply-add sees a product before its rounding; subtracting the rounded product leaves a
-#   rest that is not zero.
-# - A matrix in 8 bits and a scale for each row costs an error of {{ matvec.error_8 | .1% }} on normal
-#   numbers, and more where one number of a row stands out.
+# - Store in short formats and accumulate in FP32: the first saves bytes, the second keeps long sums accurate.
+# - FP16 has more precision, BF16 the range of FP32. $e^x$ overflows FP16 at {{ over.fp16 | .1f }} and
+#   BF16 and FP32 at {{ over.fp32 | .1f }}, so a softmax subtracts the maximum first.
+# - INT8 with one scale per row has a small error, {{ matvec.error_8 | .1% }} on normally distributed weights, until an
+#   outlier sets the scale. Then use smaller groups or FP8.
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% [markdown]
+# ## In your own kernel
+#
+# In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: a shorter format speeds up only a kernel
+# where it's high, and if it falls after the change, widen your loads. Compare with a float64 reference on real data, and
+# look for FP16 arithmetic in long sums with `smsp__sass_thread_inst_executed_op_hadd_pred_on.sum` and
+# `smsp__sass_thread_inst_executed_op_hfma_pred_on.sum`.
+
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 
@@ -987,7 +1055,7 @@ def sum_in_16_bits(x):
     return values[0]
 
 
-def one_after_the_other(x):
+def sequential(x):
     s = np.float16(0)
     for value in np.asarray(x, np.float16):
         s = s + value
@@ -996,10 +1064,10 @@ def one_after_the_other(x):
 
 def two_halves(x):
     half = len(x) // 2
-    return one_after_the_other(x[:half]) + one_after_the_other(x[half:])
+    return sequential(x[:half]) + sequential(x[half:])
 
 
-def drops_the_odd_one(x):
+def drops_the_last(x):
     values = np.asarray(x, np.float16)
     while len(values) > 1:
         values = values[: len(values) // 2 * 2 : 2] + values[1::2]
@@ -1012,23 +1080,22 @@ def sum_tests(answer):
         short = x.astype(np.float16)
         given, right = answer(short), float(short.sum(dtype=np.float64))
         assert isinstance(given, np.float16), f"the sum is a {type(given).__name__}, not a float16"
-        assert abs(float(given) / right - 1) < 0.01, f"{len(x)} numbers: {given}, not {right:.1f}"
+        assert abs(float(given) / right - 1) < 0.01, f"{len(x)} values: {given}, not {right:.1f}"
 
 
 exercise(
     "Five thousand ones in 16 bits",
     """
-    Write `sum_in_16_bits(x)` for an array of FP16 numbers of any length from 1 on. Every variable that holds a
-    number of the sum is FP16, and the result is off by less than 1 in 100. Why is it not enough to add
-    up two halves?
+    Write `sum_in_16_bits(x)` for an FP16 array of any length from 1. Every accumulator has to be FP16, and
+    the result may be off by less than 1 %. Why isn't it enough to add up two halves of the array
+    separately?
     """,
     answer=sum_in_16_bits,
     tests=sum_tests,
-    wrong=[one_after_the_other, two_halves, drops_the_odd_one],
-    hint="Add neighbours to neighbours. What happens to the last one if their number is odd?",
-    explanation="Each half of 5,000 ones is 2,500, more than 2,048. Pairs of pairs keep both numbers of each addition alike in size, and the error grows with the number of rounds, not of numbers.",
+    wrong=[sequential, two_halves, drops_the_last],
+    hint="Add neighbouring elements, then neighbouring sums. What happens to the last element if the length is odd?",
+    explanation="Each half of 5,000 ones adds up to 2,500, more than 2,048, so it stops too. In a pairwise sum both operands of an addition have about the same size, and the error grows with the number of levels, not of elements.",
 )
 
 # %% [markdown]
-# Shorter numbers make each trip over the memory's interface cheaper. [Fusion](fusion.py) saves the
-# trips.
+# Short formats make each trip to memory cheaper. [Kernel fusion](fusion.py) saves whole trips.
