@@ -1,17 +1,20 @@
 # ---
-# title: One launch in place of five
+# title: "Kernel fusion: one launch instead of five"
 # needs: [speed/roofline, speed/launches]
-# summary: "sin² x + cos² x, operation by operation: five launches. In one launch, how many times as fast?"
-# description: "What each step of a chain moves, counted; the chain fused by hand and by torch.compile; where fusion stops paying."
+# summary: "Five PyTorch operations launch five kernels, and every result goes through device memory. How much faster is one fused kernel?"
+# description: "Kernel fusion counted, predicted and timed: five pointwise kernels against one, by hand and by torch.compile, and where fusion stops paying."
 # date: 2026-11-21
 # tags: [fusion, torch.compile, Triton]
 # ---
 
 # %% [markdown]
-# For each of {{ many | , }} numbers a program needs the sine, the cosine, the square of each and the
-# sum of both squares. The answer is 1, every time; but a program that is handed the five operations
-# one by one does not know that, and carries every value in between to device memory and back. If a
-# single kernel did all five in one go, how many times as fast would it be?
+# PyTorch computes `x.sin() ** 2 + x.cos() ** 2` with five kernels. Each one reads its inputs from
+# device memory and writes its result back, only for the next one to read it again. For 67 million
+# elements, that takes {{ sum_of_squares.pytorch_eager.n_67108864.median | us }}. How much faster is a
+# single kernel that does all five operations?
+#
+# Outside its matrix multiplications, a neural network does mostly this: little arithmetic, a lot of
+# traffic. Merging such kernels is one of the simplest optimisations, and a compiler can do it for you.
 
 # %% fold="Imports"
 import numpy as np
@@ -31,18 +34,17 @@ from tilewise import (
 )
 
 # %% [markdown]
-# ## Five trips
+# ## Eager execution: one kernel per operation
 #
-# Written as one reads it, the formula is five loops over arrays, and each becomes a kernel. All five
-# are pointwise: element `i` of the result needs element `i` of the inputs and no other. A framework
-# in eager execution works in this way. It launches the kernel of an operation as soon as the program
-# reaches it, and each operation finds its inputs in device memory and leaves its result there.
+# All five operations are *pointwise*: element `i` of the result depends only on element `i` of the
+# inputs. In *eager execution*, a framework launches a kernel as soon as your program reaches an
+# operation. It doesn't know what comes next, so each kernel leaves its result in device memory.
 #
 # ??? definition "Pointwise operation | pointwise"
-#     An operation whose element i needs only the elements i of its inputs.
+#     An operation whose element i depends only on element i of each input.
 #
 # ??? definition "Eager execution"
-#     Running each operation when the program reaches it, before it is known what comes next.
+#     Running each operation as soon as the program reaches it, before later operations are known.
 
 
 # %% tab="Pseudocode"
@@ -75,6 +77,8 @@ def add(s2, c2, y):
 from tilewise import Kernel
 
 STEPS = r"""
+// Five pointwise kernels on n floats, one thread per element.
+// Each: 1-D grid of ceil(n / blockDim.x) blocks. ME is the index of the thread.
 #define ME (blockIdx.x * blockDim.x + threadIdx.x)
 
 extern "C" __global__
@@ -108,20 +112,18 @@ COSINE = Kernel(STEPS, "cosine")
 SQUARE_S = Kernel(STEPS, "square_s")
 SQUARE_C = Kernel(STEPS, "square_c")
 ADD = Kernel(STEPS, "add")
-FIVE = [SINE, COSINE, SQUARE_S, SQUARE_C, ADD]
 
 
-# %% fold="Code of the cases"
-def numbers(n, each=1):
+# %% fold="Code of the checks"
+def elements(n, per_thread=1):
+    """A launch of any kernel of the chain on n random elements."""
     between = {name: output(n) for name in ("s", "c", "s2", "c2")}
-    return case(x=normal(n), **between, y=output(n), n=n, grid=ceil_div(n, 256 * each), block=256)
-
-
-MANY = 2**26
-publish(many=MANY, small_n=2**12)
+    grid = ceil_div(n, 256 * per_thread)
+    return case(x=normal(n), **between, y=output(n), n=n, grid=grid, block=256)
 
 
 def one_step(n, reads, writes):
+    """A launch of one step, with random inputs of its own."""
     return case(
         **{name: normal(n) for name in reads}, **{writes: output(n)}, n=n, grid=ceil_div(n, 256), block=256
     )
@@ -137,91 +139,132 @@ agree(square_s, SQUARE_S, at_three_sizes(["s"], "s2"), rtol=1e-6)
 agree(square_c, SQUARE_C, at_three_sizes(["c"], "c2"), rtol=1e-6)
 agree(add, ADD, at_three_sizes(["s2", "c2"], "y"), rtol=1e-6)
 
+FIVE = [SINE, COSINE, SQUARE_S, SQUARE_C, ADD]
+MANY = 2**26
+publish(small_n=2**12)
+
 # %% [markdown]
-# Count the values that cross between the chip and its memory, for each number: every loop reads one
-# and writes one, and the sum reads two. That makes {{ moved.five }}. Nothing in the task asks for
-# that: $x$ has to come in and $y$ has to go out, {{ moved.one }} values. Think of the device memory
-# as a storehouse, of the chip as a factory, and of a belt between them.
+# Run the chain on four elements. Without a GPU, the same lines run on the simulator.
+
+# %%
+x = np.array([0, 0.5, 1, 2], dtype=np.float32)
+s, c, s2, c2, y = (np.empty_like(x) for _ in range(5))
+
+SINE(x, s, 4, grid=1, block=256)
+COSINE(x, c, 4, grid=1, block=256)
+SQUARE_S(s, s2, 4, grid=1, block=256)
+SQUARE_C(c, c2, 4, grid=1, block=256)
+ADD(s2, c2, y, 4, grid=1, block=256)
+print("s:", s, "c:", c)
+print("y:", y)
+
+# %% [markdown]
+# Now count the traffic. Per element, four of the kernels load one value and store one; the sum loads
+# two and stores one. That makes {{ moved.five }} values per element, or {{ moved.five_of_four }} for
+# our four elements. Horace He [compares](https://horace.io/brrr_intro.html) device memory to a
+# warehouse and the chip to a factory. Here the factory sends every half-finished part back to the
+# warehouse. Step through it:
 
 # %% fold="Code of the figure"
 from tilewise.figures import Series, State, line_chart, stepped
 
 X = np.array([0.0, 0.5, 1.0, 2.0])
 EMPTY = np.full(4, np.nan)
-TRIPS = [
-    ("s", ("x",), "s = sin(x)", "the sine", lambda held: np.sin(held["x"])),
-    ("c", ("x",), "c = cos(x)", "the cosine", lambda held: np.cos(held["x"])),
-    ("s2", ("s",), "s2 = s * s", "the square of s", lambda held: held["s"] ** 2),
-    ("c2", ("c",), "c2 = c * c", "the square of c", lambda held: held["c"] ** 2),
-    ("y", ("s2", "c2"), "y = s2 + c2", "the sum", lambda held: held["s2"] + held["c2"]),
+CHAIN = [
+    ("s", ("x",), "s = sin(x)", lambda held: np.sin(held["x"])),
+    ("c", ("x",), "c = cos(x)", lambda held: np.cos(held["x"])),
+    ("s2", ("s",), "s2 = s * s", lambda held: held["s"] ** 2),
+    ("c2", ("c",), "c2 = c * c", lambda held: held["c"] ** 2),
+    ("y", ("s2", "c2"), "y = s2 + c2", lambda held: held["s2"] + held["c2"]),
 ]
 
 
-def on_the_belt(fused):
-    """Every trip over the belt for four numbers, with what lies in the storehouse and in the factory."""
-    store = dict.fromkeys(("x", "y") if fused else ("x", "s", "c", "s2", "c2", "y"), EMPTY)
-    store["x"] = X
-    inside = dict.fromkeys(("x", "s", "c", "s2", "c2"), EMPTY)
-    carried = 0
+def traffic(fused):
+    """Every transfer of the chain on four elements, with the contents of memory and of the registers."""
+    memory = dict.fromkeys(("x", "y") if fused else ("x", "s", "c", "s2", "c2", "y"), EMPTY)
+    memory["x"] = X
+    registers = dict.fromkeys(("x", "s", "c", "s2", "c2"), EMPTY)
+    moved = 0
     states = []
 
-    def now(text, line=0, reads=()):
-        held = np.array([inside[name] for name in inside])
-        arrays = {**store, "in the factory": held}
+    def add_state(text, line=0, reads=()):
+        arrays = {**memory, "registers": np.array([registers[name] for name in registers])}
         taken = {name: range(4) for name in reads}
-        states.append(State(text, line=line, values={"carried": carried}, arrays=arrays, reads=taken))
+        states.append(State(text, line=line, values={"values moved": moved}, arrays=arrays, reads=taken))
 
-    now("The numbers x lie in the storehouse; the factory is empty.")
-    for line, (name, needs, _, said, made) in enumerate(TRIPS, start=1):
-        fetched = [one for one in needs if np.isnan(inside[one]).all()]
-        for one in fetched:
-            inside[one] = store[one]
-            carried += 1
-        if fetched:
-            now(f"The belt brings {' and '.join(fetched)} in.", line, fetched)
-        fresh = made(inside)
-        if name in inside:  # y goes straight out
-            inside[name] = fresh
+    add_state("Only x is in device memory, and the registers are empty.")
+    for line, (name, needs, code, compute) in enumerate(CHAIN, start=1):
+        loaded = [one for one in needs if np.isnan(registers[one]).all()]
+        for one in loaded:
+            registers[one] = memory[one]
+            moved += len(X)
+        if loaded:
+            add_state(f"Load {' and '.join(loaded)} from device memory.", line, loaded)
+        result = compute(registers)
+        if name in registers:
+            registers[name] = result
         if fused and name != "y":
-            now(f"The factory makes {said} and keeps it.", line)
+            add_state(f"Compute {code} and keep it in a register.", line)
             continue
-        store = {**store, name: fresh}
-        carried += 1
-        now(f"The factory makes {said}; the belt takes {name} out.", line)
+        memory = {**memory, name: result}
+        moved += len(X)
+        add_state(f"Compute {code} and store {name} in device memory.", line)
         if not fused:
-            inside = dict.fromkeys(inside, EMPTY)
+            registers = dict.fromkeys(registers, EMPTY)
             if name != "y":
-                now("The launch is over, and the factory is cleared.", line)
+                add_state("The kernel ends, and its registers are gone.", line)
     return states
 
 
-BELT = "\n".join(step for _, _, step, _, _ in TRIPS)
-STATES = {fused: on_the_belt(fused) for fused in (False, True)}
-moved = {name: STATES[fused][-1].values["carried"] for name, fused in (("five", False), ("one", True))}
-publish(moved={**moved, "saved": moved["five"] - moved["one"], "ratio": moved["five"] / moved["one"]})
-for fused, title, caption in (
-    (
-        False,
-        "Five launches: what the factory has just made leaves, and comes back for the next step",
-        "Four numbers, five launches. The rows of the factory are x, s, c, s2 and c2. A model of the traffic, not of time.",
-    ),
-    (
-        True,
-        "One launch: x comes in once, y goes out once, and the rest never leaves",
-        "The same four numbers in one launch. What lies between x and y stays in the factory: on a GPU, in registers.",
-    ),
-):
-    show(stepped(STATES[fused], source=BELT, language="python", blanks=True, title=title, caption=caption))
+def values_moved(*kernels):
+    """Values loaded and stored per element if each kernel does these steps of the chain."""
+    inputs = {name: set(needs) for name, needs, *_ in CHAIN}
+    total = 0
+    for steps in kernels:
+        loads = set().union(*(inputs[name] for name in steps)) - set(steps)
+        elsewhere = set().union(*(inputs[name] for name in inputs if name not in steps), {"y"})
+        total += len(loads) + len(elsewhere & set(steps))
+    return total
+
+
+SOURCE = "\n".join(code for _, _, code, _ in CHAIN)
+STATES = {fused: traffic(fused) for fused in (False, True)}
+of_four = {fused: states[-1].values["values moved"] for fused, states in STATES.items()}
+moved = {
+    "five": values_moved(["s"], ["c"], ["s2"], ["c2"], ["y"]),
+    "two_crossing": values_moved(["s", "c"], ["s2", "c2", "y"]),
+    "one_crossing": values_moved(["s", "s2"], ["c", "c2", "y"]),
+    "fused": values_moved(["s", "c", "s2", "c2", "y"]),
+}
+assert of_four == {False: 4 * moved["five"], True: 4 * moved["fused"]}, "the figures show another count"
+publish(
+    moved={
+        **moved,
+        "five_of_four": of_four[False],
+        "fused_of_four": of_four[True],
+        "ratio": moved["five"] / moved["fused"],
+    }
+)
+show(
+    stepped(
+        STATES[False],
+        source=SOURCE,
+        language="python",
+        blanks=True,
+        title="Five kernels move every intermediate twice",
+        caption="Four elements and five kernels. The rows of the registers are x, s, c, s2 and c2. The model counts transfers to and from device memory, not time.",
+    )
+)
 
 # %% [markdown]
-# ## One trip
+# ## Fusion: keep intermediates in registers
 #
-# Doing several operations in one kernel, so that the values between them never go to device memory,
-# is called fusion. By hand it takes no more than putting the five lines behind one another. `s` and
-# `c` are now variables of a thread, so they live in its \registers.
+# *Fusion* does several operations in one kernel, so that intermediate results stay on the chip. For
+# pointwise operations, just put the five lines into one kernel. `s` and `c` become local variables of a
+# thread, and the compiler keeps them in \registers.
 #
 # ??? definition "Fusion"
-#     Doing several operations in one kernel, so that the values between them stay on the chip.
+#     Doing several operations in one kernel, so that intermediate results stay on the chip.
 
 
 # %% tab="Pseudocode"
@@ -234,7 +277,9 @@ def sum_of_squares(x, y):
 
 
 # %% tab="CUDA C"
-ONE = Kernel(r"""
+FUSED = Kernel(r"""
+// y = sin(x)^2 + cos(x)^2 for n floats, one thread per element.
+// 1-D grid of ceil(n / blockDim.x) blocks.
 extern "C" __global__
 void sum_of_squares(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -246,18 +291,21 @@ void sum_of_squares(const float* x, float* y, int n) {
 }
 """)
 
-# %% fold="Two more ways to write it, and the checks"
-QUICK = Kernel(r"""
+# %% fold="Two more versions, and the checks"
+FUSED_FAST_MATH = Kernel(r"""
+// As sum_of_squares, with the fast, less accurate sine and cosine.
 extern "C" __global__
 void quick(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    float s = __sinf(x[i]), c = __cosf(x[i]);  // New: an instruction each, less exact
+    float s = __sinf(x[i]), c = __cosf(x[i]);  // New: fast versions of both
     y[i] = s * s + c * c;
 }
 """)
 
-FOUR = Kernel(r"""
+FUSED_FLOAT4 = Kernel(r"""
+// As sum_of_squares, four elements per thread. x and y aligned to 16 bytes; any n.
+// 1-D grid of ceil(n / (4 * blockDim.x)) blocks.
 __device__ float of_squares(float x) {
     float s = sinf(x), c = cosf(x);
     return s * s + c * c;
@@ -265,7 +313,7 @@ __device__ float of_squares(float x) {
 extern "C" __global__
 void four(const float* x, float* y, int n) {
     int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
-    if (i + 3 < n) {  // New: four numbers in a load
+    if (i + 3 < n) {  // New: one load of four elements
         float4 v = *(const float4*)(x + i);
         *(float4*)(y + i) = make_float4(of_squares(v.x), of_squares(v.y),
                                         of_squares(v.z), of_squares(v.w));
@@ -276,62 +324,93 @@ void four(const float* x, float* y, int n) {
 """)
 
 
-agree(sum_of_squares, ONE, [numbers(n) for n in (1, 255, 1003)], rtol=1e-6)
-agree(sum_of_squares, FOUR, [numbers(n, 4) for n in (1, 255, 1003)], rtol=1e-6)
-agree(sum_of_squares, QUICK, [numbers(n) for n in (1, 255, 1003)], rtol=1e-5)
+agree(sum_of_squares, FUSED, [elements(n) for n in (1, 255, 1003)], rtol=1e-6)
+agree(sum_of_squares, FUSED_FLOAT4, [elements(n, 4) for n in (1, 255, 1003)], rtol=1e-6)
+agree(sum_of_squares, FUSED_FAST_MATH, [elements(n) for n in (1, 255, 1003)], rtol=1e-5)
 
 # %% [markdown]
-# All answers are 1, so a check of them proves little: a kernel that writes ones would pass. That is
-# why each of the five steps was checked above on numbers of its own, and why the exercise has another
-# chain.
+# Launch it on the same four elements. It moves {{ moved.fused_of_four }} values instead of
+# {{ moved.five_of_four }}: each thread loads one element of `x` and stores one of `y`.
+
+# %%
+y = np.empty_like(x)
+FUSED(x, y, 4, grid=1, block=256)
+print(y)
+
+# %% fold="Code of the figure"
+show(
+    stepped(
+        STATES[True],
+        source=SOURCE,
+        language="python",
+        blanks=True,
+        title="The fused kernel moves only x and y",
+        caption="The same four elements in one fused kernel. Everything between x and y stays in registers.",
+    )
+)
 
 # %% [markdown]
-# The chain is also a graph: $x$ goes two ways, which meet in the sum. A step reads what lies above it and leaves
-# what lies below. Between everything in memory and nothing but the ends there are choices: each square in one
-# launch with its function makes three launches and 7 values, sine and cosine in one and the other three in
-# another makes two launches and 6. What two launches share lies in memory; what one launch keeps does not.
+# A kernel that only writes ones would pass this test too. The folded checks therefore compare each of
+# the five steps with its pseudocode, on random inputs: `case` describes a launch, `output` marks the
+# array that the kernel writes, and `agree` compares the results.
+#
+# You can also fuse part of a chain. Say you split ours into two kernels. If you cut after sine and
+# cosine, two intermediate arrays cross from one kernel to the other, and {{ moved.two_crossing }}
+# values move per element. If the first kernel computes `s2` and the second does the rest, only one
+# array crosses. Both kernels then load `x`, but the total falls to {{ moved.one_crossing }}.
 
 # %% [markdown]
-# ## Predict
+# ## Prediction: count the bytes
 #
-# None of the five does much arithmetic for a byte, so bytes should set the time: {{ moved.five }}
-# values against {{ moved.one }}, a ratio of {{ moved.ratio }}. For short arrays the bytes hardly
-# count, and [launches](../speed/launches.py) do: five against one. Every value that stays on the chip saves one
-# write and each of its reads.
+# Pointwise kernels do little arithmetic per byte, so we expect them to be memory-bound. If $v$ values
+# of 4 bytes move per element, $n$ elements take at least
+#
+# $$t = \frac{4\,v\,n}{B}$$
+#
+# at bandwidth $B$. For 67 million elements at the peak bandwidth (data sheet), that's
+# {{ predicted.five_us | us }} for five kernels and {{ predicted.fused_us | us }} for one,
+# a ratio of {{ moved.five }} / {{ moved.fused }} = {{ moved.ratio }}. On short arrays, bytes
+# hardly matter, and [launch overhead](../speed/launches.py) decides: five launches against one.
+
+# %% fold="Code of the numbers"
+from tilewise.measurements import medians_us, printed, recorded, recorded_device, text_record
+
+GPU = recorded_device()
+least_us = {name: 4 * moved[name] * MANY / (GPU.memory_gb_per_s * 1e3) for name in ("five", "fused")}
+publish(predicted={f"{name}_us": time for name, time in least_us.items()})
 
 # %% [markdown]
-# ## By hand and by compiler
+# ## torch.compile: fusion by a compiler
 #
-# A compiler can do the same if it sees the whole chain before anything runs. `torch.compile` records
-# what a function does to its tensors as a computation graph (the part called TorchDynamo), groups the
-# operations that one kernel can do, and writes such a kernel (TorchInductor). On a GPU it is written
-# in Triton, a language in which one program handles a whole block of elements.[^elsewhere] It is a
-# contender below, next to torch's eager operations.[^thunder]
+# A compiler can fuse too, if it sees the whole chain before anything runs. In `torch.compile`,
+# TorchDynamo records a function's tensor operations as a *computation graph*. TorchInductor groups
+# the operations that fit into one kernel, and writes that kernel in Triton. In Triton, you program a
+# whole block of elements at once, and the compiler distributes it among threads.[^elsewhere] Other
+# compilers fuse as well.[^thunder]
 #
-# [^elsewhere]: AMD's and Intel's GPUs have compilers for Triton too, and `torch.compile` writes it for
-#     them as well. What was tuned does not travel with the text: one instruction serves 64 threads on
-#     AMD's GPUs for servers, 32 on NVIDIA's, and caches, \shared memory and matrix units have other
-#     sizes. CUDA C is NVIDIA's own; AMD's HIP is nearly the same language under other names.
+# [^elsewhere]: Triton and `torch.compile` support AMD's and Intel's GPUs too, but tuning doesn't carry
+#     over: an instruction serves 64 threads on AMD's server GPUs and 32 on NVIDIA's, and cache sizes
+#     differ. CUDA C is NVIDIA's; AMD's HIP is nearly the same language with other names.
 #
-# [^thunder]: Lightning Thunder, `thunder.jit`, makes no kernels of its own. It turns the function into
-#     another Python program, which can be printed and read, and hands parts of that to others:
-#     `torch.compile`, NVIDIA's nvFuser, libraries. It is not measured here.
+# [^thunder]: [Lightning Thunder](https://github.com/Lightning-AI/lightning-thunder) turns a function
+#     into a Python program that you can read, and hands parts of it to `torch.compile`, NVIDIA's
+#     nvFuser or libraries.
 #
 # ??? definition "Computation graph"
-#     The operations of a program and which of them uses the result of which.
+#     A program's operations, and which of them uses which result.
 #
 # ??? definition "TorchDynamo"
-#     The part of `torch.compile` that follows a Python function and turns it into a graph.
+#     The part of `torch.compile` that traces a Python function into a computation graph.
 #
 # ??? definition "TorchInductor | Inductor"
-#     The part of `torch.compile` that turns a graph into kernels, fusing what it can.
+#     The part of `torch.compile` that turns a computation graph into kernels and fuses what it can.
 #
 # ??? definition "Triton"
-#     A language in Python for GPU kernels, in which one program instance handles a block of elements
-#     and the compiler shares it out among threads.
+#     A Python-based language for GPU kernels, in which one program instance handles a block of elements
+#     and the compiler distributes them among threads.
 
 
-# %% fold="Code of the contenders"
+# %% fold="Code of the PyTorch versions and of the CUDA graph"
 def squares_in_torch(x):
     return x.sin() ** 2 + x.cos() ** 2
 
@@ -387,75 +466,93 @@ def five_in_a_graph(arrays):
     return graph.launch
 
 
+# %% [markdown]
+# ## Benchmark: five kernels against one
+#
+# The simulator confirms the count: {{ counted.five | , }} sectors for five kernels on
+# {{ counted.n | , }} elements, and {{ counted.fused | , }} for the fused one. How about time?
+
 # %% fold="Code of the measurement"
 SIZES = (2**12, 2**16, 2**20, 2**22, 2**24, 2**26)
 squares = measure(
     "sum_of_squares",
     variants={
-        "five launches": lambda n: [one.on(numbers(n)) for one in FIVE],
-        "one launch": lambda n: ONE.on(numbers(n)),
-        "one launch, 16 bytes a load": lambda n: FOUR.on(numbers(n, 4)),
-        "one launch, quick sine": lambda n: QUICK.on(numbers(n)),
+        "five kernels": lambda n: [one.on(elements(n)) for one in FIVE],
+        "fused": lambda n: FUSED.on(elements(n)),
+        "fused, float4": lambda n: FUSED_FLOAT4.on(elements(n, 4)),
+        "fused, fast sine and cosine": lambda n: FUSED_FAST_MATH.on(elements(n)),
     },
     cases=[{"n": n} for n in SIZES],
     count_case={"n": 2**14},
     bytes=lambda n: 8 * n,
     library={
-        "torch, eager": eager(squares_in_torch),
+        "PyTorch eager": eager(squares_in_torch),
         "torch.compile": compiled(squares_in_torch),
     },
     reference=lambda x: {"y": np.sin(x) ** 2 + np.cos(x) ** 2},
     tolerance=1e-5,
-    reasons={"*": "What was moved, and how long it took"},
+    reasons={"*": "Benchmark: five kernels against one"},
     fold="All 36 rows",
     guess=Guess(
-        "Sixty-seven million numbers: how many times as fast is one launch as five?",
-        of="one launch",
-        over="five launches",
+        "For 67 million elements, how much faster is the fused kernel than the five kernels?",
+        of="fused",
+        over="five kernels",
         at={"n": 2**26},
         between=(0.5, 50.0),
         models={"values moved": 11 / 2, "launches": 5.0},
-        because="Values moved decide as long as the arithmetic of the one launch stays hidden behind its bytes.",
+        because="The count of values holds as long as both versions use the memory equally well.",
     ),
 )
 
-# %% [markdown]
-# ## What was moved, and how long it took
-#
-# The simulator counts {{ counted.five | , }} sectors for five launches of {{ counted.n | , }} numbers
-# and {{ counted.one | , }} for one: a ratio of {{ counted.ratio }}, as on the belt. The times follow
-# where the arrays are long.
-
 # %% fold="Code of the numbers"
 counted = {"n": 2**14}
-for name, kernels in {"five": FIVE, "one": [ONE]}.items():
-    counts = [kernel.on(numbers(2**14)).simulate().counts for kernel in kernels]
+for name, kernels in {"five": FIVE, "fused": [FUSED]}.items():
+    counts = [kernel.on(elements(2**14)).simulate().counts for kernel in kernels]
     counted[name] = sum(one.global_load.sectors + one.global_store.sectors for one in counts)
-publish(counted={**counted, "ratio": counted["five"] / counted["one"]})
+assert counted["five"] / counted["fused"] == moved["five"] / moved["fused"]
+publish(counted=counted)
+
+# %% [markdown]
+# By hand, one launch takes {{ sum_of_squares.fused.n_67108864.median | us }} and five take
+# {{ sum_of_squares.five_kernels.n_67108864.median | us }}. That's {{ took.ratio | .1f }}× faster, less
+# than predicted. The fused kernel moves {{ took.fused_tb_per_s | .1f }} TB/s, the five
+# {{ took.five_tb_per_s | .1f }} TB/s. What slows the fused one down, arithmetic or memory accesses?
+#
+# Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication
+# and one special-function instruction each, at the price of accuracy. The kernel still takes
+# {{ sum_of_squares.fused_fast_sine_and_cosine.n_67108864.median | us }}. With the exact functions but
+# four elements per thread, loaded as one `float4`, it takes
+# {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So
+# it's mostly the memory accesses: one 4-byte load per thread [isn't enough](../speed/roofline.py).
+#
+# PyTorch uses the memory about equally well on both sides, {{ took.eager_tb_per_s | .1f }} TB/s eager and
+# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. That makes it the fairer test of the count, and it
+# gains {{ took.compiled_ratio | .1f }}×.
 
 # %% fold="Code of the figure and of the numbers"
-from tilewise.measurements import medians_us, recorded, recorded_device
-
-GPU = recorded_device()
 A_LAUNCH_US = 2.0
 ROLES = {
-    "five launches": "read",
-    "torch, eager": "warp",
+    "five kernels": "read",
+    "PyTorch eager": "warp",
     "torch.compile": "tile",
-    "one launch": "block",
+    "fused": "block",
 }
 us = medians_us(squares, "n")
 TOOK = {label: [us.get((label, n), np.nan) for n in SIZES] for label in ROLES}
-five, eager_us, compiled_us, one = (times[-1] for times in TOOK.values())
-small_five, small_one = TOOK["five launches"][0], TOOK["one launch"][0]
+five_us, eager_us, compiled_us, fused_us = (times[-1] for times in TOOK.values())
+float4_us = us.get(("fused, float4", MANY), np.nan)
+small_five, small_fused = TOOK["five kernels"][0], TOOK["fused"][0]
 publish(
     took={
-        "ratio": five / one,
-        "five_gb_per_s": 44 * MANY / five / 1e3,
-        "eager_gb_per_s": 44 * MANY / eager_us / 1e3,
+        "ratio": five_us / fused_us,
+        "five_tb_per_s": 44 * MANY / five_us / 1e6,
+        "eager_tb_per_s": 44 * MANY / eager_us / 1e6,
+        "fused_tb_per_s": 8 * MANY / fused_us / 1e6,
+        "float4_tb_per_s": 8 * MANY / float4_us / 1e6,
+        "compiled_tb_per_s": 8 * MANY / compiled_us / 1e6,
         "compiled_ratio": eager_us / compiled_us,
-        "small_ratio": small_five / small_one,
-        "each_more": (small_five - small_one) / 4,
+        "small_ratio": small_five / small_fused,
+        "each_more": (small_five - small_fused) / 4,
     }
 )
 model = [5 * max(A_LAUNCH_US, 4 * 11 / 5 * n / (GPU.memory_gb_per_s * 1e3)) for n in SIZES]
@@ -464,94 +561,81 @@ if np.isfinite(list(TOOK.values())).all():
         line_chart(
             [
                 *(Series(label, SIZES, times, role=ROLES[label]) for label, times in TOOK.items()),
-                Series("five launches, model", SIZES, model, role="predicted", marks=False),
+                Series("five kernels, model", SIZES, model, role="predicted", marks=False),
             ],
-            x="numbers",
+            x="elements",
             y="time [µs]",
             log_x=True,
             log_y=True,
-            title="Short arrays pay for launches, long ones for bytes; fusion saves both",
-            caption=f"The five operations on an {{machine}}, in five launches and in one, by hand and by torch. Dashed: a model of five launches, each the longer of {A_LAUNCH_US:.0f} µs, a round number, and its values at the peak bandwidth (data sheet).",
+            title="Fusion saves launches on short arrays, bytes on long ones",
+            caption=f"Time of sin² x + cos² x on an {{machine}}, with five kernels and with one, by hand and in PyTorch. Dashed: a model of five kernels, each of which takes {A_LAUNCH_US:.0f} µs, a round number, or the time of its bytes at the peak bandwidth (data sheet), whichever is longer. It ignores the L2 cache.",
         )
     )
-    assert small_five > 2.5 * small_one, "the title says that fusion saves launches"
+    assert small_five > 2.5 * small_fused, "the title says that fusion saves launches"
+    assert five_us > 2.5 * fused_us, "the title says that fusion saves bytes"
+    recovered = (fused_us - float4_us) / (fused_us - least_us["fused"])
+    assert recovered > 2 / 3, "the text says that it's mostly the memory accesses"
+    assert float4_us < us["fused, fast sine and cosine", MANY] < fused_us
 
 # %% [markdown]
-# For {{ many | , }} numbers one launch takes {{ sum_of_squares.one_launch.n_67108864.median | us }} and five take
-# {{ sum_of_squares.five_launches.n_67108864.median | us }}: {{ took.ratio | .1f }} times as fast, less than the bytes promise.
-# The five use the memory better, {{ took.five_gb_per_s | ,.0f }} GB/s against
-# {{ sum_of_squares.one_launch.n_67108864.gb_per_s | ,.0f }} for the fused kernel. What holds that one back? Either its arithmetic,
-# all five operations in one place, or its loads of 4 bytes, which the
-# [roofline](../speed/roofline.py) has seen fall short before.
+# For {{ small_n | , }} elements, five kernels take {{ sum_of_squares.five_kernels.n_4096.median | us }}
+# and one takes {{ sum_of_squares.fused.n_4096.median | us }}. The ratio is only
+# {{ took.small_ratio | .1f }}, because the first kernel of a measurement costs more than the others,
+# which add {{ took.each_more | .1f }} µs each. In this benchmark, the host enqueues work ahead of the
+# GPU. What if it can't?
 
 # %% [markdown]
-# Two more rows of the table tell them apart. `__sinf` and `__cosf` are two instructions each, where
-# `sinf` and `cosf` are dozens:[^flop] with them the time is
-# {{ sum_of_squares.one_launch_quick_sine.n_67108864.median | us }}, not much less.
-# With the exact functions and four numbers in a load it is
-# {{ sum_of_squares.one_launch_16_bytes_a_load.n_67108864.median | us }}, and the bytes move
-# at {{ sum_of_squares.one_launch_16_bytes_a_load.n_67108864.gb_per_s | ,.0f }} GB/s. So it was mostly the loads, and most of the arithmetic fits
-# behind the bytes. Torch's two rows use the memory better than those with 4 bytes a load,
-# {{ took.eager_gb_per_s | ,.0f }} GB/s eager and {{ sum_of_squares.torch_compile.n_67108864.gb_per_s | ,.0f }} compiled, so they
-# are the fairer test of the count: {{ sum_of_squares.torch_eager.n_67108864.median | us }} and
-# {{ sum_of_squares.torch_compile.n_67108864.median | us }}, a ratio of
-# {{ took.compiled_ratio | .1f }} where {{ moved.ratio }} was predicted.
+# ## Short arrays: launch overhead on the host
 #
-# [^flop]: One often counts a cosine as one FLOP. Its argument is first brought near zero, then put into a polynomial;
-#     even the instruction behind `__cosf` is one of a slower kind.
-
-# %% [markdown]
-# For {{ small_n | , }} numbers five launches take {{ sum_of_squares.five_launches.n_4096.median | us }} and one
-# {{ sum_of_squares.one_launch.n_4096.median | us }}. The ratio is {{ took.small_ratio | .1f }}, not the number of launches:
-# the first launch of a row costs more than those that follow, {{ took.each_more | .1f }} µs each. Here
-# the host was ahead, as in most tables of this course. What if it is not?
-
-# %% [markdown]
-# ## Small arrays wait for the host
+# Now start from an idle GPU and include the host's work. With {{ small_n | , }} elements, the five
+# kernels take {{ sum_of_squares_with_host.five_kernels.median | us }} and the fused one
+# {{ sum_of_squares_with_host.fused.median | us }}: this course's `Kernel` checks every argument in
+# Python before it launches. A CUDA graph of the five takes only
+# {{ sum_of_squares_with_host.five_kernels_cuda_graph.median | us }}. It needs a single call too, but it
+# still runs five kernels and moves all their bytes.
 #
-# The same {{ small_n | , }} numbers once more, from an idle device and with the host's work in the
-# time. Five launches take {{ sum_of_squares_with_host.five_launches.median | us }} and one takes
-# {{ sum_of_squares_with_host.one_launch.median | us }} through this
-# course's `Kernel`, which checks each argument. A CUDA graph of the five takes
-# {{ sum_of_squares_with_host.five_in_a_cuda_graph.median | us }}: it needs one call, like the fused kernel, but still runs five kernels and
-# moves what they move. Torch takes {{ sum_of_squares_with_host.torch_eager.median | us }} eager and
-# {{ sum_of_squares_with_host.torch_compile.median | us }}
-# compiled. A compiled function is not free to call either: it first makes sure that its input still
-# is what it was compiled for. These are times of one host and its Python: they
-# differ more from one process to the next than others here do, but their order was the same each time.
+# In PyTorch, `torch.compile` makes it *slower* here:
+# {{ sum_of_squares_with_host.torch_compile.median | us }} instead of
+# {{ sum_of_squares_with_host.pytorch_eager.median | us }}. Before each call, a compiled function
+# checks that its input still matches what it was compiled for. For such cases,
+# `torch.compile(mode="reduce-overhead")` uses CUDA graphs. These times vary with the host and from run
+# to run, but we saw the same order on two machines.
 
 # %% fold="Code of the measurement"
-measure(
+with_host = measure(
     "sum_of_squares_with_host",
     variants={
-        "five launches": lambda n: [one.on(numbers(n)) for one in FIVE],
-        "one launch": lambda n: ONE.on(numbers(n)),
+        "five kernels": lambda n: [one.on(elements(n)) for one in FIVE],
+        "fused": lambda n: FUSED.on(elements(n)),
     },
     cases=[{"n": 2**12}],
     count_case={"n": 2**12},
     bytes=lambda n: 8 * n,
     library={
-        "five in a CUDA graph": five_in_a_graph,
-        "torch, eager": eager(squares_in_torch),
+        "five kernels, CUDA graph": five_in_a_graph,
+        "PyTorch eager": eager(squares_in_torch),
         "torch.compile": compiled(squares_in_torch),
     },
     reference=lambda x: {"y": np.sin(x) ** 2 + np.cos(x) ** 2},
     tolerance=1e-5,
     with_host=True,
-    reasons={"*": "Small arrays wait for the host"},
+    reasons={"*": "Short arrays: launch overhead on the host"},
 )
+host_us = medians_us(with_host)
+if np.isfinite(list(host_us.values())).all():
+    assert host_us["torch.compile"] > host_us["PyTorch eager"], "the text says that compiling is slower"
+    assert min(host_us, key=host_us.get) == "five kernels, CUDA graph"
 
 # %% [markdown]
-# ## Two spellings of one thing
+# ## Nested calls in eager mode: still two kernels
 #
-# Does it help to write the chain as one expression, `torch.cos(torch.cos(x))`, in place of two
-# statements with a name for the value between them? In eager execution it cannot: by the time the
-# outer `cos` is called, the inner one has been launched, whether its result has a name or
-# not.[^spelling] By hand the two become one line of one kernel.
+# Does it help to write two operations as one expression, `torch.cos(torch.cos(x))`? Not in eager
+# execution: by the time Python calls the outer `cos`, the inner one has already been
+# launched.[^spelling] By hand, we fuse the two into one line.
 #
-# [^spelling]: [Where the sources differ](../../conventions.md#the-sources): the blog post counts the
-#     nested call as fused, one read and one write. Eager PyTorch launches two kernels for both
-#     spellings, as the count below shows.
+# [^spelling]: A common misconception: a chained call such as `x.cos().cos()` is fused, because its
+#     intermediate result has no name. Horace He's article uses that spelling to illustrate fusion, but
+#     eager PyTorch launches two kernels for it, as the profiler shows below.
 
 
 # %% tab="Pseudocode"
@@ -562,13 +646,17 @@ def cos_of_cos(x, y):
 
 # %% tab="CUDA C"
 COS_OF_COS = Kernel(r"""
+// y = cos(cos(x)) for n floats, one thread per element.
 extern "C" __global__
 void cos_of_cos(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = cosf(cosf(x[i]));
 }
 """)
-AGAIN = Kernel(r"""
+
+# %% fold="Code of the second kernel, of the check and of the measurement"
+SECOND_COSINE = Kernel(r"""
+// y = cos(c) for n floats, one thread per element.
 extern "C" __global__
 void cosine_of_c(const float* c, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -577,38 +665,38 @@ void cosine_of_c(const float* c, float* y, int n) {
 """)
 
 
-# %% fold="Code of the check and of the measurement"
 def cosine_of_c(c, y):
     for i in parallel(len(c)):
         y[i] = np.cos(c[i])
 
 
-agree(cosine_of_c, AGAIN, [one_step(n, ("c",), "y") for n in (1, 255, 1003)], rtol=1e-6)
-agree(cos_of_cos, COS_OF_COS, [numbers(n) for n in (1, 255, 1003)], rtol=1e-6)
+agree(cosine_of_c, SECOND_COSINE, [one_step(n, ("c",), "y") for n in (1, 255, 1003)], rtol=1e-6)
+agree(cos_of_cos, COS_OF_COS, [elements(n) for n in (1, 255, 1003)], rtol=1e-6)
 measure(
     "cos_of_cos",
     variants={
-        "two launches": lambda n: [one.on(numbers(n)) for one in (COSINE, AGAIN)],
-        "one launch": lambda n: COS_OF_COS.on(numbers(n)),
+        "two kernels": lambda n: [one.on(elements(n)) for one in (COSINE, SECOND_COSINE)],
+        "fused": lambda n: COS_OF_COS.on(elements(n)),
     },
     cases=[{"n": 2**26}],
     count_case={"n": 2**14},
     bytes=lambda n: 8 * n,
     library={
-        "torch, eager": eager(cosines_in_torch),
+        "PyTorch eager": eager(cosines_in_torch),
         "torch.compile": compiled(cosines_in_torch),
     },
     reference=lambda x: {"y": np.cos(np.cos(x))},
     tolerance=1e-5,
-    reasons={"two launches": "Two spellings of one thing"},
+    reasons={"two kernels": "Nested calls in eager mode: still two kernels"},
 )
 
 # %% [markdown]
-# A profiler counts what a call really starts. Below the counts stands what TorchInductor wrote for
-# the sum of the squares, as it came from it on the recorded machine.[^logs]
+# PyTorch's profiler counts the kernels of each call. Below is the Triton kernel that TorchInductor
+# generated for our chain.[^logs] Its name starts with `triton_poi`, for pointwise, and lists the fused
+# operations.
 #
-# [^logs]: `TORCH_LOGS=output_code` prints it too, if it is set before Python starts: torch reads it
-#     when it is imported, and setting it later from the program has no effect.
+# [^logs]: `TORCH_LOGS=output_code` prints it too. Set it before you start Python, because PyTorch reads
+#     it on import.
 
 # %% needs="gpu torch" record="what_runs" fold="Code that counts the kernels and prints what was generated"
 from importlib.util import find_spec
@@ -657,71 +745,76 @@ if gpu_here() and find_spec("torch"):
 # %% fold="Code of the numbers"
 import re
 
-from tilewise.measurements import text_record
-
 TEXT = text_record("memory/fusion", "what_runs").text
 FOUND = dict(re.findall(r"^([a-z ]+, (?:eager|compiled)): (\d+) kernels", TEXT, re.M))
 publish(
     kernels={name.replace(", ", " ").replace(" ", "_"): int(number) for name, number in FOUND.items()}
     | {"loads": TEXT.count("tl.load("), "stores": TEXT.count("tl.store(")},
     cosines={
-        "ratio": recorded("cos_of_cos.two_launches.median") / recorded("cos_of_cos.one_launch.median"),
-        "torch_ratio": recorded("cos_of_cos.torch_eager.median")
+        "ratio": recorded("cos_of_cos.two_kernels.median") / recorded("cos_of_cos.fused.median"),
+        "torch_ratio": recorded("cos_of_cos.pytorch_eager.median")
         / recorded("cos_of_cos.torch_compile.median"),
         "model": 4 / 2,
     },
 )
+GENERATED = printed("toolbox/compilers", "generated")
+assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor has online softmax"
 
 # %% [markdown]
-# Eager torch starts {{ kernels.two_statements_eager }} kernels for two statements and
-# {{ kernels.one_expression_eager }} for the
-# nested call; compiled it is {{ kernels.one_expression_compiled }}. For the sum of the squares it is
-# {{ kernels.squares_of_both_eager }} and {{ kernels.squares_of_both_compiled }}, and the generated kernel has
-# {{ kernels.loads }} load and {{ kernels.stores }} store. The bytes predict a factor of
-# {{ cosines.model | .0f }} for the cosines; by hand it is {{ cosines.ratio | .2f }}, in torch
-# {{ cosines.torch_ratio | .2f }}.
-
-# %% [markdown]
-# ## Where it ends
+# Eager PyTorch launches {{ kernels.two_statements_eager }} kernels for two statements, and
+# {{ kernels.one_expression_eager }} for the nested call. Compiled, it's
+# {{ kernels.one_expression_compiled }}. The sum of squares goes from
+# {{ kernels.squares_of_both_eager }} kernels to {{ kernels.squares_of_both_compiled }}, with
+# {{ kernels.loads }} load and {{ kernels.stores }} store, just like ours.
 #
-# Each fusion adds operations and removes bytes, so the \intensity grows until arithmetic sets the
-# time; from there on nothing is gained. A value that others need as well must be written anyhow. And
-# a chain ends where an element needs the results of *other* threads: a sum over a row, a product of
-# matrices. Fusing across such a place takes a \barrier or a second look at the mathematics, and much
-# of this course is about the second.
+# For the cosines, the bytes predict a gain of {{ cosines.model | .0f }}×. We measure
+# {{ cosines.ratio | .1f }}× by hand and {{ cosines.torch_ratio | .1f }}× in PyTorch.
+
+# %% [markdown]
+# ## Limits of fusion
+#
+# Fusion removes bytes but no operations, so the \intensity grows. Once arithmetic sets the
+# time, fusing more gains nothing. An intermediate that another kernel needs must be stored anyway. And
+# pointwise fusion ends where an element depends on what *other* threads compute, as in the sum of a
+# row or a matrix multiplication. To fuse across that, threads must cooperate, or you need another
+# algorithm.
 #
 # ??? question "What can a compiler not fuse?"
-#     What it does not see, and what it may not change. Where Python itself must know a value, for an
-#     `if` or to print it, the graph ends, and each side is compiled alone. A library's product of
-#     matrices is closed: the steps before it can become one kernel and those behind it another, but
-#     beyond the few endings that the library offers neither joins the product, unless the compiler
-#     brings one of its own. And it keeps to the algorithm: it will not find by itself that a softmax
-#     can be summed before its maximum is known, which is what makes attention
-#     [one kernel](../attention/puzzles.py). Such kernels are written by people.
+#     What it can't see and what it may not change. If Python needs a value, to print it or for an
+#     `if`, the graph breaks there, and each part is compiled alone. A library's matrix multiplication
+#     is closed: apart from the few operations that the library offers to append, nothing can be fused
+#     into it, so a compiler that fuses more has to generate a matrix multiplication of its own. And a
+#     compiler doesn't invent algorithms. TorchInductor can
+#     [generate online softmax](../toolbox/compilers.py#a-softmax-generated), but only because people
+#     built in that identity, published by [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).
 
 # %% [markdown]
 # ## The answer
 #
-# One launch takes {{ sum_of_squares.one_launch.n_67108864.median | us }} where five take
-# {{ sum_of_squares.five_launches.n_67108864.median | us }},
-# {{ took.ratio | .1f }} times as fast; in torch, where both sides use the memory better, it is
-# {{ took.compiled_ratio | .1f }} times. The count of values had said {{ moved.ratio }}. Neither the
-# operations nor their order have changed: {{ moved.saved }} values of each {{ moved.five }} are no
-# longer carried.
+# In PyTorch, the fused kernel takes {{ sum_of_squares.torch_compile.n_67108864.median | us }} instead
+# of {{ sum_of_squares.pytorch_eager.n_67108864.median | us }}. That's {{ took.compiled_ratio | .1f }}×
+# faster, and counting values predicted {{ moved.ratio }}×. Our simple kernel gains
+# {{ took.ratio | .1f }}×. The arithmetic hasn't changed; we just no longer move the intermediates.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Count values, not operations: five pointwise steps move {{ moved.five }} values for each number,
-#   one fused kernel moves {{ moved.one }}.
-# - Fusion saves bytes where arrays are long and launches where they are short. A CUDA graph saves
-#   only the host's part of the second.
-# - In eager execution nothing is fused, however the expression is written. A compiler that sees the
-#   graph writes the same one load and one store as a hand does.
-# - A fused kernel has a higher intensity. Once its arithmetic takes as long as its bytes, fusing more
-#   saves nothing.
+# - Count values, not operations: our five pointwise kernels move {{ moved.five }} values per element,
+#   the fused kernel {{ moved.fused }}.
+# - On long arrays, fusion saves bytes; on short ones, launches. A CUDA graph saves launch
+#   overhead but no bytes.
+# - Eager execution launches one kernel per operation, however you write the expression. A compiler
+#   that sees the whole graph can fuse them.
 
-# %% fold="The whole cell, with four wrong answers that the tests turn down"
+# %% [markdown]
+# ## In your own kernel
+#
+# In Nsight Compute, run with `--cache-control none`, add up `dram__bytes_read.sum` and
+# `dram__bytes_write.sum` over a chain of kernels, and compare the total with the size of the chain's
+# inputs and outputs. If most of the bytes are intermediates, fuse by hand or try `torch.compile`, then
+# check with `torch.profiler` that fewer kernels run.
+
+# %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
 
 GELU_SOURCE = r"""
@@ -759,26 +852,26 @@ def gelu_tests(kernel):
         right = 1.5 * 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))
         assert np.allclose(y, right, rtol=1e-4, atol=1e-5), f"{rows} x {columns}: wrong values"
         counts = run.counts
-        asked = counts.global_load.requests / -(-x.size // 32)
-        assert asked <= 3, f"{rows} x {columns}: {asked:.0f} reads a warp; x, b and s are three"
-        assert counts.global_store.requests <= -(-x.size // 32), "y is written more than once"
+        loads = counts.global_load.requests / -(-x.size // 32)
+        assert loads <= 3, f"{rows} x {columns}: {loads:.0f} loads per warp; x, b and s need three"
+        assert counts.global_store.requests <= -(-x.size // 32), "y is stored more than once"
 
 
 exercise(
-    "A bias, an activation and a factor",
+    "Fuse a bias, GELU and a scale",
     """
-    Write `gelu_chain` in one launch: `y = gelu(x + b) * s` for a matrix `x` of `rows` by `columns`, a bias
-    `b` with a number for each column, and a single number `s[0]`. GELU is
-    $\\tfrac{v}{2}\\,(1 + \\tanh(\\sqrt{2/\\pi}\\,(v + 0.044715\\,v^3)))$. Each number of `x` is read once and
-    each of `y` written once; the tests count. How many values does the same chain move in three launches?
+    Write `gelu_chain` as one kernel: `y = gelu(x + b) * s[0]` for a matrix `x` of `rows` by `columns`, a bias
+    `b` with one element per column, and a scale `s` with a single element. GELU is
+    $\\tfrac{v}{2}\\,(1 + \\tanh(\\sqrt{2/\\pi}\\,(v + 0.044715\\,v^3)))$. Load each element of `x` once and
+    store each element of `y` once; the tests count. How many values would three separate kernels move?
     """,
     answer=GELU,
     tests=gelu_tests,
     wrong=[ROW_FOR_COLUMN, NO_GUARD, THROUGH_MEMORY, SCALED_FIRST],
-    hint="The value after the bias is a variable of the thread; nothing else has to be read again.",
-    explanation="Three launches read and write three times, 6 values for each number; one moves 2, and b and s are small enough to stay in a cache.",
+    hint="Keep x + b in a local variable. Nothing needs to be loaded twice.",
+    explanation="Three kernels load and store three times, 6 values per element; the fused one moves 2. b and s are small enough to stay in a cache.",
 )
 
 # %% [markdown]
-# A fused kernel keeps what it needs on the chip. What if a later kernel needs those values again?
-# It can [read what was stored, or make it anew](recomputation.py) from $x$; bytes decide that too.
+# A fused kernel keeps its intermediates on the chip. What if a later kernel needs them again? It can
+# [load a stored copy or recompute them](recomputation.py) from `x`, and the bytes decide that too.
