@@ -12,8 +12,8 @@
 # per value. Does it get much slower, a little slower, or not slower at all?
 #
 # Guess before you read on. Two divisions predict the answer, and a run on an H100 checks it. The same
-# two divisions tell you, for any kernel, whether to optimise its memory traffic or its arithmetic, so
-# you don't spend a week on the one that was free.
+# two divisions tell you which of a kernel's resources limits it at best, its memory traffic or its
+# arithmetic, so you don't spend a week on the one that was free.
 
 # %% [markdown]
 # ## The test kernel
@@ -23,7 +23,7 @@
 # time, so the compiler can't evaluate the loop in advance. They pull `v` towards a fixed point, so
 # nothing overflows.[^drop]
 #
-# [^drop]: Microbenchmarks need this care. If a loop's result is never stored, the compiler removes the
+# [^drop]: Microbenchmarks need precautions like these. If a loop's result is never stored, the compiler removes the
 #     loop. If each iteration doubles the value, \FP16 overflows after about 15 iterations.
 
 
@@ -107,8 +107,8 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 #     processors, in GB/s (10⁹ bytes) or TB/s (10¹²).
 #
 # ??? definition "FLOP"
-#     One floating-point operation: an addition or a multiplication. FLOP/s is how many of them happen
-#     per second; TFLOP/s counts them in units of 10¹².
+#     One floating-point operation: an addition or a multiplication. FLOP/s is the number per
+#     second, and a TFLOP/s is 10¹² of them.
 
 # %% [markdown]
 # Both valves work at the same time: while some threads wait for data, others compute. So the slower
@@ -118,11 +118,11 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 # Take a toy machine that moves {{ toy.bytes_per_s }} bytes and does {{ toy.flop_per_s }} operations per
 # second:
 #
-# - A program with 200 operations on 100 bytes has an intensity of {{ low.intensity }}. Its bytes take
-#   {{ low.bytes_s }} s and its operations {{ low.flop_s }} s. The two overlap, so it's done after
+# - A program that does 200 operations and moves 100 bytes has an intensity of {{ low.intensity }}. Moving its
+#   data takes {{ low.bytes_s }} s and its arithmetic {{ low.flop_s }} s. The two overlap, so it's done after
 #   {{ low.bytes_s }} s: it is *memory-bound*.
-# - A program with 400 operations on 25 bytes has an intensity of {{ high.intensity }}. Its bytes take
-#   {{ high.bytes_s }} s and its operations {{ high.flop_s }} s: it is *compute-bound*.
+# - A program that does 400 operations and moves 25 bytes has an intensity of {{ high.intensity }}. Moving its
+#   data takes {{ high.bytes_s }} s and its arithmetic {{ high.flop_s }} s: it is *compute-bound*.
 #
 # At {{ toy.ridge }} operations per byte, both valves take equally long. Move the slider past it and watch the
 # valves trade places.
@@ -131,10 +131,10 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 #     Operations per byte that crosses the memory interface, in FLOP per byte.
 #
 # ??? definition "Memory-bound"
-#     Limited by bandwidth: the program's bytes take longer than its operations.
+#     Limited by bandwidth: data movement takes longer than arithmetic.
 #
 # ??? definition "Compute-bound"
-#     Limited by the arithmetic units: the program's operations take longer than its bytes.
+#     Limited by the arithmetic units: arithmetic takes longer than data movement.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Answer, Mark, Meter, Plot, Series, Slider, calculator, line_chart
@@ -195,9 +195,9 @@ show(
 # [^middle]: *A common misconception:* there's a best intensity, and anything above it is a loss. The
 #     rate never falls as the intensity grows. It only stops growing.
 #
-# ??? question "A GPU has both rates at once. Why does hardly any program reach both?"
+# ??? question "Why do so few programs reach both of a GPU's peaks at once?"
 #     Every program has its own ratio of operations to bytes, and the machine has one ratio at which
-#     both of its rates are used up. Unless the two match, one side waits for the other, however well
+#     both are saturated. Unless the two match, one side waits for the other, however well
 #     the program is written. So before you judge a program by its percentage of a peak, check which of
 #     the two peaks it can reach at all.
 
@@ -210,7 +210,7 @@ show(
 #
 # $$\text{rate} \le \min(F,\ I \cdot B).$$
 #
-# Plot the second one over $I$ and you get the *roofline* of
+# Plot the second against $I$ and you get the *roofline* of
 # [Williams, Waterman and Patterson](https://doi.org/10.1145/1498765.1498785): a slope where memory
 # limits the rate, then a flat ceiling where arithmetic does. They meet at the *ridge point*,
 # $I = F/B$. Both axes are logarithmic, because intensities range from less than 0.1 to several
@@ -226,22 +226,21 @@ show(
 # %% [markdown]
 # An H100's memory delivers {{ h100.tb_per_s | .2f }} TB/s, according to its data sheet. It has
 # {{ h100.sms }} \SMs (streaming multiprocessors), and each can start {{ h100.lanes }} \FP32
-# multiply-adds per cycle. At {{ h100.ghz | .2f }} GHz that makes {{ h100.tflop_per_s | .0f }} TFLOP/s.
+# multiply-adds per cycle. At {{ h100.ghz | .2f }} GHz that comes to {{ h100.tflop_per_s | .0f }} TFLOP/s.
 # So the ridge point is at {{ h100.ridge | .0f }} FLOP per byte: below {{ h100.per_value | .0f }}
-# operations per 4-byte value, memory is the bottleneck.[^rates]
+# operations per 4-byte value moved, memory is the bottleneck.[^rates]
 #
-# Each kind of arithmetic has its own ridge. \Tensor cores, units that only multiply small matrices,
+# Each kind of arithmetic has its own ridge. \Tensor cores, units that only multiply and accumulate small matrices,
 # raise the \FP16 ceiling to {{ h100.tensor_tflop_per_s | .0f }} TFLOP/s and the ridge to
 # {{ h100.tensor_ridge | .0f }} FLOP per byte.[^sparsity]
 #
 # [^rates]: *A common misconception:* the ridge depends on how long one load or one multiplication
 #     takes. It's a ratio of two rates; \latency isn't part of it. The bandwidth here is that of device
-#     memory. PCIe is {{ h100.pcie_ratio | .0f }}× narrower and has a roofline of its own.
+#     memory. PCIe has 1/{{ h100.pcie_ratio | .0f }} of that bandwidth in each direction, and a roofline of its own.
 #
-# [^sparsity]: Data sheets also print a rate twice as high. It holds only for structured sparsity,
-#     where two of every four matrix elements are zero. Check the memory size, too: the A100 module with
-#     80 GB has {{ a100.gb_per_s | ,.0f }} GB/s, the one with 40 GB only
-#     {{ a100.first_gb_per_s | ,.0f }}.
+# [^sparsity]: Data sheets also list a rate twice as high. It holds only for structured sparsity,
+#     where two of every four matrix elements are zero. Check the memory size, too: the 80 GB
+#     A100 delivers {{ a100.gb_per_s | ,.0f }} GB/s, the 40 GB one only {{ a100.first_gb_per_s | ,.0f }}.
 
 # %% fold="Code of the figure"
 from tilewise.models import attainable_tflop_per_s, device, intensity_flop_per_byte, stated
@@ -295,19 +294,19 @@ show(
         roof,
         meters=[Meter("at most", 1000, "TFLOP/s"), Meter("of the peak", 1.0, "", "block", ".1%")],
         plot=Plot("arithmetic intensity [FLOP/B]", "rate [TFLOP/s]", (0.03, 4096), (0.05, 2000), log=True),
-        title="Rate climbs with intensity up to the ridge, then stops",
-        caption="Rooflines from the data sheets' peaks, without sparsity. The point is a program with the intensity that you set.",
+        title="Rate climbs with intensity up to the ridge, then levels off",
+        caption="Rooflines from the data sheets' peaks, without sparsity. The dot marks a program with the intensity you set.",
     )
 )
 
 # %% [markdown]
 # ## Ridge points from P100 to B200
 #
-# Does arithmetic outgrow memory with every GPU generation? Here are the peak rates of five server GPUs,
+# Does arithmetic outpace memory with every GPU generation? Here are the peak rates of five server GPUs,
 # each relative to the P100.[^growth]
 #
-# [^growth]: P100 and V100: data sheets of the SXM2 modules. The others: data sheets, as in this
-#     course's device table. NVLink and PCIe count both directions together; arithmetic is without
+# [^growth]: P100 and V100 rates are from the data sheets of the SXM2 modules; the rest are those of this
+#     course's device table. NVLink and PCIe count both directions together; arithmetic rates exclude
 #     sparsity.
 
 # %% fold="Code of the figure"
@@ -348,7 +347,7 @@ show(
         x="year",
         y="relative to the P100",
         log_y=True,
-        title="Tensor cores outgrew memory; FP32 arithmetic did not",
+        title="Tensor cores outpaced memory; FP32 arithmetic did not",
         caption="Peak rates of P100, V100, A100, H100 and B200, each divided by the P100's. FP16 uses tensor cores from the V100 on. The B200's PCIe rate is left out.",
     )
 )
@@ -364,8 +363,8 @@ publish(
 )
 
 # %% [markdown]
-# Only \tensor cores outgrew it. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the
-# {{ moved.memory | .0f }}× of memory bandwidth, so its ridge stayed between
+# From the P100 to the B200, only \tensor cores outpaced it. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×,
+# less than memory bandwidth's {{ moved.memory | .0f }}×, so the \FP32 ridge stayed between
 # {{ moved.fp32_least | .0f }} and {{ moved.fp32_most | .0f }} FLOP per byte. \FP16 arithmetic grew
 # {{ moved.fp16 | .0f }}×, and its ridge moved from {{ moved.ridge_first | .0f }} to
 # {{ moved.ridge_last | .0f }}. To keep the fastest units busy, a kernel now needs
@@ -375,19 +374,19 @@ publish(
 # ## Arithmetic intensity of real tasks
 #
 # Some traffic is unavoidable: a program must read every input once and write every result once. This
-# *compulsory traffic* belongs to the task. Anything beyond it is the program's choice. The table lists
-# five tasks at their compulsory traffic, plus attention that stores the scores $S$ and the weights $P$
+# *compulsory traffic* belongs to the task. Any traffic beyond that comes from how the program is written.
+# The table lists five tasks with only their compulsory traffic, plus attention that stores the scores $S$ and the weights $P$
 # in device memory and reads them back.
 #
-# ??? question "Does an intensity belong to the task, to the program or to the machine?"
+# ??? question "Is arithmetic intensity a property of the task, the program or the machine?"
 #     To the program. The task sets an upper limit: its operations divided by its compulsory traffic.
-#     How close you get is up to you; attention that stores $S$ and $P$ stays below the limit by a factor
+#     How close you get is up to you; attention that stores $S$ and $P$ falls short of the limit by a factor
 #     of {{ intensity.ratio | .0f }}. The machine's ridge has the same unit, but it's a ratio of two
-#     rates. It tells you which intensity would be enough, not which one you have.
+#     rates. It tells you what intensity you need, not what you have.
 #
 # ??? definition "Compulsory traffic"
-#     The bytes that no program for a task can avoid: every input read once, every result written
-#     once.
+#     The memory traffic that any program for a task must generate if its inputs start in device
+#     memory: every input read once, every result written once.
 
 # %% fold="Code of the table"
 from tilewise import Table
@@ -578,7 +577,7 @@ void repeat_half2(const __half2* x, __half2* y, int n) {
 
 # %% [markdown]
 # We check the variants against a closed form instead of another loop. After $r$ iterations the distance
-# to the fixed point has shrunk by `factor` to the power of $r$.
+# to the fixed point is multiplied by `factor` to the power of $r$.
 
 
 # %% fold="Code of the variants"
@@ -761,8 +760,8 @@ publish(
 )
 
 # %% [markdown]
-# With 16-byte loads, the curves follow the model. The \FP32 time stays flat up to {{ seen.flat }}
-# multiply-adds. Extend the flat start and the final slope, and they cross at {{ seen.knee_32 | .0f }};
+# With 16-byte loads, the curves have the model's shape. The \FP32 time stays flat within 3 % up to
+# {{ seen.flat }} multiply-adds. Extend the flat start and the final slope, and they cross at {{ seen.knee_32 | .0f }};
 # the model says {{ knee.at_32 | .0f }}. With \FP16 storage they cross at {{ seen.knee_16 | .0f }}, where the
 # model says {{ knee.at_16 | .0f }}. The multiply-only kernel keeps the \FP32 knee, at
 # {{ seen.knee_multiply | .0f }}, but reaches only
@@ -771,9 +770,9 @@ publish(
 #
 # ??? question "Why is a measured ceiling often half of what the data sheet says, or far less?"
 #     Check first what the data sheet counts. It counts a multiply-add as two operations, so code that
-#     only multiplies or only adds can reach one half at best. Its largest values are for \tensor cores,
+#     only multiplies or only adds can reach one half of it at best. Its largest values are for \tensor cores,
 #     which ordinary code on single values doesn't use, whatever its data type. And some of them assume
-#     sparsity. What remains after that is the clock, and a kernel that waits.
+#     sparsity. Any remaining gap comes from the clock speed or from stalls.
 
 # %% [markdown]
 # The model misses two things. Close to the ridge, the kernel is slower than either limit: 80
@@ -782,7 +781,7 @@ publish(
 #
 # And with 4-byte loads, the kernel stays well below the slope: with one multiply-add it moves
 # {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}.
-# [Occupancy and \latency hiding](occupancy.py) explains what it lacks.[^half2]
+# The lesson on [hiding latency](occupancy.py) explains why.[^half2]
 #
 # [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements.
 #     This kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }}
@@ -991,31 +990,33 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # %% [markdown]
 # The sum reaches {{ ends.sum_cap | .0% }} of its roof. The three launches of `chains` have the same
 # intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach
-# {{ ends.many_cap | .0% }}. A single chain uses one of the GPU's many thousand lanes, and it spends most of
-# its time waiting for its own last result.
+# {{ ends.many_cap | .0% }}. A single chain, one thread whose every step needs the previous result, uses one
+# of the GPU's thousands of arithmetic units, and it spends most of its time waiting for that result.
 #
-# So a low rate has one of two causes. Either the kernel is on its roof, and only a higher intensity
-# helps. Or it's below, and neither valve is the problem: too few threads, \latency or launch \overhead
-# are. The next lessons cover those. [All kernels of the course](../../all-kernels.md) are drawn under
-# one such roofline.
+# So a low rate has one of two causes. Either the kernel is on the slope of its roofline, and only a higher
+# intensity helps. Or it's below the roofline: then look for too few threads, exposed \latency or the cost
+# of the launch. The next lessons cover those. [One roofline](../../all-kernels.md) shows every kernel of the
+# course.
 
 # %% [markdown]
 # ## The answer
 #
-# With one multiply-add per value, the kernel takes {{ seen.one_us }} µs, and so it does with
-# {{ seen.flat }}. With 80 it takes {{ seen.eighty_more | .0% }} longer. Up to the knee, arithmetic hides
-# behind the memory traffic. Well beyond it, time is proportional to the arithmetic: 512 multiply-adds
-# take {{ seen.most_ms | .1f }} ms.
+# With the 4-byte loads of the question, one multiply-add per value takes
+# {{ repeat_32bit._4_byte_loads.op_fma_repeat_1.median | us }}, and 80 take
+# {{ repeat_32bit._4_byte_loads.op_fma_repeat_80.median | us }}. With `float4` loads it's {{ seen.one_us }} µs for one
+# and the same for {{ seen.flat }}; 80 take {{ seen.eighty_more | .0% }} longer. Up to the knee, most of the
+# arithmetic hides behind the memory traffic. Well beyond it, time is proportional to the arithmetic: 512
+# multiply-adds take {{ seen.most_ms | .1f }} ms.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Two divisions bound every kernel: bytes over bandwidth, and FLOP over the arithmetic rate. The two
-#   overlap, so the longer one counts.
+#   overlap, so the longer one sets the bound.
 # - The ridge of an H100 is at {{ h100.ridge | .0f }} FLOP per byte in \FP32 and at
 #   {{ h100.tensor_ridge | .0f }} for \FP16 on \tensor cores. Left of it, save bytes; right of it, save
 #   operations.
-# - Intensity is partly your choice. Storing $S$ and $P$ divides attention's by
+# - Intensity is partly your choice. Storing $S$ and $P$ divides attention's intensity by
 #   {{ intensity.ratio | .0f }}, but that costs time only where it pushes the kernel left of the ridge.
 
 # %% [markdown]
@@ -1024,8 +1025,8 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # Run Nsight Compute with `--section SpeedOfLight` and compare
 # `dram__throughput.avg.pct_of_peak_sustained_elapsed` with
 # `sm__throughput.avg.pct_of_peak_sustained_elapsed`; `--section SpeedOfLight_RooflineChart` draws the
-# roofline itself. If one of the two is near 100 %, work on that resource; if both are low, look for too
-# little parallelism, \latency or launch \overhead first.
+# roofline itself. Nsight counts a resource above about 80% as near its limit: work on that one. If both are
+# low, look for too little parallelism, exposed \latency or the cost of the launch first.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from tilewise import exercise
