@@ -12,9 +12,7 @@
 # choice. Take three sigmoid layers and their gradient. With one kernel per operation, they move
 # {{ moved.six }} values per element between chip and memory; fused, they move {{ moved.kept }}. If you discard the
 # intermediate results and recompute them, they move {{ moved.again }}, for twice as many sigmoids. How much
-# faster is that, and does it still pay with 16 layers?
-#
-# Every fused backward pass faces this choice, attention's included.
+# faster is that, and does it still pay with 16 layers? Every fused backward pass faces this choice.
 
 # %% fold="Imports"
 import numpy as np
@@ -62,9 +60,8 @@ from tilewise import (
 # and $out$ is {{ traced.out | .3f }}. The three slopes are {{ traced.slope_a | .3f }}, {{ traced.slope_b | .3f }} and
 # {{ traced.slope_out | .3f }}, and their product is $dx$ = {{ traced.dx | .4f }}.
 #
-# The usual way is to store the activations. The forward kernel below writes all of them but the last to an
-# array `kept`, one row per layer; the last one is `out`, which is stored anyway. The backward kernel loads them
-# again, last layer first.
+# The usual way is to store the activations. The forward kernel writes all of them but the last to an
+# array `kept`, one row per layer; the last one is `out`. The backward kernel loads them again, last layer first.
 #
 # [^jacobian]: The derivatives of all results by all inputs form a matrix, the Jacobian. For a pointwise
 #     layer it's diagonal, so one multiplication per element is enough.
@@ -144,7 +141,7 @@ void backward_kept(const float* kept, const float* out, const float* dout,
 
 # %% [markdown]
 # Launch one warp, 32 elements with $x = 0$. You don't need a GPU: `simulate` runs the kernel and counts its
-# loads and stores. With a single warp, each of them moves one value per element.
+# loads and stores. With a single warp, each load or store moves one value per element.
 
 # %%
 x, dout = np.zeros(32, np.float32), np.ones(32, np.float32)
@@ -170,8 +167,8 @@ for run in (forward, backward):
 # ## Recomputation: load only the input
 #
 # All three activations follow from $x$, and $x$ is in memory anyway. So let the forward kernel store nothing but
-# $out$. The backward kernel loads $x$ and $dout$ and computes the activations again, keeping them in \registers. That's
-# *recomputation*: in the loop, a sigmoid replaces a load.
+# $out$. The backward kernel loads $x$ and $dout$ and computes the activations again in \registers.
+# That's *recomputation*: in the loop, a sigmoid replaces a load.
 #
 # ??? definition "Recomputation | recompute | recomputes | recomputed"
 #     Computing a value a second time where it is needed, instead of storing and loading it.
@@ -246,8 +243,7 @@ for run in (forward, backward):
 # a matrix multiplication, need the true backward order, so their recomputed activations have to be
 # stored for a moment.
 #
-# The next checks compare each kernel with its pseudocode: `case` describes a launch, `output` an array to be
-# filled, and `agree` runs both and compares the results.
+# Next, `agree` compares every kernel with its pseudocode.
 
 # %% fold="Code of the checks"
 
@@ -279,8 +275,8 @@ walks_agree(forward_lean, FORWARD_LEAN)
 walks_agree(backward_again, BACKWARD_AGAIN)
 
 # %% [markdown]
-# Both pairs agree, but is $dx$ really the gradient? Check it without trusting either kernel: move $x$ a little
-# in both directions, and see how far $out$ moves.
+# Both pairs agree, but is $dx$ really the gradient? To check it independently, move $x$ a little
+# in both directions and see how far $out$ moves.
 
 # %% fold="Code of the check by finite differences"
 small = chain(1003, 3).make()
@@ -352,8 +348,8 @@ show(
 # {{ model.sigmoid_ps | .2f }} ps. Moving one 4-byte value takes {{ model.trip_ps | .2f }} ps at peak bandwidth (data
 # sheet).
 #
-# [^special]: The CUDA C++ Programming Guide lists it with the \throughput of arithmetic instructions, next to
-#     128 additions. We use the highest clock in the device table.
+# [^special]: The CUDA C++ Programming Guide lists this rate among its arithmetic instructions. We use the
+#     highest clock in the device table.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements import recorded_device
@@ -389,7 +385,7 @@ publish(
 
 # %% [markdown]
 # The backward kernel then needs {{ model.back_arithmetic | .1f }} ps for its three sigmoids and
-# {{ model.back_bytes | .1f }} ps for its three values. While some warps wait for memory, others compute, so the
+# {{ model.back_bytes | .1f }} ps for its three values. Some warps compute while others wait for memory, so the
 # arithmetic should hide. The timed kernels are the same apart from `float4` loads and stores, four elements per
 # thread, which get more of the [bandwidth](fusion.py).
 
@@ -752,8 +748,8 @@ show(
 # [minimum cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
 # (Horace He).
 #
-# *A common misconception: recomputation saves memory and costs time.* That's true of expensive layers, as we'll
-# see below. For memory-bound pointwise layers it saves both.
+# *A common misconception: recomputation saves memory and costs time.* That's true of expensive layers. For
+# memory-bound pointwise layers, it saves both.
 
 # %% [markdown]
 # ## Deeper chains: where recomputation loses
@@ -763,7 +759,7 @@ show(
 # while three values move. By the rates above, up to {{ model.free | .1f }} layers hide there, and up to
 # {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer costs two more
 # sigmoids. But moving two values takes {{ model.limit | .1f }}× the time of two sigmoids, so recomputing should
-# always beat storing everything.
+# always win.
 #
 # But does the backward pass need every activation? It only needs the product of their slopes, and the forward
 # kernel can compute that product. Store this one value per element, and you move
@@ -773,8 +769,8 @@ show(
 
 # %% [markdown]
 # By the model, the two break even when $L$ sigmoids take as long as three values, at {{ model.free | .1f }}
-# layers. Yet our sigmoid time is a lower bound: `expf` and the division need ordinary instructions too. The
-# real crossover should come earlier. How much earlier?
+# layers. But our sigmoid time is a lower bound, since `expf` and the division need ordinary instructions too. How
+# much earlier is the real crossover?
 
 # %% fold="Code of the measurement"
 DEEP = 2**24
@@ -825,17 +821,21 @@ def each_layer_ps(label):
     return np.polyfit(MEASURED_DEPTHS[-3:], DEPTH_US[label][-3:], 1)[0] * 1e6 / DEEP
 
 
-STEEP = each_layer_ps("recompute") / 2  # two sigmoids per layer
-TRIP = each_layer_ps("store all") / 2  # two values moved per layer
+FITTED_PS = each_layer_ps("recompute") / 2  # two sigmoids per layer
+INSTRUCTIONS = {"forward_lean": 165 / 8, "backward_again": 189 / 8}  # per sigmoid, checked below
+ISSUE_PS = {  # four warp instructions per cycle and SM
+    name: instructions / (4 * 32 * GPU.sms * GPU.boost_mhz) * 1e6
+    for name, instructions in INSTRUCTIONS.items()
+}
 publish(
     deep={
         "crossing": where_equal(MEASURED_DEPTHS, DEPTH_US["recompute"], DEPTH_US["slope product"]),
-        "sigmoid_ps": STEEP,
-        "times": STEEP / SIGMOID_PS,
-        "trip_ps": TRIP,
-        "free": 3 * TRIP / STEEP,
-        "more": DEPTH_US["recompute"][MEASURED_DEPTHS.index(4)] / DEPTH_US["recompute"][0] - 1,
-        "model_more": predicted_ps("recompute", 4) / predicted_ps("recompute", 2) - 1,
+        "sigmoid_ps": FITTED_PS,
+        "plain": INSTRUCTIONS["forward_lean"],
+        "with_slope": INSTRUCTIONS["backward_again"],
+        "issue_ps": np.mean(list(ISSUE_PS.values())),
+        # beyond both knees, the slope product saves the sigmoids of one kernel and pays three more values
+        "issue_free": 3 * TRIP_PS / ISSUE_PS["forward_lean"],
         "ratio_16": DEPTH_US["store all"][-1] / DEPTH_US["recompute"][-1],
     }
 )
@@ -863,25 +863,47 @@ if np.isfinite(list(DEPTH_US.values())).all():
     )
     assert DEPTH_US["slope product"][-1] < DEPTH_US["recompute"][-1], "the title says: not the slope product"
 
+# %% needs="nvrtc nvdisasm" fold="Code of the check: instructions per sigmoid"
+from tilewise.kernel.machine_code import available as can_disassemble
+from tilewise.kernel.machine_code import machine_code
+
+
+def per_sigmoid(kernel):
+    """Instructions of the loop per exponential, without the slow path of the division."""
+    loop = machine_code(kernel).loop()
+    position = {label: at for at, one in enumerate(loop) for label in one.labels}
+    at, issued, exponentials = 0, 0, 0
+    while at < len(loop):
+        one = loop[at]
+        issued += 1
+        exponentials += one.name.startswith("MUFU.EX2")
+        jumps = one.predicate and position.get(one.target, 0) > at  # taken for ordinary operands
+        at = position[one.target] if jumps else at + 1
+    return issued / exponentials
+
+
+if can_disassemble() is None:
+    counted = [per_sigmoid(FOUR[name]) for name in INSTRUCTIONS]
+    check(counted, list(INSTRUCTIONS.values()), rtol=0.05, name="instructions per sigmoid")
+
 # %% [markdown]
-# The slope product overtakes recomputation at {{ deep.crossing | .1f }} layers. Lines fitted to the times from
-# eight layers on explain why: a sigmoid takes {{ deep.sigmoid_ps | .2f }} ps, {{ deep.times | .1f }}× its lower bound, and
-# a moved value {{ deep.trip_ps | .1f }} ps. With these two, the model's crossover is at
-# {{ deep.free | .1f }} layers. That's a fit, not a prediction.
-#
-# Hiding isn't quite free, either. With four layers instead of two, recomputing takes
-# {{ deep.more | .0%}} longer. The model says {{ deep.model_more | .0% }}, because it assumes that arithmetic and
-# memory traffic overlap perfectly.
+# The slope product overtakes recomputation at {{ deep.crossing | .1f }} layers. The compiled code explains why: a
+# sigmoid is about {{ deep.plain | .0f }} instructions long, or {{ deep.with_slope | .0f }} with its slope. An \SM issues four
+# warp instructions per cycle, so instruction issue is a tighter limit than the special-function unit. It allows
+# one sigmoid per {{ deep.issue_ps | .2f }} ps on average, and a line fitted to the times from eight layers on gives
+# {{ deep.sigmoid_ps | .2f }} ps. With instruction issue as the limit, the model's crossover moves from {{ model.free | .1f }} to
+# {{ deep.issue_free | .1f }} layers.
 
 # %% [markdown]
 # ## When to recompute: a rule of thumb
 #
 # In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. The inputs
-# must be on the chip anyway. On an H100, a 4-byte store and load are worth
-# about {{ model.flop_round | .0f }} \FP32 operations at both peaks (data sheet). A sigmoid, a bias, a ReLU and a dropout mask drawn
-# again from its seed are all well below that.
+# must be on the chip anyway. On an H100, storing and loading 4 bytes takes
+# as long as {{ model.flop_round | .0f }} \FP32 operations at both peaks (data sheet), or half as many fused
+# multiply-adds. A sigmoid, a bias, a ReLU and a dropout mask drawn again from its seed all need far fewer
+# instructions.
 #
-# A matrix multiplication is far above. If each value of its result is a dot product of
+# A matrix multiplication needs far more. If each value of its result is a dot product of
 # {{ product.columns | , }} terms, it costs {{ product.flop | , }} operations. In 16 bits, that's {{ product.made_ps | .1f }} ps on the \tensor cores against
 # {{ product.trips_ps | .1f }} ps for a store and a load, both at peak (data sheet).
 
@@ -924,7 +946,7 @@ publish(
 #
 # With three layers, recomputing the activations is {{ took.ratio_kept | .1f }}× faster than storing them, just as
 # {{ moved.kept }} values against {{ moved.again }} predict. It's still {{ deep.ratio_16 | .1f }}× faster at 16 layers. But from
-# about {{ deep.crossing | .0f }} layers on, the slope product is faster still, because it stores just what the backward pass needs.
+# about {{ deep.crossing | .0f }} layers on, the slope product is faster still, because it stores only what the backward pass needs.
 
 # %% [markdown]
 # ## Takeaways
@@ -939,8 +961,8 @@ publish(
 # ## In your own kernel
 #
 # In Nsight Compute, compare `dram__throughput.avg.pct_of_peak_sustained_elapsed` with
-# `sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active`, the special-function pipe: if memory is near its
-# peak and the pipe isn't, recompute values instead of loading them. In PyTorch, wrap a block of layers in
+# `sm__inst_issued.avg.pct_of_peak_sustained_active`: if memory is near its peak and
+# instruction issue isn't, recompute values instead of loading them. In PyTorch, wrap a block of layers in
 # `torch.utils.checkpoint.checkpoint` and read `torch.cuda.max_memory_allocated()` before and after.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
