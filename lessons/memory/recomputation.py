@@ -103,8 +103,9 @@ from tilewise import Kernel
 FORWARD_KEPT = Kernel(r"""
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
 
-// out = sigmoid applied depth times to x; kept: the activations before out, (depth - 1) x n, row-major.
-// One thread per element; any n below 2^31 / depth. One-dimensional grid and block that cover n.
+// out = sigmoid applied depth times to x. kept: the activations before out,
+// (depth - 1) x n, row-major; depth * n < 2^31. One thread per element:
+// one-dimensional grid and block that cover n.
 extern "C" __global__
 void forward_kept(const float* x, float* kept, float* out, int n, int depth) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -123,7 +124,8 @@ void forward_kept(const float* x, float* kept, float* out, int n, int depth) {
 BACKWARD_KEPT = Kernel(r"""
 __device__ float slope(float v) { return v * (1.0f - v); }
 
-// dx = dout times the slopes of all depth layers. kept and out as forward_kept stored them; same launch.
+// dx = dout times the slopes of all depth layers.
+// kept and out as forward_kept stored them; same launch.
 extern "C" __global__
 void backward_kept(const float* kept, const float* out, const float* dout,
                    float* dx, int n, int depth) {
@@ -145,7 +147,8 @@ void backward_kept(const float* kept, const float* out, const float* dout,
 
 # %%
 x, dout = np.zeros(32, np.float32), np.ones(32, np.float32)
-kept, out, dx = np.zeros((2, 32), np.float32), np.zeros(32, np.float32), np.zeros(32, np.float32)
+kept = np.zeros((2, 32), np.float32)
+out, dx = np.zeros(32, np.float32), np.zeros(32, np.float32)
 n, depth = 32, 3
 
 forward = FORWARD_KEPT.simulate(x, kept, out, n, depth, grid=1, block=32)
@@ -198,7 +201,8 @@ def backward_again(x, dout, dx, depth):
 FORWARD_LEAN = Kernel(r"""
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
 
-// out = sigmoid applied depth times to x. One thread per element; the grid and block cover n.
+// out = sigmoid applied depth times to x.
+// One thread per element; the grid and block cover n.
 extern "C" __global__
 void forward_lean(const float* x, float* out, int n, int depth) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -213,7 +217,8 @@ BACKWARD_AGAIN = Kernel(r"""
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
 __device__ float slope(float v) { return v * (1.0f - v); }
 
-// dx = dout times the slopes of all depth layers, recomputed from x; same launch as forward_lean.
+// dx = dout times the slopes of all depth layers, recomputed from x.
+// Same launch as forward_lean.
 extern "C" __global__
 void backward_again(const float* x, const float* dout, float* dx, int n, int depth) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
