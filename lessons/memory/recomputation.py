@@ -1,18 +1,18 @@
 # ---
-# title: Fetch it, or make it again
+# title: "Recomputation: cheaper than remembering"
 # needs: [memory/fusion]
-# summary: "Three layers and their gradient move 15 values for each number, or 9, or 5. For the 5 every layer is computed twice. When does that pay?"
-# description: "What a backward pass reads, counted in four ways; activations made again instead of fetched; the depth at which it stops paying."
+# summary: "Three fused layers and their gradient move 9 values per element; recomputing the activations makes it 5. How much faster is that?"
+# description: "A backward pass that stores its activations against one that recomputes them: counted, timed, and followed to the depth where a third way wins."
 # date: 2026-11-21
 # tags: [recomputation, activations, backward pass, checkpointing]
 # ---
 
 # %% [markdown]
-# Three sigmoids stand in a row, as a toy network. Training runs them forwards and then asks, backwards,
-# how the result depends on the input. Operation by operation that moves {{ moved.six }} values for
-# each number; fused, {{ moved.kept }}. A third way does nearly twice the arithmetic, throws results
-# away and makes them again, and moves {{ moved.again }}. How many times as fast is it? And with more
-# layers than three, does it stay ahead?
+# Throwing results away and computing them a second time sounds wasteful. On a GPU it's often the faster
+# choice. Take three sigmoid layers and their gradient. With one kernel per operation, they move
+# {{ moved.six }} values per element between chip and memory; fused, they move {{ moved.kept }}. If you discard the
+# intermediate results and recompute them, they move {{ moved.again }}, for twice as many sigmoids. How much
+# faster is that, and does it still pay with 16 layers? Every fused backward pass faces this choice.
 
 # %% fold="Imports"
 import numpy as np
@@ -33,37 +33,38 @@ from tilewise import (
 )
 
 # %% [markdown]
-# ## Forwards and back
+# ## Activations: what a backward pass needs
 #
 # The forward pass is $a = \sigma(x)$, $b = \sigma(a)$, $out = \sigma(b)$ with
-# $\sigma(v) = 1 / (1 + e^{-v})$. What a layer hands on, here $a$ and $b$, is called its activation.
-# The backward pass begins with $dout$: by how much the loss, the number that training makes small,
-# changes with each $out$. It ends with the same for $x$, the gradient $dx$. Each layer on the way
-# multiplies by its slope.
+# $\sigma(v) = 1 / (1 + e^{-v})$. The values that one layer hands to the next, here $a$ and $b$, are its
+# *activations*. The *backward pass* starts from $dout$, which says how much the loss changes with each
+# element of $out$. It ends with the same for $x$, the *gradient* $dx$. On the way, each layer multiplies by its
+# slope.
 #
 # ??? definition "Activation | activations"
 #     A value that one layer of a network hands to the next; the backward pass needs it again.
 #
 # ??? definition "Gradient | gradients"
-#     By how much a loss changes with each number of an input; of the same shape as that input.
+#     How much a loss changes with each element of an input; it has the shape of that input.
 #
 # ??? definition "Backward pass"
 #     The walk from the loss back to the inputs that computes the gradients, layer by layer.
 
 # %% [markdown]
-# The slope of a sigmoid can be had from its result alone: where $v = \sigma(u)$, it is $v(1 - v)$. So,
-# element by element[^jacobian] and with $db$ for the gradient of $b$,
+# A sigmoid's slope follows from its result alone: if $v = \sigma(u)$, the slope is $v(1 - v)$. So for each
+# element[^jacobian]
 #
-# $$db = dout \cdot out\,(1 - out),$$
+# $$dx = dout \cdot out\,(1 - out) \cdot b\,(1 - b) \cdot a\,(1 - a).$$
 #
-# $$dx = db \cdot b\,(1 - b) \cdot a\,(1 - a).$$
+# Work it through for $x = 0$ and $dout = 1$. Forward, $a$ is {{ traced.a | .3f }}, $b$ is {{ traced.b | .3f }}
+# and $out$ is {{ traced.out | .3f }}. The three slopes are {{ traced.slope_a | .3f }}, {{ traced.slope_b | .3f }} and
+# {{ traced.slope_out | .3f }}, and their product is $dx$ = {{ traced.dx | .4f }}.
 #
-# The kernels below keep the activations of all layers but the last in an array `kept`, a row for each
-# layer; the last one is `out` and is stored anyhow. The backward pass fetches them, last layer first.
+# The usual way is to store the activations. The forward kernel writes all of them but the last to an
+# array `kept`, one row per layer; the last one is `out`. The backward kernel loads them again, last layer first.
 #
-# [^jacobian]: The derivatives of all results by all inputs form a matrix, the Jacobian. That of a
-#     pointwise layer has its slopes on the diagonal and zeros elsewhere, which is why one product for
-#     each number is enough here.
+# [^jacobian]: The derivatives of all results by all inputs form a matrix, the Jacobian. For a pointwise
+#     layer it's diagonal, so one multiplication per element is enough.
 
 
 # %% tab="Pseudocode"
@@ -102,6 +103,9 @@ from tilewise import Kernel
 FORWARD_KEPT = Kernel(r"""
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
 
+// out = sigmoid applied depth times to x. kept: the activations before out,
+// (depth - 1) x n, row-major; depth * n < 2^31. One thread per element:
+// one-dimensional grid and block that cover n.
 extern "C" __global__
 void forward_kept(const float* x, float* kept, float* out, int n, int depth) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -120,6 +124,8 @@ void forward_kept(const float* x, float* kept, float* out, int n, int depth) {
 BACKWARD_KEPT = Kernel(r"""
 __device__ float slope(float v) { return v * (1.0f - v); }
 
+// dx = dout times the slopes of all depth layers.
+// kept and out as forward_kept stored them; same launch.
 extern "C" __global__
 void backward_kept(const float* kept, const float* out, const float* dout,
                    float* dx, int n, int depth) {
@@ -136,26 +142,39 @@ void backward_kept(const float* kept, const float* out, const float* dout,
 """)
 
 # %% [markdown]
-# Count for three layers what crosses between chip and memory. Forwards $x$ comes in and $a$, $b$,
-# $out$ go out; backwards these three and $dout$ come in and $dx$ goes out: {{ moved.kept }} values.
-# One fetch is easily spared: with $b$ at hand, $out$ is one more sigmoid away. That makes
-# {{ moved.last }}.[^eight] Both are fused already. Operation by operation each layer reads one value
-# and writes one forwards, and reads two and writes one backwards, {{ moved.six }} in all.
-#
-# [^eight]: [Where the sources differ](../../conventions.md#the-sources): the lecture counts eight, with
-#     three reads backwards, and names the two activations and the gradient that comes in. That is
-#     right where $out$ is made again from $b$; where it is fetched, it is nine.
+# Launch one warp, 32 elements with $x = 0$. You don't need a GPU: `simulate` runs the kernel and counts its
+# loads and stores. With a single warp, each load or store moves one value per element.
+
+# %%
+x, dout = np.zeros(32, np.float32), np.ones(32, np.float32)
+kept = np.zeros((2, 32), np.float32)
+out, dx = np.zeros(32, np.float32), np.zeros(32, np.float32)
+n, depth = 32, 3
+
+forward = FORWARD_KEPT.simulate(x, kept, out, n, depth, grid=1, block=32)
+backward = BACKWARD_KEPT.simulate(kept, out, dout, dx, n, depth, grid=1, block=32)
+
+print(f"dx = {dx[0]:.4f}")
+for run in (forward, backward):
+    print(run.counts.global_load.requests, "loads,", run.counts.global_store.requests, "stores")
 
 # %% [markdown]
-# ## Make it again
+# The forward pass loads $x$ and stores $a$, $b$ and $out$. The backward pass loads these three and $dout$, and
+# stores $dx$: {{ moved.kept }} values in all. Without fusion, each layer moves two values forward and three
+# backward, {{ moved.six }} in total.
 #
-# If $out$ can be made again, so can the others. $x$ lies in memory in any case, and all three
-# activations follow from it. Then the forward pass stores nothing but $out$, and the backward pass
-# fetches $x$ and $dout$ and makes the rest on the way. Making a value a second time to save its trip
-# is called recomputation. The new line replaces a fetch by a sigmoid.
+# One load is easy to save. With $b$ loaded, $out$ is just one more sigmoid away, which makes
+# {{ moved.last }} values. Why stop there?
+
+# %% [markdown]
+# ## Recomputation: load only the input
+#
+# All three activations follow from $x$, and $x$ is in memory anyway. So let the forward kernel store nothing but
+# $out$. The backward kernel loads $x$ and $dout$ and computes the activations again in \registers.
+# That's *recomputation*: in the loop, a sigmoid replaces a load.
 #
 # ??? definition "Recomputation | recompute | recomputes | recomputed"
-#     Computing a value a second time where it is needed, in place of storing and fetching it.
+#     Computing a value a second time where it is needed, instead of storing and loading it.
 
 
 # %% tab="Pseudocode"
@@ -182,6 +201,8 @@ def backward_again(x, dout, dx, depth):
 FORWARD_LEAN = Kernel(r"""
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
 
+// out = sigmoid applied depth times to x.
+// One thread per element; the grid and block cover n.
 extern "C" __global__
 void forward_lean(const float* x, float* out, int n, int depth) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -196,6 +217,8 @@ BACKWARD_AGAIN = Kernel(r"""
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
 __device__ float slope(float v) { return v * (1.0f - v); }
 
+// dx = dout times the slopes of all depth layers, recomputed from x.
+// Same launch as forward_lean.
 extern "C" __global__
 void backward_again(const float* x, const float* dout, float* dx, int n, int depth) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -203,7 +226,7 @@ void backward_again(const float* x, const float* dout, float* dx, int n, int dep
     float v = x[i], g = dout[i];
     for (int k = 0; k < depth; ++k) {
         // [again
-        v = sigmoid(v);  // New: made, not fetched
+        v = sigmoid(v);  // recomputed instead of loaded
         g *= slope(v);
         // again]
     }
@@ -211,19 +234,29 @@ void backward_again(const float* x, const float* dout, float* dx, int n, int dep
 }
 """)
 
+# %%
+forward = FORWARD_LEAN.simulate(x, out, n, depth, grid=1, block=32)
+backward = BACKWARD_AGAIN.simulate(x, dout, dx, n, depth, grid=1, block=32)
+
+print(f"dx = {dx[0]:.4f}")
+for run in (forward, backward):
+    print(run.counts.global_load.requests, "loads,", run.counts.global_store.requests, "stores")
+
 # %% [markdown]
-# This walk goes forwards, from the first layer to the last, although it is the backward pass. A
-# product of numbers comes out the same in either direction, but for rounding. Where layers mix
-# elements, as a product of matrices does, the order matters, and what is made on the way up has to
-# wait for the way down.
+# The result is the same with {{ moved.again }} values. This backward pass runs from the first layer to the last,
+# because a product of slopes can be computed in either order, up to rounding. Layers that mix elements, such as
+# a matrix multiplication, need the true backward order, so their recomputed activations have to be
+# stored for a moment.
+#
+# Next, `agree` compares every kernel with its pseudocode.
 
 # %% fold="Code of the checks"
 
 
 def chain(n, depth, each=1, keeps="kept", steep=1.0, given=()):
-    """n numbers through so many layers and back, so many of them a thread, and room for what is made.
+    """A launch over n elements and depth layers, `each` elements per thread, with its output arrays.
 
-    What is `given` holds numbers, as if another kernel had made it.
+    Arrays named in `given` are filled, as if an earlier kernel had written them.
     """
     sides = {"kept": (depth - 1, n), "slopes": (n,), "out": (n,), "dx": (n,)}
     wanted = [name for name in sides if name in ("out", "dx", keeps, *given)]
@@ -247,29 +280,35 @@ walks_agree(forward_lean, FORWARD_LEAN)
 walks_agree(backward_again, BACKWARD_AGAIN)
 
 # %% [markdown]
-# The pairs agree, but is $dx$ a gradient at all? That can be seen without trusting either walk: move
-# $x$ by a little to both sides and see how far $out$ goes.
+# Both pairs agree, but is $dx$ really the gradient? To check it independently, move $x$ a little
+# in both directions and see how far $out$ moves.
 
-# %% fold="Code of the check against small steps"
+# %% fold="Code of the check by finite differences"
 small = chain(1003, 3).make()
 up, down = small["x"].astype(float) + 1e-4, small["x"].astype(float) - 1e-4
 for _ in range(3):
     up, down = sigmoid(up), sigmoid(down)
 again = BACKWARD_AGAIN.on(chain(1003, 3)).run()
-check(again["dx"], small["dout"] * (up - down) / 2e-4, rtol=1e-4, atol=1e-9, name="dx, by small steps")
+check(
+    again["dx"],
+    small["dout"] * (up - down) / 2e-4,
+    rtol=1e-4,
+    atol=1e-9,
+    name="dx against finite differences",
+)
 
 # %% fold="Code of the table"
 from tilewise import Table
 
 
 def values_moved(way, depth):
-    """What each kernel of a way moves for each number, and the sigmoids it computes: one pair a kernel."""
+    """Values moved and sigmoids computed per element, one pair for each kernel of a version."""
     return {
-        "operation by operation": [(2, 1)] * int(depth) + [(3, 0)] * int(depth),
-        "all kept": [(depth + 1, depth), (depth + 2, 0)],
-        "all but the last kept": [(depth + 1, depth), (depth + 1, 1)],
-        "slopes kept": [(3, depth), (3, 0)],
-        "made again": [(2, depth), (3, depth)],
+        "unfused": [(2, 1)] * int(depth) + [(3, 0)] * int(depth),
+        "store all": [(depth + 1, depth), (depth + 2, 0)],
+        "store all but out": [(depth + 1, depth), (depth + 1, 1)],
+        "slope product": [(3, depth), (3, 0)],
+        "recompute": [(2, depth), (3, depth)],
     }[way]
 
 
@@ -277,41 +316,53 @@ def total(way, depth=3):
     return sum(values for values, _ in values_moved(way, depth))
 
 
+a, b, out_0 = (float(sigmoid(v)) for v in (0.0, 0.5, sigmoid(0.5)))
+traced = {"a": a, "b": b, "out": out_0}
+slopes = {f"slope_{name}": slope(value) for name, value in traced.items()}
+check(dx[0], np.prod(list(slopes.values())), rtol=1e-5, name="dx at x = 0")
 publish(
+    traced={**traced, **slopes, "dx": np.prod(list(slopes.values()))},
     moved={
-        "six": total("operation by operation"),
-        "kept": total("all kept"),
-        "last": total("all but the last kept"),
-        "slopes": total("slopes kept"),
-        "again": total("made again"),
-        "ratio_kept": total("all kept") / total("made again"),
-        "ratio_six": total("operation by operation") / total("made again"),
-    }
+        "six": total("unfused"),
+        "kept": total("store all"),
+        "last": total("store all but out"),
+        "slopes": total("slope product"),
+        "again": total("recompute"),
+        "ratio_kept": total("store all") / total("recompute"),
+        "ratio_six": total("unfused") / total("recompute"),
+    },
 )
-WAYS = ("operation by operation", "all kept", "all but the last kept", "made again")
+WAYS = ("unfused", "store all", "store all but out", "recompute")
 show(
     Table(
-        ["way", "values moved", "sigmoids"],
+        ["version", "values moved", "sigmoids"],
         [[way, total(way), sum(done for _, done in values_moved(way, 3))] for way in WAYS],
-        caption="Three sigmoids and their gradient: values that cross between chip and memory for each number, and sigmoids computed. A model of the traffic, not of time.",
+        caption="Three sigmoids and their gradient: values moved between chip and memory and sigmoids computed, both per element, derived from the kernels' loops.",
     )
 )
 
 # %% [markdown]
-# ## Predict
+# ## Predict: can the extra sigmoids hide?
 #
-# If bytes set the time, the {{ moved.again }} values are {{ moved.ratio_kept | .1f }} times as fast as
-# the {{ moved.kept }}, and {{ moved.ratio_six | .0f }} times as fast as the {{ moved.six }}. The price
-# is three more sigmoids. A sigmoid needs an exponential and a reciprocal, and both come from a unit
-# with few lanes: an \SM gets 16 such results in a cycle.[^special] So a sigmoid takes at least
-# {{ model.sigmoid_ps | .2f }} ps, counted for the whole GPU, and a trip of one value to or from memory
-# {{ model.trip_ps | .2f }} ps at its peak bandwidth (data sheet).
+# If memory traffic sets the time, {{ moved.again }} values instead of {{ moved.kept }} make the program
+# {{ moved.ratio_kept | .1f }}× faster, and {{ moved.ratio_six | .0f }}× faster than unfused. The price is three more
+# sigmoids per element. Do they fit into the time that the loads and stores take anyway?
 #
-# [^special]: The CUDA C++ Programming Guide lists it under the \throughput of arithmetic instructions,
-#     beside 128 additions. A cycle is reckoned at the highest clock of the device table.
+# Each sigmoid needs an exponential and a reciprocal. Both come from the special-function unit, which delivers 16
+# results per \SM per cycle.[^special] Spread over the whole GPU, a sigmoid therefore takes at least
+# {{ model.sigmoid_ps | .2f }} ps. Moving one 4-byte value takes {{ model.trip_ps | .2f }} ps at peak bandwidth (data
+# sheet).
+#
+# [^special]: The CUDA C++ Programming Guide lists this rate among its arithmetic instructions. We use the
+#     highest clock in the device table.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements import recorded_device
+
+
+def two_digits(value):
+    return float(f"{value:.2g}")
+
 
 GPU = recorded_device()
 SPECIAL_A_CLOCK = 16  # CUDA C++ Programming Guide, compute capability 9.0
@@ -333,17 +384,17 @@ publish(
         "free": 3 * TRIP_PS / SIGMOID_PS,
         "pair": 2 * TRIP_PS / SIGMOID_PS,
         "limit": 2 * TRIP_PS / (2 * SIGMOID_PS),
-        "flop": 2 * TRIP_PS * GPU.peak_tflop_per_s["fp32"],
+        "flop_round": two_digits(2 * TRIP_PS * GPU.peak_tflop_per_s["fp32"]),
     }
 )
 
 # %% [markdown]
-# In the backward kernel the three sigmoids then take {{ model.back_arithmetic | .1f }} ps and its three
-# trips {{ model.back_bytes | .1f }} ps. Both go on at the same time, in different warps, so the
-# arithmetic should hide. The kernels that are timed take four numbers a thread, because loads of 4
-# bytes leave part of the bandwidth unused, as [fusion](fusion.py) saw. Otherwise they are the same.
+# The backward kernel then needs {{ model.back_arithmetic | .1f }} ps for its three sigmoids and
+# {{ model.back_bytes | .1f }} ps for its three values. Some warps compute while others wait for memory, so the
+# arithmetic should hide. The timed kernels are the same apart from `float4` loads and stores, four elements per
+# thread, which get more of the [bandwidth](fusion.py).
 
-# %% fold="Four numbers a thread, and the other ways"
+# %% fold="float4 kernels of all versions"
 WIDE = r"""
 #define ME (blockIdx.x * blockDim.x + threadIdx.x)
 __device__ float sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
@@ -358,6 +409,8 @@ __device__ float4 times(float4 u, float4 v) {
     return make_float4(u.x * v.x, u.y * v.y, u.z * v.z, u.w * v.w);
 }
 
+// All kernels: one thread per four elements; n counts float4s, so the array's length is a multiple of 4.
+// Arrays are 16-byte aligned, kept is (depth - 1) x n; the one-dimensional grid and block cover n.
 extern "C" __global__
 void forward_kept(const float4* x, float4* kept, float4* out, int n, int depth) {
     int i = ME;
@@ -379,6 +432,7 @@ void backward_kept(const float4* kept, const float4* out, const float4* dout,
         g = times(g, slope(kept[k * n + i]));
     dx[i] = g;
 }
+// As backward_kept, but recomputes out from the last row of kept; depth is at least 2.
 extern "C" __global__
 void backward_last_again(const float4* kept, const float4* dout, float4* dx, int n, int depth) {
     int i = ME;
@@ -388,7 +442,7 @@ void backward_last_again(const float4* kept, const float4* dout, float4* dx, int
         v = kept[k * n + i];
         g = times(g, slope(v));
     }
-    dx[i] = times(g, slope(sigmoid(v)));  // out, made again from the last one kept
+    dx[i] = times(g, slope(sigmoid(v)));  // out, recomputed from the last activation
 }
 extern "C" __global__
 void forward_lean(const float4* x, float4* out, int n, int depth) {
@@ -409,6 +463,7 @@ void backward_again(const float4* x, const float4* dout, float4* dx, int n, int 
     }
     dx[i] = g;
 }
+// Stores the product of all slopes, one value per element, instead of the activations.
 extern "C" __global__
 void forward_slopes(const float4* x, float4* slopes, float4* out, int n, int depth) {
     int i = ME;
@@ -438,6 +493,7 @@ __device__ float4 sloped(float4 g, float4 v) {
     return make_float4(g.x * slope(v.x), g.y * slope(v.y), g.z * slope(v.z), g.w * slope(v.w));
 }
 
+// One kernel per operation. One thread per four elements; n counts float4s; the grid and block cover n.
 extern "C" __global__
 void layer_1(const float4* x, float4* a, int n) {
     int i = ME;
@@ -541,7 +597,7 @@ def back_1(a, da, dx):
 
 
 def layers(n, given=()):
-    """n numbers through three layers and back, each operation by itself; what is given holds numbers."""
+    """A launch of one unfused operation over n elements; arrays named in `given` are filled."""
     names = ("a", "b", "db", "da", "out", "dx")
     arrays = {name: (normal if name in given else output)(n) for name in names}
     return case(x=normal(n), dout=normal(n), **arrays, n=n // 4, grid=ceil_div(n, 1024), block=256)
@@ -553,7 +609,7 @@ for pseudocode, kernel in zip((layer_1, layer_2, layer_3, back_3, back_2, back_1
 
 
 def gradient(x, dout, depth=3):
-    """The right answer; on the GPU where there is one, since the host takes seconds for it."""
+    """The reference result, computed on the GPU if there is one, since the host takes seconds."""
     xp = np
     if gpu_here():
         import cupy as xp
@@ -567,7 +623,7 @@ def gradient(x, dout, depth=3):
 
 # %% fold="Code of the measurement"
 def by_torch(prepare):
-    """Forwards and back by torch; `prepare` makes of the three sigmoids what is called."""
+    """Forward and backward pass in PyTorch; `prepare` wraps the three sigmoids."""
 
     def contender(arrays):
         import torch
@@ -599,10 +655,10 @@ def three(*names, keeps=""):
 
 LARGE = 2**25
 LAUNCHES = {
-    "operation by operation": lambda n: [one.on(layers(n)) for one in SIX],
-    "all kept": three("forward_kept", "backward_kept", keeps="kept"),
-    "all but the last kept": three("forward_kept", "backward_last_again", keeps="kept"),
-    "made again": three("forward_lean", "backward_again"),
+    "unfused": lambda n: [one.on(layers(n)) for one in SIX],
+    "store all": three("forward_kept", "backward_kept", keeps="kept"),
+    "store all but out": three("forward_kept", "backward_last_again", keeps="kept"),
+    "recompute": three("forward_lean", "backward_again"),
 }
 three_layers = measure(
     "three_layers",
@@ -614,26 +670,26 @@ three_layers = measure(
     reference=gradient,
     tolerance=1e-5,
     reasons={
-        "operation by operation": "What was moved, and how long it took",
-        "all kept": "What was moved, and how long it took",
+        "unfused": "Measured traffic and time",
+        "store all": "Measured traffic and time",
     },
     guess=Guess(
-        "Three layers, 33 million numbers: how many times as fast is making again as keeping all?",
-        of="made again",
-        over="all kept",
+        "Three layers, 34 million elements: how much faster is recomputing the activations than storing them all?",
+        of="recompute",
+        over="store all",
         at={"n": LARGE},
         between=(0.3, 8.0),
         models={"values moved": 9 / 5, "sigmoids computed": 3 / 6},
-        because="Values moved decide as long as the sigmoids hide behind them.",
+        because="Memory traffic sets the time as long as the sigmoids hide behind it.",
     ),
 )
 
 # %% [markdown]
-# ## What was moved, and how long it took
+# ## Measured traffic and time
 #
-# The simulator counts {{ counted.operation_by_operation | .0f }}, {{ counted.all_kept | .0f }},
-# {{ counted.all_but_the_last_kept | .0f }} and {{ counted.made_again | .0f }} values for each number, in sectors
-# of launches with {{ counted.n | , }} numbers. The times beside them are those of a larger launch.
+# First the traffic: in the simulator, the four versions move {{ counted.unfused | .0f }},
+# {{ counted.store_all | .0f }}, {{ counted.store_all_but_out | .0f }} and {{ counted.recompute | .0f }} values per
+# element, just as we derived. The times are from a larger launch.
 
 # %% fold="Code of the table and of the numbers"
 from tilewise.measurements import medians_us, recorded
@@ -641,23 +697,23 @@ from tilewise.measurements import medians_us, recorded
 COUNTED = 2**12
 COUNTS = {}
 for label, launches in (
-    LAUNCHES | {"slopes kept": three("forward_slopes", "backward_slopes", keeps="slopes")}
+    LAUNCHES | {"slope product": three("forward_slopes", "backward_slopes", keeps="slopes")}
 ).items():
     counts = [one.simulate().counts for one in launches(COUNTED)]
     sectors = sum(one.global_load.sectors + one.global_store.sectors for one in counts)
     COUNTS[label] = 32 * sectors / 4 / COUNTED
-check(
-    list(COUNTS.values()), [total(label) for label in COUNTS], rtol=0.0, name="values counted for each number"
-)
+check(list(COUNTS.values()), [total(label) for label in COUNTS], rtol=0.0, name="values counted per element")
 TOOK = medians_us(three_layers)
 publish(
     large=LARGE,
     counted={"n": COUNTED} | {label.replace(" ", "_"): values for label, values in COUNTS.items()},
     took={
-        "ratio_kept": TOOK["all kept"] / TOOK["made again"],
-        "ratio_six": TOOK["operation by operation"] / TOOK["made again"],
-        "gb_kept": 4 * 9 * LARGE / TOOK["all kept"] / 1e3,
-        "gb_again": 4 * 5 * LARGE / TOOK["made again"] / 1e3,
+        "ratio_kept": TOOK["store all"] / TOOK["recompute"],
+        "ratio_six": TOOK["unfused"] / TOOK["recompute"],
+        "gb_kept": 4 * 9 * LARGE / TOOK["store all"] / 1e3,
+        "gb_again": 4 * 5 * LARGE / TOOK["recompute"] / 1e3,
+        "gb_round": two_digits(4 * 5 * LARGE / TOOK["recompute"] / 1e3),
+        "probe_round": two_digits(recorded("three_layers.ceilings.memory_gb_per_s")),
         "room": recorded("three_layers.torch_compile.median")
         * recorded("three_layers.ceilings.memory_gb_per_s")
         * 1e3
@@ -667,7 +723,7 @@ publish(
 )
 show(
     Table(
-        ["way", "values counted", "predicted [µs]", "recorded [µs]", "GB/s"],
+        ["version", "values counted", "predicted [µs]", "recorded [µs]", "GB/s"],
         [
             [
                 label,
@@ -678,56 +734,48 @@ show(
             ]
             for label in WAYS
         ],
-        caption=f"Three sigmoids forwards and back. Values for each number are counted by the simulator with {COUNTED:,} numbers, times are those of {LARGE:,} on an {{machine}}; the prediction is the model above.",
+        caption=f"Three sigmoids, forward and backward. Values per element are counted by the simulator with {COUNTED:,} elements; the times are for {LARGE:,} elements on an {{machine}}, predicted by the model above and recorded.",
     )
 )
 
 # %% [markdown]
-# On the recorded GPU {{ large | , }} numbers take {{ three_layers.all_kept.median | us }} with everything kept and
-# {{ three_layers.made_again.median | us }} with everything made again, {{ took.ratio_kept | .2f }} times as fast. Operation
-# by operation they take {{ took.ratio_six | .2f }} times as long. The values are moved at
-# {{ took.gb_kept | ,.0f }} GB/s where all is kept and at {{ took.gb_again | ,.0f }} GB/s where all is
-# made again.
-#
-# On an H100 the two rates are the same: the second round of sigmoids did hide. An H200 has a faster memory
-# and the same \SMs, and there a part of that round shows.
+# With 34 million elements, storing everything takes {{ three_layers.store_all.median | us }} and recomputing
+# {{ three_layers.recompute.median | us }}. That's {{ took.ratio_kept | .1f }}× faster, and {{ took.ratio_six | .1f }}× faster
+# than the unfused version. On an H100, both fused versions move data at about {{ took.gb_round | ,.0f }} GB/s: the
+# extra sigmoids cost nothing. An H200 has the same \SMs and faster memory, so there a part of them shows.
 
 # %% [markdown]
-# PyTorch takes {{ three_layers.torch_eager.median | us }} eager, much as the six kernels do, and
-# {{ three_layers.torch_compile.median | us }} compiled. At the fastest rate that was probed,
-# {{ three_layers.ceilings.memory_gb_per_s | ,.0f }} GB/s, the latter is time for
-# {{ took.room | .1f }} values, so it cannot have kept all. The part of `torch.compile` that traces the
-# backward pass, AOT Autograd, sees both passes as one graph and chooses where to cut it, so that
-# little has to be kept between them: it recomputes too.[^aot]
+# PyTorch needs {{ three_layers.torch_eager.median | us }} in eager mode, like our six unfused kernels, and
+# {{ three_layers.torch_compile.median | us }} compiled. Even at the fastest memory rate that we probed,
+# {{ took.probe_round | ,.0f }} GB/s, that leaves time for only {{ took.room | .1f }} values
+# per element, so the compiled version can't have stored everything. `torch.compile` recomputes too: its AOT
+# Autograd traces both passes as one graph and picks what to save with a
+# [minimum cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
+# (Horace He).
 #
-# [^aot]: [Where the sources differ](../../conventions.md#the-sources): the notes of a talk put \flash
-#     attention down to AOT Autograd. It is a kernel written by hand, with a backward pass of its own.
-#     What the two have in common is recomputation.
+# *A common misconception: recomputation saves memory and costs time.* That's true of expensive layers. For
+# memory-bound pointwise layers, it saves both.
 
 # %% [markdown]
-# ## How deep?
+# ## Deeper chains: where recomputation loses
 #
-# Three layers are few. With $L$ layers the way that keeps all moves $2L + 3$ values, and the one that
-# makes all again still {{ moved.again }}. But its backward kernel now computes $L$ sigmoids beside
-# three trips. They hide as long as they take no longer, up to {{ model.free | .1f }} layers by the rates
-# above, and in the forward kernel, which has two trips, up to {{ model.pair | .1f }}. Beyond that each
-# layer costs two sigmoids, one in each direction. A layer that is kept costs two trips, which take
-# {{ model.limit | .1f }} times as long. So against keeping all, making again should never fall behind.
+# Now let the chain grow to $L$ layers. Storing everything moves $2L + 3$ values, since each further layer costs
+# a store and a load. Recomputing still moves {{ moved.again }}, but its backward kernel computes $L$ sigmoids
+# while three values move. By the rates above, up to {{ model.free | .1f }} layers hide there, and up to
+# {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer costs two more
+# sigmoids. But moving two values takes {{ model.limit | .1f }}× the time of two sigmoids, so recomputing should
+# always win.
+#
+# But does the backward pass need every activation? It only needs the product of their slopes, and the forward
+# kernel can compute that product. Store this one value per element, and you move
+# {{ moved.slopes }} values at any depth, one more than recomputing, with no sigmoid computed twice.[^only]
+#
+# [^only]: Only a chain of pointwise layers folds into one value like this.
 
 # %% [markdown]
-# Is keeping all the right opponent? The backward pass needs the activations for one thing only, the
-# product of the slopes, and that is known at the end of the forward pass. A kernel can keep this one
-# number in place of $L$: {{ moved.slopes }} values at any depth, one more than making again, and no
-# sigmoid twice. Here is where recomputation can lose.[^only]
-#
-# [^only]: Only a chain of pointwise layers folds into one number like this. It is a question to ask of
-#     every backward pass all the same: what is the least that it needs?
-
-# %% [markdown]
-# By the model the two cross where $L$ sigmoids take as long as three trips, at {{ model.free | .1f }}
-# layers: up to there making again is ahead by up to one trip in six, beyond it falls behind by a
-# sigmoid a layer. Two results a sigmoid is the least, though. The rest of the exponential and of the
-# division are further instructions, so the true crossing should lie lower. How much lower?
+# By the model, the two break even when $L$ sigmoids take as long as three values, at {{ model.free | .1f }}
+# layers. But our sigmoid time is a lower bound, since `expf` and the division need ordinary instructions too. How
+# much earlier is the real crossover?
 
 # %% fold="Code of the measurement"
 DEEP = 2**24
@@ -741,16 +789,16 @@ def deep(*names, keeps=""):
 depths = measure(
     "layers_kept_or_made_again",
     variants={
-        "all kept": deep("forward_kept", "backward_kept", keeps="kept"),
-        "slopes kept": deep("forward_slopes", "backward_slopes", keeps="slopes"),
-        "made again": deep("forward_lean", "backward_again"),
+        "store all": deep("forward_kept", "backward_kept", keeps="kept"),
+        "slope product": deep("forward_slopes", "backward_slopes", keeps="slopes"),
+        "recompute": deep("forward_lean", "backward_again"),
     },
     cases=[{"n": DEEP, "depth": depth} for depth in MEASURED_DEPTHS],
     count_case={"n": 2**12, "depth": 8},
     bytes=lambda n, depth: 4 * 5 * n,
     reference=gradient,
     tolerance=1e-4,
-    reasons={"*": "How deep?"},
+    reasons={"*": "Deeper chains: where recomputation loses"},
     fold="All 21 rows",
 )
 
@@ -758,13 +806,13 @@ depths = measure(
 from tilewise.figures import Series, line_chart
 
 DEPTHS = range(2, 17)
-SHOWN = {"all kept": "read", "slopes kept": "tile", "made again": "block"}
+SHOWN = {"store all": "read", "slope product": "tile", "recompute": "block"}
 depth_us = medians_us(depths, "depth")
 DEPTH_US = {label: [depth_us[label, depth] for depth in MEASURED_DEPTHS] for label in SHOWN}
 
 
 def where_equal(depths, one, other):
-    """The depth at which `one` first takes longer than `other`, on straight lines between what was timed."""
+    """The depth at which `one` first takes longer than `other`, interpolated linearly."""
     gap = np.subtract(one, other)
     for at in range(1, len(depths)):
         if gap[at - 1] <= 0 < gap[at]:
@@ -774,22 +822,26 @@ def where_equal(depths, one, other):
 
 
 def each_layer_ps(label):
-    """What a further layer costs each number, from eight layers on: the slope of a line fitted to the record."""
+    """Time per further layer and element: the slope of a line fitted to the record from eight layers on."""
     return np.polyfit(MEASURED_DEPTHS[-3:], DEPTH_US[label][-3:], 1)[0] * 1e6 / DEEP
 
 
-STEEP = each_layer_ps("made again") / 2  # two sigmoids a layer
-TRIP = each_layer_ps("all kept") / 2  # two trips a layer
+FITTED_PS = each_layer_ps("recompute") / 2  # two sigmoids per layer
+INSTRUCTIONS = {"forward_lean": 165 / 8, "backward_again": 189 / 8}  # per sigmoid, checked below
+ISSUE_PS = {  # four warp instructions per cycle and SM
+    name: instructions / (4 * 32 * GPU.sms * GPU.boost_mhz) * 1e6
+    for name, instructions in INSTRUCTIONS.items()
+}
 publish(
     deep={
-        "crossing": where_equal(MEASURED_DEPTHS, DEPTH_US["made again"], DEPTH_US["slopes kept"]),
-        "sigmoid_ps": STEEP,
-        "times": STEEP / SIGMOID_PS,
-        "trip_ps": TRIP,
-        "free": 3 * TRIP / STEEP,
-        "more": DEPTH_US["made again"][MEASURED_DEPTHS.index(4)] / DEPTH_US["made again"][0] - 1,
-        "model_more": predicted_ps("made again", 4) / predicted_ps("made again", 2) - 1,
-        "ratio_16": DEPTH_US["all kept"][-1] / DEPTH_US["made again"][-1],
+        "crossing": where_equal(MEASURED_DEPTHS, DEPTH_US["recompute"], DEPTH_US["slope product"]),
+        "sigmoid_ps": FITTED_PS,
+        "plain": INSTRUCTIONS["forward_lean"],
+        "with_slope": INSTRUCTIONS["backward_again"],
+        "issue_ps": np.mean(list(ISSUE_PS.values())),
+        # beyond both knees, the slope product saves the sigmoids of one kernel and pays three more values
+        "issue_free": 3 * TRIP_PS / ISSUE_PS["forward_lean"],
+        "ratio_16": DEPTH_US["store all"][-1] / DEPTH_US["recompute"][-1],
     }
 )
 show(
@@ -797,92 +849,128 @@ show(
         [Series(label, MEASURED_DEPTHS, DEPTH_US[label], role=role) for label, role in SHOWN.items()]
         + [
             Series(
-                "made again, model",
+                "recompute, model",
                 list(DEPTHS),
-                [predicted_ps("made again", depth) * DEEP / 1e6 for depth in DEPTHS],
+                [predicted_ps("recompute", depth) * DEEP / 1e6 for depth in DEPTHS],
                 role="predicted",
                 marks=False,
             )
         ],
-        x="layers",
+        x="number of layers",
         y="time [µs]",
-        title="Making again is ahead of keeping all at every depth, and of keeping the slopes only at first",
-        caption=f"{DEEP:,} numbers forwards and back through chains of sigmoids on an {{machine}}. Dashed: the model for making again, which counts two special-function results a sigmoid and nothing else.",
+        title="Recomputing beats storing all, but not the slope product",
+        caption=f"Time for {DEEP:,} elements forward and backward through chains of sigmoids on an {{machine}}. Dashed: the model for recomputing, which counts two special-function results per sigmoid and no other instruction.",
     )
 )
 if np.isfinite(list(DEPTH_US.values())).all():
-    assert np.less(DEPTH_US["made again"], DEPTH_US["all kept"]).all(), "the title says: ahead at every depth"
+    assert np.less(DEPTH_US["recompute"], DEPTH_US["store all"]).all(), (
+        "the title says: recomputing beats storing all"
+    )
+    assert DEPTH_US["slope product"][-1] < DEPTH_US["recompute"][-1], "the title says: not the slope product"
+
+# %% needs="nvrtc nvdisasm" fold="Code of the check: instructions per sigmoid"
+from tilewise.kernel.machine_code import available as can_disassemble
+from tilewise.kernel.machine_code import machine_code
+
+
+def per_sigmoid(kernel):
+    """Instructions of the loop per exponential, without the slow path of the division."""
+    loop = machine_code(kernel).loop()
+    position = {label: at for at, one in enumerate(loop) for label in one.labels}
+    at, issued, exponentials = 0, 0, 0
+    while at < len(loop):
+        one = loop[at]
+        issued += 1
+        exponentials += one.name.startswith("MUFU.EX2")
+        jumps = one.predicate and position.get(one.target, 0) > at  # taken for ordinary operands
+        at = position[one.target] if jumps else at + 1
+    return issued / exponentials
+
+
+if can_disassemble() is None:
+    counted = [per_sigmoid(FOUR[name]) for name in INSTRUCTIONS]
+    check(counted, list(INSTRUCTIONS.values()), rtol=0.05, name="instructions per sigmoid")
 
 # %% [markdown]
-# Recorded, making again is overtaken by keeping the slopes at {{ deep.crossing | .1f }} layers, on a straight
-# line between the depths that were timed. From eight layers on making again grows by
-# {{ deep.sigmoid_ps | .2f }} ps for each sigmoid, {{ deep.times | .2f }} times the least, and keeping all by
-# {{ deep.trip_ps | .2f }} ps for each trip. Both are fitted: slopes of straight lines through the recorded times.
-# With the two fitted slopes instead of the peaks the model says {{ deep.free | .1f }} layers, close to what was
-# seen in the same runs; that is a fit and no prediction.
+# The slope product overtakes recomputation at {{ deep.crossing | .1f }} layers. The compiled code explains why: a
+# sigmoid is about {{ deep.plain | .0f }} instructions long, or {{ deep.with_slope | .0f }} with its slope. An \SM issues four
+# warp instructions per cycle, so instruction issue is a tighter limit than the special-function unit. It allows
+# one sigmoid per {{ deep.issue_ps | .2f }} ps on average, and a line fitted to the times from eight layers on gives
+# {{ deep.sigmoid_ps | .2f }} ps. With instruction issue as the limit, the model's crossover moves from {{ model.free | .1f }} to
+# {{ deep.issue_free | .1f }} layers.
 
 # %% [markdown]
-# Yet hiding is not quite free: already from two layers to four making again takes
-# {{ deep.more | .0%}} longer, where the model says {{ deep.model_more | .0% }}. The model knows nothing of \warps and
-# their turns; it puts all of a kernel's arithmetic behind all of its bytes.
-
-# %% [markdown]
-# ## Where it leads
+# ## When to recompute: a rule of thumb
 #
-# A rule of thumb for kernels that wait for memory: a value is worth making again if that takes less
-# time than its two trips. On an H100 the two are worth {{ model.flop | .0f }} operations in \FP32, at
-# both peaks (data sheet). A sigmoid, a bias, a ReLU, a dropout mask drawn again from its seed are well below.
-# A product of matrices is far above: with
-# {{ product.columns | , }} columns each value of its result costs {{ product.flop | , }} operations,
-# and in 16 bits that is {{ product.made_ps | .1f }} ps at the peak (data sheet) of the \tensor cores, against
-# {{ product.trips_ps | .1f }} ps for two trips of 2 bytes.
+# In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. The inputs
+# must be on the chip anyway. On an H100, storing and loading 4 bytes takes
+# as long as {{ model.flop_round | .0f }} \FP32 operations at both peaks (data sheet), or half as many fused
+# multiply-adds. A sigmoid, a bias, a ReLU and a dropout mask drawn again from its seed all need far fewer
+# instructions.
+#
+# A matrix multiplication needs far more. If each value of its result is a dot product of
+# {{ product.columns | , }} terms, it costs {{ product.flop | , }} operations. In 16 bits, that's {{ product.made_ps | .1f }} ps on the \tensor cores against
+# {{ product.trips_ps | .1f }} ps for a store and a load, both at peak (data sheet).
 
 # %% [markdown]
-# Such layers are made again all the same, for another reason: room. The activations of all layers of a
-# large model do not fit into the device's memory. So one keeps those of every tenth layer, say, and in
-# the backward pass makes those between two kept ones again, a stretch at a time. This is activation
-# checkpointing. It is the same trick with another aim, and it costs time: one more forward pass, a
-# third on top if the backward pass takes as long as two of them. The fewest activations are held where about
-# as many are kept as lie between two: the room needed then grows with the root of the depth.
+# ## Activation checkpointing: saving memory instead of time
+#
+# Expensive layers are recomputed too, for a different reason: the activations of a large model don't fit in
+# device memory. Chen et al. save only some of them in
+# [*Training deep nets with sublinear memory cost*](https://arxiv.org/abs/1604.06174). The backward pass then
+# recomputes one segment between two saved activations at a time.
+#
+# Suppose there are {{ segments.layers }} layers and you save every tenth activation. Memory holds {{ segments.saved }} saved
+# activations and {{ segments.live }} of the current segment, {{ segments.held }} instead of {{ segments.layers }}. In
+# general, segments of $s$ layers hold $L/s + s$ activations, which is least at $s = \sqrt{L}$: memory grows with
+# the square root of the depth. The price is a second forward pass, a third more time if a backward pass
+# takes as long as two forward passes.
 #
 # ??? definition "Activation checkpointing | gradient checkpointing | checkpointing"
-#     Keeping the activations of only some layers, and recomputing those between them during the
+#     Saving the activations of only some layers and recomputing the others during the
 #     backward pass, so that a model needs less memory.
 
 # %% fold="Code of the numbers"
 COLUMNS = 4096
 PEAK_16 = GPU.peak_tflop_per_s["bf16_matrix"]
+LAYERS = 100
+HELD = {length: ceil_div(LAYERS, length) + length for length in range(1, LAYERS + 1)}
+check(min(HELD, key=HELD.get), LAYERS**0.5, rtol=0.0, name="best length of a segment")
 publish(
+    segments={"layers": LAYERS, "saved": LAYERS // 10, "live": 10, "held": HELD[10]},
     product={
         "columns": COLUMNS,
         "flop": 2 * COLUMNS,
         "made_ps": 2 * COLUMNS / PEAK_16,
-        "trips_ps": TRIP_PS,  # two trips of half the bytes
-    }
+        "trips_ps": TRIP_PS,  # two values of half the bytes
+    },
 )
 
 # %% [markdown]
 # ## The answer
 #
-# With three layers making everything again is {{ took.ratio_kept | .2f }} times as fast as keeping it,
-# where {{ moved.kept }} values against {{ moved.again }} promise {{ moved.ratio_kept | .1f }}. Against
-# keeping all it stays ahead at every depth that was timed, {{ deep.ratio_16 | .1f }} times as fast at 16
-# layers, because two sigmoids take less time than two trips. But from {{ deep.crossing | .1f }} layers on
-# another way is faster: to keep the one number for which the activations were needed.
+# With three layers, recomputing the activations is {{ took.ratio_kept | .1f }}× faster than storing them, just as
+# {{ moved.kept }} values against {{ moved.again }} predict. It's still {{ deep.ratio_16 | .1f }}× faster at 16 layers. But from
+# about {{ deep.crossing | .0f }} layers on, the slope product is faster still, because it stores only what the backward pass needs.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A fused chain of $L$ pointwise layers that keeps its activations moves $2L + 3$ values for each
-#   number, forwards and back; one that makes them again moves {{ moved.again }}.
-# - Arithmetic beside memory traffic costs little until it takes as long. On an H100 that is at about {{ deep.free | .0f }}
-#   sigmoids for three trips.
-# - In a kernel that waits for memory a value is worth recomputing if making it takes less time than two
-#   trips, on an H100 about {{ model.flop | .0f }} operations.
-# - Ask what the backward pass needs, not what the forward pass had: sometimes it is one number.
-# - Activation checkpointing is the same trick to save room. It costs time.
+# - A fused chain of $L$ pointwise layers moves $2L + 3$ values per element if it stores its activations, and
+#   {{ moved.again }} if it recomputes them.
+# - Recompute a value if that takes less time than storing and loading it. In a memory-bound kernel, small amounts
+#   of arithmetic are almost free.
+# - Store what the backward pass needs rather than what the forward pass computed. Sometimes that's one value.
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% [markdown]
+# ## In your own kernel
+#
+# In Nsight Compute, compare `dram__throughput.avg.pct_of_peak_sustained_elapsed` with
+# `sm__inst_issued.avg.pct_of_peak_sustained_active`: if memory is near its peak and
+# instruction issue isn't, recompute values instead of loading them. In PyTorch, wrap a block of layers in
+# `torch.utils.checkpoint.checkpoint` and read `torch.cuda.max_memory_allocated()` before and after.
+
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 SOME_KEPT = Kernel(r"""
@@ -909,23 +997,23 @@ void some_kept(const float* x, float* kept, float* out, const float* dout,
 
 
 def values_moved_by(depth, kept):
-    moved = 4  # x comes in and out goes out; dout comes in and dx goes out
+    moved = 4  # loads x and dout, stores out and dx
     if 1 not in kept:
-        moved += 1  # x once more
+        moved += 1  # the backward kernel loads x again
     for layer in kept:
-        moved += 1 if layer == depth else 2  # the last one goes out anyhow
+        moved += 1 if layer == depth else 2  # out is stored anyway
     return moved
 
 
-def x_always_comes_again(depth, kept):
+def always_loads_x(depth, kept):
     return values_moved_by(depth, kept) + (1 in kept)
 
 
-def last_one_stored_twice(depth, kept):
+def stores_out_twice(depth, kept):
     return values_moved_by(depth, kept) + (depth in kept)
 
 
-def only_the_backward_pass(depth, kept):
+def backward_pass_only(depth, kept):
     return values_moved_by(depth, kept) - 2 - sum(layer < depth for layer in kept)
 
 
@@ -947,25 +1035,33 @@ def counting_tests(answer):
             counted = sectors * 32 // (4 * n)
             given = answer(depth, chosen)
             layers = ", ".join(map(str, sorted(chosen))) or "none"
-            assert given == counted, f"{depth} layers, kept: {layers}: {given}, but {counted} are moved"
+            assert given == counted, (
+                f"{depth} layers, saved: {layers}: {given}, but the kernels move {counted}"
+            )
 
+
+for depth in range(1, 9):
+    sets = [{k for k in range(1, depth + 1) if which >> (k - 1) & 1} for which in range(2**depth)]
+    for saved in sets:
+        added = 2 * len(saved) - (depth in saved) - (1 in saved)
+        assert values_moved_by(depth, saved) == 5 + added >= 5, "the explanation below: no set beats 5"
 
 exercise(
-    "Keep some of them",
+    "Save some of the activations",
     """
-    Write `values_moved_by(depth, kept)` for a fused chain of `depth` sigmoids, forwards and back. `kept` is the
-    set of layers, counted from 1, whose results the backward kernel fetches; all others it makes again, each from
-    the one before. It fetches $x$ only if it makes the first layer again. The last layer's result is `out`, which
-    is stored in any case. How many values are moved for each number? The tests compare with what the simulator
-    counts, for depths 1 to 8. Is there a set with fewer than the empty one?
+    Write `values_moved_by(depth, kept)` for a fused chain of `depth` sigmoids and its backward pass. `kept` is the
+    set of layers, counted from 1, whose results the backward kernel loads. It recomputes all others, each from
+    the layer before, and loads $x$ only if it recomputes the first layer. The last layer's result is `out`, which
+    is stored in any case. How many values per element do the two kernels move? The tests compare your answer with
+    the simulator's counts, for depths 1 to 8. Does any set need fewer values than the empty one?
     """,
     answer=values_moved_by,
     tests=counting_tests,
-    wrong=[x_always_comes_again, last_one_stored_twice, only_the_backward_pass],
-    hint="A layer kept costs one trip forwards and one back. For which layer is the first of them paid anyhow?",
-    explanation="The empty set moves 5. Keeping only the last layer moves 6, and of a single layer 4: with depth 1 the result alone is enough, and x need not come again. Every further layer adds two.",
+    wrong=[always_loads_x, stores_out_twice, backward_pass_only],
+    hint="Saving a layer costs one store and one load. For which layer is the store paid anyway?",
+    explanation="No. The empty set moves 5 values. Saving a layer adds 2, with two exceptions: the last layer adds only 1, since out is stored anyway, and the first saves the second load of x. With depth 1, one layer is both, and either way moves 5.",
 )
 
 # %% [markdown]
-# A chain of pointwise layers leaves every thread to itself. A sum over a row does not: there a fused kernel
-# has to bring the numbers of many threads together.
+# In a chain of pointwise layers, every thread works alone. A sum over a row needs many threads to combine their
+# values, in a [parallel reduction](reductions.py).

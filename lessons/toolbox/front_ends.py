@@ -588,8 +588,8 @@ show(
 # %% [markdown]
 # What of this moves to another maker's GPU is in a note of
 # [Kernel fusion](../memory/fusion.py#torchcompile-fusion-by-a-compiler). One part of
-# `torch.compile` has no row here: AOT Autograd, which records what training needs besides, is in a note
-# of [recomputation](../memory/recomputation.py#what-was-moved-and-how-long-it-took).
+# `torch.compile` has no row here: AOT Autograd, which records what training needs besides, is in
+# [recomputation](../memory/recomputation.py#measured-traffic-and-time).
 
 # %% [markdown]
 # ## Predict
