@@ -9,18 +9,18 @@
 
 # %% [markdown]
 # Add two arrays of 2²⁴ elements in one launch. Now do it again in pieces of {{ piece | , }} elements,
-# one launch per piece: {{ launches | , }} launches, but the same bytes and the same additions. How much
-# slower is that?
+# with one launch per piece. That's {{ launches | , }} launches, but the same bytes and the same additions. How
+# much slower is it?
 #
-# The roofline says that it isn't slower at all. It knows bytes and FLOP, but not the host. Make your
-# guess, then measure it, because many programs work exactly like this: PyTorch in eager mode launches one or
-# more kernels per operation, however small the operation is. If such a program is slow, a better kernel
-# may not help at all.
+# The roofline says that it isn't slower at all, because it knows bytes and FLOP, but not the host. Make your
+# guess and compare it with the measurement. Many programs work like this: PyTorch's eager mode
+# launches a kernel for nearly every operation, however small. In such a program a better kernel may not
+# help at all.
 
 # %% [markdown]
 # ## One kernel, one launch or many
 #
-# You know the kernel from the first lesson. Only the number of launches will vary.
+# The kernel is the one from the first lesson; only the number of launches will vary.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -45,8 +45,8 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 """)
 
 # %% [markdown]
-# Launch it once on 255 elements, then on three pieces of 85. A slice of an array is an array that starts
-# further on, so the kernel doesn't change. Without a GPU, the same lines run on the simulator.
+# Launch it once on 255 elements, then on three pieces of 85. The slice `a[85:170]` is simply an array that starts
+# later, so the kernel doesn't change. Without a GPU, the same lines run on the simulator.
 
 # %%
 import numpy as np
@@ -77,16 +77,15 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
 # %% [markdown]
 # ## Launch overhead: when the device waits for the host
 #
-# A launch is asynchronous. The host packs the arguments, writes a command into the stream and moves
-# on to the next launch, while the device executes the last one. So the two work in parallel, and the
-# slower one sets the pace. Long kernels hide the host's work. Between short ones the device runs out
-# of work and idles; that idle time is *overhead*.
+# A launch is asynchronous. The host packs the arguments, writes a command into the stream, and moves
+# on to the next launch while the device executes the last one. The two work in parallel, so the
+# slower one sets the pace. Long kernels hide the host's work. Between short ones the device idles, and
+# that idle time is *overhead*.
 #
-# Take round numbers: {{ model.host_us }} µs of host work per launch, {{ model.device_us }} µs per kernel,
-# and {{ model.launches }} launches. The host needs {{ model.launches }} × {{ model.host_us }} =
-# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later, after
-# {{ model.total }} µs. In all that time the device has worked for {{ model.work }} µs. Make the kernel
-# infinitely fast, and you save {{ model.device_us }} µs.
+# Take round numbers: {{ model.launches }} launches, {{ model.host_us }} µs of host work for each, and
+# {{ model.device_us }} µs per kernel. The host needs {{ model.launches }} × {{ model.host_us }} =
+# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. In these
+# {{ model.total }} µs the device works for only {{ model.work }}.
 #
 # ??? definition "Overhead"
 #     Time in which the device has nothing to do because the software around it isn't ready.
@@ -136,10 +135,10 @@ show(
 # %% [markdown]
 # ## CUDA graphs: record once, replay with one call
 #
-# If a program makes the same launches again and again, as a training step does, the host's work can be paid
-# once. *Capture* the launches of a stream into a *CUDA graph*: they are recorded, not executed. From
-# then on one call replays them all, and the device goes from kernel to kernel without waiting for the
-# host. Shapes and addresses are recorded too, so a replay reads and writes the same buffers.
+# A program that repeats the same launches, as a training step does, can pay for the host's work
+# once. *Capture* the launches of a stream into a *CUDA graph*: they're recorded, not executed. From
+# then on, one call replays them all, and the device goes from kernel to kernel without waiting for the
+# host. The graph also records sizes and addresses, so each replay uses the same buffers.
 #
 # ??? definition "CUDA graph | CUDA graphs"
 #     A recorded set of launches, with their order and arguments, that one call replays.
@@ -222,18 +221,17 @@ def torch_one_by_one(arrays, n):
 # ## Predict, then measure
 #
 # Call the host's time per launch $c$ and the bandwidth $B$. A piece of $n$ additions moves $12n$ bytes,
-# and $N/n$ pieces take
+# so $N/n$ pieces take
 #
 # $$\frac{N}{n} \cdot \max\left(c, \frac{12\,n}{B}\right).$$
 #
-# Launches stop mattering where the two are equal, at $n = cB/12$. With a launch of {{ guess.us | .0f }} µs
-# that's {{ guess.n | .1f }} million additions. Below it, every halving of the pieces should double the
-# time. We measure CuPy launches, `torch.add` calls and a CUDA graph, all starting from an idle device
-# with the host's work included.[^lead]
+# Launches stop mattering where the two times are equal, at $n = cB/12$. With {{ guess.us | .0f }} µs per launch,
+# that's {{ guess.n | .1f }} million additions. Below it, halving the pieces should double the time. Each
+# measurement starts from an idle device and includes the host's work.[^lead]
 #
-# [^lead]: Elsewhere in the course a kernel that only waits runs first, so that the host has enqueued
-#     everything before timing starts; see [How we measure](../../how-we-measure.md). Here the host's work
-#     is the subject. It is also why a single launch is well above its memory bound.
+# [^lead]: Elsewhere in the course the host enqueues everything before timing starts; see
+#     [How we measure](../../how-we-measure.md). Here its work is the subject, so even a single launch is
+#     well above its memory bound.
 
 # %% fold="Code of the measurement"
 timed = measure(
@@ -308,32 +306,31 @@ if np.isfinite(list(TIMES.values())).all():
     )
 
 # %% [markdown]
-# The slope is the cost per launch: {{ cost.plain | .1f }} µs through CuPy and {{ cost.torch | .1f }} µs for
-# `torch.add`. In the graph {{ cost.graph | .1f }} µs per kernel remain, with the kernel's own time
-# included. These costs belong to the recorded host, its driver and its Python; measure your own.
+# A launch through CuPy costs {{ cost.plain | .1f }} µs and a call of `torch.add` {{ cost.torch | .1f }} µs. In
+# the graph {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs belong to
+# the recorded host, its driver and its Python; measure your own.
 #
-# The formula puts the corner at {{ in_pieces.matters | .1f }} million additions for plain launches, and the
-# measurement rounds it off. Pieces of a million still take {{ in_pieces.million_times | .1f }}× the time
-# of a single launch, and pieces of four million {{ in_pieces.four_million_times | .1f }}×. Part of that is
-# not the host's: even in the graph, each piece of a million adds {{ in_pieces.graph_extra_us | .1f }} µs.
-# A kernel has to start on the device and finish before the next one begins.
+# The formula puts the corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
+# measured corner is rounded. Pieces of a million still take {{ in_pieces.million_times | .1f }}× the time of a
+# single launch, and pieces of four million {{ in_pieces.four_million_times | .1f }}×. Part of that isn't the
+# host's fault: even in the graph, each piece of a million adds {{ in_pieces.graph_extra_us | .1f }} µs, since
+# a kernel starts only when the previous one has finished.
 
 # %% [markdown]
 # ## Five bottlenecks and their cures
 #
 # Horace He's [Making Deep Learning Go Brrrr](https://horace.io/brrr_intro.html) sorts programs by what
-# limits them: compute, memory bandwidth or overhead. Two of the three are on the roofline. We add two
-# that keep work from reaching the device: loading data over PCIe, and the network to other
-# machines.[^links] The cure for one does nothing for the other four, so diagnose first.[^batch]
+# limits them: compute, memory bandwidth or overhead. We add two more: loading data over PCIe or
+# NVLink,[^links] and the network to other machines. The cure for one does nothing for the other four, so
+# diagnose first.[^batch]
 #
-# [^links]: The GPUs inside one machine usually have their own links. NVLink gives each H100
-#     900 GB/s{from: NVIDIA H100 data sheet} to the others, in both directions together; its PCIe slot
-#     has 128 GB/s{from: NVIDIA H100 data sheet}. A common misconception: copies from the host use
-#     NVLink too. They do only where the CPU has it, such as NVIDIA's Grace.
+# [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, both directions together, and
+#     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. In most machines NVLink connects only the
+#     GPUs; the host is on it only if the CPU supports it, as NVIDIA's Grace does.
 #
-# [^batch]: A common misconception: if a smaller batch takes just as long, you're limited by overhead.
-#     You may also be memory-bound: a kernel that spends its time reading a model's weights reads the same
-#     weights for one input as for eight. Look for gaps between kernels instead.
+# [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The
+#     kernel may also be memory-bound, since it reads a model's weights in full for one input or for eight.
+#     Look for gaps between kernels instead.
 #
 # ??? definition "Data-loading bound"
 #     Limited by input: the device waits for the disk, for the host that prepares the data, or for the
@@ -383,18 +380,17 @@ show(
 # ??? note "Which bottleneck do Unsloth, torch.compile and DiLoCo attack?"
 #     | name | bottleneck | how |
 #     | --- | --- | --- |
-#     | [Unsloth](https://github.com/unslothai/unsloth), for fine-tuning | device memory: bandwidth and capacity | \Triton kernels with hand-derived derivatives, which store and reload less |
+#     | [Unsloth](https://github.com/unslothai/unsloth) | device memory: bandwidth and capacity | \Triton kernels with hand-derived derivatives store and reload less |
 #     | CUDA graphs, `torch.compile` | overhead | one call for many launches; fewer launches |
-#     | tokenising a text before training | data loading | done once instead of in every step |
-#     | [DiLoCo](https://arxiv.org/abs/2311.08105) (Douillard et al.) | network | each machine takes 500 steps alone before the changes of the weights are averaged |
-#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152), trained over the internet | network | the same after 100 steps, with changes in 8 bits instead of 32: together the report's factor of 400 |
+#     | tokenising before training | data loading | done once instead of in every step |
+#     | [DiLoCo](https://arxiv.org/abs/2311.08105) (Douillard et al.) | network | machines exchange changes of the weights every 500 steps |
+#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152) | network | every 100 steps, in 8 bits instead of 32: the report's factor of 400 |
 
 # %% [markdown]
 # ## Two streams: copy the next batch during this one
 #
-# Here's a data-loading problem that scheduling solves. The host holds {{ batch.batches }} batches of
-# {{ batch.megabytes | .0f }} MB; each is copied to the device and processed. The kernel `train` stands in
-# for a training step, with as many multiply-adds per element as you like.
+# The host holds {{ batch.batches }} batches of {{ batch.megabytes | .0f }} MB. Each is copied to the device
+# and processed by `train`, a stand-in for a training step with as many multiply-adds per element as you like.
 
 
 # %% tab="Pseudocode"
@@ -423,17 +419,16 @@ void train(const float* x, float* y, int n, int steps,
 """)
 
 # %% [markdown]
-# In one stream, each copy waits for the previous kernel and each kernel for its copy. Use two streams
-# and two buffers instead: while the device works on one buffer, the next batch is copied into the other.
-# CUDA *events*, markers in a stream that another stream can wait for, keep a copy from overwriting a buffer
-# that's still in use, and a kernel from starting before its copy is complete.
+# In one stream, copies and kernels take turns. Use two streams and two buffers instead: while the device works
+# on one buffer, copy the next batch into the other. CUDA *events*, markers in one stream that another can
+# wait for, keep a kernel from starting before its copy is complete and a copy from overwriting a buffer
+# in use.
 #
-# The copy overlaps only if the host's memory is *pinned*: the operating system has promised not to move it,
-# so the GPU can read it directly. From ordinary memory, even an "asynchronous" copy first goes through
-# a staging buffer.
+# The host's memory must be *pinned*: the operating system promises not to move it, so the GPU can read it
+# directly. A copy from ordinary memory goes through a staging buffer, even if you call it asynchronous.
 #
-# A batch needs {{ batch.load_us | .0f }} µs at the peak of PCIe. If the kernel takes longer than the copy,
-# the copy should disappear from the total.
+# A batch needs {{ batch.load_us | .0f }} µs at the peak of PCIe. If the kernel takes longer, the copy should
+# disappear from the total.
 
 # %% fold="Code of the two loaders"
 BATCHES = 8
@@ -537,6 +532,8 @@ publish(
         / recorded_device().peak_tflop_per_s["fp32"],
         "chains_of_peak": recorded("chains.chains.n_1048576.tflop_per_s")
         / recorded_device().peak_tflop_per_s["fp32"],
+        "fma_of_peak": recorded("repeat_32bit._4_byte_loads.op_fma_repeat_512.tflop_per_s")
+        / recorded_device().peak_tflop_per_s["fp32"],
         "short_fraction": WORK[512] * BATCHES / recorded("loader.double_buffered.steps_512.median"),
     }
 )
@@ -573,27 +570,26 @@ if np.isfinite(LOAD):
 
 # %% [markdown]
 # A copy takes {{ loading.us | .0f }} µs, and the kernel with 2,048 multiply-adds per element
-# {{ loading.work_us | .0f }} µs.[^rate] The double-buffered loop is {{ loading.gain | .1f }}× faster than
-# the sequential one here. With 8,192 multiply-adds the gain shrinks to {{ loading.long_gain | .1f }}×: when
-# the kernel is much longer than the copy, there's little to hide.
+# {{ loading.work_us | .0f }} µs.[^rate] The double-buffered loop is {{ loading.gain | .1f }}× faster than the
+# sequential one. With 8,192 multiply-adds the gain shrinks to {{ loading.long_gain | .1f }}×, because the copy
+# is a small part of the total.
 #
-# With only 512, the copy is the longer part, and no schedule can help. Even double-buffered, the
-# device works only {{ loading.short_fraction | .0% }} of the time. Now the data itself must shrink. For
-# example, tokenise text once and store the tokens in 16 bits.
+# With only 512, the copy takes longer than the kernel, and no schedule can hide it. The device works
+# {{ loading.short_fraction | .0% }} of the time. Now the data must shrink: for example, tokenise text once
+# and store 16-bit tokens.
 #
-# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. It isn't short of threads or
-#     limited by its chain of dependent multiply-adds: `chains`, in
-#     [the roofline lesson](roofline.py#below-the-roofline-too-little-parallelism), has the same chain
-#     with fewer threads and reaches {{ loading.chains_of_peak | .0% }}. There the factor and the addend are
-#     constants in the code; here they are arguments. We haven't traced the difference any further.
+# [^rate]: That's {{ loading.of_peak | .0% }} of the arithmetic peak, and we don't know why. Neither the loop nor
+#     the arguments explain it alone. In the [roofline lesson](roofline.py), `chains` has the same loop with
+#     constant factors and reaches {{ loading.chains_of_peak | .0% }}, and `repeat_fma` has the same arguments
+#     without a loop and reaches {{ loading.fma_of_peak | .0% }}.
 
 # %% [markdown]
 # ## Concurrent kernels in two streams
 #
-# Kernels in different streams may also run at the same time if the device has room. Does each kernel get
-# its own \SMs (streaming multiprocessors), or do blocks of both share one? Let each block report where it
-# is: the variable `%smid` holds the index of its \SM. Kernels A and B below each launch one block per
-# \SM, and every block records its \SM, its start and its end, and otherwise only waits.
+# Kernels in different streams may run at the same time if the device has room. Does each get its own
+# \SMs (streaming multiprocessors), or do they share them? Let the blocks report it: `%smid` is the
+# index of the \SM that a thread runs on. Kernels A and B each launch one block per \SM. Every block records its
+# \SM, its start and its end, and otherwise just waits.
 
 # %% needs="gpu" record="two_streams" fold="Code of the kernel and its launches"
 WHERE_AND_WHEN = r"""
@@ -678,32 +674,30 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 )
 
 # %% [markdown]
-# In one stream, B starts when A has finished everywhere. In two, all
-# {{ streams.two_streams.of }} \SMs run blocks of both at once, and the pair takes
-# {{ streams.two_streams.us | .0f }} µs instead of {{ streams.one_stream.us | .0f }}. These blocks
-# compete for nothing because they only wait. Two kernels that each fill the memory bandwidth gain nothing
-# from running together.
+# In one stream, B starts when A has finished everywhere. In two, all {{ streams.two_streams.of }} \SMs run
+# blocks of both, and the pair takes {{ streams.two_streams.us | .0f }} µs instead of
+# {{ streams.one_stream.us | .0f }}. These blocks only wait, so they don't compete. Two kernels that each
+# fill the memory bandwidth gain nothing from running together.
 
 # %% [markdown]
 # ## MFU: one number for a training step
 #
-# For a whole training step, one ratio measures the loss to all five bottlenecks: *model FLOP utilisation*,
-# MFU, from [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count only the operations that the
-# model's mathematics needs, about six per parameter and token,[^six] and divide by what the device could
-# have done in the same time at its peak.
+# For a whole training step, one ratio captures all five bottlenecks: *model FLOP utilisation*, MFU, from
+# [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count only the operations that the model's
+# mathematics needs, about six per parameter and token,[^six] and divide by what the device could have done in the
+# same time at its peak.
 #
-# [^six]: Two for the multiply-add of the forward pass and four for computing the derivatives.
-#     Attention's two matrix multiplications aren't included: each query needs
-#     {{ mfu.keys | .0f }} keys on average, which adds {{ mfu.attention | .0% }} for
-#     {{ mfu.layers }} layers of width {{ mfu.width }} and {{ mfu.tokens | , }} tokens. PaLM counts all keys, earlier and later,
-#     and gets twice that, so check the convention before you compare two MFUs.
+# [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's two matrix
+#     multiplications come on top. A query attends to {{ mfu.keys | .0f }} keys on average, which adds
+#     {{ mfu.attention | .0% }} here. PaLM counts all {{ mfu.tokens | , }} keys, masked ones too, and gets
+#     twice that, so check the convention before you compare two MFUs.
 #
 # ??? definition "MFU"
 #     Model FLOP utilisation: the operations per second that a model's mathematics needs, as a fraction
 #     of the device's peak rate.
 #
-# As an example, we measured a language model of {{ mfu.layers }} layers in plain PyTorch on one GPU: eager mode,
-# 16-bit matrix multiplications.
+# We measured a language model of {{ mfu.layers }} layers on one GPU, in PyTorch's eager mode with 16-bit
+# matrix multiplications.
 
 # %% needs="gpu torch" record="training_step" fold="Code of the training step"
 from importlib.util import find_spec
@@ -793,8 +787,8 @@ publish(
 
 # %% [markdown]
 # {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens per second make an MFU
-# of {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention included. MFU shows how much is lost, but
-# not where. For that you need a timeline, and you need to know which of the five the device is waiting for.
+# of {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention. MFU shows how much is lost, but not where.
+# For that you need a timeline and a diagnosis.
 
 # %% [markdown]
 # ## Which bottleneck is it?
@@ -866,30 +860,29 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# In pieces of {{ piece | , }}, the additions take
-# {{ launch_pieces.one_launch_per_piece.n_4096.median | us }}, {{ in_pieces.times | .0f }}× the time of a single launch. Bytes and
-# arithmetic are the same; the host's {{ launches | , }} launches make the difference. A CUDA graph cuts it
-# to {{ in_pieces.graph_times | .0f }}×. With four million additions per piece, even plain launches hardly
-# matter.
+# In pieces of {{ piece | , }}, the additions take {{ launch_pieces.one_launch_per_piece.n_4096.median | us }},
+# {{ in_pieces.times | .0f }}× the time of a single launch. The bytes and the arithmetic are the same; the
+# {{ launches | , }} launches make the difference. A CUDA graph reduces it to
+# {{ in_pieces.graph_times | .0f }}×. With four million additions per piece, even plain launches hardly matter.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Host and device work in parallel, and the slower one sets the pace. A launch through CuPy costs
-#   {{ cost.plain | .1f }} µs on the recorded host, so shorter kernels leave the device idle. A CUDA graph
-#   needs only {{ cost.graph | .1f }} µs per kernel.
-# - Copy the next batch during this one: with pinned memory, two streams and two buffers, a step costs the longer of copy and
-#   computation instead of their sum.
-# - Arithmetic, device memory, overhead, data loading, network: diagnose the bottleneck first, since the cure
-#   for one does nothing for the others.
+#   {{ cost.plain | .1f }} µs on the recorded host; in a CUDA graph only {{ cost.graph | .1f }} µs per kernel
+#   remain.
+# - With pinned memory, two streams and two buffers, a step costs the longer of copy and computation, not their
+#   sum.
+# - Arithmetic, device memory, overhead, data loading, network: find out which one limits you first, since the
+#   cure for one does nothing for the others.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Run `nsys profile` and then `nsys stats --report cuda_kern_exec_sum`, which lists the time of each kernel next
-# to the time that its launch call took. If the launch takes longer than the kernel's own time
-# (`gpu__time_duration.sum` in Nsight Compute) and the timeline shows gaps between kernels, capture the
-# launches in a CUDA graph or make the kernels larger before you optimise any of them.
+# Run `nsys profile` and `nsys stats --report cuda_kern_exec_sum`, which lists each kernel's launch time next to its
+# execution time (`gpu__time_duration.sum` in Nsight Compute). If launching takes longer and the timeline
+# shows gaps between kernels, capture the launches in a CUDA graph or make the kernels larger before you optimise
+# any of them.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from itertools import pairwise
