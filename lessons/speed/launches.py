@@ -13,9 +13,8 @@
 # much slower is it?
 #
 # The roofline says that it isn't slower at all, because it knows bytes and FLOP, but not the host. Make your
-# guess and compare it with the measurement. Many programs work like this: PyTorch's eager mode
-# launches a kernel for nearly every operation, however small. In such a program a better kernel may not
-# help at all.
+# guess before you read on. Many programs work like this: PyTorch's eager mode launches a kernel for nearly every
+# operation, however small. In such a program, a better kernel may not help at all.
 
 # %% [markdown]
 # ## One kernel, one launch or many
@@ -229,9 +228,8 @@ def torch_one_by_one(arrays, n):
 # that's {{ guess.n | .1f }} million additions. Below it, halving the pieces should double the time. Each
 # measurement starts from an idle device and includes the host's work.[^lead]
 #
-# [^lead]: Elsewhere in the course the host enqueues everything before timing starts; see
-#     [How we measure](../../how-we-measure.md). Here its work is the subject, so even a single launch is
-#     well above its memory bound.
+# [^lead]: Elsewhere in the course, [timing](../../how-we-measure.md) excludes it. Including it lifts even a
+#     single launch well above its memory bound.
 
 # %% fold="Code of the measurement"
 timed = measure(
@@ -307,29 +305,28 @@ if np.isfinite(list(TIMES.values())).all():
 
 # %% [markdown]
 # A launch through CuPy costs {{ cost.plain | .1f }} µs and a call of `torch.add` {{ cost.torch | .1f }} µs. In
-# the graph {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs belong to
+# the graph, {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs belong to
 # the recorded host, its driver and its Python; measure your own.
 #
 # The formula puts the corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
-# measured corner is rounded. Pieces of a million still take {{ in_pieces.million_times | .1f }}× the time of a
-# single launch, and pieces of four million {{ in_pieces.four_million_times | .1f }}×. Part of that isn't the
-# host's fault: even in the graph, each piece of a million adds {{ in_pieces.graph_extra_us | .1f }} µs, since
-# a kernel starts only when the previous one has finished.
+# measured corner is rounded: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time of a
+# single launch. Part of that isn't the host's fault. Even in the graph, each such piece adds
+# {{ in_pieces.graph_extra_us | .1f }} µs, since a kernel starts only when the previous one has finished.
 
 # %% [markdown]
 # ## Five bottlenecks and their cures
 #
 # Horace He's [Making Deep Learning Go Brrrr](https://horace.io/brrr_intro.html) sorts programs by what
-# limits them: compute, memory bandwidth or overhead. We add two more: loading data over PCIe or
-# NVLink,[^links] and the network to other machines. The cure for one does nothing for the other four, so
-# diagnose first.[^batch]
+# limits them: compute, memory bandwidth or overhead. We add two more: loading data over PCIe, the link
+# between host and device,[^links] and the network to other machines. The cure for one does nothing for the
+# other four, so diagnose first.[^batch]
 #
 # [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, both directions together, and
-#     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. In most machines NVLink connects only the
-#     GPUs; the host is on it only if the CPU supports it, as NVIDIA's Grace does.
+#     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; few
+#     CPUs have it, such as NVIDIA's Grace.
 #
 # [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The
-#     kernel may also be memory-bound, since it reads a model's weights in full for one input or for eight.
+#     kernel may also be memory-bound: it reads all of a model's weights, whether for one input or for eight.
 #     Look for gaps between kernels instead.
 #
 # ??? definition "Data-loading bound"
@@ -419,7 +416,7 @@ void train(const float* x, float* y, int n, int steps,
 """)
 
 # %% [markdown]
-# In one stream, copies and kernels take turns. Use two streams and two buffers instead: while the device works
+# In one stream, copies and kernels alternate. Use two streams and two buffers instead: while the device works
 # on one buffer, copy the next batch into the other. CUDA *events*, markers in one stream that another can
 # wait for, keep a kernel from starting before its copy is complete and a copy from overwriting a buffer
 # in use.
@@ -451,7 +448,7 @@ agree(train, TRAIN, [batches(steps, n) for steps, n in ((64, 300), (130, 1000))]
 
 
 def loader(ahead):
-    """Batches from pinned host memory: each one loaded before its work, or during the work of another."""
+    """Batches from pinned host memory, each copied before its kernel or during the previous one."""
 
     def prepare(arrays, steps):
         import cupy
@@ -574,12 +571,12 @@ if np.isfinite(LOAD):
 # sequential one. With 8,192 multiply-adds the gain shrinks to {{ loading.long_gain | .1f }}×, because the copy
 # is a small part of the total.
 #
-# With only 512, the copy takes longer than the kernel, and no schedule can hide it. The device works
-# {{ loading.short_fraction | .0% }} of the time. Now the data must shrink: for example, tokenise text once
+# With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device works only
+# {{ loading.short_fraction | .0% }} of the time. Now the data must shrink. For example, tokenise text once
 # and store 16-bit tokens.
 #
-# [^rate]: That's {{ loading.of_peak | .0% }} of the arithmetic peak, and we don't know why. Neither the loop nor
-#     the arguments explain it alone. In the [roofline lesson](roofline.py), `chains` has the same loop with
+# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak, and we don't know why. Neither the
+#     loop nor the arguments explain it alone. In the [roofline lesson](roofline.py), `chains` has the same loop with
 #     constant factors and reaches {{ loading.chains_of_peak | .0% }}, and `repeat_fma` has the same arguments
 #     without a loop and reaches {{ loading.fma_of_peak | .0% }}.
 
@@ -588,7 +585,7 @@ if np.isfinite(LOAD):
 #
 # Kernels in different streams may run at the same time if the device has room. Does each get its own
 # \SMs (streaming multiprocessors), or do they share them? Let the blocks report it: `%smid` is the
-# index of the \SM that a thread runs on. Kernels A and B each launch one block per \SM. Every block records its
+# index of a thread's \SM. Kernels A and B each launch one block per \SM. Every block records its
 # \SM, its start and its end, and otherwise just waits.
 
 # %% needs="gpu" record="two_streams" fold="Code of the kernel and its launches"
@@ -682,13 +679,13 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 # %% [markdown]
 # ## MFU: one number for a training step
 #
-# For a whole training step, one ratio captures all five bottlenecks: *model FLOP utilisation*, MFU, from
-# [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count only the operations that the model's
+# One ratio captures all five bottlenecks: *model FLOP utilisation*, MFU, from
+# [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations that the model's
 # mathematics needs, about six per parameter and token,[^six] and divide by what the device could have done in the
 # same time at its peak.
 #
-# [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's two matrix
-#     multiplications come on top. A query attends to {{ mfu.keys | .0f }} keys on average, which adds
+# [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix
+#     multiplications come on top: a query attends to {{ mfu.keys | .0f }} keys on average, which adds
 #     {{ mfu.attention | .0% }} here. PaLM counts all {{ mfu.tokens | , }} keys, masked ones too, and gets
 #     twice that, so check the convention before you compare two MFUs.
 #
@@ -787,8 +784,8 @@ publish(
 
 # %% [markdown]
 # {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens per second make an MFU
-# of {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention. MFU shows how much is lost, but not where.
-# For that you need a timeline and a diagnosis.
+# of {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention. MFU shows how much is lost, but not where:
+# for that you need a timeline.
 
 # %% [markdown]
 # ## Which bottleneck is it?
@@ -818,7 +815,7 @@ show(
                 network="Nothing leaves the machine.",
             ),
             bottleneck_card(
-                "A kernel adds a bias to a large matrix and applies ReLU. It reaches nine tenths of the memory bandwidth and a hundredth of the arithmetic peak.",
+                "A kernel adds a bias to a large matrix and applies ReLU, which replaces negative values by zero. It reaches nine tenths of the memory bandwidth and a hundredth of the arithmetic peak.",
                 "device memory",
                 arithmetic="It uses a hundredth of the peak.",
                 device_memory="It's on the slope of the roofline. Apply bias and ReLU inside the kernel that computes the matrix.",
@@ -863,7 +860,8 @@ show(
 # In pieces of {{ piece | , }}, the additions take {{ launch_pieces.one_launch_per_piece.n_4096.median | us }},
 # {{ in_pieces.times | .0f }}× the time of a single launch. The bytes and the arithmetic are the same; the
 # {{ launches | , }} launches make the difference. A CUDA graph reduces it to
-# {{ in_pieces.graph_times | .0f }}×. With four million additions per piece, even plain launches hardly matter.
+# {{ in_pieces.graph_times | .0f }}×, and pieces of four million additions take only
+# {{ in_pieces.four_million_times | .1f }}×, even without one.
 
 # %% [markdown]
 # ## Takeaways
@@ -881,8 +879,8 @@ show(
 #
 # Run `nsys profile` and `nsys stats --report cuda_kern_exec_sum`, which lists each kernel's launch time next to its
 # execution time (`gpu__time_duration.sum` in Nsight Compute). If launching takes longer and the timeline
-# shows gaps between kernels, capture the launches in a CUDA graph or make the kernels larger before you optimise
-# any of them.
+# shows gaps between kernels, capture the launches in a CUDA graph or merge kernels before you optimise any of
+# them.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from itertools import pairwise
@@ -969,5 +967,4 @@ exercise(
 )
 
 # %% [markdown]
-# A launch starts thousands of threads, and so far we haven't looked at how the device executes them. From here on it
-# matters: [warps](../machine/warps.py) are what an \SM really runs.
+# Next: how an \SM executes the thousands of threads of a launch, in [warps](../machine/warps.py).
