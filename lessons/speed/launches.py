@@ -575,10 +575,28 @@ if np.isfinite(LOAD):
 # {{ loading.short_fraction | .0% }} of the time. Now the data must shrink. For example, tokenise text once
 # and store 16-bit tokens.
 #
-# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak, and we don't know why. Neither the
-#     loop nor the arguments explain it alone. In the [roofline lesson](roofline.py), `chains` has the same loop with
-#     constant factors and reaches {{ loading.chains_of_peak | .0% }}, and `repeat_fma` has the same arguments
-#     without a loop and reaches {{ loading.fma_of_peak | .0% }}.
+# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. In the [roofline lesson](roofline.py),
+#     `chains` has the same loop and reaches {{ loading.chains_of_peak | .0% }}, and `repeat_fma` takes the same
+#     arguments and reaches {{ loading.fma_of_peak | .0% }}. Compiled for an H100, only the multiply-adds of `train` read
+#     three \registers each; the other two read two and a constant or a \register shared by 32 threads. That's
+#     probably the reason, but we haven't measured it on its own.
+
+# %% needs="nvrtc nvdisasm" fold="Code of the check"
+import re
+
+from tilewise import check
+from tilewise.kernel.machine_code import available as can_disassemble
+from tilewise.kernel.machine_code import machine_code
+
+
+def registers_read(kernel):
+    """The most registers that a multiply-add of the kernel reads."""
+    fmas = [one for one in machine_code(kernel).instructions if one.name.startswith("FFMA")]
+    return max(len(re.findall(r"\bR\d+", one.operands.split(",", 1)[1])) for one in fmas)
+
+
+if can_disassemble() is None:
+    check(registers_read(TRAIN), 3, rtol=0.0, name="registers that a multiply-add of train reads")
 
 # %% [markdown]
 # ## Concurrent kernels in two streams
