@@ -78,8 +78,8 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
 #
 # A launch is asynchronous. The host packs the arguments, writes a command into the stream, and moves
 # on to the next launch while the device executes the last one. The two work in parallel, so the
-# slower one sets the pace. Long kernels hide the host's work. Between short ones the device idles, and
-# that idle time is *overhead*.
+# slower one sets the pace. Long kernels hide the host's work. Between short ones the device idles:
+# that's *overhead*.
 #
 # Take round numbers: {{ model.launches }} launches, {{ model.host_us }} µs of host work for each, and
 # {{ model.device_us }} µs per kernel. The host needs {{ model.launches }} × {{ model.host_us }} =
@@ -164,7 +164,7 @@ show(
 )
 
 # %% [markdown]
-# In CuPy, capture takes a few lines. In PyTorch, use `torch.cuda.graph`.
+# This is how to capture in CuPy; PyTorch has `torch.cuda.graph`.
 
 
 # %%
@@ -418,11 +418,11 @@ void train(const float* x, float* y, int n, int steps,
 # %% [markdown]
 # In one stream, copies and kernels alternate. Use two streams and two buffers instead: while the device works
 # on one buffer, copy the next batch into the other. CUDA *events*, markers in one stream that another can
-# wait for, keep a kernel from starting before its copy is complete and a copy from overwriting a buffer
-# in use.
+# wait for, hold back each kernel until its copy is complete, and each copy until its
+# buffer is free.
 #
 # The host's memory must be *pinned*: the operating system promises not to move it, so the GPU can read it
-# directly. A copy from ordinary memory goes through a staging buffer, even if you call it asynchronous.
+# directly. A copy from ordinary memory goes through a staging buffer first.
 #
 # A batch needs {{ batch.load_us | .0f }} µs at the peak of PCIe. If the kernel takes longer, the copy should
 # disappear from the total.
@@ -529,8 +529,6 @@ publish(
         / recorded_device().peak_tflop_per_s["fp32"],
         "chains_of_peak": recorded("chains.chains.n_1048576.tflop_per_s")
         / recorded_device().peak_tflop_per_s["fp32"],
-        "fma_of_peak": recorded("repeat_32bit._4_byte_loads.op_fma_repeat_512.tflop_per_s")
-        / recorded_device().peak_tflop_per_s["fp32"],
         "short_fraction": WORK[512] * BATCHES / recorded("loader.double_buffered.steps_512.median"),
     }
 )
@@ -575,11 +573,10 @@ if np.isfinite(LOAD):
 # {{ loading.short_fraction | .0% }} of the time. Now the data must shrink. For example, tokenise text once
 # and store 16-bit tokens.
 #
-# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. In the [roofline lesson](roofline.py),
-#     `chains` has the same loop and reaches {{ loading.chains_of_peak | .0% }}, and `repeat_fma` takes the same
-#     arguments and reaches {{ loading.fma_of_peak | .0% }}. Compiled for an H100, only the multiply-adds of `train` read
-#     three \registers each; the other two read two and a constant or a \register shared by 32 threads. That's
-#     probably the reason, but we haven't measured it on its own.
+# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. `chains`, from the
+#     [roofline lesson](roofline.py), has the same loop and reaches {{ loading.chains_of_peak | .0% }}. Compiled for
+#     an H100, each multiply-add of `train` reads three \registers; those of `chains` read two and a constant.
+#     That's probably the reason, but we haven't measured it on its own.
 
 # %% needs="nvrtc nvdisasm" fold="Code of the check"
 import re
@@ -691,8 +688,8 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 # %% [markdown]
 # In one stream, B starts when A has finished everywhere. In two, all {{ streams.two_streams.of }} \SMs run
 # blocks of both, and the pair takes {{ streams.two_streams.us | .0f }} µs instead of
-# {{ streams.one_stream.us | .0f }}. These blocks only wait, so they don't compete. Two kernels that each
-# fill the memory bandwidth gain nothing from running together.
+# {{ streams.one_stream.us | .0f }}. These blocks only wait; two kernels that each fill the memory bandwidth
+# gain nothing from running together.
 
 # %% [markdown]
 # ## MFU: one number for a training step
@@ -808,7 +805,7 @@ publish(
 # %% [markdown]
 # ## Which bottleneck is it?
 #
-# Each of these five programs has a different bottleneck. Which one explains everything you see?
+# Each of these five programs has a different one. Which explains everything you see?
 
 # %% fold="Code of the cards"
 from tilewise.outputs import Card, Cards
