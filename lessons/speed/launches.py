@@ -1,75 +1,30 @@
 # ---
-# title: Five bottlenecks, and the cost of a launch
+# title: Launch overhead, CUDA graphs and five bottlenecks
 # needs: [speed/roofline]
-# summary: "Sixteen million additions in one launch, or in 4,096 launches of 4,096: how many times as long?"
-# description: "What a launch costs, when that matters, and how to tell arithmetic, memory, overhead, data loading and network apart."
+# summary: "Do 2²⁴ additions in one launch, or in 4,096 launches of 4,096 each: how much slower is the second?"
+# description: "What a kernel launch costs, when it matters, how CUDA graphs and streams help, and how to tell five bottlenecks apart."
 # date: 2026-11-21
 # tags: [launch, CUDA graph, bottleneck]
 # ---
 
 # %% [markdown]
-# A GPU has {{ total | , }} additions to do. In one launch they take what their bytes take. A program
-# that goes through the same arrays in pieces of 4,096 moves the same bytes and does the same
-# additions, in {{ pieces_at_4096 | , }} launches. How many times as long? The roofline says: just as
-# long. It knows nothing of the host.
+# Add two arrays of 2²⁴ elements in one launch. Now do it again in pieces of {{ piece | , }} elements,
+# with one launch per piece. That's {{ launches | , }} launches, but the same bytes and the same additions. How
+# much slower is it?
+#
+# The roofline says that it isn't slower at all, because it knows bytes and FLOP, but not the host. Make your
+# guess before you read on. Many programs work like this: PyTorch's eager mode launches a kernel for nearly every
+# operation, however small. In such a program, a better kernel may not help at all.
 
 # %% [markdown]
-# ## Two clocks
+# ## One kernel, one launch or many
 #
-# Before each launch the host works: it puts the arguments in place, writes an order, and hands it to
-# the stream. It does not wait for the kernel, so the two work side by side, the host on the next
-# order and the device on the last one. The slower of them sets the pace. Long kernels hide the host's
-# work; short ones do not, and the device idles between them. That idle time is overhead. A framework
-# in eager mode is the usual cause: it launches each operation as the program reaches it, a small one
-# like a large one.
-#
-# ??? definition "Overhead"
-#     Time in which the device has nothing to do because the software around it is not ready.
-
-# %% fold="Code of the figure"
-import numpy as np
-
-from tilewise import agree, case, ceil_div, gpu_here, measure, normal, output, parallel, publish, show
-from tilewise.figures import Mark, Series, Span, line_chart, timeline
-
-TOTAL = 2**24
-publish(total=TOTAL, pieces_at_4096=TOTAL // 4096)
-HOST_US, DEVICE_US = 5.0, 2.0
-
-
-def side_by_side(host_us, device_us, launches=6):
-    """Who is busy when, if the host hands over one launch after the other."""
-    spans, free = [], 0.0
-    for one in range(launches):
-        start = max((one + 1) * host_us, free)
-        free = start + device_us
-        spans.append(Span("host", one * host_us, (one + 1) * host_us, f"{one + 1}", "write"))
-        spans.append(Span("device", start, free, f"{one + 1}", "block"))
-    return sorted(spans, key=lambda span: span.row == "device")
-
-
-show(
-    timeline(
-        side_by_side(HOST_US, DEVICE_US),
-        unit="µs",
-        title="Where a kernel is shorter than its launch, the device waits more than it works",
-        caption=f"Six launches, if the host needs {HOST_US:.0f} µs for each and the device {DEVICE_US:.0f} µs: a model with round numbers.",
-    )
-)
-
-# %% [markdown]
-# A launch costs nothing as long as the kernel before it is still running: with a launch of fixed price, the
-# device is fully busy only if its kernels are longer than that. Where they are shorter, a faster kernel would
-# change nothing.
-
-# %% [markdown]
-# ## The same work in pieces
-#
-# The experiment needs the kernel of the first lesson and nothing new in it. All that varies is how
-# many launches share the {{ total | , }} additions.
-
+# The kernel is the one from the first lesson; only the number of launches will vary.
 
 # %% tab="Pseudocode"
+from tilewise import parallel
+
+
 def vec_add(a, b, c):
     for i in parallel(len(a)):
         c[i] = a[i] + b[i]
@@ -79,6 +34,8 @@ def vec_add(a, b, c):
 from tilewise import Kernel
 
 VEC_ADD = Kernel(r"""
+// c = a + b, one thread per element.
+// 1-D grid of ceil(n / blockDim.x) blocks; any n below 2^31.
 extern "C" __global__
 void vec_add(const float* a, const float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -86,8 +43,29 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 }
 """)
 
+# %% [markdown]
+# Launch it once on 255 elements, then on three pieces of 85. The slice `a[85:170]` is simply an array that starts
+# later, so the kernel doesn't change. Without a GPU, the same lines run on the simulator.
 
-# %% fold="Code of the cases"
+# %%
+import numpy as np
+
+a = np.arange(255, dtype=np.float32)
+b = np.full(255, 0.5, dtype=np.float32)
+at_once, in_pieces = np.zeros_like(a), np.zeros_like(a)
+
+VEC_ADD(a, b, at_once, 255, grid=1, block=256)
+
+for start in (0, 85, 170):
+    part = slice(start, start + 85)
+    VEC_ADD(a[part], b[part], in_pieces[part], 85, grid=1, block=256)
+
+print("same result:", np.array_equal(at_once, in_pieces))
+
+# %% fold="Code of the test"
+from tilewise import agree, case, ceil_div, gpu_here, measure, normal, output, publish, show
+
+
 def addition(n):
     arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
     return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)
@@ -96,37 +74,116 @@ def addition(n):
 agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
 
 # %% [markdown]
-# One contender launches a kernel for each piece through CuPy, one calls `torch.add` for each. The
-# third pays for the host's work once: it records the launches, without running them, into a CUDA
-# graph. From then on a single call runs them all. The order of the launches and their arguments are
-# fixed in it, which is why the device can go from one to the next without asking.
+# ## Launch overhead: when the device waits for the host
+#
+# A launch is asynchronous. The host packs the arguments, writes a command into the stream, and moves
+# on to the next launch while the device executes the last one. The two work in parallel, so the
+# slower one sets the pace. Long kernels hide the host's work. Between short ones the device idles:
+# that's *overhead*.
+#
+# Take round numbers: {{ model.launches }} launches, {{ model.host_us }} µs of host work for each, and
+# {{ model.device_us }} µs per kernel. The host needs {{ model.launches }} × {{ model.host_us }} =
+# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. In these
+# {{ model.total }} µs the device works for only {{ model.work }}.
+#
+# ??? definition "Overhead"
+#     Time in which the device has nothing to do because the software around it isn't ready.
+
+# %% fold="Code of the figure"
+from tilewise.figures import Mark, Series, Span, line_chart, timeline
+
+TOTAL = 2**24
+PIECE = 4096
+HOST_US, DEVICE_US, LAUNCHES = 5.0, 2.0, 6
+
+
+def one_by_one_spans(host_us, device_us, launches=LAUNCHES):
+    """When host and device are busy if the host issues one launch after another."""
+    spans, free = [], 0.0
+    for at in range(launches):
+        start = max((at + 1) * host_us, free)
+        free = start + device_us
+        spans.append(Span("host", at * host_us, (at + 1) * host_us, f"{at + 1}", "write"))
+        spans.append(Span("device", start, free, f"{at + 1}", "block"))
+    return sorted(spans, key=lambda span: span.row == "device")
+
+
+one_by_one_timeline = one_by_one_spans(HOST_US, DEVICE_US)
+publish(
+    piece=PIECE,
+    launches=TOTAL // PIECE,
+    model={
+        "host_us": int(HOST_US),
+        "device_us": int(DEVICE_US),
+        "launches": LAUNCHES,
+        "host_total": int(LAUNCHES * HOST_US),
+        "work": int(LAUNCHES * DEVICE_US),
+        "total": int(one_by_one_timeline[-1].stop),
+        "graph_total": int(HOST_US + LAUNCHES * DEVICE_US),
+    },
+)
+show(
+    timeline(
+        one_by_one_timeline,
+        unit="µs",
+        title="Kernels shorter than their launch leave the device idle",
+        caption=f"A model: six launches, {HOST_US:.0f} µs of host work each, {DEVICE_US:.0f} µs per kernel.",
+    )
+)
+
+# %% [markdown]
+# ## CUDA graphs: record once, replay with one call
+#
+# A program that repeats the same launches, as a training step does, can pay for the host's work
+# once. *Capture* the launches of a stream into a *CUDA graph*: they're recorded, not executed. From
+# then on, one call replays them all, and the device goes from kernel to kernel without waiting for the
+# host. The graph also records sizes and addresses, so each replay uses the same buffers.
 #
 # ??? definition "CUDA graph | CUDA graphs"
-#     A recorded set of launches with their order and arguments, which one call runs again.
+#     A recorded set of launches, with their order and arguments, that one call replays.
 
 
 # %% fold="Code of the figure"
-def in_a_graph(host_us, device_us, launches=6):
-    """The same launches, recorded: one call of the host, and the device goes from one to the next."""
+def graph_spans(host_us, device_us, launches=LAUNCHES):
+    """The same launches as a graph: one call of the host, and no gaps on the device."""
     kernels = [
         Span("device", host_us + at * device_us, host_us + (at + 1) * device_us, f"{at + 1}", "block")
         for at in range(launches)
     ]
-    return [Span("host", 0.0, host_us, "all", "write"), *kernels]
+    return [Span("host", 0.0, host_us, "replay", "write"), *kernels]
 
 
-one_call = in_a_graph(HOST_US, DEVICE_US)
+graph_timeline = graph_spans(HOST_US, DEVICE_US)
 show(
     timeline(
-        one_call,
+        graph_timeline,
         unit="µs",
-        title=f"As a graph the same six launches are over after {one_call[-1].stop:.0f} µs, not {side_by_side(HOST_US, DEVICE_US)[-1].stop:.0f}",
-        caption=f"The model of the first figure: {DEVICE_US:.0f} µs for a kernel, and {HOST_US:.0f} µs for the one call of the host. A real device needs a little time between two kernels of a graph as well.",
+        title=f"As a graph: finished after {graph_timeline[-1].stop:.0f} µs instead of {one_by_one_timeline[-1].stop:.0f}",
+        caption=f"The same model, with {HOST_US:.0f} µs for the one call that replays the graph. A real device also needs a little time between two kernels of a graph.",
     )
 )
 
+# %% [markdown]
+# This is how to capture in CuPy; PyTorch has `torch.cuda.graph`.
 
-# %% fold="Code of the contenders"
+
+# %%
+def as_a_graph(arrays, n):
+    """The same launches, captured once; one call replays them all."""
+    import cupy
+
+    launch_all = one_by_one(arrays, n)
+    launch_all()  # compile and load before the capture
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.get_current_stream().synchronize()
+    with stream:
+        stream.begin_capture()
+        launch_all()  # recorded, not executed
+        graph = stream.end_capture()
+    return graph.launch
+
+
+# %% fold="Code of the launches through CuPy"
 def pieces(arrays, n):
     starts = range(0, arrays["a"].size, n)
     return [tuple(arrays[name][at : at + n] for name in "abc") for at in starts]
@@ -146,23 +203,7 @@ def one_by_one(arrays, n):
     return run
 
 
-# %%
-def as_a_graph(arrays, n):
-    """The same launches, recorded once; to run them all is one call."""
-    import cupy
-
-    launch_all = one_by_one(arrays, n)
-    launch_all()  # compiled and loaded before the recording
-    stream = cupy.cuda.Stream(non_blocking=True)
-    cupy.cuda.get_current_stream().synchronize()
-    with stream:
-        stream.begin_capture()
-        launch_all()  # recorded, not run
-        graph = stream.end_capture()
-    return graph.launch
-
-
-# %% fold="Code of the contender"
+# %% fold="Code of the calls of torch.add"
 def torch_one_by_one(arrays, n):
     import torch
 
@@ -178,57 +219,55 @@ def torch_one_by_one(arrays, n):
 # %% [markdown]
 # ## Predict, then measure
 #
-# If a launch costs the host $c$ and a piece of $n$ additions the memory $12n/B$, all pieces together
-# take
+# Call the host's time per launch $c$ and the bandwidth $B$. A piece of $n$ additions moves $12n$ bytes,
+# so $N/n$ pieces take
 #
 # $$\frac{N}{n} \cdot \max\left(c, \frac{12\,n}{B}\right).$$
 #
-# The launch stops mattering where both are equal, at $n = cB/12$. With a launch of
-# {{ guess.us | .0f }} µs, a round number from the figure above, that is {{ guess.n | ,.0f }}
-# additions, and below it the time should double with every halving of the pieces. These times start
-# with an idle device and include the host's work; elsewhere in the course they do not.[^lead]
+# Launches stop mattering where the two times are equal, at $n = cB/12$. With {{ guess.us | .0f }} µs per launch,
+# that's {{ guess.n | .1f }} million additions. Below it, halving the pieces should double the time. Each
+# measurement starts from an idle device and includes the host's work.[^lead]
 #
-# [^lead]: Elsewhere a kernel that only waits runs first, so that the host has handed everything over
-#     when the first event is taken. [How we measure](../../how-we-measure.md) has the details.
+# [^lead]: Elsewhere in the course, [timing](../../how-we-measure.md) excludes it. Including it lifts even a
+#     single launch well above its memory bound.
 
 # %% fold="Code of the measurement"
 timed = measure(
     "launch_pieces",
-    variants={"one launch for all": lambda n, total=TOTAL: VEC_ADD.on(addition(total))},
+    variants={"one launch": lambda n, total=TOTAL: VEC_ADD.on(addition(total))},
     cases=[{"n": 4**power} for power in range(6, 13)],
     count_case={"n": 1024, "total": 4096},
     bytes=lambda n, total=TOTAL: 12 * total,
     flop=lambda n, total=TOTAL: total,
     library={
-        "a launch a piece": one_by_one,
-        "a CUDA graph": as_a_graph,
-        "torch.add a piece": torch_one_by_one,
+        "one launch per piece": one_by_one,
+        "CUDA graph": as_a_graph,
+        "torch.add per piece": torch_one_by_one,
     },
     reference=lambda a, b: {"c": a + b},
     tolerance=1e-6,
     with_host=True,
-    reasons={"one launch for all": "Predict, then measure"},
-    note="The first row launches through this course's Kernel, which checks every argument first; the others use CuPy and torch alone.",
-    fold="All 28 rows: 16,777,216 additions in pieces of n",
+    reasons={"one launch": "Predict, then measure"},
+    note="The rows of one launch go through this course's Kernel, which checks every argument on each call, and n changes nothing for them. The other rows use CuPy and PyTorch directly.",
+    fold="All 28 rows: 2²⁴ additions in pieces of n",
 )
-
 
 # %% fold="Code of the figure"
 from tilewise.measurements import medians_us, recorded, recorded_device
 
-BANDWIDTH = recorded_device().memory_gb_per_s * 1e3  # bytes a µs
-CONTENDERS = {"a launch a piece": "read", "a CUDA graph": "tile", "torch.add a piece": "lane"}
+BANDWIDTH = recorded_device().memory_gb_per_s * 1e3  # bytes per µs
+ROLES = {"one launch per piece": "read", "CUDA graph": "tile", "torch.add per piece": "lane"}
 us = medians_us(timed, "n")
 sizes = np.array([4**power for power in range(6, 13)])
-TIMES = {label: np.array([us.get((label, n), np.nan) for n in sizes]) for label in CONTENDERS}
+TIMES = {label: np.array([us.get((label, n), np.nan) for n in sizes]) for label in ROLES}
 COST = {label: times[0] / (TOTAL // 4096) for label, times in TIMES.items()}
-plain, graph = TIMES["a launch a piece"], TIMES["a CUDA graph"]
+plain, graph = TIMES["one launch per piece"], TIMES["CUDA graph"]
 publish(
-    guess={"us": HOST_US, "n": HOST_US * BANDWIDTH / 12},
+    guess={"us": HOST_US, "n": HOST_US * BANDWIDTH / 12 / 1e6},
     cost={
-        "plain": COST["a launch a piece"],
-        "graph": COST["a CUDA graph"],
-        "torch": COST["torch.add a piece"],
+        "plain": COST["one launch per piece"],
+        "graph": COST["CUDA graph"],
+        "torch": COST["torch.add per piece"],
     },
     in_pieces={
         "times": plain[0] / plain[-1],
@@ -236,123 +275,119 @@ publish(
         "million_times": plain[4] / plain[-1],
         "four_million_times": plain[5] / plain[-1],
         "graph_extra_us": (graph[4] - graph[-1]) / (TOTAL // 2**20),
-        "matters": COST["a launch a piece"] * BANDWIDTH / 12 / 1e6,
-        "graph_matters": COST["a CUDA graph"] * BANDWIDTH / 12 / 1e6,
+        "matters": COST["one launch per piece"] * BANDWIDTH / 12 / 1e6,
+        "graph_matters": COST["CUDA graph"] * BANDWIDTH / 12 / 1e6,
     },
 )
 if np.isfinite(list(TIMES.values())).all():
-    assert plain[3] > 3 * plain[-1], "the title says that launches are all that counts below a million"
+    assert plain[3] > 3 * plain[-1], "the title says that launches set the time below a million"
     show(
         line_chart(
             [
-                *(Series(label, sizes, TIMES[label], role=role) for label, role in CONTENDERS.items()),
+                *(Series(label, sizes, TIMES[label], role=role) for label, role in ROLES.items()),
                 Series(
-                    f"model, {COST['a launch a piece']:.1f} µs a launch",
+                    f"model, {COST['one launch per piece']:.1f} µs per launch",
                     sizes,
-                    TOTAL / sizes * np.maximum(COST["a launch a piece"], 12 * sizes / BANDWIDTH),
+                    TOTAL / sizes * np.maximum(COST["one launch per piece"], 12 * sizes / BANDWIDTH),
                     role="predicted",
                     marks=False,
                 ),
             ],
-            x="additions in a piece",
+            x="additions per piece",
             y="time for all pieces [µs]",
             log_x=True,
             log_y=True,
-            marks=[Mark("one launch for all", y=plain[-1], role="measured")],
-            title="Below a million additions a piece, launches are all that counts",
-            caption=f"{TOTAL:,} additions on an {{machine}}, cut into pieces of n; the time includes the host's work. Dashed: the model with the recorded price of a launch.",
+            marks=[Mark("a single launch", y=plain[-1], role="measured")],
+            title="Below a million additions per piece, launches set the time",
+            caption=f"{TOTAL:,} additions on an {{machine}}, in pieces of n, with the host's work included. Dashed: the model with the recorded cost per launch.",
         )
     )
 
 # %% [markdown]
-# A launch through CuPy costs {{ cost.plain | .1f }} µs, a call of `torch.add` {{ cost.torch | .1f }}
-# µs, and a launch inside the graph {{ cost.graph | .2f }} µs, its small kernel included. By the
-# formula, plain launches stop mattering at about {{ in_pieces.matters | .1f }} million additions and
-# those of a graph at {{ in_pieces.graph_matters | .1f }} million. Recorded, the corner is round:
-# pieces of a million take {{ in_pieces.million_times | .2f }} times as long as one launch for all,
-# and pieces of four million {{ in_pieces.four_million_times | .2f }} times. Even in a graph a piece of
-# a million takes {{ in_pieces.graph_extra_us | .1f }} µs more than its share of the whole, about what
-# a small kernel costs there: not all of a launch's price is the host's. The prices belong to this
-# host, its driver and its Python.
+# A launch through CuPy costs {{ cost.plain | .1f }} µs and a call of `torch.add` {{ cost.torch | .1f }} µs. In
+# the graph, {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs belong to
+# the recorded host, its driver and its Python; measure your own.
+#
+# The formula puts the corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
+# measured corner is rounded: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time of a
+# single launch. Part of that isn't the host's fault. Even in the graph, each such piece adds
+# {{ in_pieces.graph_extra_us | .1f }} µs, since a kernel starts only when the previous one has finished.
 
 # %% [markdown]
-# ## What a program can wait for
+# ## Five bottlenecks and their cures
 #
-# Overhead is one of five things that a program waits for, and each has a cure that does nothing for
-# the other four.[^levers] Two are on the roofline, arithmetic and the device's memory. The other three keep
-# work from reaching the device: the host that is late with its launches, the link over which the data
-# come, and the network to other machines.[^links]
+# Horace He's [Making Deep Learning Go Brrrr](https://horace.io/brrr_intro.html) sorts programs by what
+# limits them: compute, memory bandwidth or overhead. We add two more: loading data over PCIe, the link
+# between host and device,[^links] and the network to other machines. The cure for one does nothing for the
+# other four, so diagnose first.[^batch]
 #
-# [^levers]: [Where the sources differ](../../conventions.md#the-sources): the blog post counts
-#     copies from the host among the work of the device's memory. They cross a link of their own,
-#     and belong to data loading. And it sees no way out of waiting for arithmetic but to buy more
-#     of it; the table names three.
+# [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, both directions together, and
+#     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; few
+#     CPUs have it, such as NVIDIA's Grace.
 #
-# [^links]: The GPUs of one machine have links of their own between them. NVLink gives an H100
-#     900 GB/s{from: NVIDIA H100 data sheet} to the others, both directions together, where its PCIe
-#     slot has 128 GB/s{from: NVIDIA H100 data sheet}. Where the sources differ: the lecture names NVLink
-#     among the links to the host. The host is at its other end in few machines only, such as those with
-#     NVIDIA's own Grace processor.
+# [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The
+#     kernel may also be memory-bound: it reads all of a model's weights, whether for one input or for eight.
+#     Look for gaps between kernels instead.
 #
 # ??? definition "Data-loading bound"
-#     Said of a program whose device waits for its inputs: for the disk, for the host that prepares
-#     them, or for the link from host to device.
+#     Limited by input: the device waits for the disk, for the host that prepares the data, or for the
+#     link between host and device.
 #
 # ??? definition "Network-bound"
-#     Said of a program whose devices wait for results of other machines.
+#     Limited by communication: the device waits for results from other machines.
 
 # %% fold="Code of the table"
 from tilewise import Table
 
 show(
     Table(
-        ["waits for", "how one tells", "what helps"],
+        ["bottleneck", "symptom", "what helps"],
         [
-            ["arithmetic", "high intensity, close to the ceiling", "fewer bits, matrix units, less work"],
+            [
+                "arithmetic",
+                "high intensity; rate close to the compute peak",
+                "fewer bits, tensor cores, fewer operations",
+            ],
             [
                 "device memory",
-                "low intensity, close to the bandwidth",
+                "low intensity; rate close to the bandwidth",
                 "fewer bytes: keep intermediate results on the chip",
             ],
             [
                 "overhead",
-                "gaps between short kernels; a smaller batch takes as long",
-                "longer kernels, fewer of them, CUDA graphs",
+                "gaps between short kernels; a busy host thread",
+                "larger kernels, fewer of them, CUDA graphs",
             ],
             [
                 "data loading",
                 "the device idles at the start of each step",
-                "load ahead, prepare the data once, pinned memory",
+                "prefetch, preprocess once, pinned memory",
             ],
             [
                 "network",
-                "the device idles at the end of each step; one machine alone is fast",
-                "send less or more rarely, send during the work",
+                "the device idles at the end of each step; one machine alone is faster",
+                "send less, send less often, overlap with computation",
             ],
         ],
-        caption="Five bottlenecks. Against the last one, gradients of 8 bits are in use, and methods that let machines work alone for hundreds of steps.",
+        caption="Five bottlenecks, how to recognise each, and what helps.",
     )
 )
 
 # %% [markdown]
-# ??? note "Examples: which of the five does it go after?"
-#     Names that one meets in texts on training, each with the wait that it is meant to shorten.
-#
-#     | name | goes after | how |
+# ??? note "Which bottleneck do Unsloth, torch.compile and DiLoCo attack?"
+#     | name | bottleneck | how |
 #     | --- | --- | --- |
-#     | [Unsloth](https://github.com/unslothai/unsloth), for fine-tuning | device memory, its rate and its room | kernels in \Triton and backward passes that were derived by hand, so that less is stored and read again |
+#     | [Unsloth](https://github.com/unslothai/unsloth) | device memory: bandwidth and capacity | \Triton kernels with hand-derived derivatives store and reload less |
 #     | CUDA graphs, `torch.compile` | overhead | one call for many launches; fewer launches |
-#     | text turned into numbers beforehand | data loading | done once, not in every step |
-#     | [DiLoCo](https://arxiv.org/abs/2311.08105) | network | each machine takes 500 steps alone, and only then is the change of the weights averaged |
-#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152), trained over the internet | network | the same after 100 steps, with the changes in 8 bits in place of 32: both together are the report's factor of 400 |
+#     | tokenising before training | data loading | done once instead of in every step |
+#     | [DiLoCo](https://arxiv.org/abs/2311.08105) (Douillard et al.) | network | machines exchange changes of the weights every 500 steps |
+#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152) | network | every 100 steps, in 8 bits instead of 32: the report's factor of 400 |
 
 # %% [markdown]
-# ## Load ahead
+# ## Two streams: copy the next batch during this one
 #
-# Here is a program that waits for its data. {{ batch.batches }} batches of
-# {{ batch.megabytes | .1f }} MB lie in pinned memory of the host, which the operating system has
-# promised not to move, so that the device can copy from it by itself. Each batch is copied and worked
-# on. The work stands for a step of training: as many multiply-adds on each number as one likes.
+# The host holds {{ batch.batches }} batches of {{ batch.megabytes | .0f }} MB. Each is copied to the device
+# and processed by `train`, a stand-in for a training step with as many multiply-adds per element as you like.
 
 
 # %% tab="Pseudocode"
@@ -366,6 +401,8 @@ def train(x, y, steps, factor, addend):
 
 # %% tab="CUDA C"
 TRAIN = Kernel(r"""
+// y[i] = x[i] after `steps` dependent multiply-adds, one thread per element.
+// 1-D grid of ceil(n / blockDim.x) blocks; any n below 2^31.
 extern "C" __global__
 void train(const float* x, float* y, int n, int steps,
            float factor, float addend) {
@@ -379,12 +416,18 @@ void train(const float* x, float* y, int n, int steps,
 """)
 
 # %% [markdown]
-# In one stream a batch is loaded, then worked on, then the next is loaded. With two streams the next
-# batch is loaded while this one is worked on, into a second buffer; each stream waits for an event of
-# the other where it must. Loading takes the batch's bytes over the link, {{ batch.load_us | .0f }}
-# µs at its peak. If that is shorter than the work, it should vanish.
+# In one stream, copies and kernels alternate. Use two streams and two buffers instead: while the device works
+# on one buffer, copy the next batch into the other. CUDA *events*, markers in one stream that another can
+# wait for, hold back each kernel until its copy is complete, and each copy until its
+# buffer is free.
+#
+# The host's memory must be *pinned*: the operating system promises not to move it, so the GPU can read it
+# directly. A copy from ordinary memory goes through a staging buffer first.
+#
+# A batch needs {{ batch.load_us | .0f }} µs at the peak of PCIe. If the kernel takes longer, the copy should
+# disappear from the total.
 
-# %% fold="Code of the contenders"
+# %% fold="Code of the two loaders"
 BATCHES = 8
 BATCH = 2**22
 publish(
@@ -405,7 +448,7 @@ agree(train, TRAIN, [batches(steps, n) for steps, n in ((64, 300), (130, 1000))]
 
 
 def loader(ahead):
-    """Batches from pinned host memory: each one loaded before its work, or during the work of another."""
+    """Batches from pinned host memory, each copied before its kernel or during the previous one."""
 
     def prepare(arrays, steps):
         import cupy
@@ -458,89 +501,109 @@ def all_steps(x, steps, factor, addend):
 
 loaded = measure(
     "loader",
-    variants={"data on the device": lambda steps, count=BATCHES * BATCH: TRAIN.on(batches(steps, count))},
+    variants={"no copies": lambda steps, count=BATCHES * BATCH: TRAIN.on(batches(steps, count))},
     cases=[{"steps": 512}, {"steps": 2048}, {"steps": 8192}],
     count_case={"steps": 64, "count": 1024},
     bytes=lambda steps, count=BATCHES * BATCH: 8 * count,
     flop=lambda steps, count=BATCHES * BATCH: 2 * steps * count,
-    library={"load, then work": loader(False), "load during work": loader(True)},
+    library={"sequential": loader(False), "double-buffered": loader(True)},
     reference=lambda x, steps, factor, addend: {"y": all_steps(x, steps, factor, addend)},
     tolerance=1e-3,
-    reasons={"data on the device": "Load ahead"},
+    reasons={"no copies": "Two streams: copy the next batch during this one"},
 )
 
 # %% fold="Code of the figure"
 us = medians_us(loaded, "steps")
-WORK = {steps: us["data on the device", steps] / BATCHES for steps in (512, 2048, 8192)}
-LOAD = us.get(("load, then work", 2048), np.nan) / BATCHES - WORK[2048]
+WORK = {steps: us["no copies", steps] / BATCHES for steps in (512, 2048, 8192)}
+LOAD = us.get(("sequential", 2048), np.nan) / BATCHES - WORK[2048]
 publish(
     loading={
         "us": LOAD,
         "gb_per_s": 4 * BATCH / LOAD / 1e3,
         "work_us": WORK[2048],
-        "gain": recorded("loader.load_then_work.steps_2048.median")
-        / recorded("loader.load_during_work.steps_2048.median"),
-        "long_gain": recorded("loader.load_then_work.steps_8192.median")
-        / recorded("loader.load_during_work.steps_8192.median"),
-        "short_share": WORK[512] * BATCHES / recorded("loader.load_during_work.steps_512.median"),
+        "gain": recorded("loader.sequential.steps_2048.median")
+        / recorded("loader.double_buffered.steps_2048.median"),
+        "long_gain": recorded("loader.sequential.steps_8192.median")
+        / recorded("loader.double_buffered.steps_8192.median"),
+        "of_peak": recorded("loader.no_copies.steps_2048.tflop_per_s")
+        / recorded_device().peak_tflop_per_s["fp32"],
+        "chains_of_peak": recorded("chains.chains.n_1048576.tflop_per_s")
+        / recorded_device().peak_tflop_per_s["fp32"],
+        "short_fraction": WORK[512] * BATCHES / recorded("loader.double_buffered.steps_512.median"),
     }
 )
 
 
-def loading(ahead, batches=4):
-    """When the link and the device are busy, from the recorded lengths of a load and of the work."""
+def loader_spans(ahead, batches=4):
+    """When PCIe and the device are busy, from the recorded durations of a copy and of a kernel."""
     spans, loaded_at, worked_at, free = [], 0.0, 0.0, [0.0, 0.0]
-    name = "load ahead" if ahead else "in turn"
+    name = "double-buffered" if ahead else "sequential"
     for batch in range(batches):
         start = max(loaded_at, free[batch % 2]) if ahead else max(loaded_at, worked_at)
         loaded_at = start + LOAD
         begin = max(loaded_at, worked_at)
         worked_at = begin + WORK[2048]
         free[batch % 2] = worked_at
-        spans.append(Span(f"{name}: link", start, loaded_at, f"load {batch + 1}", "read"))
-        spans.append(Span(f"{name}: device", begin, worked_at, f"work {batch + 1}", "block"))
+        spans.append(Span(f"{name}: PCIe", start, loaded_at, f"copy {batch + 1}", "read"))
+        spans.append(Span(f"{name}: device", begin, worked_at, f"train {batch + 1}", "block"))
     return spans
 
 
 if np.isfinite(LOAD):
     show(
         timeline(
-            loading(False) + loading(True),
+            loader_spans(False) + loader_spans(True),
             unit="µs",
-            title="Loaded ahead, a batch costs the longer of load and work, not their sum",
-            caption="Four batches with 2,048 multiply-adds on each number. The lengths of a load and of the work were recorded on an {machine}; when each of them starts follows from the streams' order.",
+            title="Double-buffered, copies hide behind the kernels",
+            caption="Four batches with 2,048 multiply-adds per element. The durations of a copy and a kernel were recorded on an {machine}; the start times follow from the order in the streams.",
         )
     )
     longer_us = BATCHES * max(LOAD, WORK[2048])
-    assert recorded("loader.load_during_work.steps_2048.median") < 1.15 * longer_us, "the title: the longer"
+    assert recorded("loader.double_buffered.steps_2048.median") < 1.15 * longer_us, (
+        "the title: copies are hidden"
+    )
 
 # %% [markdown]
-# A load takes {{ loading.us | .0f }} µs, {{ loading.gb_per_s | .0f }} GB/s over the link, and the
-# work with 2,048 multiply-adds {{ loading.work_us | .0f }} µs.[^rate] All {{ batch.batches }}
-# batches take {{ loader.load_then_work.steps_2048.median | us }} in turn and
-# {{ loader.load_during_work.steps_2048.median | us }} loaded ahead,
-# {{ loading.gain | .2f }} times as fast. With 8,192 multiply-adds the gain is
-# {{ loading.long_gain | .2f }}: the more one of the two outlasts the other, the less there is to
-# hide.
+# A copy takes {{ loading.us | .0f }} µs, and the kernel with 2,048 multiply-adds per element
+# {{ loading.work_us | .0f }} µs.[^rate] The double-buffered loop is {{ loading.gain | .1f }}× faster than the
+# sequential one. With 8,192 multiply-adds the gain shrinks to {{ loading.long_gain | .1f }}×, because the copy
+# is a small part of the total.
 #
-# [^rate]: The kernel reaches half of the arithmetic ceiling in the table's bound. What keeps it there
-#     is not shown on this page; for the overlap only its length counts.
-
-# %% [markdown]
-# No order of things helps where loading is the longer part: with 512 multiply-adds the device works
-# {{ loading.short_share | .0% }} of the time even though it is loaded ahead. There the data have to
-# become smaller, for example text that was turned into numbers of 16 bits once, before training.
-
-# %% [markdown]
-# ## Two kernels at once
+# With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device works only
+# {{ loading.short_fraction | .0% }} of the time. Now the data must shrink. For example, tokenise text once
+# and store 16-bit tokens.
 #
-# Streams have a second use. Kernels of one stream run one after the other; kernels of two streams may
-# run at the same time, if there is room. Do they share the device by halves, or do their blocks stand
-# side by side on one processor? A thread can ask: `%smid` is the number of the processor that it runs
-# on. Each block of this kernel writes down where and when it ran, and waits a while. A and B are two
-# launches of it, with one block for each processor.
+# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. `chains`, from the
+#     [roofline lesson](roofline.py), has the same loop and reaches {{ loading.chains_of_peak | .0% }}. Compiled for
+#     an H100, each multiply-add of `train` reads three \registers; those of `chains` read two and a constant.
+#     That's probably the reason, but we haven't measured it on its own.
 
-# %% needs="gpu" record="two_streams" fold="The kernel and its launches"
+# %% needs="nvrtc nvdisasm" fold="Code of the check"
+import re
+
+from tilewise import check
+from tilewise.kernel.machine_code import available as can_disassemble
+from tilewise.kernel.machine_code import machine_code
+
+
+def registers_read(kernel):
+    """The most registers that a multiply-add of the kernel reads."""
+    fmas = [one for one in machine_code(kernel).instructions if one.name.startswith("FFMA")]
+    return max(len(re.findall(r"\bR\d+", one.operands.split(",", 1)[1])) for one in fmas)
+
+
+if can_disassemble() is None:
+    check(registers_read(TRAIN), 3, rtol=0.0, name="registers that a multiply-add of train reads")
+
+# %% [markdown]
+# ## Concurrent kernels in two streams
+#
+# Kernels in different streams may run at the same time if the device has room. Does each get its own
+# \SMs (streaming multiprocessors), or do they share them? Let the blocks report it: `%smid` is the
+# index of a thread's \SM. Kernels A and B each launch one block per \SM. Every block records its
+# \SM, its start and its end, and otherwise just waits.
+
+# %% needs="gpu" record="two_streams" fold="Code of the kernel and its launches"
 WHERE_AND_WHEN = r"""
 extern "C" __global__
 void where_and_when(int* sm, long long* begin, long long* end, long long cycles) {
@@ -607,46 +670,46 @@ for line in text_record("speed/launches", "two_streams").text.splitlines():
         seen[where.replace(" ", "_")] = {"us": float(found[2]), "both": int(found[3]), "of": int(found[4])}
     elif found := re.match(r"  processor ([01]): (.*)", line):
         for name, start, stop in re.findall(r"(\w) ([\d.]+) to ([\d.]+)", found[2]):
-            row, role = f"{where}, processor {found[1]}: {name}", {"A": "block", "B": "warp"}[name]
+            row, role = f"{where}, SM {found[1]}: {name}", {"A": "block", "B": "warp"}[name]
             spans.append(Span(row, float(start), float(stop), name, role))
 publish(streams=seen)
 show(
     timeline(
         spans,
         unit="µs",
-        title="In two streams, blocks of both kernels run on the same processor at the same time",
-        caption="When the blocks of kernels A and B ran on two processors of an {machine}, by their own notes: launched into one stream, and into two.",
+        title="With two streams, blocks of both kernels share an SM",
+        caption="Start and end of the blocks of kernels A and B on two SMs of an {machine}, as the blocks recorded them, for one stream and for two.",
     )
 )
-assert seen["two_streams"]["both"] == seen["two_streams"]["of"], "the title says where blocks of both run"
+assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
+    "the title says that blocks of both kernels share an SM"
+)
 
 # %% [markdown]
-# In one stream B begins when A has ended on every processor. In two streams
-# {{ streams.two_streams.both }} of {{ streams.two_streams.of }} processors run blocks of both at
-# once, and the pair takes {{ streams.two_streams.us | .0f }} µs in place of
-# {{ streams.one_stream.us | .0f }}. The blocks here do nothing but wait, so nothing is taken from
-# anyone; two kernels that both fill the memory's bandwidth gain nothing from running at once.
+# In one stream, B starts when A has finished everywhere. In two, all {{ streams.two_streams.of }} \SMs run
+# blocks of both, and the pair takes {{ streams.two_streams.us | .0f }} µs instead of
+# {{ streams.one_stream.us | .0f }}. These blocks only wait; two kernels that each fill the memory bandwidth
+# gain nothing from running together.
 
 # %% [markdown]
-# ## One number for the whole
+# ## MFU: one number for a training step
 #
-# For a training step there is a measure that puts all five together: the model FLOP utilisation, MFU.
-# It takes only the operations that the mathematics of the model needs, about six for each parameter
-# and token,[^six] and divides by what the device could have done in the time. Whatever was waited
-# for, it shows as a share that is missing.
+# One ratio captures all five bottlenecks: *model FLOP utilisation*, MFU, from
+# [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations that the model's
+# mathematics needs, about six per parameter and token,[^six] and divide by what the device could have done in the
+# same time at its peak.
 #
-# [^six]: Two for the multiply-add of the forward pass and four in the \backward pass. Attention's two
-#     products come on top: for {{ mfu.layers }} layers of width {{ mfu.width }} and
-#     {{ mfu.tokens | , }} tokens they are {{ mfu.attention | .0% }} more.
+# [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix
+#     multiplications come on top: a query attends to {{ mfu.keys | .0f }} keys on average, which adds
+#     {{ mfu.attention | .0% }} here. PaLM counts all {{ mfu.tokens | , }} keys, masked ones too, and gets
+#     twice that, so check the convention before you compare two MFUs.
 #
 # ??? definition "MFU"
-#     Model FLOP utilisation: the operations a second that a model's mathematics needs, as a share of
-#     the device's peak rate.
-
-
-# %% [markdown]
-# A step that was measured: a language model of {{ mfu.layers }} layers in plain PyTorch, eager
-# mode, 16-bit products, one GPU. The fold has all of its code.
+#     Model FLOP utilisation: the operations per second that a model's mathematics needs, as a fraction
+#     of the device's peak rate.
+#
+# We measured a language model of {{ mfu.layers }} layers on one GPU, in PyTorch's eager mode with 16-bit
+# matrix multiplications.
 
 # %% needs="gpu torch" record="training_step" fold="Code of the training step"
 from importlib.util import find_spec
@@ -717,13 +780,15 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the numbers"
 STEP = text_record("speed/launches", "training_step")
-told = dict(line.split(": ") for line in STEP.text.splitlines())
+measured = dict(line.split(": ") for line in STEP.text.splitlines())
 MODEL = {"layers": 12, "width": 768, "tokens": 1024}
-parameters, rate = int(told["parameters"]), float(told["tokens a second"])
-extra = 12 * MODEL["layers"] * MODEL["width"] * MODEL["tokens"] / (6 * parameters)
+parameters, rate = int(measured["parameters"]), float(measured["tokens a second"])
+keys = np.arange(1, MODEL["tokens"] + 1).mean()  # query i attends to i keys
+extra = 12 * MODEL["layers"] * MODEL["width"] * keys / (6 * parameters)
 publish(
     mfu={
         **MODEL,
+        "keys": keys,
         "attention": extra,
         "parameters": parameters / 1e6,
         "rate": rate / 1000,
@@ -733,21 +798,20 @@ publish(
 )
 
 # %% [markdown]
-# {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens a second are
-# {{ mfu.reached | .0% }} of the peak, and {{ mfu.whole | .0% }} with attention's products counted.
-# Where the rest is lost, MFU does not say. That takes a timeline, and the question which of the five
-# the device was waiting for.
+# {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens per second make an MFU
+# of {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention. MFU shows how much is lost, but not where:
+# for that you need a timeline.
 
 # %% [markdown]
-# ## Which one is it?
+# ## Which bottleneck is it?
 #
-# Five situations. Each was built so that one of the five bottlenecks explains all that is seen.
+# Each of these five programs has a different one. Which explains everything you see?
 
 # %% fold="Code of the cards"
 from tilewise.outputs import Card, Cards
 
 
-def sorted_card(situation, right, **reasons):
+def bottleneck_card(situation, right, **reasons):
     order = ["arithmetic", "device memory", "overhead", "data loading", "network"]
     return Card(situation, right, {name: reasons[name.replace(" ", "_")] for name in order})
 
@@ -756,50 +820,50 @@ show(
     Cards(
         "What is this program waiting for?",
         [
-            sorted_card(
-                "A model answers one user at a time. Halving the length of every matrix in it changes the time of a step by nothing. The device is reported busy a third of the time.",
+            bottleneck_card(
+                "A model answers one user at a time. With every weight matrix half as wide and half as high, a step takes exactly as long as before. The GPU is busy a third of the time.",
                 "overhead",
-                arithmetic="Half of the matrix means a quarter of the operations; it would be much faster.",
-                device_memory="Half of the matrix means a quarter of the bytes; it would be much faster.",
-                overhead="What does not depend on size is paid per launch. Many small kernels: record them as a graph, or fuse them.",
-                data_loading="One user's question is a few bytes; and a wait for it would not depend on the launches at all.",
-                network="Nothing here leaves the machine.",
+                arithmetic="The smaller matrices need a quarter of the operations, so the step would be much faster.",
+                device_memory="The smaller matrices have a quarter of the bytes, so the step would be much faster.",
+                overhead="Launches cost the same whatever the size, and the GPU idles between them. Capture the many small kernels in a CUDA graph, or merge them into fewer.",
+                data_loading="One user's prompt is a few kilobytes.",
+                network="Nothing leaves the machine.",
             ),
-            sorted_card(
-                "A kernel adds a bias to a large matrix and applies ReLU to it. It reaches nine tenths of the memory's bandwidth and a hundredth of the arithmetic peak.",
+            bottleneck_card(
+                "A kernel adds a bias to a large matrix and applies ReLU, which replaces negative values by zero. It reaches nine tenths of the memory bandwidth and a hundredth of the arithmetic peak.",
                 "device memory",
-                arithmetic="A hundredth of the peak is no limit.",
-                device_memory="It stands on its roof, on the slope. Do the same two operations inside the kernel that makes the matrix.",
-                overhead="A kernel that moves bytes at nine tenths of the bandwidth is not waiting to be started.",
+                arithmetic="It uses a hundredth of the peak.",
+                device_memory="It's on the slope of the roofline. Apply bias and ReLU inside the kernel that computes the matrix.",
+                overhead="At nine tenths of the bandwidth, the device is hardly ever idle.",
                 data_loading="The matrix is on the device already.",
-                network="Nothing here leaves the machine.",
+                network="Nothing leaves the machine.",
             ),
-            sorted_card(
-                "Training on pictures. At the start of each step the device idles for a while, and all cores of the host are busy unpacking files. With pictures made of random numbers on the device, steps are twice as fast.",
+            bottleneck_card(
+                "You train on images. At the start of each step the GPU idles for a while, and every core of the host is busy decoding JPEG files. With random images generated on the GPU, a step takes half the time.",
                 "data loading",
-                arithmetic="The same arithmetic on random pictures is twice as fast.",
-                device_memory="The same bytes move on the device with random pictures.",
-                overhead="The launches of a step are the same with random pictures.",
-                data_loading="Only the source of the data changed. Load ahead, unpack once and keep the result, or unpack on the device.",
-                network="The files lie on this machine.",
+                arithmetic="Random images need the same arithmetic.",
+                device_memory="Random images move the same bytes on the device.",
+                overhead="Random images need the same launches.",
+                data_loading="Only the source of the data has changed. Prefetch, decode once and keep the result, or decode on the GPU.",
+                network="The files are on this machine.",
             ),
-            sorted_card(
-                "Products of large square matrices in 16 bits. The rate is four fifths of the peak of the matrix units, and the clock falls when the room gets warmer.",
+            bottleneck_card(
+                "A program multiplies large square matrices in 16 bits. It reaches four fifths of the tensor cores' peak, and it slows down when the GPU lowers its clock.",
                 "arithmetic",
-                arithmetic="It is close to its ceiling, and even the clock matters. Fewer bits or fewer operations are all that is left.",
-                device_memory="The intensity of a large product lies far right of the ridge.",
-                overhead="Such a kernel is long; its launch hides behind the one before.",
-                data_loading="The matrices stay on the device from one product to the next.",
-                network="Nothing here leaves the machine.",
+                arithmetic="It's close to its ceiling and follows the clock. Use fewer bits or fewer operations.",
+                device_memory="Large matrix multiplications are far to the right of the ridge.",
+                overhead="The kernels are long, so each launch is hidden behind the previous kernel.",
+                data_loading="The matrices stay on the device.",
+                network="Nothing leaves the machine.",
             ),
-            sorted_card(
-                "Sixteen machines train one model and add up their gradients after each step. A single machine alone, with the same batch, needs two thirds of the time.",
+            bottleneck_card(
+                "Sixteen machines train one model and exchange their results after each step. One machine alone, with as much data per step as each of the sixteen has now, takes two thirds of the time.",
                 "network",
                 arithmetic="Each machine does the same arithmetic as one alone.",
-                device_memory="Each device moves the same bytes as one alone.",
-                overhead="Each host makes the same launches as one alone, and a few more for the gradients.",
+                device_memory="Each GPU moves the same bytes as one alone.",
+                overhead="Each host makes the same launches, plus a few for the exchange.",
                 data_loading="Each machine loads as much as one alone.",
-                network="What is new is what is sent. Send gradients of 8 bits, send each layer's as soon as it is there, or let the machines work alone for many steps before they compare.",
+                network="Only the exchange is new. Send fewer bits, send each layer's results as soon as they're ready, or exchange less often.",
             ),
         ],
     )
@@ -808,27 +872,32 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# In pieces of 4,096 the {{ total | , }} additions take {{ launch_pieces.a_launch_a_piece.n_4096.median | us }},
-# {{ in_pieces.times | .0f }} times as long as in one launch. The bytes are the same and the
-# arithmetic is the same; the host's {{ pieces_at_4096 | , }} orders are what takes the time. From a
-# CUDA graph the same pieces take {{ in_pieces.graph_times | .0f }} times as long, and with four
-# million additions a piece, {{ in_pieces.four_million_times | .2f }} times: there the launches hardly
-# matter.
+# In pieces of {{ piece | , }}, the additions take {{ launch_pieces.one_launch_per_piece.n_4096.median | us }},
+# {{ in_pieces.times | .0f }}× the time of a single launch. The bytes and the arithmetic are the same; the
+# {{ launches | , }} launches make the difference. A CUDA graph reduces it to
+# {{ in_pieces.graph_times | .0f }}×, and pieces of four million additions take only
+# {{ in_pieces.four_million_times | .1f }}×, even without one.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Host and device work side by side; the slower one sets the pace. A launch through CuPy costs
-#   {{ cost.plain | .1f }} µs on the recorded host, so kernels shorter than that leave the device
-#   idle.
-# - A CUDA graph replays recorded launches with one call; {{ cost.graph | .2f }} µs a kernel remain.
-# - Load the next batch during the work of this one: a step then takes the longer of the two, not the
+# - Host and device work in parallel, and the slower one sets the pace. A launch through CuPy costs
+#   {{ cost.plain | .1f }} µs on the recorded host; in a CUDA graph only {{ cost.graph | .1f }} µs per kernel
+#   remain.
+# - With pinned memory, two streams and two buffers, a step costs the longer of copy and computation, not their
 #   sum.
-# - Arithmetic, device memory, overhead, data loading, network: find out which one it is before
-#   changing anything, since the cure for one does nothing for the others.
-# - MFU says how much is lost, not where.
+# - Arithmetic, device memory, overhead, data loading, network: find out which one limits you first, since the
+#   cure for one does nothing for the others.
 
-# %% fold="The whole cell, with two wrong answers that the tests turn down"
+# %% [markdown]
+# ## In your own kernel
+#
+# Run `nsys profile` and `nsys stats --report cuda_kern_exec_sum`, which lists each kernel's launch time next to its
+# execution time (`gpu__time_duration.sum` in Nsight Compute). If launching takes longer and the timeline
+# shows gaps between kernels, capture the launches in a CUDA graph or merge kernels before you optimise any of
+# them.
+
+# %% fold="The whole cell, with two wrong answers that the tests reject"
 from itertools import pairwise
 
 from tilewise import exercise
@@ -851,12 +920,12 @@ def bottleneck(spans, ridge):
     return "arithmetic" if intensity > ridge else "device memory"
 
 
-def adds_up_what_overlaps(spans, ridge):
-    kept = []
-    for at, span in enumerate(spans):  # pulled apart, so that nothing overlaps any more
+def counts_overlaps_twice(spans, ridge):
+    apart = []
+    for at, span in enumerate(spans):  # shifted apart, so that nothing overlaps
         shift = 1000.0 * at
-        kept.append((span[0], span[1] + shift, span[2] + shift, *span[3:]))
-    return bottleneck(kept, ridge)
+        apart.append((span[0], span[1] + shift, span[2] + shift, *span[3:]))
+    return bottleneck(apart, ridge)
 
 
 def longest_single_span(spans, ridge):
@@ -872,15 +941,15 @@ def a_timeline(kind, random):
     full = {"overhead": "host", "data loading": "link", "network": "network"}.get(kind, "device")
     rows[full] = 0.95
     spans = []
-    for row, share in rows.items():
+    for row, fraction in rows.items():
         edges = np.sort(random.uniform(0, 100, 6))
         for start, stop in pairwise(edges):
-            spans.append((row, start, start + share * (stop - start)))
-        spans.append((row, 0.0, edges[0] * share))
-        spans.append((row, edges[-1], edges[-1] + share * (100 - edges[-1])))
+            spans.append((row, start, start + fraction * (stop - start)))
+        spans.append((row, 0.0, edges[0] * fraction))
+        spans.append((row, edges[-1], edges[-1] + fraction * (100 - edges[-1])))
     start, stop = max(((a, b) for row, a, b in spans if row == "host"), key=lambda pair: pair[1] - pair[0])
     if full != "host":
-        spans += [("host", start, stop)] * 12  # helpers of the host that work at the same time
+        spans += [("host", start, stop)] * 12  # twelve more host threads that work at the same time
     intensity = 60.0 if kind == "arithmetic" else 6.0
     made = []
     for span in spans:
@@ -897,20 +966,20 @@ def bottleneck_tests(answer):
 
 
 exercise(
-    "Ten timelines",
+    "Diagnose ten timelines",
     """
-    Write `bottleneck(spans, ridge)`. A span is `(row, start, stop)` with a row among `host`, `link` and
-    `network`, or `("device", start, stop, flop, bytes)`. Spans of one row may overlap, since a host has several
-    threads. Name the row that is busy longest: `"overhead"` for the host, `"data loading"` for the link,
-    `"network"`. For the device say whether all of its work together lies left of the ridge, `"device memory"`, or
-    right of it, `"arithmetic"`. The tests draw ten timelines, two of each kind.
+    Write `bottleneck(spans, ridge)`, which names the bottleneck of a recorded timeline. A span is
+    `(row, start, stop)` with the row `host`, `link` or `network`, or it is `("device", start, stop, flop, bytes)`.
+    Spans of one row may overlap, because a host has several threads. Find the row that is busy for the longest
+    time, and return `"overhead"` for the host, `"data loading"` for the link and `"network"` for the network. For the
+    device, take all of its spans together: return `"device memory"` if their intensity is left of the ridge and
+    `"arithmetic"` if it is right of it. The tests draw ten timelines, two of each kind.
     """,
     answer=bottleneck,
     tests=bottleneck_tests,
-    wrong=[adds_up_what_overlaps, longest_single_span],
-    hint="Sort the spans of a row by their start and count only what lies beyond the furthest end so far.",
+    wrong=[counts_overlaps_twice, longest_single_span],
+    hint="Sort the spans of a row by start, and count only the part of each that is beyond the latest end so far.",
 )
 
 # %% [markdown]
-# A launch hands over thousands of threads, and so far it did not matter how the device goes about
-# running them. From here on it does: [warps](../machine/warps.py) are what its processors really run.
+# Next: how an \SM executes the thousands of threads of a launch, in [warps](../machine/warps.py).

@@ -795,8 +795,8 @@ BLOCKS = {by: occupancy(128, many, 512).blocks_per_sm for by, many in REGISTERS.
 publish(
     host={
         "bytes_per": 12,
-        "cupy_before": recorded("launch_pieces.a_launch_a_piece.n_4096.median") / 4096,
-        "torch_before": recorded("launch_pieces.torch_add_a_piece.n_4096.median") / 4096,
+        "cupy_before": recorded("launch_pieces.one_launch_per_piece.n_4096.median") / 4096,
+        "torch_before": recorded("launch_pieces.torch_add_per_piece.n_4096.median") / 4096,
         "each": {name_slug(label): HOSTED[label] / PIECES for label in CONTENDERS},
         "ratio": max(EACH.values(), default=np.nan) / min(EACH.values(), default=np.nan),
         "slowest": max(EACH, key=EACH.get, default="none yet"),
