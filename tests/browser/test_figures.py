@@ -103,6 +103,7 @@ def figures() -> dict[str, Figure]:
             title="Bars",
             caption="c",
         ),
+        "gaps": heat_map({"tasks": np.array([[1, 2], [3, np.nan]])}, x="j", y="i", title="Gaps", caption="c"),
         "heat": heat_map(
             {"S": heat, "P": heat**2},
             steps=["cold", "warm"],
@@ -361,6 +362,11 @@ def test_a_stepped_chart_shows_the_data_of_its_step(open_page: Callable[..., Pag
     steps.get_by_role("button", name="next temperature").click()
     expect(steps.locator(".bartext").first).to_have_text("\u00a00.50")
     expect(steps.locator(".tw-stepper output")).to_have_text("high")
+
+
+def test_a_heat_map_with_empty_cells_is_drawn(open_page: Callable[..., Page]) -> None:
+    gaps = drawn(open_page(), "gaps")
+    expect(gaps.locator(".heatmap-label")).to_have_count(3)
 
 
 def test_charts_follow_the_theme_and_offer_to_send_nothing_away(open_page: Callable[..., Page]) -> None:

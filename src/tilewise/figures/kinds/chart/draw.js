@@ -135,7 +135,8 @@ function crowded(full, data) {
     if (trace.type !== "heatmap" || !trace.texttemplate) return [];
     const axis = full[trace.xaxis.replace("x", "xaxis")];
     const digits = Number(/\.(\d+)/.exec(trace.texttemplate)?.[1] ?? 2);
-    const longest = Math.max(...trace.z.flat().map((value) => value.toFixed(digits).length));
+    const shown = trace.z.flat().filter((value) => value !== null);
+    const longest = Math.max(...shown.map((value) => value.toFixed(digits).length));
     return axis._length / trace.z[0].length < longest * 7.4 + 2 ? [at] : [];
   });
 }
