@@ -67,7 +67,7 @@ void chain(const float* start, float* end, int tasks, int steps) {
 import numpy as np
 
 start = np.arange(5, dtype=np.float32)
-end = np.empty_like(start)
+end = np.zeros_like(start)
 CHAIN(start, end, 5, 3, grid=1, block=32)
 print(end)
 

@@ -142,7 +142,7 @@ def two_ways_numba(start, path, end, steps):
 import numpy as np
 
 lanes = np.arange(32, dtype=np.int32)
-x0, x3 = np.zeros(32, np.float32), np.empty(32, np.float32)
+x0, x3 = np.zeros(32, np.float32), np.zeros(32, np.float32)
 
 TWO_WAYS(x0, lanes % 2, x3, 32, 3, grid=1, block=32)
 print(x3[:4])

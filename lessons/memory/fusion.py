@@ -148,7 +148,7 @@ publish(small_n=2**12)
 
 # %%
 x = np.array([0, 0.5, 1, 2], dtype=np.float32)
-s, c, s2, c2, y = (np.empty_like(x) for _ in range(5))
+s, c, s2, c2, y = (np.zeros_like(x) for _ in range(5))
 
 SINE(x, s, 4, grid=1, block=256)
 COSINE(x, c, 4, grid=1, block=256)
@@ -333,7 +333,7 @@ agree(sum_of_squares, FUSED_FAST_MATH, [elements(n) for n in (1, 255, 1003)], rt
 # {{ moved.five_of_four }}: each thread loads one element of `x` and stores one of `y`.
 
 # %%
-y = np.empty_like(x)
+y = np.zeros_like(x)
 FUSED(x, y, 4, grid=1, block=256)
 print(y)
 

@@ -182,7 +182,7 @@ void sum_one(const float* x, float* partial, int n) {
 
 # %%
 x = np.arange(1000, dtype=np.float32)
-partial = np.empty(128, np.float32)
+partial = np.zeros(128, np.float32)
 
 SUM_ONE(x, partial, 1000, grid=4, block=32)
 print(partial.sum(), x.sum())

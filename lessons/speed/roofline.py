@@ -70,7 +70,7 @@ void repeat_fma(const float* x, float* y, int n,
 import numpy as np
 
 x = np.linspace(-1, 1, 1000, dtype=np.float32)
-y = np.empty_like(x)
+y = np.zeros_like(x)
 REPEAT_FMA(x, y, 1000, 0.99, 0.005, grid=4, block=256)
 print(x[:3], "->", y[:3])
 
