@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,16 @@ def test_order_and_needs_can_be_asked_for(project: Any) -> None:
     assert course.unlocks("part/a") == ("part/b",)
     assert course.reaches("part/c") == {"part/a", "part/b"}
     assert course.lesson("part/b").header.title == "Title of part/b"
+
+
+def test_further_pages_share_the_number_of_their_lesson(project: Any) -> None:
+    lessons = chain(project)
+    page = project.lesson(PROSE + "# More.\n", "part/a_more", "part/a")
+    page = replace(page, header=replace(page.header, further="part/a"))
+    course = Course.of([lessons[0], page, *lessons[1:]])
+    assert course.core == ("part/a", "part/b", "part/c")
+    assert [course.number(name) for name in ("part/a", "part/a_more", "part/b")] == [1, 1, 2]
+    assert course.further("part/a") == ("part/a_more",)
 
 
 def test_a_term_reaches_through_needs_of_needs(project: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from tilewise.course.model import Header
 from tilewise.errors import LessonError, nearest
 
-_KEYS = ("title", "needs", "summary", "description", "date", "tags")
+_KEYS = ("title", "needs", "further", "summary", "description", "date", "tags")
 _KEY = re.compile(r"[\"']?(\w+)[\"']?\s*:")
 _NO_TITLE = ("\n", "<", ">", "`", "*", "[", "]", "{", "}", "$", "\\", "|")
 _MODULE = "A module that lessons import has a name that begins with _."
@@ -84,9 +84,9 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
             path, lines[key], f'"{key}" must be {wanted}, and is {got!r}.', f"Write {key}: {example}."
         )
 
-    for key in ("title", "summary", "description"):
+    for key in ("title", "further", "summary", "description"):
         if key in values and not isinstance(values[key], str):
-            raise wrong(key, "a text", '"..."')
+            raise wrong(key, "a text", "kernels/grids" if key == "further" else '"..."')
     title = values.get("title", "").strip()
     if not title:
         raise LessonError(path, lines.get("title", 1), "the header has no title.", "Add title: ...")
@@ -108,6 +108,7 @@ def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
     return Header(
         title=title,
         needs=tuple(values.get("needs", [])),
+        further=values.get("further", "").strip(),
         summary=values.get("summary", "").strip(),
         description=values.get("description", "").strip(),
         date=date,

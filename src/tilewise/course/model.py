@@ -25,6 +25,8 @@ class Header:
     """What the lesson is called, in sentence case."""
     needs: tuple[str, ...] = ()
     """Ids of the lessons that a reader should know, direct ones only."""
+    further: str = ""
+    """Id of the lesson that this page takes further; empty for a lesson of the core track."""
     summary: str = ""
     """The lesson's question, one sentence."""
     description: str = ""

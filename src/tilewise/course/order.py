@@ -67,11 +67,21 @@ class Course:
         return self.by_id[lesson_id]
 
     @cached_property
+    def core(self) -> tuple[str, ...]:
+        """The ids of the core track, in reading order: every lesson but the Further pages."""
+        return tuple(name for name, lesson in self.by_id.items() if not lesson.header.further)
+
+    @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.by_id, start=1)}
+        core = {name: number for number, name in enumerate(self.core, start=1)}
+        return {name: core.get(lesson.header.further or name, 0) for name, lesson in self.by_id.items()}
+
+    def further(self, lesson_id: str) -> tuple[str, ...]:
+        """Ids of the Further pages of a lesson, in reading order."""
+        return tuple(name for name, lesson in self.by_id.items() if lesson.header.further == lesson_id)
 
     def number(self, lesson_id: str) -> int:
-        """The lesson's number in reading order, from 1."""
+        """The lesson's number on the core track, from 1; of a Further page, its lesson's."""
         return self._numbers[lesson_id]
 
     def needs(self, lesson_id: str) -> tuple[str, ...]:
@@ -107,7 +117,10 @@ class Course:
     @cached_property
     def signature(self) -> str:
         """A hash of all that a lesson's page takes from the other lessons: order, headers and terms."""
-        headers = [(lesson.id, lesson.header.title, lesson.header.needs) for lesson in self.lessons]
+        headers = [
+            (lesson.id, lesson.header.title, lesson.header.needs, lesson.header.further)
+            for lesson in self.lessons
+        ]
         terms = [
             (term.lesson_id, term.definition.names, term.first_sentence_markdown) for term in self.terms.terms
         ]

@@ -54,7 +54,11 @@ def hardware(run: LessonRun) -> str:
 def head(lesson: Lesson, course: Course, runs_on: str = "") -> str:
     """Title, question, what the lesson needs and unlocks, how long it takes, how to run it, downloads."""
     name = lesson.id.rsplit("/", 1)[-1]
-    facts = [f"Lesson {course.number(lesson.id)} of {len(course.lessons)}", f"{minutes(lesson)} min"]
+    if home := lesson.header.further:
+        place = f'Further page of <a href="{escape(href(lesson.id, home))}">lesson {course.number(home)}</a>'
+    else:
+        place = f"Lesson {course.number(lesson.id)} of {len(course.core)}"
+    facts = [place, f"{minutes(lesson)} min"]
     for word, ids in (("needs", course.needs(lesson.id)), ("unlocks", course.unlocks(lesson.id))):
         links = ", ".join(
             f'<a href="{escape(href(lesson.id, other))}">'

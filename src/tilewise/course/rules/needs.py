@@ -19,6 +19,10 @@ def _faults(course: Course) -> list[LessonError]:
             if need not in known:
                 message = f'needs "{need}", and there is no such lesson.'
                 errors.append(LessonError(lesson.path, line, message, nearest(need, known)))
+        if (home := lesson.header.further) and home not in lesson.header.needs:
+            message = f'"further" names {home}, and "needs" does not.'
+            repair = f'Add {home} to "needs": a Further page builds on its lesson.'
+            errors.append(LessonError(lesson.path, lesson.header.line("further"), message, repair))
     if errors:
         return errors
     circle = _circle(lessons)
