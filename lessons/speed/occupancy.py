@@ -235,7 +235,7 @@ def sum_wide(x, wide_partial):
 
 # %% tab="CUDA C"
 SUM_WIDE = Kernel(r"""
-// As sum_one, with one 16-byte load in flight per thread and one float4 of sums per thread.
+// As sum_one, with one 16-byte load in flight per thread and one float4 of partial sums in each thread.
 // n must be a multiple of 4, and x and wide_partial aligned to 16 bytes.
 extern "C" __global__
 void sum_wide(const float4* x, float4* wide_partial, int n) {
