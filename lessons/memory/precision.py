@@ -959,7 +959,7 @@ publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e
 # ## Peak throughput by format
 #
 # Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores do {{ grown.step | .0f }}×
-# as many operations per second each time the bits halve. How much of the growth in GPU throughput does that
+# as many operations per second each time the bits halve. How much of the growth in GPU \throughput does that
 # explain?[^sheets]
 #
 # [^sheets]: A100, H100 and B200: this course's table of devices, with its sources. P100 and V100: NVIDIA's
