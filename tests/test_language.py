@@ -19,8 +19,9 @@ DIALECT = (
     "Left untold, they drift.", "Half is fetched in vain.", "The values lie in memory.",
     "It loads 16 bytes a load.",
     "Launch a block a tile.", "Each has eight accumulators a thread.", "The array stands in shared memory.",
-    "That is no reason.", "The warp asks for a sector.", "It is signalled, or is told by a barrier.",
+    "That is no reason.", "The warp asks for a sector.", "Why it is so is told below.",
     "The lecture says so.", "The copies are\nunder\nway.", "Launch four blocks an SM.",
+    "A thread keeps 64 sums in registers.", "It loads 32 numbers.", "A tile that is turned is slow.",
 )  # fmt: skip
 ENGLISH = (
     "The loads are in flight.", "The block gives a thread a row index.", "It is no sooner read than written.",
