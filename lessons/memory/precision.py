@@ -190,7 +190,7 @@ show(
         {text: [in_bits(name, value) for name in FORMATS] for text, value in VALUES.items()},
         start="0.1",
         title="Sixteen bits buy range or precision, not both",
-        caption="One value in each format: sign, exponent and fraction after rounding to nearest, and the relative error. Filled boxes are 1 bits.",
+        caption="One value in each format: sign, exponent and fraction after rounding to nearest, and the relative error. Filled boxes are ones.",
     )
 )
 

@@ -145,7 +145,7 @@ show(
 
 # %% fold="Code of the figure"
 def graph_spans(host_us, device_us, launches=LAUNCHES):
-    """The same launches as a graph: one call of the host, and no gaps on the device."""
+    """The same launches as a graph: one call on the host, no gaps on the device."""
     kernels = [
         Span("device", host_us + at * device_us, host_us + (at + 1) * device_us, f"{at + 1}", "block")
         for at in range(launches)
@@ -158,8 +158,8 @@ show(
     timeline(
         graph_timeline,
         unit="µs",
-        title=f"As a graph: finished after {graph_timeline[-1].stop:.0f} µs instead of {one_by_one_timeline[-1].stop:.0f}",
-        caption=f"The same model, with {HOST_US:.0f} µs for the one call that replays the graph. A real device also needs a little time between two kernels of a graph.",
+        title=f"A graph finishes after {graph_timeline[-1].stop:.0f} µs instead of {one_by_one_timeline[-1].stop:.0f}",
+        caption=f"The same model, with {HOST_US:.0f} µs for the single call that replays the graph. A real device also needs a little time between two kernels of a graph.",
     )
 )
 
