@@ -21,14 +21,17 @@ DIALECT = (
     "Launch a block a tile.", "Each has eight accumulators a thread.", "The array stands in shared memory.",
     "That is no reason.", "The warp asks for a sector.", "Why it is so is told below.",
     "The lecture says so.", "The copies are\nunder\nway.", "Launch four blocks an SM.",
-    "A thread keeps 64 sums in registers.", "It loads 32 numbers.", "A tile that is turned is slow.",
+    "A thread keeps 64 sums in registers.", "A warp brings a tile.", "It loads 32 numbers.",
+    "A tile that is turned is slow.",
 )  # fmt: skip
 ENGLISH = (
     "The loads are in flight.", "The block gives a thread a row index.", "It is no sooner read than written.",
     "Each warp needs a tile.", "Half a warp waits.", "Use a row of a matrix as a tile.", "GPU clocks vary.",
     "This method stands for others.", "Both lines meet at the ridge point.", "A block loads a tile.",
     "Sort them from the right beside.", "Work is \\under way.", "`under way` is code.",
-    "Threads share a tile.", "It is the number of wavefronts a request needs.",
+    "Threads share a tile.", "The scale brings it back to 1.",
+    "Loads bring both kernels to the speed of a copy.",
+    "It is the number of wavefronts a request needs.",
     "There are two.\n\nA warp is one.", "It takes 3 steps. A thread waits.",
 )  # fmt: skip
 
@@ -116,6 +119,7 @@ def test_a_sentence_without_a_verb_is_found(sentence: str) -> None:
         "Trace one thread by hand.", "Two warps overlap.", "The lanes read banks 0 and 4.",
         "Each warp loads sectors.",
         "That's half the time.", "Only 12 warps fit.", "Blocks synchronise once.",
+        "Next, write kernels of your own: puzzles.",
         "So `x = y` in every lane.",
     ],
 )  # fmt: skip

@@ -94,6 +94,6 @@ def _is_verb_here(tokens: list[str], at: int) -> bool:
     if after in words.behind_verb or after[0].isdigit() or after[0] == FILLER or before in words.before_verb:
         return True
     if not token.endswith("s"):
-        return not before or bool(_PLURAL.search(before))
+        return before in ("", ",", ";", ":") or bool(_PLURAL.search(before))
     singular = before.isalpha() and not before.endswith("s") and before not in words.before_noun
     return singular and after.isalpha() and after not in words.behind_noun
