@@ -8,7 +8,7 @@
 # ---
 
 # %% [markdown]
-# One thread follows a chain of indices through an array: every load says where the next one goes, so the
+# One thread follows a chain of indices through an array. Each load returns the index of the next one, so the
 # thread can do nothing but wait. How long does a load take when the array spans 4 KiB? And when it spans
 # 1 GiB? The kernel and its instructions are the same in both cases. Guess both times, and the factor between
 # them.
@@ -73,7 +73,7 @@ check(end[0], 2, rtol=0.0, name="the line after four loads")
 # %% [markdown]
 # ## SMs, L2 cache and device memory
 #
-# To predict the times, look at where data can be. An H100 has {{ chip.sms }} processors, called *SMs*, around
+# To predict the times, you need to know where the data can be. An H100 has {{ chip.sms }} processors, called *SMs*, around
 # one L2 cache, with device memory in stacks next to the chip. A block of threads runs on one SM from start to
 # finish, so its threads use that SM's L1 cache.
 #
@@ -164,7 +164,6 @@ publish(
     chip={
         "sms": queried["multiProcessorCount"],
         "l2_mib": l2_mib,
-        "l2_half_mib": l2_mib / 2,
         "memory_tb_per_s": recorded_device().memory_gb_per_s / 1000,
     },
     sm={
@@ -174,14 +173,18 @@ publish(
     },
     count={"full_h100": 144, "full_a100": 128},  # by NVIDIA's white papers
 )
-
-# %% [markdown]
-# ??? question "Where do drawings of a chip come from, if nobody can look inside?"
-#     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
-#     silicon show regular areas, which are memory, and repeated ones, which are SMs. And programs can probe the
-#     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level)
-#     shows where each cache ends. The plan above uses what NVIDIA and the driver report; its proportions
-#     aren't those of the chip.
+CPU_MM2, CPU_UNITS = 10.70 * 6.75, 8 * 2 * 8  # eight cores, two units of eight 32-bit lanes
+GPU_MM2, GPU_UNITS = 814.0, 144 * 128
+cpu_each, gpu_each = CPU_MM2 / CPU_UNITS, GPU_MM2 / GPU_UNITS
+publish(
+    area={
+        "cpu_units": CPU_UNITS,
+        "gpu_units": GPU_UNITS,
+        "cpu_each": cpu_each,
+        "gpu_each": gpu_each,
+        "ratio": cpu_each / gpu_each,
+    }
+)
 
 # %% [markdown]
 # ## Query the device
@@ -221,6 +224,21 @@ if gpu_here():
 # chip has {{ count.full_a100 }}, and {{ devices.a100_sxm_80_gb.sms }} are enabled. With a few SMs disabled, a chip
 # with small defects can still be sold. A kernel runs unchanged on all of these GPUs, because blocks aren't
 # tied to particular SMs.
+#
+# ??? question "Where do drawings of a chip come from, if nobody can look inside?"
+#     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
+#     silicon show regular areas, which are memory, and repeated ones, which are SMs. And programs can probe the
+#     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level)
+#     shows where each cache ends. The plan above uses what NVIDIA and the driver report; its proportions
+#     aren't those of the chip.
+#
+# ??? question "Why does a GPU have so many more arithmetic units than a CPU?"
+#     Compare areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
+#     {{ area.cpu_each | .2f }} mm² per unit. The full H100 chip has {{ area.gpu_units | , }}, or
+#     {{ area.gpu_each | .3f }} mm² per unit, {{ area.ratio | .0f }} times less. A CPU core spends most of its area on
+#     making one thread fast, with large caches and with logic that predicts branches and reorders instructions.
+#     The sizes are ComputerBase's for AMD's chiplet (10.70 mm × 6.75 mm, without memory controllers), and
+#     NVIDIA's white paper's for the GPU (814 mm²).
 
 # %% [markdown]
 # ## Inside an SM
@@ -319,49 +337,9 @@ show(
         },
         step_name="part",
         start=3,
-        title="An SM has as many bytes of registers as of cache",
+        title="Registers are as large as L1 and shared memory together",
         caption="One SM of an H100, schematically: counts are to scale, areas aren't. Units for other data types, for loads and for special functions are left out.",
     )
-)
-
-# %% [markdown]
-# ??? question "Why does a GPU have so many more arithmetic units than a CPU?"
-#     Compare areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
-#     {{ area.cpu_each | .2f }} mm² per unit. The full H100 chip has {{ area.gpu_units | , }}, or
-#     {{ area.gpu_each | .3f }} mm² per unit, {{ area.ratio | .0f }} times less. A CPU core spends most of its area on
-#     making one thread fast, with large caches and with logic that predicts branches and reorders instructions.
-#     The sizes are ComputerBase's for AMD's chiplet (10.70 mm × 6.75 mm, without memory controllers), and
-#     NVIDIA's white paper's for the GPU (814 mm²).
-#
-# ??? question "How does a TPU differ, and why are two things called tensor core?"
-#     Google's TPU has a few large cores where NVIDIA's GPU has many small ones. Google calls such a core a
-#     tensor core. It contains a scalar unit, a vector unit and large matrix units (MXUs), and only an MXU
-#     corresponds to NVIDIA's tensor core. Google's documentation gives the details.
-#
-#     | | SM of a GPU | core of a TPU |
-#     | --- | --- | --- |
-#     | control | four schedulers, many threads | one scalar unit |
-#     | vectors | 128 units, threads in groups of 32 | a vector unit |
-#     | matrices | four tensor cores | MXUs of 128 × 128, later 256 × 256 |
-#     | on-chip memory | 256 KiB of L1 and shared memory | tens of MiB of vector memory |
-#     | latency is hidden by | running other threads | copies scheduled by the compiler |
-#     | links to other chips | NVLink and switches: direct to every GPU of a machine | a torus: direct to four or six neighbours |
-#
-#     A torus suits a sum over all chips, because each step only needs a neighbour. Switches suit
-#     communication between arbitrary pairs.
-
-# %% fold="Code of the numbers"
-CPU_MM2, CPU_UNITS = 10.70 * 6.75, 8 * 2 * 8  # eight cores, two units of eight 32-bit lanes
-GPU_MM2, GPU_UNITS = 814.0, 144 * 128
-cpu_each, gpu_each = CPU_MM2 / CPU_UNITS, GPU_MM2 / GPU_UNITS
-publish(
-    area={
-        "cpu_units": CPU_UNITS,
-        "gpu_units": GPU_UNITS,
-        "cpu_each": cpu_each,
-        "gpu_each": gpu_each,
-        "ratio": cpu_each / gpu_each,
-    }
 )
 
 # %% [markdown]
@@ -418,6 +396,24 @@ rows = [
 columns = ["memory", "size", "located in", "visible to"]
 caption = "The memories of an H100. Data in global, local and constant memory is also cached on the chip."
 show(Table(columns, rows, caption=caption))
+
+# %% [markdown]
+# ??? question "How does a TPU differ, and why are two things called tensor core?"
+#     Google's TPU has a few large cores where NVIDIA's GPU has many small ones. Google calls such a core a
+#     tensor core. It contains a scalar unit, a vector unit and large matrix units (MXUs), and only an MXU
+#     corresponds to NVIDIA's tensor core. Google's documentation gives the details.
+#
+#     | | SM of a GPU | core of a TPU |
+#     | --- | --- | --- |
+#     | control | four schedulers, many threads | one scalar unit |
+#     | vectors | 128 units, threads in groups of 32 | a vector unit |
+#     | matrices | four tensor cores | MXUs of 128 × 128, later 256 × 256 |
+#     | on-chip memory | 256 KiB of L1 and shared memory | tens of MiB of vector memory, or more |
+#     | latency is hidden by | running other threads | copies scheduled by the compiler |
+#     | links to other chips | NVLink and switches: direct to every GPU of a machine | a torus: direct to four or six neighbours |
+#
+#     A torus suits a sum over all chips, because each step only needs a neighbour. Switches suit
+#     communication between arbitrary pairs.
 
 # %% [markdown]
 # ## Measuring the latency of each level
@@ -547,7 +543,8 @@ latency = measure(
 from dataclasses import replace
 
 from tilewise.figures import Mark, Series, line_chart
-from tilewise.measurements import medians_us, recorded
+from tilewise.measurements import Archive, medians_us, recorded
+from tilewise.measurements.archive import lesson_root
 
 clock_ghz = recorded("pointer_chase.sm_clock_mhz") / 1000
 launch_us = recorded("pointer_chase.ceilings.launch_us")
@@ -591,7 +588,6 @@ steps_of_latency.spec["data"][0] |= {
 in_words = "; ".join(f"{written(kib)}: {value:.3g}" for kib, value in cycles.items())
 show(replace(steps_of_latency, steps=(f"Cycles per load by size of the ring: {in_words}",)))
 
-# %% fold="Code of the numbers"
 far = {
     "l1": wait_ns[32],
     "near": wait_ns[4],
@@ -599,12 +595,34 @@ far = {
     "l2": wait_ns[8192],
     "memory": wait_ns[1_048_576],
 }
+
+
+def two_digits(value):
+    return float(f"{value:.2g}")
+
+
+def cycles_on(device, kib):
+    """The recorded cycles per load on a device, for a ring walked with 65,536 loads."""
+    values = Archive(lesson_root()).lookup("pointer_chase", device)
+    if values is None:
+        return np.nan
+    us = values["one_thread_one_load_after_another"][f"kilobytes_{kib}_loads_65536"]["median"]
+    return (us - 2 * values["ceilings"]["launch_us"]) / 65_536 * values["sm_clock_mhz"]
+
+
+larger_l2 = {"h100": cycles_on(DRAWN, 40 * 1024), "h200": cycles_on("NVIDIA H200", 48 * 1024)}
+assert not abs(larger_l2["h200"] / larger_l2["h100"] - 1) > 0.02, "the text says that the step moves with L2"
 flat_mib = max((kib for kib, ns in wait_ns.items() if ns < 1.01 * far["l2"]), default=0) / 1024
 publish(
     ns=far,
-    cycles={name: ns * clock_ghz for name, ns in far.items()},
+    cycles={name: two_digits(ns * clock_ghz) for name, ns in far.items()},
     ratio={"memory": far["memory"] / far["near"]},
     flat={"last_mib": flat_mib},
+    larger_l2={
+        "h100_mib": sizes["l2"] // MIB,
+        "h200_mib": properties("NVIDIA H200")["l2CacheSize"] // MIB,
+        "cycles": two_digits(larger_l2["h100"]),
+    },
     clock_ghz=clock_ghz,
     alone_mb_per_s=4000 / far["memory"],
     in_flight_mb=far["memory"] * recorded_device().memory_gb_per_s / 1e6,
@@ -619,16 +637,18 @@ if np.isfinite(list(wait_ns.values())).all():
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1 and about {{ cycles.l2 | .2g }} from L2,
-# and {{ cycles.memory | .2g }} from a ring of 1 GiB, nearly all of which is in device memory.[^tlb]
+# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1 and about {{ cycles.l2 | .0f }} from L2. From a
+# ring of 1 GiB, nearly all of which is in device memory, it takes {{ cycles.memory | .0f }}.[^tlb]
 #
-# The first step comes a little before 256 KiB. L1 doesn't get all of that memory, since the system keeps some of it
-# as shared memory, and a cache can evict lines before it is full. The second one starts soon after {{ flat.last_mib | .0f }} MiB, at about half of
-# L2's {{ chip.l2_mib | .0f }} MiB. NVIDIA's [white paper on the
-# A100](https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf)
-# suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our one
-# thread would then have {{ chip.l2_half_mib | .0f }} MiB of L2 nearby. And latency rises gradually after that,
-# since part of a larger ring still hits in L2.
+# The first step comes a little before 256 KiB. L1 doesn't get all of that memory, because the system keeps some of
+# it as shared memory, and a cache can evict lines before it is full.
+#
+# The second step starts soon after {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB. NVIDIA's
+# [white paper on the A100](https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf)
+# suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our one thread
+# would then have only half of L2 nearby. The step does move with the size of L2: a load takes
+# {{ larger_l2.cycles | .0f }} cycles in a ring of 40 MiB on an H100, whose L2 has {{ larger_l2.h100_mib }} MiB, and in
+# one of 48 MiB on an H200, whose L2 has {{ larger_l2.h200_mib }} MiB.
 #
 # [^tlb]: At the recorded clock of {{ clock_ghz | .2f }} GHz, and including a few cycles to compute the address.
 #     In large rings, it also includes translating virtual addresses to physical ones, since the caches for page

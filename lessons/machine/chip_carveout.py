@@ -64,8 +64,8 @@ publish(
 # %% [markdown]
 # ## Latency: L1 until the data no longer fits
 #
-# Let the thread of [the lesson](chip.py#measuring-the-latency-of-each-level) walk rings of 32, 96 and 160 KiB
-# at eight carve-outs. Predict where each ring stops being fast. The ring of 96 KiB fits in L1 as long as shared
+# Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at
+# eight carve-outs. Predict where each ring stops being fast. The ring of 96 KiB fits in L1 as long as shared
 # memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long as it has at most
 # {{ fits.large }} KiB.
 
@@ -181,7 +181,7 @@ publish(
 
 # %% [markdown]
 # The prediction holds for all 24 runs. As soon as the ring exceeds what L1 has left, some loads go to L2, and
-# the more of the ring is left over, the longer the average load takes. At the maximum carve-out, L1 has only
+# the larger the part that doesn't fit, the longer the average load takes. At the maximum carve-out, L1 has only
 # {{ carve.least_l1 }} KiB, and even the ring of 32 KiB no longer fits. For the ring of 96 KiB, a load takes
 # {{ border.cycles_none | .0f }} cycles instead of {{ border.cycles_all | .0f }}.
 
@@ -194,12 +194,13 @@ publish(
 # %%
 CHASE_SHARED = Kernel(
     r"""
-// Builds a ring of LINES words in shared memory, follows `loads` links, writes where it ends to end[0].
-// Grid 1, block 1; 4 * LINES bytes of shared memory; any GPU.
+// Builds a ring of LINES words in shared memory and follows `loads` links from word 0;
+// end[0] is the word it reaches. Grid 1, block 1; 4 * LINES bytes of shared memory; any GPU.
 extern "C" __global__
 void chase_shared(unsigned factor, unsigned shift, int loads, unsigned* end) {
     __shared__ unsigned ring[LINES];
-    for (unsigned line = 0; line < LINES; ++line) ring[line] = (line * factor + shift) % LINES;
+    for (unsigned line = 0; line < LINES; ++line)
+        ring[line] = (line * factor + shift) % LINES;
     unsigned line = 0;
     for (int load = 0; load < loads; ++load) line = ring[line];
     end[0] = line;
@@ -228,7 +229,6 @@ in_shared = measure(
     fold="The row",
 )
 
-# %% fold="Code of the numbers"
 shared_us = medians_us(in_shared)["one thread, in shared memory"]
 shared_cycles = 1000 * (shared_us - launch_us) / IN_SHARED_LOADS * clock_ghz
 publish(shared={"cycles": shared_cycles})
@@ -356,20 +356,20 @@ if np.isfinite(at_0).all():
 
 # %% [markdown]
 # With all of L1, the SMs load 96 KiB each at {{ rate.all | .2g }} TB/s in total; with the least L1, at
-# {{ rate.none | .2g }} TB/s, most of it from L2. Latency rose {{ slower.latency | .1g }}-fold, but throughput falls only
+# {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls only
 # by a factor of {{ rate.less | .1g }}. With 1,024 threads per SM, many loads are in flight at once, so their
 # latencies overlap, and what limits them is the rate at which L2 delivers. That rate is still above the
 # {{ rate.memory | .3g }} TB/s of device memory.
 #
-# The smallest data is slower even in L1, because the launch has a fixed cost: at a carve-out of 0, the times
+# The smallest working set is slower even in L1, because the launch has a fixed cost: at a carve-out of 0, the times
 # for the three sizes fit a straight line that starts at {{ reread.fixed_us | .2g }} µs. That's {{ reread.fixed_of_32 | .0% }} of
 # the time for 32 KiB.
 
 # %% [markdown]
 # ## The answer
 #
-# If shared memory takes all that it can, loads of 96 KiB of data have {{ slower.latency | .1g }}× the latency and
-# {{ rate.less | .1g }}× less throughput. As long as the data fits in the rest of L1, the carve-out changes neither.
+# If shared memory takes all that it can, a load from 96 KiB of data takes {{ slower.latency | .1g }}× longer, and
+# throughput falls by a factor of {{ rate.less | .1g }}. As long as the data fits in the rest of L1, the carve-out changes neither.
 
 # %% [markdown]
 # ## Takeaways
