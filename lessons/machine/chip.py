@@ -24,7 +24,7 @@
 # the next line. The address of each load is the result of the load before, so the loop runs at the latency of
 # memory. This technique is called *pointer chasing*.[^credit]
 #
-# [^credit]: Larry McVoy and Carl Staelin's [lmbench](https://www.usenix.org/legacy/publications/library/proceedings/sd96/mcvoy.html)
+# [^credit]: Larry McVoy and Carl Staelin's [lmbench](https://www.usenix.org/publications/library/proceedings/sd96/mcvoy.html)
 #     measured CPU caches this way in 1996. [Wong et al.](https://doi.org/10.1109/ISPASS.2010.5452013) brought
 #     it to GPUs in 2010, and [Jia et al.](https://arxiv.org/abs/1804.06826) dissected Volta with it.
 
@@ -235,10 +235,10 @@ if gpu_here():
 # ??? question "Why does a GPU have so many more arithmetic units than a CPU?"
 #     Compare areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
 #     {{ area.cpu_each | .2f }} mm² per unit. The full H100 chip has {{ area.gpu_units | , }}, or
-#     {{ area.gpu_each | .3f }} mm² per unit, {{ area.ratio | .0f }} times less. A CPU core spends most of its area on
-#     making one thread fast, with large caches and with logic that predicts branches and reorders instructions.
-#     The sizes are ComputerBase's for AMD's chiplet (10.70 mm × 6.75 mm, without memory controllers), and
-#     NVIDIA's white paper's for the GPU (814 mm²).
+#     {{ area.gpu_each | .3f }} mm² per unit, a factor of {{ area.ratio | .0f }} less. A CPU core spends most of its area
+#     on making one thread fast, with large caches and with logic that predicts branches and reorders instructions.
+#     The chiplet measures 10.70 mm × 6.75 mm according to ComputerBase, without memory controllers. NVIDIA's white
+#     paper gives 814 mm² for the GPU.
 
 # %% [markdown]
 # ## Inside an SM
@@ -422,9 +422,9 @@ show(Table(columns, rows, caption=caption))
 # and at {{ chip.l2_mib | .0f }} MiB, the L2 cache. A second kernel, `lay_ring`, fills rings of up to 1 GiB, in
 # an order that jumps around the array.[^ring] It writes the index to all 32 words of a line.[^whole]
 #
-# [^ring]: The line after line *x* is *ax* + *b*, modulo the number of lines. If *a* − 1 is a multiple of 420 and
-#     *b* has no common factor with the number of lines, the ring visits every line once, for any number of lines
-#     with no prime factors but 2, 3, 5 and 7.
+# [^ring]: The line after line *x* is *ax* + *b*, modulo the number of lines. By the Hull–Dobell theorem (1962), this
+#     visits every line once if *a* − 1 is a multiple of 420 and *b* has no common factor with the number of lines,
+#     for any number of lines with no prime factors but 2, 3, 5 and 7.
 #
 # [^whole]: If only part of a line has been written, the first read has to fetch the rest from device memory, and
 #     we'd be timing that too.
