@@ -561,7 +561,7 @@ def written(kib):
 
 
 edges = [
-    Mark("L1 + shared memory: 256 KiB", x=256, role="shared"),
+    Mark("L1 ≤ 256 KiB", x=256, role="shared"),
     Mark(f"L2: {l2_mib:.0f} MiB", x=1024 * l2_mib, role="l2"),
 ]
 cycles = {kib: ns * clock_ghz for kib, ns in wait_ns.items()}
@@ -637,8 +637,9 @@ if np.isfinite(list(wait_ns.values())).all():
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1 and about {{ cycles.l2 | .0f }} from L2. From a
-# ring of 1 GiB, nearly all of which is in device memory, it takes {{ cycles.memory | .0f }}.[^tlb]
+# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1. From L2 it takes {{ cycles.l2_near | .0f }} to
+# {{ cycles.l2 | .0f }}, more in larger rings. From a ring of 1 GiB, nearly all of which is in device memory, it takes
+# {{ cycles.memory | .0f }}.[^tlb]
 #
 # The first step comes a little before 256 KiB. L1 doesn't get all of that memory, because the system keeps some of
 # it as shared memory, and a cache can evict lines before it is full.
