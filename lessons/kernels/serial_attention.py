@@ -8,14 +8,12 @@
 # ---
 
 # %% [markdown]
-# Attention is the core of every large language model, and its simplest CUDA kernel is two matrix
-# multiplications in a few nested loops, with softmax between them. Here is a puzzle about those two
-# multiplications. For 1,024 queries, both do 134 million multiply-adds, and we'll
-# give both one thread per result. Yet on an H100 one takes {{ seen.times | .1f }}× longer than the other.
-# By the end of this lesson you'll know which one, and why.
+# Attention is at the core of every large language model: two matrix multiplications with a softmax between
+# them. In this lesson you'll write it as a kernel and find out which of its loops can become threads.
 #
-# On the way you'll write attention with one thread per query, and learn to tell which loops can become
-# threads and which can't.
+# There's a puzzle on the way. For 1,024 queries, both multiplications do 134 million multiply-adds. Give both
+# one thread per result, and on an H100 one of them still takes {{ seen.times | .1f }}× longer than the other.
+# Which one, and why?
 
 # %% [markdown]
 # ## Attention: a soft lookup
@@ -78,12 +76,12 @@ publish(
 )
 
 # %% [markdown]
-# Why subtract the largest logit first? It multiplies every exponential by the same factor, which cancels
-# in the division, and it keeps each of them at or below 1. Without it, a logit above
-# {{ overflow.limit | .0f }} overflows a 32-bit float.
+# Why subtract the largest logit first? It doesn't change the weights, because the factor cancels in the
+# division, and no exponential exceeds 1. Without it, a logit above {{ overflow.limit | .0f }} overflows a
+# 32-bit float.
 #
-# Real attention does this for N queries against N keys, one of each per *token*, a piece of text. Put
-# the rows into matrices and the loops become three formulas:
+# Now do this for N queries and N keys, one of each per *token*, a piece of text. With the rows in matrices,
+# attention is three formulas:
 #
 # $$
 # S = \text{scale} \cdot Q K^\top
@@ -100,8 +98,8 @@ publish(
 # $Q$, $K$, $V$ and the result $O$ are $N \times d$. The logits $S$ and the weights $P$ are
 # $N \times N$, and $m_i$ is the largest logit in row $i$.[^head]
 #
-# [^head]: A model runs many such *heads* side by side, each on its own slice of the model's width; $d$ is
-#     the width of one head. This lesson computes one head, without a \causal mask.
+# [^head]: A model runs many such *heads* side by side, each on its own slice of the model's width. $d$ is
+#     the width of one head, and this lesson computes one.
 #
 # ??? definition "Head | heads"
 #     One of several attention computations that run side by side, each on its own slice of the model's
@@ -109,11 +107,8 @@ publish(
 
 # %% [markdown]
 # Why the scale? The dot product of two rows of $d$ random normal numbers has a standard deviation of
-# $\sqrt{d}$, and dividing by that brings it back to 1. In the figure each row is one query. Move the slider to
-# see what happens without the scale.[^inverse]
-#
-# [^inverse]: A common misconception: the logits are multiplied by $\sqrt{d}$. The third step of the
-#     slider shows that this would make attention pick a single key.
+# $\sqrt{d}$, and the scale brings it back to 1. Move the slider to see what happens without it, or with its
+# inverse.
 
 # %% fold="Code of the figure"
 from tilewise import case, ceil_div, integers, normal, output, show
@@ -150,10 +145,9 @@ publish(overflow={"limit": float(np.log(np.finfo(np.float32).max))})
 # %% [markdown]
 # ## The kernel: one thread per query
 #
-# The rows of $O$ don't depend on each other: query 5 never needs anything that query 4 computed. So
-# give each query its own thread, `i`. That thread computes row `i` of $S$, then row `i` of $P$, then row
-# `i` of $O$. `K[j, k]` is in row `j` of $K$, which is column `j` of $K^\top$, so nothing has to be
-# transposed in memory.
+# Query 5 never needs anything that query 4 computed. So give each query its own thread, `i`, which computes
+# row `i` of $S$, then of $P$, then of $O$. Row `j` of $K$ is column `j` of $K^\top$, so nothing has to be
+# transposed.
 
 
 # %% tab="Pseudocode"
@@ -234,9 +228,8 @@ void attention_per_query(const float* Q, const float* K, const float* V,
 """)
 
 # %% [markdown]
-# Launch it on the example that you worked by hand. The keys are the three rows of the table, and the first
-# column of `V` holds the values 10, 20 and 40. The other columns are 1 in one row only, so each of
-# them returns the weight of one key.
+# Launch it on the example that we worked by hand. The first column of `V` holds the values 10, 20 and 40.
+# Each of the other columns is 1 in one row only, so it returns the weight of one key.
 
 # %%
 Q = np.float32([[1, 1, 1, 1], [0, 0, 2, 2], [0, 0, 0, 0]])
@@ -251,9 +244,8 @@ print(O.round(2))
 # zeros, so its logits are equal and its answer is the plain average. The other 29 threads have no query,
 # and the bounds check stops them.
 #
-# One example proves little. As in the last lesson, `agree` compares the two tabs on sizes that aren't multiples
-# of the block, here once with logits in the hundreds. Both could share a mistake, so the kernel is also
-# compared with NumPy in 64-bit floats.
+# One example proves little, so `agree` compares the two tabs at sizes that aren't multiples of the block,
+# once with logits in the hundreds. The kernel is also compared with NumPy in 64-bit floats.
 
 # %% fold="Code of the checks"
 from tilewise import agree
@@ -286,12 +278,9 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Independent loops: which loops can become threads?
 #
-# We turned one loop, the one over queries, into threads. Seven loops are left inside the thread. Can they
-# become threads too?
-#
-# A launch can replace a loop only if the loop is *independent*: its iterations could run in any order, or
-# all at once, and each would still see the data it needs. So ask of each loop: what does one iteration need
-# from the others?
+# The loop over queries has become threads, and seven loops are left in each thread. Can they become threads
+# too? Only if they're *independent*: their iterations could run in any order, or all at once. So for each
+# loop, ask what one iteration needs from the others.
 #
 # ??? definition "Independent loop | independent loops"
 #     A loop in which no iteration reads what another iteration writes, and no two iterations write to
@@ -374,8 +363,8 @@ publish(
 )
 
 # %% [markdown]
-# Threads can share a sum, but it takes more care. A later lesson is about that. Until then, contractions
-# stay inside a thread.
+# Threads can share a sum, with more care, as [a later lesson](../memory/reductions.py) shows. Until then,
+# contractions stay inside a thread.
 
 # %% [markdown]
 # ## Kernel 2: more threads than queries
@@ -416,23 +405,10 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# Softmax keeps one thread per query, because its maximum and its sum need the whole row.
+# Softmax keeps one thread per query, because its maximum and its sum need the whole row. Its kernel is the middle part
+# of the one above.
 
-
-# %% tab="Pseudocode"
-def softmax_rows(S, P):
-    N = len(S)
-    for i in parallel(N):
-        row_max, row_sum = -np.inf, 0.0
-        for j in range(N):
-            row_max = max(row_max, S[i, j])
-        for j in range(N):
-            row_sum += np.exp(S[i, j] - row_max)
-        for j in range(N):
-            P[i, j] = np.exp(S[i, j] - row_max) / row_sum
-
-
-# %% tab="CUDA C"
+# %% fold="The softmax kernel"
 SOFTMAX_ROWS = Kernel(r"""
 // P = softmax of each row of S. S, P: N x N, row-major. One thread per row.
 extern "C" __global__
@@ -486,23 +462,12 @@ def scores_case(N, d):
     )
 
 
-def softmax_case(N, spread=3.0):
-    return case(S=normal(N, N, scale=spread), P=output(N, N), N=N, grid=ceil_div(N, 8), block=8)
-
-
 def weighted_sum_case(N, d):
     grid = (ceil_div(d, 8), ceil_div(N, 4))
     return case(P=normal(N, N), V=normal(N, d), O=output(N, d), N=N, d=d, grid=grid, block=(8, 4))
 
 
 agree(scores, SCORES, [scores_case(5, 3), scores_case(21, 13)], rtol=1e-5, atol=1e-6)
-agree(
-    softmax_rows,
-    SOFTMAX_ROWS,
-    [softmax_case(5), softmax_case(21), softmax_case(21, 90.0)],
-    rtol=1e-5,
-    atol=1e-7,
-)
 agree(weighted_sum, WEIGHTED_SUM, [weighted_sum_case(5, 3), weighted_sum_case(21, 13)], rtol=1e-5, atol=1e-5)
 
 
@@ -531,7 +496,7 @@ assert arrays["S"].max() > np.log(np.finfo(np.float32).max), (
 
 # %% [markdown]
 # Step through the scores of six queries and six keys. The threads of one row of $S$ share an element of
-# $Q$. But each of them reads its own element of $K$, a whole row away from its neighbour's.
+# $Q$, but each reads its own element of $K$, a whole row away from its neighbour's.
 
 # %% fold="Code of the figure"
 from tilewise import Trace
@@ -550,11 +515,11 @@ show(
 )
 
 # %% [markdown]
-# ## Same multiply-adds, different time: count the sectors
+# ## Same multiply-adds, different time: sectors
 #
-# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$, each with one thread per
-# result. So you'd expect similar times. In the measurement below, each row launches one kernel more than
-# the row before it, so the difference between two rows is the time of one kernel.
+# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$, so you'd expect similar
+# times. Each row of the measurement launches one kernel more than the row before it, and the difference is the
+# time of that kernel.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -604,8 +569,7 @@ if np.isfinite(until).all():
 #   `V[j * d + c]` runs along a row, 4 sectors. That makes 5.
 #
 # So the scores touch {{ traffic.ratio | .1f }}× as many sectors as the weighted sum, and they take
-# {{ seen.times | .1f }}× the time. It isn't the arithmetic that costs, but the order in which a warp reads memory.
-# The simulator's counts agree with this arithmetic.
+# {{ seen.times | .1f }}× the time. What costs isn't the arithmetic; it's the addresses that a warp reads together.
 
 # %% fold="Code of the check"
 
@@ -641,12 +605,10 @@ publish(
 )
 
 # %% [markdown]
-# There's a second lesson in the figure. Softmax does about {{ work.softmax | .0%}} of the operations but takes
-# {{ seen.softmax | .0%}} of the time, because it has only one thread per query and each of its lanes reads its
-# own row of $S$.
-#
-# Do more threads pay, and how much faster than a single thread is all this? The Further page
-# [Attention's critical path](../speed/attention_critical_path.py) predicts it and measures it.
+# Softmax is a surprise too: about {{ work.softmax | .0% }} of the operations, but {{ seen.softmax | .0% }} of the
+# time. With one thread per query, most of the GPU is idle. How much faster than a single thread is Kernel 2
+# then? The Further page [Attention's critical path](../speed/attention_critical_path.py) predicts it and measures
+# it.
 
 # %% [markdown]
 # ## Takeaways
@@ -744,5 +706,4 @@ exercise(
 )
 
 # %% [markdown]
-# You've now seen threads wait for memory in two different ways. Next, fill in kernels of your own in
-# [the puzzles](puzzles.py).
+# Next, write kernels of your own: [the puzzles](puzzles.py).
