@@ -35,7 +35,8 @@
 #
 # The exponentials add up to {{ tiny.sum | .2f }}, so each weight is its exponential divided by that. The
 # answer is {{ tiny.w0 | .2f }} · 10 + {{ tiny.w1 | .2f }} · 20 + {{ tiny.w2 | .2f }} · 40 =
-# {{ tiny.answer | .1f }}, closest to the value of the key that matches best.
+# {{ tiny.answer | .1f }}. A plain average would be {{ tiny.plain | .1f }}; the best match pulls the answer towards its own
+# value, 10.
 #
 # ??? definition "Attention"
 #     For each query, a weighted average of the values. The weights say how well the query matches each
@@ -72,6 +73,7 @@ publish(
         **{f"w{j}": float(weight) for j, weight in enumerate(tiny_weights)},
         "sum": float(powers.sum()),
         "answer": tiny_answer,
+        "plain": 70 / 3,
     }
 )
 
@@ -374,6 +376,9 @@ publish(
 #
 # Each step becomes a kernel of its own, because softmax needs whole rows of $S$, and blocks of one launch don't
 # wait for each other. Launches in one stream run in order: each starts when the one before it has finished.
+# We call this version Kernel 2; Kernel 1, on a [Further page](../speed/attention_critical_path.py), runs every
+# loop on one thread.
+#
 # The first kernel gives every score its own thread. Its two axes are `j` and `i`; the contraction over `k`
 # stays in the thread.
 

@@ -13,7 +13,7 @@
 # turned attention's independent loops into threads. How much does that gain?
 #
 # For 256 queries, one GPU thread has to run {{ path.one_256 | , }} loop iterations in sequence. Split into three
-# kernels with up to {{ path.threads_256 | , }} threads, the longest sequence is {{ path.two_256 | , }} iterations, which is
+# kernels with up to {{ path.threads_256 | , }} threads, the longest sequence is {{ path.two_256 | , }} iterations, about
 # {{ gain.at_256 | ,.0f }}× shorter. Is the second version that much faster?
 
 # %% [markdown]
@@ -84,7 +84,7 @@ void attention_serial(const float* Q, const float* K, const float* V,
 """)
 
 # %% [markdown]
-# Six of the ten loops are independent loops: the query loop `i` in each nest, `j` in the scores, the last `j` in
+# Six of the ten loops are independent: the query loop `i` in each nest, `j` in the scores, the last `j` in
 # softmax, and `c` in the output. Kernel 2 maps five of them to grid axes. The sixth writes the weights, and it has to wait
 # for the maximum and the sum of the same row, so it stays in that row's thread. The kernels are the ones from the lesson.
 
@@ -208,7 +208,7 @@ from tilewise.models import bound, device, stated
 
 
 def iterations(N, d):
-    """Iterations that one thread runs in sequence: in Kernel 1, then in each kernel of Kernel 2."""
+    """Iterations in sequence: in Kernel 1, then in each step of Kernel 2."""
     return {
         "one thread": 2 * N * N * d + 3 * N * N,
         "scores": d,
@@ -218,7 +218,8 @@ def iterations(N, d):
 
 
 def path_of_kernel_2(N, d):
-    return sum(iterations(N, d)[kernel] for kernel in ("scores", "softmax", "weighted sum"))
+    steps = iterations(N, d)
+    return steps["scores"] + steps["softmax"] + steps["weighted sum"]
 
 
 # %% fold="Code of the table"
@@ -249,7 +250,7 @@ publish(
         "scores": chain["scores"],
     },
     gain={
-        "at_256": iterations(256, d)["one thread"] / path_of_kernel_2(256, d),
+        "at_256": round(iterations(256, d)["one thread"] / path_of_kernel_2(256, d), -3),
         "softmax_fraction": chain["softmax"] / path_of_kernel_2(N, d),
     },
 )
@@ -347,7 +348,7 @@ show(
     )
 )
 one_us, two_us = us["Kernel 1: one thread", 256], us["Kernel 2: three kernels", 256]
-publish(seen={"one_ms": one_us / 1000, "times": one_us / two_us})
+publish(seen={"one_ms": one_us / 1000, "times": round(float(one_us / two_us), -2)})
 
 # %% [markdown]
 # ## Iterations are not equally long
@@ -400,11 +401,11 @@ publish(
 )
 
 # %% [markdown]
-# An iteration of Kernel 1 takes {{ each.one_ns | .0f }} ns, and one of softmax {{ each.softmax_ns | .0f }} ns. Their causes differ:
+# An iteration of Kernel 1 takes {{ each.one_ns | .0f }} ns, and one of softmax {{ each.softmax_ns | .0f }} ns. Two things happen:
 #
 # - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs. At most one SM in
 #   four has work, and it has a single resident warp. Nothing hides the latency, and each load touches
-#   32 sectors, one per lane. Here the critical path is the right model, but its steps are slow.
+#   32 sectors, one per lane. Here the critical path is the right model, but each of its steps is slow.
 # - **The scores queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share the SMs. Brent's other
 #   term, work divided by processors, is what counts. The work isn't the arithmetic, it's the loads.
 #
@@ -412,14 +413,14 @@ publish(
 # 32 of $K$. Assume that the L1 cache of an SM looks up one line per cycle. Then {{ lines.millions | .0f }} million lines take
 # {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That estimate is {{ lines.fraction | .0%}} of the recorded {{ step.scores | .0f }} µs, so
 # it accounts for nearly all of it. Loads that touch fewer lines should help most, and that is the subject of
-# [memory \coalescing](../memory/coalescing.py).
+# [memory coalescing](../memory/coalescing.py).
 
 # %% [markdown]
 # ## The answer
 #
 # Kernel 2 is {{ seen.times | ,.0f }}× faster than one thread at N = 256, not {{ gain.at_256 | ,.0f }}×. At N = 1,024,
 # softmax takes {{ fraction.softmax | .0% }} of the time instead of the predicted {{ gain.softmax_fraction | .0% }}. The scores take
-# {{ fraction.scores | .0% }}, because they queue for the L1 cache. PyTorch's three calls are
+# {{ fraction.scores | .0% }}, and loads from the L1 cache account for nearly all of that. PyTorch's three calls are
 # {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
 
 # %% [markdown]
@@ -428,8 +429,8 @@ publish(
 # - The critical path is a lower bound on time that no number of threads changes.
 # - It predicts the time only if steps are equally long and there are enough processors. Otherwise work divided by
 #   processors adds to it.
-# - Count loads as work, too. The scores touch 33 lines per warp and iteration, and that fixes their
-#   time.
+# - Count loads as work, too. The scores touch 33 lines per warp and iteration, which accounts for
+#   nearly all of their time.
 #
 # ## In your own kernel
 #
