@@ -20,11 +20,11 @@
 #
 # A Python dictionary compares your query with its keys and returns the value of the one that matches.
 # *Attention* is a soft lookup. It scores every key against the *query*, turns the scores into weights, and
-# returns a weighted average of all the *values*. Queries, keys and values are rows of numbers. The score, or
+# returns a weighted average of all the *values*. Queries, keys and values are vectors of d elements. The score, or
 # *logit*, of a key is its dot product with the query, times a scale. *Softmax* turns the logits into
 # positive weights that add up to 1: take the exponential of each, and divide by their sum.
 #
-# Let's do one by hand, with rows of d = 4 elements. The query is (1, 1, 1, 1), and the scale is
+# Let's do one by hand, with vectors of d = 4 elements. The query is (1, 1, 1, 1), and the scale is
 # $1/\sqrt{d}$ = 0.5:
 #
 # | key | logit | exponential of (logit − largest) | weight | value |
@@ -43,13 +43,13 @@
 #     key.
 #
 # ??? definition "Query | queries"
-#     A row of d numbers that is compared with every key.
+#     A vector of d elements that is compared with every key.
 #
 # ??? definition "Key | keys"
-#     A row of d numbers that is compared with a query; each key belongs to one value row.
+#     A vector of d elements that is compared with a query; each key belongs to one value row.
 #
 # ??? definition "Value row | value rows"
-#     A row of d numbers that is averaged, with the weight of its key.
+#     A vector of d elements that is averaged, with the weight of its key.
 #
 # ??? definition "Logit | logits"
 #     A score before softmax: any real number, without a unit.
@@ -82,8 +82,8 @@ publish(
 # division, and no exponential exceeds 1. Without it, a logit above {{ overflow.limit | .0f }} overflows a
 # 32-bit float.
 #
-# Now do this for N queries and N keys, one of each per *token*, a piece of text. With the rows in matrices,
-# attention is three formulas:
+# Now do this for N queries and N keys, one of each per *token*, a piece of text. With these vectors as the rows
+# of matrices, attention is three formulas:
 #
 # $$
 # S = \text{scale} \cdot Q K^\top
@@ -108,7 +108,7 @@ publish(
 #     width.
 
 # %% [markdown]
-# Why the scale? The dot product of two rows of $d$ random normal numbers has a standard deviation of
+# Why the scale? The dot product of two vectors of $d$ random normal elements has a standard deviation of
 # $\sqrt{d}$, and the scale brings it back to 1. Move the slider to see what happens without it, or with its
 # inverse.
 
