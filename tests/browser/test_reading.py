@@ -217,8 +217,8 @@ def lit(page: Page) -> dict[str, list[str]]:
 
 
 SOFTMAX = {
-    "Pseudocode": ["for j in range(N):", "z += np.exp(S[i, j] - m)"],
-    "CUDA C": ["for (int j = 0; j < N; ++j) z += expf(S[i * N + j] - m);"],
+    "Pseudocode": ["for j in range(N):", "row_sum += np.exp(S[i, j] - row_max)"],
+    "CUDA C": ["for (int j = 0; j < N; ++j) row_sum += expf(S[i * N + j] - row_max);"],
 }
 
 
@@ -236,7 +236,7 @@ def test_a_region_is_reached_by_key_and_enter_turns_to_its_lines_in_the_other_ta
     assert chosen_tabs(page) == {"CUDA C"}
     assert lit(page) == SOFTMAX
     assert page.evaluate("document.activeElement.textContent.trim()").startswith(
-        "for (int j = 0; j < N; ++j) z +="
+        "for (int j = 0; j < N; ++j) row_sum +="
     )
     page.locator(".tw-turn").click()
     assert chosen_tabs(page) == {"Pseudocode"}
