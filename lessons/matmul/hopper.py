@@ -999,34 +999,9 @@ def grouped(rows, columns, high=8):
     ]
 
 
-# %% fold="The Hilbert curve"
-
-
-def hilbert(rows, columns):
-    """Along a Hilbert curve through the square around, what lies outside left out."""
-    side = 1
-    while side < max(rows, columns):
-        side *= 2
-    path = []
-    for step in range(side * side):
-        i = j = 0
-        size, rest = 1, step
-        while size < side:
-            down = rest // 2 % 2
-            right = (rest ^ down) % 2
-            if not right:
-                if down:
-                    i, j = size - 1 - i, size - 1 - j
-                i, j = j, i
-            i, j = i + size * down, j + size * right
-            rest //= 4
-            size *= 2
-        if i < rows and j < columns:
-            path.append((i, j))
-    return path
-
-
 # %% fold="Code of the figure"
+from tilewise.kernels import hilbert
+
 ORDERS = {"row by row": row_by_row, "groups of eight": grouped, "Hilbert curve": hilbert}
 
 
