@@ -1,6 +1,6 @@
 # ---
 # title: The Hopper machine
-# needs: [matmul/matrix_units, matmul/tiles_and_waves, matmul/tma]
+# needs: [matmul/matrix_units, matmul/tiles_and_waves, matmul/wgmma]
 # summary: "One instruction, one copy unit, one kind of barrier: what does each of them add to a product of matrices, and do 200 lines with all three come near the matrix units' own rate?"
 # description: "TMA, mbarriers, wgmma, producer and consumers, clusters: a ladder of ten rungs beside the library, the fastest kernel in 200 lines of CUDA C."
 # date: 2026-11-21
@@ -22,10 +22,6 @@
 # registers: it takes both from shared memory, each described by 64 bits that say where the matrix
 # begins, how far its pieces lie apart and how they are swizzled. It is asynchronous. The warps commit
 # what they began as a group and wait for the group when they need the sums.
-#
-# ??? definition "Warpgroup | warpgroups"
-#     Four neighbouring warps of a block, 128 threads, the first of which has a number divisible by
-#     four.
 
 # %% [markdown]
 # The [TMA](tma.py) copies tiles of A and B there, swizzled, and an mbarrier signals that they have arrived.

@@ -928,4 +928,4 @@ exercise(
 )
 
 # %% [markdown]
-# Next, the tensor cores read these tiles straight from shared memory: [GEMM on Hopper](hopper.py).
+# Next, the tensor cores read these tiles straight from shared memory: [wgmma](wgmma.py).
