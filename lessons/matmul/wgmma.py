@@ -410,7 +410,7 @@ show(
 
 # %% tab="Pseudocode"
 def chain(A, Bt, C, E):
-    P = round_to_bf16(A @ Bt.T)
+    P = bf16.values(bf16.bits(A @ Bt.T))  # rounded
     E[:] = P @ C
 
 
@@ -495,10 +495,6 @@ CHAIN.region("pack")
 # %% fold="Code of the checks"
 
 
-def round_to_bf16(x):
-    return bf16.values(bf16.bits(x))
-
-
 def chain_case(M=64, N=128):
     whole = {"low": -2, "high": 3, "dtype": "bfloat16"}
     maps = {"a_map": ("A", (64, 64)), "b_map": ("Bt", (128, 64)), "c_map": ("C", (128, 64))}
@@ -568,7 +564,7 @@ assert "nothing" not in ORDER.values()
 # %% [markdown]
 # On a GPU there's another trap: the compiler. If it can't prove that the accumulators stay untouched between the `wgmma` and the wait, because of a branch, a function call that isn't inlined, or too few
 # registers, it *serialises*: it waits after every single instruction. The result is right and the kernel slow. `ptxas` says so, with `-v` as a note and by default as the warning
-# C7510, "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the SASS, a healthy loop has
+# C7510, "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the \SASS, a healthy loop has
 # several `HGMMA` in a row and one `WARPGROUP.DEPBAR`; a serialised one has a wait after each.
 #
 # ## The register budget
