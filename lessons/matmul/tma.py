@@ -109,7 +109,7 @@ print(out[0, :4], "= row 1 from column 4 on")
 
 # %% [markdown]
 # Note who does what. Thread 0 issues four instructions and is done. The other threads only wait. No thread
-# computes an address, no register holds the data on its way, and no bounds check appears anywhere.
+# computes an address, no register holds the data in flight, and no bounds check appears anywhere.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import (
@@ -630,7 +630,7 @@ publish(seen={"requests": seen.requests, "wavefronts": seen.wavefronts})
 assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavefronts, no conflict"
 
 # %% [markdown]
-# ## What each missing piece does
+# ## Missing pieces, and the hazards they cause
 #
 # Every line of that kernel is there for a reason. Take one out, and the simulator shows what goes wrong. On a GPU you
 # would see a hang, or now and then a wrong sum.
