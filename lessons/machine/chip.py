@@ -400,7 +400,7 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ??? question "How does a TPU differ, and why are two things called tensor core?"
 #     Google's TPU has a few large cores where NVIDIA's GPU has many small ones. Google calls such a core a
-#     tensor core. It contains a scalar unit, a vector unit and large tensor cores (MXUs), and only an MXU
+#     tensor core. It contains a scalar unit, a vector unit and large \matrix units (MXUs), and only an MXU
 #     corresponds to NVIDIA's tensor core. Google's documentation gives the details.
 #
 #     | | SM of a GPU | core of a TPU |
