@@ -393,3 +393,20 @@ publish(
 #
 # In Nsight Compute, compare `dram__bytes_read.sum` with 32 times `lts__t_sectors_op_read.sum`: if the first is
 # larger, the L2 fetched bytes that nobody requested. Then change the layout, or try a limit of 32.
+
+# %%
+from tilewise import exercise
+
+exercise(
+    "One field of a 64-byte struct",
+    """
+    An array holds 2²⁴ structs of 64 bytes. A kernel reads one float of each, with neighbouring lanes on neighbouring
+    structs. How many bytes per struct does the L2 fetch with limits of 32, 64 and 128 bytes? What would a separate
+    array for that field need?
+    """,
+    hint="What's the stride in elements, and how many structs share 128 bytes?",
+    explanation="The stride is 16 elements. With a limit of 32 the L2 fetches 32 bytes per struct, and with 64 it fetches 64. With 128 it fetches a line that holds two structs, and both are used, so it's 64 bytes per struct again. A separate array needs 4.",
+)
+
+# %% [markdown]
+# The next Further page looks at kernels whose every byte is used: [streaming](coalescing_streaming.py).
