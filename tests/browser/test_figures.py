@@ -31,6 +31,7 @@ from tilewise.figures import (
     floor_plan,
     heat_map,
     line_chart,
+    sector_map,
     stepped,
     timeline,
 )
@@ -141,6 +142,7 @@ def figures() -> dict[str, Figure]:
             title="Bits",
             caption="c",
         ),
+        "sectors": sector_map([1, 8], [0, 1], start=(1, 0), title="Sectors", caption="c"),
     }
 
 
@@ -402,6 +404,20 @@ def test_a_calculators_sliders_move_bars_verdict_and_point_and_stay_after_a_relo
     assert float(point.get_attribute("cx") or 0) > before + 20
     page.reload()
     expect(drawn(page, "roof").locator(".tw-calculator-verdict")).to_have_text("Compute-bound.")
+
+
+def test_sliders_set_the_sectors_that_lanes_touch(open_page: Callable[..., Page]) -> None:
+    sectors = drawn(open_page(), "sectors")
+    used, fetched = (
+        sectors.locator(f".tw-sector-memory {name}")
+        for name in (".tw-sector-used", '.tw-sector-cell:not([data-sector="none"])')
+    )
+    assert (used.count(), fetched.count()) == (32, 32)
+    set_slider(sectors, "offset", 1)
+    assert (used.count(), fetched.count()) == (32, 40)
+    set_slider(sectors, "stride", 1)
+    assert (used.count(), fetched.count()) == (32, 256)
+    expect(sectors.locator(".tw-calculator-verdict")).to_contain_text("32 sectors")
 
 
 def test_a_slider_sets_the_bits_of_every_format(open_page: Callable[..., Page]) -> None:
