@@ -53,7 +53,7 @@ class Text(Output):
         lines = len(self.content.splitlines())
         if lines <= LONGEST_TEXT:
             return block
-        return folded(f"What the cell printed, {lines} lines", "code", block)
+        return folded(f"Output, {lines} lines", "code", block)
 
     def _html(self) -> str:
         """What the fence becomes."""
@@ -64,7 +64,7 @@ class Text(Output):
         if lines <= LONGEST_TEXT:
             return block
         return (
-            f'<details class="code"><summary>What the cell printed, {lines} lines</summary>{block}</details>'
+            f'<details class="code"><summary>Output, {lines} lines</summary>{block}</details>'
         )
 
 
@@ -210,10 +210,10 @@ class LackOutput(Output):
         return f"agree: {self.by} was not compared with kernel {self.kernel}: {self.why}"
 
     def markdown(self, context: Context) -> str:
-        """A ``div.tw-needs``."""
+        """A ``div.tw-lack``, which the page lists with the checks."""
         why = escape(self.why, quote=False)
         return context.html_block(
-            f'<div class="tw-needs">{escape(self.by)} was not compared here: {why}.</div>'
+            f'<div class="tw-lack">{escape(self.by)} with {escape(self.kernel)} ({why}).</div>'
         )
 
 

@@ -23,12 +23,12 @@ export function said(value) {
   return rounded.toLocaleString("en", { maximumFractionDigits: 6 });
 }
 
-/** How far a guess is off, in words. */
+/** How far a guess is off: the end of a sentence. */
 export function missed(guess, answer) {
   const factor = guess > answer ? guess / answer : answer / guess;
-  if (factor < NEAR) return "That is within a tenth.";
+  if (factor < NEAR) return "within 10 %.";
   const many = factor.toLocaleString("en", { maximumSignificantDigits: 2 });
-  return guess > answer ? `The guess is ${many} times too high.` : `The guess is ${many} times too low.`;
+  return `${many}× too ${guess > answer ? "high" : "low"}.`;
 }
 
 /** @returns {() => void} shows what is kept for this panel now */
@@ -71,8 +71,8 @@ function guessPanel(panel, signal, changed) {
       return;
     }
     const { guess } = entry;
-    const told = [element("strong", {}, `Recorded: ${withUnit(answer)}.`)];
-    if (guess !== null) told.push(` Your guess: ${withUnit(guess)}. ${missed(guess, answer)}`);
+    const told = [element("strong", {}, `Measured: ${withUnit(answer)}.`)];
+    if (guess !== null) told.push(` You guessed ${withUnit(guess)}: ${missed(guess, answer)}`);
     if (panel.dataset.because) told.push(` ${panel.dataset.because}`);
     verdict.replaceChildren(...told);
     marks.replaceChildren(mark(answer, "recorded", "answer"));
@@ -112,7 +112,13 @@ function scoreOf(changed, forget) {
     changed();
   });
   if (!factors.length) return [clear];
-  const middle = Number(factors[Math.floor(factors.length / 2)].toPrecision(2)).toLocaleString("en");
   const many = factors.length === 1 ? "One guess so far" : `${factors.length} guesses so far`;
-  return [`${many}, ${factors.length === 1 ? "" : "the middle one "}off by a factor of ${middle}. `, clear];
+  const median = Number(medianOf(factors).toPrecision(2)).toLocaleString("en");
+  return [`${many}, off by a ${factors.length === 1 ? "" : "median "}factor of ${median}. `, clear];
+}
+
+/** The median of sorted factors: of two in the middle their geometric mean, since factors multiply. */
+export function medianOf(factors) {
+  const half = factors.length / 2;
+  return Math.sqrt(factors[Math.ceil(half) - 1] * factors[Math.floor(half)]);
 }
