@@ -17,9 +17,7 @@ from tilewise.figures.values import plain, recorded_paths
 if TYPE_CHECKING:
     from tilewise.figures.theme import Scheme
 
-_NO_SCRIPT = (
-    "This figure needs JavaScript, which is switched off. The text version below describes it."
-)
+_NO_SCRIPT = "This figure needs JavaScript, which is switched off. The text version below describes it."
 
 
 @dataclass(frozen=True)

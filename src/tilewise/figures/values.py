@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 _MOST_NAMES = 6
-_NUMERIC = re.compile(r"[−-]?[\d.∞]")  # noqa: RUF001 - the minus sign of numbers on pages
+_NUMERIC = re.compile(r"[−-]?[\d.∞]")
 
 
 def plain(value: Any) -> Any:
@@ -83,7 +83,7 @@ def _rounded(value: float) -> float | int | None:
 
 
 def are_names(texts: Sequence[str]) -> bool:
-    """Whether a control's values are names, which have no order: it is then buttons, as in ``controls.js``."""
+    """Whether a control's values are names, which have no order: buttons show them (``controls.js``)."""
     return 1 < len(texts) <= _MOST_NAMES and any(not _NUMERIC.match(text) for text in texts)
 
 

@@ -93,10 +93,10 @@ class Asked:
             for label, value in self.models
         )
         answer = _shown(self.answer, self.unit)
-        sample = escape(
-            f"Measured: {answer}. You guessed {answer}: 1.5× too high. {self.because}"
+        sample = escape(f"Measured: {answer}. You guessed {answer}: 1.5× too high. {self.because}")
+        models = (
+            f'<p class="tw-guess-models"><span>Model predictions:</span> {buttons}</p>' if buttons else ""
         )
-        models = f'<p class="tw-guess-models"><span>Model predictions:</span> {buttons}</p>' if buttons else ""
         return (
             f'<div class="tw-guess" role="group" aria-labelledby="{title}" {data}>'
             f'<p class="tw-guess-question" id="{title}">{escape(self.question)}</p>'

@@ -63,9 +63,7 @@ class Text(Output):
         lines = len(self.content.splitlines())
         if lines <= LONGEST_TEXT:
             return block
-        return (
-            f'<details class="code"><summary>Output, {lines} lines</summary>{block}</details>'
-        )
+        return f'<details class="code"><summary>Output, {lines} lines</summary>{block}</details>'
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class AgreeOutput(Output):
         """A ``div.tw-check`` of kind ``agree``."""
         return context.html_block(
             f'<div class="tw-check" data-kind="agree">{_TICK} '
-            f"<strong>{escape(self.by)} and CUDA agree</strong> on "
+            f"<strong>{escape(self.by)} and CUDA agree</strong> for <code>{escape(self.kernel)}</code>: "
             f"{escape(', '.join(self.arrays), quote=False)} in "
             f'<span title="{escape("; ".join(self.cases))}">{self._cases()}</span>, '
             f"{_unbroken(self._result())}</div>"

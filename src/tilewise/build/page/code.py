@@ -285,5 +285,6 @@ def _lacking(missing: Sequence[str], is_recorded: bool, context: Context) -> str
         rest += " Run <code>make frameworks</code> to include it."
     what = escape(listed(list(missing)))
     return context.html_block(
-        f'<details class="tw-needs"><summary>Needs {what}</summary><p>This cell needs {what}; {rest}</p></details>'
+        f'<details class="tw-needs"><summary>Needs {what}</summary>'
+        f"<p>This cell needs {what}; {rest}</p></details>"
     )

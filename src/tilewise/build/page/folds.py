@@ -1,9 +1,9 @@
 """One line of folds under each output, and one badge for all checks of a page.
 
-In: a page's HTML, in which folds follow each other and every check has a line of its own. Out: the same page, where
-neighbouring folds are entries of one ``div.tw-folds``, that of the output above them if it has one, and the
-checks are listed in a ``details.tw-checks`` at the end of the lesson's head. Works on finished HTML, since only there
-the output of a cell and the code of the next are neighbours.
+In: a page's HTML, in which folds follow each other and every check has a line of its own. Out: the same page,
+where neighbouring folds are entries of one ``div.tw-folds``, that of the output above them if it has one, and
+the checks are listed in a ``details.tw-checks`` at the end of the lesson's head. It works on finished HTML,
+because only there is the output of one cell next to the code of another.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ _CLASS = re.compile(r'\bclass="([^"]*)"')
 _SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.S)
 _HEADING = re.compile(r'<h[2-6] [^>]*?id="([^"]+)"[^>]*>(.*?)</h[2-6]>', re.S)
 _PERMALINK = re.compile(r'<a class="headerlink".*?</a>', re.S)
-_EMPTY = re.compile(
-    r'<div(?: class="tw-machines"[^>]*)?>\s*(?:<template[^>]*>\s*</template>\s*)*</div>\s*'
-)
-_ENTRIES = frozenset(
-    "code kernel hint tests answer definition convention tw-provenance tw-rows tw-notes tw-needs".split()
-)
+_EMPTY = re.compile(r'<div(?: class="tw-machines"[^>]*)?>\s*(?:<template[^>]*>\s*</template>\s*)*</div>\s*')
+_TEXTS = ("code", "kernel", "hint", "tests", "answer", "definition", "convention")
+_FACTS = ("tw-provenance", "tw-rows", "tw-notes", "tw-needs")
+_ENTRIES = frozenset(_TEXTS + _FACTS)
 """Classes of folds that become entries of a line."""
 _ALONE = frozenset({"definition", "convention"})
 """Those of them that stay blocks of their own where no other fold is beside them."""
@@ -70,7 +68,7 @@ def _tree(html: str) -> _Node:
         elif len(open_nodes) > 1 and open_nodes[-1].tag == found[2]:
             node = open_nodes.pop()
             node.until, node.end = found.start(), found.end()
-    for node in open_nodes[1:]:  # what nobody closed holds nothing that we know
+    for node in open_nodes[1:]:  # never closed: leave it alone
         node.until = node.end = node.inside
         node.children.clear()
     return root

@@ -38,9 +38,8 @@ def _touch(touch: Touch, buffer: Buffer) -> str:
     several = len(np.unique(touch.threads)) > 1
     who = _who(touch.threads)
     if touch.kind == "outside":
-        return (
-            f"{who} {'access' if several else 'accesses'} {buffer.name} out of bounds at [{ranges(touch.elements)}]"
-        )
+        verb = "access" if several else "accesses"
+        return f"{who} {verb} {buffer.name} out of bounds at [{ranges(touch.elements)}]"
     return f"{who} {touch.kind if several else touch.kind + 's'} {where}{cost}"
 
 
