@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-GRIDS = "lessons/kernels/grids/"
+FIRST, GRIDS = "lessons/kernels/first_kernel/", "lessons/kernels/grids/"
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
 
 
@@ -74,6 +74,18 @@ def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     expect_covered(page, False)
     assert "You guessed" not in page.locator(".tw-guess-verdict").inner_text()
     assert "off by" not in page.locator(".tw-guess-score").inner_text()
+
+
+def test_a_chart_after_the_guess_waits_for_it(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    panel = page.locator(".tw-guess").first
+    chart = page.locator(".tw-figure[data-kind=chart].tw-waits").first
+    expect(chart.locator(".tw-figure-title")).to_be_hidden()
+    title = chart.locator(".tw-figure-title").text_content() or "-"
+    assert title not in page.locator("article").aria_snapshot()
+    panel.get_by_role("button", name="Skip the guess").click()
+    expect(page.locator("article .tw-waits")).to_have_count(0)
+    expect(page.locator(".tw-figure-title", has_text=title)).to_be_visible()
 
 
 def test_nothing_moves_when_the_table_appears(open_context: Callable[..., BrowserContext], site: str) -> None:

@@ -43,6 +43,7 @@ function guessPanel(panel, signal, changed) {
   const [verdict, marks, score] = ["verdict", "marks", "score"].map(part);
   // What was recorded, and what was worked out from it beside it.
   const covered = panel.parentElement.querySelectorAll("[data-mark=measured], [data-mark=measured] ~ td");
+  const charts = chartsAfter(panel);
   const share = (value) => Math.log(value / low) / Math.log(high / low);
   const ofSlider = () => Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(2));
   const withUnit = (value) => said(value) + unit;
@@ -63,6 +64,10 @@ function guessPanel(panel, signal, changed) {
     const open = entry !== undefined;
     panel.dataset.state = open ? "open" : "asked";
     for (const cell of covered) cell.inert = !open;
+    for (const chart of charts) {
+      chart.inert = !open;
+      chart.classList.toggle("tw-waits", !open);
+    }
     for (const each of [slider, ...models, skip]) each.disabled = open;
     compare.disabled = open || !chosen;
     if (!open) {
@@ -97,6 +102,17 @@ function guessPanel(panel, signal, changed) {
   compare.addEventListener("click", () => settle(chosen.guess), { signal });
   skip.addEventListener("click", () => settle(null), { signal });
   return show;
+}
+
+/** The charts between a panel and the next heading: their titles and lines would give the answer away. */
+function chartsAfter(panel) {
+  let block = panel;
+  while (block.parentElement && !block.parentElement.matches(".md-content__inner")) block = block.parentElement;
+  const found = [];
+  for (let next = block; next && !next.matches("h1, h2, h3"); next = next.nextElementSibling) {
+    found.push(...[next, ...next.querySelectorAll(".tw-figure")].filter((one) => one.matches("[data-kind=chart]")));
+  }
+  return found.filter((one) => panel.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
 }
 
 /** How the guesses so far have done, and the button that clears them. */
