@@ -63,10 +63,9 @@ def test_the_kernel_and_its_pseudocode_stand_beside_each_other_where_there_is_ro
 
 def test_the_folds_under_an_output_are_one_line_and_open_in_place(page: Page, site: str) -> None:
     page.goto(site + FIRST)
-    lines = page.locator("article .tw-folds:has(> details:nth-child(3))")
-    line = lines.first
+    line = page.locator("article .tw-measurement > .tw-folds:has(> details:nth-child(3))").first
     summaries = line.locator("> details > summary")
-    assert "Show code" in summaries.all_inner_texts()
+    assert any(said.startswith("Recorded on NVIDIA H") for said in summaries.all_inner_texts())
 
     def tops() -> list[float]:
         return [round(one.bounding_box()["y"]) for one in summaries.all()]  # type: ignore[index]
@@ -211,7 +210,8 @@ def test_notes_stand_in_the_margin_of_a_wide_screen(page: Page, site: str) -> No
     free = 0.0
     for note in notes:
         assert note["top"] >= free, "two notes overlap"
-        assert abs(note["top"] - max(note["mark"], free)) < 60, "a note stands away from its mark"
+        # Beside code that reaches into the margin a note goes above or below it.
+        assert abs(note["top"] - max(note["mark"], free)) < 200, "a note stands away from its mark"
         free = note["bottom"]
 
 

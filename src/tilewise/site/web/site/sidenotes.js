@@ -23,7 +23,7 @@ export function placeNotes(article, signal) {
     const box = article.getBoundingClientRect();
     article.style.setProperty("--tw-notes-left", `${box.right + window.scrollX}px`);
     let free = box.top + window.scrollY;
-    // Code beside code reaches into the margin; a note there goes below it.
+    // Code beside code reaches into the margin; a note there goes above or below it.
     const walls = [...article.querySelectorAll(".tw-two-up")].map((wall) => wall.getBoundingClientRect());
     for (const { note, marks } of pairs) {
       const mark = marks.find((each) => each.offsetParent !== null);
@@ -33,7 +33,8 @@ export function placeNotes(article, signal) {
       for (const wall of walls) {
         const [top, bottom] = [wall.top, wall.bottom].map((each) => each + window.scrollY);
         const meets = wall.right > box.right - note.offsetWidth && at + note.offsetHeight > top && at < bottom;
-        if (meets) at = bottom + GAP_PX;
+        const above = top - note.offsetHeight - GAP_PX;
+        if (meets) at = above >= free ? above : bottom + GAP_PX;
       }
       note.style.setProperty("--tw-note-top", `${at}px`);
       free = at + note.offsetHeight + GAP_PX;
