@@ -131,7 +131,7 @@ def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> N
     banks = drawn(open_page(), "banks")
     go(banks, 18)
     expect(banks.locator(".tw-bank-box p")).to_have_text(
-        "banks, warp 0 of block 0: 8 words of one bank, 8 passes"
+        "banks, warp 0 of block 0: 8-way conflict, 8 wavefronts"
     )
     expect(banks.locator(".tw-clash")).to_have_text(["8"] * 4)
     go(banks, 2)
