@@ -147,7 +147,7 @@ def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]
     assert bodies() == before
     main(["check"])
     said = capsys.readouterr()
-    assert said.out.count("is stale: what it measured has changed since") == 2, "pending, and the other's"
+    assert said.out.count("is stale: the code has changed since then") == 2, "pending, and the other's"
 
 
 def test_check_lists_what_clang_refuses_or_would_not_pass_on(

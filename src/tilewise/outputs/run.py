@@ -16,7 +16,7 @@ from tilewise.outputs.table import Cell, Column, Table, number
 
 WIDEST_SOURCE = 44
 """Characters of a line of source that a terminal shows."""
-LEGEND = "Marked: less than half of the bytes that moved were asked for, or passes that bank conflicts cost."
+LEGEND = "Marked: less than half of the bytes moved were requested, or bank conflicts cost extra wavefronts."
 
 
 @dataclass(frozen=True)
