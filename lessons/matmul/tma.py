@@ -824,6 +824,7 @@ stages_time = measure(
     reference=lambda x: {"out": x.astype(np.float64).sum(axis=1)},
     tolerance=0.0,
     counts=("wavefronts",),
+    reasons=dict.fromkeys(("1 stage", "2 stages"), "How many stages?"),
     fold="All rows",
 )
 publish(sizes={"rows": ROWS, "cols": COLS})
@@ -849,6 +850,11 @@ if DONE:
             caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM, on an {{machine}}. The prediction divides the time with one stage by the number of stages, down to the time that the bytes take at the peak bandwidth of the data sheet.",
         )
     )
+
+# %% [markdown]
+# One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take {{ tma_ring_stages._4_stages.median | us }}, a third instead of a quarter: part
+# of a tile's time is the consumer's own work, which more stages don't shorten. From 8 stages on there's little left to gain. With 16, one consumer warp per SM sums the
+# matrix in {{ tma_ring_stages._16_stages.median | us }}; PyTorch, with thousands of threads, takes {{ tma_ring_stages.torch.median | us }}.
 
 # %% [markdown]
 # ## Takeaways
