@@ -141,6 +141,7 @@ def table(run: Run) -> RunOutput:
         tuple(column.shown for column in used),
         lines,
         RunLine(0, "", tuple(Cell(cell.text, cell.title) for cell in _cells(used, run.counts, every=True))),
+        run.notes,
     )
 
 
