@@ -417,5 +417,5 @@ exercise(
 )
 
 # %% [markdown]
-# Transposing $Q$ is still uncoalesced on one side. The lessons on \bank conflicts and \parallel reductions deal with
+# Transposing $Q$ is still uncoalesced on one side. The lessons on \bank conflicts and parallel \reductions deal with
 # that and with softmax's few threads; first, [number formats](precision.py).
