@@ -350,7 +350,7 @@ expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shf
 # What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} KB.
 # With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have {{ sum_model.narrow_kb | .0f }} KB in
 # flight. With one `float4` it's {{ sum_model.one_kb | .0f }} KB, and with four of them
-# {{ sum_model.four_kb | .0f }} KB. So 4-byte loads should fall short, and `float4` loads should be about enough.
+# {{ sum_model.four_kb | .0f }} KB. So 4-byte loads should fall short, and `float4` loads should be enough.
 #
 # The kernel loads four `float4`s before it adds anything. It has four accumulators per thread, one per component, so no addition
 # waits for the previous one.
@@ -567,6 +567,7 @@ LATENCY_NS = (
 )
 WARPS = LIMITS[9, 0].threads // 32
 publish(
+    answer={"numbers": MANY // BLOCKS},
     sum_model={
         "blocks": BLOCKS,
         "each": MANY // (BLOCKS * 256),
@@ -576,11 +577,8 @@ publish(
         "four_kb": 4 * WARPS * 32 * 16 / 1000,
         "narrow_kb": WARPS * 32 * 4 / 1000,
         "registers": compile_kernel(SIXTEEN, ["sm_90"])[0].registers if available() is None else np.nan,
-    }
+    },
 )
-
-# %% fold="Code of the number"
-publish(answer={"numbers": MANY // BLOCKS})
 
 # %% [markdown]
 # ## Benchmark: sums against CUB and torch.sum
@@ -913,8 +911,8 @@ dots = measure(
 #
 # In Nsight Compute, look at `dram__throughput.avg.pct_of_peak_sustained_elapsed`: if a reduction is far below 90 % and its warps mostly stall
 # on `smsp__average_warps_issue_stalled_barrier_per_issue_active`, let each thread sum more elements before the block synchronises.
-# If they stall on `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active` instead, use `float4` loads and unroll, and run
-# `compute-sanitizer --tool synccheck` whenever a shuffle's mask isn't the full warp.
+# If they stall on `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active` instead, use `float4` loads and unroll. A missing
+# barrier between the warps' sums is a case for `compute-sanitizer --tool racecheck`.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
