@@ -543,7 +543,7 @@ show(
 # ## In your own kernel
 #
 # In Nsight Compute, `launch__waves_per_multiprocessor` far below 1 says that a kernel has too few threads: look for a reduction that one thread does alone.
-# `compute-sanitizer --tool racecheck` finds the race that a shared array causes when it's reused without a barrier.
+# `compute-sanitizer --tool racecheck` finds the race that a shared array causes when it's used again without a barrier.
 
 # %%
 from tilewise import exercise

@@ -17,6 +17,9 @@ from tilewise.outputs.kinds import attribute, fence, folded
 from tilewise.outputs.table import Column, Table
 from tilewise.puzzles.model import plain_text
 
+NAIVE = " The naive kernel is correct too, but over budget."
+"""What the column of the naive kernel means."""
+
 
 @dataclass(frozen=True)
 class PuzzleOutput(Task):
@@ -63,7 +66,7 @@ class PuzzleOutput(Task):
     def text(self) -> str:
         """Its name, the task, and that the solution holds."""
         lines = [f"puzzle {self.name}: {self.title}", textwrap.indent(_unmarked(self.task), "  ")]
-        lines.append(f"  [its solution is right at {self.launches} sizes and within the budget]")
+        lines.append(f"  [the solution is correct for {self.launches} sizes and within the budget]")
         lines.append(f"  tilewise puzzle start {self.name}")
         return "\n".join(lines)
 
@@ -73,11 +76,11 @@ class PuzzleOutput(Task):
         commands = f"tilewise puzzle start {self.name}\ntilewise puzzle {self.name}"
         parts = [
             self.task,
-            f"Launched in {self.launch}",
+            f"**Launch:** {self.launch}",
             self._table().markdown(nested),
-            f"Why that is enough: {'; '.join(dict.fromkeys(self.reasons))}.",
+            f"**Why the budget is enough:** {'; '.join(dict.fromkeys(self.reasons))}.",
             fence(self.start, ".cuda .tw-puzzle"),
-            "The first line writes this kernel into a file of yours, the second one checks it:",
+            "The first command writes this file for you to edit, and the second one checks it:",
             fence(commands, ".sh"),
         ]
         parts += [
@@ -85,22 +88,22 @@ class PuzzleOutput(Task):
             for at, hint in enumerate(self.hints, start=1)
         ]
         answer = f"{self.after}\n\n{fence(self.solution, '.cuda')}"
-        parts.append(folded("A solution, checked in every build", "answer", answer))
+        parts.append(folded("Solution", "answer", answer))
         inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
         return f'!!! exercise puzzle "{escape(attribute(self.name), quote=False)}"\n\n{inside}'
 
     def _table(self) -> Table:
         is_plain = any(plain >= 0 for *_, plain in self.budget)
         columns = [
-            Column("counted"),
-            *([Column("plain")] if is_plain else []),
+            Column("metric"),
+            *([Column("naive")] if is_plain else []),
             Column("budget"),
-            Column("solved"),
+            Column("solution"),
         ]
         rows = [
             (what, *([plain] if is_plain else []), most, solved) for what, most, solved, plain in self.budget
         ]
-        return Table(columns, rows, f"Counted by the simulator for {self.label}.")
+        return Table(columns, rows, f"Counted by the simulator for {self.label}.{NAIVE if is_plain else ''}")
 
 
 def _unmarked(text: str) -> str:
