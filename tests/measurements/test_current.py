@@ -96,7 +96,7 @@ def test_an_edited_kernel_leaves_its_siblings_current(kept: Record) -> None:
     assert stale(now, kept) == {("small", 64), ("small", 100)}
     said = staleness(now, kept)
     assert said is not None
-    assert "is stale for small: what it measured has changed since" in said.why
+    assert "is stale for small: the code has changed since" in said.why
     assert renewed(now, kept) == kept, "the figures of another version keep its keys"
 
 

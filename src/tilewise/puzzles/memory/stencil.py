@@ -99,6 +99,6 @@ PUZZLE = Puzzle(
     ),
     after="""
     The bounds check on `i` comes after the barrier. Threads past the end still have work to do before
-    it: they help to fill the halo.
+    it: they help to fill the halo. If they returned first, their part of the tile would stay unwritten.
     """,
 )
