@@ -1,40 +1,41 @@
 # ---
 # title: "Puzzles: kernels"
-# needs: [kernels/serial_attention]
-# summary: "Six kernels with a gap: can you fill each so that it is right at every size, and touches no sector too many?"
-# description: "Fill in a kernel, and check it on your machine without a GPU: results, faults and traffic."
+# needs: [kernels/grids]
+# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size, without reading a sector more than necessary?"
+# description: "Six GPU puzzles: write the missing lines of a CUDA kernel and check them without a GPU. Indices, bounds checks, strides, broadcasting."
 # date: 2026-11-21
-# tags: [puzzle, index, guard, strides]
+# tags: [puzzle, index, bounds check, strides]
 # ---
 
 # %% [markdown]
-# Six kernels, each with a gap. You fill it in an editor of your choice, and one command compiles
-# your kernel, runs it on the simulator and compares what it wrote with what it should have
-# written. A GPU is not needed. Being right is half of it: each puzzle has a budget too, the number
-# of sectors or requests that a good answer needs. How many of the 6 can you solve without a hint?
+# You learn to write kernels by writing them. Each of these six has a gap of one to five lines. Fill it in your
+# own editor, and one command compiles your kernel, runs it on the simulator and checks every
+# value. You don't need a GPU. A correct result is half the task: each puzzle also has a budget, such as the number
+# of sectors that a good solution loads. How many of the 6 can you solve without a hint?
 
 # %% [markdown]
-# ## How it goes
+# ## How to solve a puzzle
 #
-# `tilewise puzzle start kernels/map` writes the file `puzzles/kernels/map.cu` below the folder
-# that you are in. It is yours: nothing else writes there, and the command refuses to write over
-# it. `tilewise puzzle kernels/map` checks the file. It says which value is wrong, or which thread
-# leaves an array at which line, or by how much the budget is exceeded and where, for the first
-# thing that it finds. The sizes it tries are more than the one on the page, and few of them
-# divide by anything.
+# Create the file, edit it, check it:
 #
-# A table beside each puzzle has its *budget* and what the folded solution counts, *solved*. Where
-# a kernel that thinks of nothing but being right would be over budget, the table says by how much:
-# that is the column *plain*.
+# ```sh
+# tilewise puzzle start kernels/map     # writes puzzles/kernels/map.cu
+# tilewise puzzle kernels/map           # checks it
+# tilewise puzzle kernels/map --hint    # prints the first hint
+# ```
 #
-# `tilewise puzzle` lists all puzzles, and `tilewise puzzle kernels/map --hint` prints the first
-# hint. On the page hints and solutions are folded. The command comes with the course's
-# [environment](../../docs/index.md#how-to-run-it).
+# If something is wrong, the check reports the first problem it finds: a wrong value, the line and the thread of an access
+# out of bounds, or the line that exceeds the budget. It tries several sizes, and most of them aren't
+# multiples of the block size. Nothing ever overwrites your file. `tilewise puzzle` lists all puzzles. To get the command, set up
+# the course's [environment](../../docs/index.md#how-to-run-it).
+#
+# The table under each puzzle shows the *budget* and what the solution needs. The *naive* column, where there is one, shows
+# what a correct but naive kernel costs.
 
 # %% [markdown]
-# ## Every thread its square
+# ## Thread index
 #
-# The shortest kernel there is, and the line that nearly every other one begins with.
+# Almost every kernel begins with this line.
 
 # %%
 from tilewise import puzzle
@@ -42,44 +43,43 @@ from tilewise import puzzle
 puzzle("kernels/map")
 
 # %% [markdown]
-# ## The last block
+# ## Bounds check
 #
-# Sizes rarely divide. The threads that are too many must find out for themselves.
+# Array sizes are rarely multiples of the block size. Surplus threads must detect that they have no work.
 
 # %%
 puzzle("kernels/guard")
 
 # %% [markdown]
-# ## A picture in the mirror
+# ## Two axes
 #
-# With two axes there are two indices and two guards, and the wrong way round touches a sector for
-# each lane.
+# An image needs two indices and two bounds checks. Choose the axes carefully: if the lanes of a warp run down a
+# column, each of them touches a sector of its own.
 
 # %%
 puzzle("kernels/mirror")
 
 # %% [markdown]
-# ## A window with strides
+# ## Strides
 #
-# Arrays that libraries hand over are often windows into larger ones. Their elements are where the
-# strides say, and nowhere else.
+# A slice of a NumPy or PyTorch array is a window into a larger one. You can find its elements only through its strides.
 
 # %%
 puzzle("kernels/strides")
 
 # %% [markdown]
-# ## A row plus a column
+# ## Broadcasting: one index for two axes
 #
-# Now the launch has one axis and the result has two, so that the index must be taken apart.
+# Here the launch has one axis and the result has two. Split the index.
 
 # %%
 puzzle("kernels/broadcast")
 
 # %% [markdown]
-# ## More elements than threads
+# ## Loop over the grid: more elements than threads
 #
-# So far there was a thread for each element. Here there are 256 threads, whatever n is, and the
-# same kernel must do for 31 elements and for 2,000.
+# So far, every element had its own thread. This kernel gets 256 threads whatever n is, and has to
+# work for 31 elements and for 2,000.
 
 # %%
 puzzle("kernels/stride_loop")
@@ -87,10 +87,10 @@ puzzle("kernels/stride_loop")
 # %% [markdown]
 # ## Takeaways
 #
-# - An index is the number of elements that come before: whole blocks, or whole rows, and then
-#   the place inside.
-# - A guard asks whether the element exists, before anything of it is touched.
-# - An answer can be right and still read each sector many times over. What decides is which
-#   elements the lanes of a warp meet at the same moment.
+# - An index counts the elements before it: those in all earlier blocks or rows, plus the position within
+#   its own.
+# - A bounds check comes before the first access, loads included.
+# - A correct kernel can still load each sector many times. What counts is which elements the lanes of a warp access
+#   at the same moment.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#kernels).
+# Next, a kernel with several nested loops: [attention with one thread per query](serial_attention.py).

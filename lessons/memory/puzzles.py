@@ -1,27 +1,26 @@
 # ---
 # title: "Puzzles: memory"
 # needs: [memory/reductions]
-# summary: "Seven kernels between global and shared memory: how close to the fewest sectors, passes and barriers?"
-# description: "Fill in a warp's scan, row sums, vector loads, a stencil, a transpose, a tree and a histogram, within budgets."
+# summary: "Seven kernels between global and shared memory: how close can you get to the fewest sectors, wavefronts and barriers?"
+# description: "GPU puzzles: warp scan, row sums, float4 loads, stencil, transpose, tree reduction and histogram in CUDA C, each with a budget, checked without a GPU."
 # date: 2026-11-21
 # tags: [puzzle, shared memory, barrier, coalescing]
 # ---
 
 # %% [markdown]
-# Seven kernels whose cost is in how data move. Two move them between lanes and along rows, one
-# moves four floats at a time, and four bring them into shared memory first, where a missing
-# barrier, a rim that is not filled or a bank that 32 lanes want at once waits for you. The
-# simulator sees all three. A matrix of 64 by 96 floats fills 768 sectors: how many does its
-# transpose store if each element travels alone, and how few can it be?
+# What do a scan, a stencil and a histogram have in common? Their arithmetic is trivial, and their cost is data movement.
+# In these seven puzzles you move data between lanes, along rows, four floats at a time, and through shared memory. The simulator
+# reports a missing barrier, an unfilled halo and every bank conflict. A warm-up: a matrix of 64 by 96 floats fills 768 sectors. How
+# many sectors does a transpose store if each element is stored alone, and how few can it be?
 #
-# `tilewise puzzle start NAME` writes the file and `tilewise puzzle NAME` checks it;
-# [the first page of puzzles](../kernels/puzzles.py) says how.
+# `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
+# [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
 
 # %% [markdown]
-# ## Running sums in five steps
+# ## Warp scan
 #
-# The lanes of a warp can read each other's registers. That is enough to add up what stands before
-# each of them, in fewer steps than there are lanes.
+# A *scan* gives each element the sum of all elements up to it. The lanes of a warp can read each other's registers, so it
+# takes fewer steps than there are lanes.
 
 # %%
 from tilewise import puzzle
@@ -29,54 +28,51 @@ from tilewise import puzzle
 puzzle("memory/scan")
 
 # %% [markdown]
-# ## A warp for each row
+# ## Coalesced row sums
 #
-# The sum at the end is given; the question is which elements each lane should read on its way.
+# The final reduction is given. Your task is to decide which elements each lane reads.
 
 # %%
 puzzle("memory/row_sums")
 
 # %% [markdown]
-# ## Four at a time
+# ## float4 loads and stores
 #
-# A vectorised load moves 16 bytes a lane, where the address allows it and the array is long
-# enough. Both need a thought.
+# A vectorised load moves 16 bytes per lane, if the address is aligned and the array is long enough. Mind both.
 
 # %%
 puzzle("memory/vectors")
 
 # %% [markdown]
-# ## Neighbours from a tile
+# ## Stencil with a halo
 #
-# Each element is wanted by five threads. The block fetches it once, and a rim of elements that
-# belong to its neighbours with it.
+# Five threads need each element. The block loads it once into shared memory, together with a *halo*: the elements of its
+# neighbours that it also needs.
 
 # %%
 puzzle("memory/stencil")
 
 # %% [markdown]
-# ## A tile turned over
+# ## Transpose without bank conflicts
 #
-# Of the rows of a matrix and the columns of its transpose, one is always read or written across
-# the grain. Shared memory can take that upon itself, if its banks agree.
+# Without shared memory, either the loads or the stores of a transpose are uncoalesced. A tile in shared memory solves
+# that, provided that its columns don't cause bank conflicts.
 
 # %%
 puzzle("memory/transpose")
 
 # %% [markdown]
-# ## Half as many at each step
+# ## Tree reduction
 #
-# A reduction within a block. Each step needs what the step before has written, and half of the
-# threads of the step before.
+# Each step needs the results of the previous one, and half as many threads.
 
 # %%
 puzzle("memory/tree")
 
 # %% [markdown]
-# ## Counting in two stages
+# ## Histogram with fewer global atomics
 #
-# An atomic addition is right however many threads meet. How many additions reach global memory is
-# up to you.
+# Atomics keep a histogram correct, however many threads update it at once. How many of them go to global memory is up to you.
 
 # %%
 puzzle("memory/histogram")
@@ -84,12 +80,11 @@ puzzle("memory/histogram")
 # %% [markdown]
 # ## Takeaways
 #
-# - What the lanes of a warp touch at the same moment decides about sectors in global memory and
-#   about passes over the banks of shared memory.
-# - Everything that one thread writes and another reads needs a barrier in between, before which no
-#   thread may leave.
-# - An element that travels alone takes a sector for itself. By way of a tile, the transpose stores
-#   no more sectors than the matrix fills.
-# - The tail, the rim and the last row are where a kernel that looks right goes wrong.
+# - What the lanes of a warp access at the same moment determines the sectors in global memory and the wavefronts in
+#   shared memory.
+# - Put a barrier between a write and a read by another thread, and let every thread of the block finish its part before it.
+# - An element that is stored alone costs a whole sector. Through a tile, a transpose stores no more sectors than the matrix
+#   fills.
+# - The tail, the halo and the last row are where a kernel that looks right goes wrong.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#memory).
+# Everything this part has shown, in one list: [recap](../../recap.md#memory).

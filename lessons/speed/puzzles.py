@@ -1,26 +1,25 @@
 # ---
 # title: "Puzzles: machine and speed"
 # needs: [speed/launches, speed/occupancy]
-# summary: "Four kernels that are right and spend too much: which loads, stores and branches can you take out?"
-# description: "Fill in kernels that keep what they need in registers and whose warps stay together, within a budget."
+# summary: "Four kernels that are correct but wasteful: which loads, stores and divergent branches can you remove?"
+# description: "GPU puzzles on registers, memory traffic and warp divergence: fill in CUDA kernels within a budget, checked without a GPU."
 # date: 2026-11-21
 # tags: [puzzle, registers, divergence, traffic]
 # ---
 
 # %% [markdown]
-# In these four puzzles the straightforward kernel is right, and over budget: it stores twice what
-# it should, loads the same number four times, walks through an array twice, or parts at each
-# branch. The column *plain* in each table is its count. Which of the four costs can be
-# brought to the least possible, and which only traded for another?
+# In these four puzzles, the obvious kernel is correct but over budget. It stores intermediate results, loads the same coefficient four
+# times, reads an array twice, or diverges in every warp. The *naive* column of each table shows what that costs. In which of the
+# 4 can you remove the waste, and in which do you only trade it for another cost?
 #
-# As before, `tilewise puzzle start NAME` writes the file and `tilewise puzzle NAME` checks it;
-# [the first page of puzzles](../kernels/puzzles.py) says how.
+# As before, `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
+# [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
 
 # %% [markdown]
-# ## Three steps, one store
+# ## Registers instead of intermediate stores
 #
-# Three steps, each simple, and each written as a line of its own that loads and stores. On the
-# roofline such a kernel lies far to the left.
+# Three simple steps, each written as a line that loads and stores. On the roofline, such a kernel is far to
+# the left.
 
 # %%
 from tilewise import puzzle
@@ -28,28 +27,27 @@ from tilewise import puzzle
 puzzle("speed/fused")
 
 # %% [markdown]
-# ## Four results for one coefficient
+# ## Several results per thread
 #
-# A thread has registers for more than one result. When it computes four at a time, what can it
-# load once instead of four times?
+# A thread has registers for more than one result. If it computes four at a time, which loads does it need only once?
 
 # %%
 puzzle("speed/registers")
 
 # %% [markdown]
-# ## The peak and how often
+# ## One sweep instead of two
 #
-# The peak must be known before its equals can be counted, or so it seems. A second walk through
-# the matrix doubles the traffic.
+# You can't count how often the maximum occurs before you know the maximum, or so it seems. But reading the
+# matrix twice doubles the traffic.
 
 # %%
 puzzle("speed/one_pass")
 
 # %% [markdown]
-# ## Each warp on one side
+# ## Divergence
 #
-# Two kinds of work, dealt out like a chequered pattern. The work itself cannot be made less, and
-# the number of threads is given; only who does what is free.
+# Even and odd elements need different work. You can't reduce the work, and the number of threads is
+# fixed. You can choose which thread processes which element.
 
 # %%
 puzzle("speed/sides")
@@ -57,11 +55,11 @@ puzzle("speed/sides")
 # %% [markdown]
 # ## Takeaways
 #
-# - What a later line needs belongs in a variable. Traffic begins where an array is written or
-#   read, and the compiler may not guess that two arrays never overlap.
-# - One load can serve several results, if one thread computes them together.
-# - A running answer that can be corrected makes a second walk unnecessary.
-# - Divergence is a question of which elements share a warp. Dealing them out anew took it away,
-#   and doubled the sectors.
+# - Keep in a variable what a later line needs. Otherwise it's stored and loaded again, because the compiler must assume that
+#   arrays may overlap.
+# - One load can serve several results if one thread computes all of them.
+# - If a running result can be updated, you don't need a second sweep.
+# - Divergence depends on which elements share a warp. Reassigning them removes it, here at the price of loading each sector
+#   twice.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#speed).
+# Everything this part has shown, in one list: [recap](../../recap.md#speed).

@@ -60,7 +60,7 @@ def test_the_readers_file_lacks_the_solution_and_is_told_so(name: str) -> None:
     assert not any(line in found.start for line in missing if len(line.strip()) > 1)
     assert max(map(len, found.gaps.splitlines())) <= 82
     assert max(map(len, found.start.splitlines())) <= 100
-    with pytest.raises(LessonError, match=r"nothing is filled in yet\. Write your code here") as caught:
+    with pytest.raises(LessonError, match=r"the gaps are still empty\. Write your code here") as caught:
         judge(found, found.start, found.file)
     assert "Your code: " in found.start.splitlines()[caught.value.line - 1]
 
@@ -117,7 +117,7 @@ def test_a_solution_over_its_budget_stops_the_page() -> None:
     found = named("kernels/guard")
     mean = replace(found, limits=(Limit("global_load.sectors", lambda v: 1, "of this test"),))
     with pytest.raises(
-        LessonError, match=r"over budget by 249: .* the budget is 1\..* Why 1: of this test\."
+        LessonError, match=r"over budget by 249: .* the budget is 1\..* Why 1 is enough: of this test\."
     ):
         judge(mean, found.solution, found.file)
 

@@ -1,4 +1,4 @@
-"""``tilewise puzzle``: list the puzzles, begin one, check an answer, or ask for a hint.
+"""``tilewise puzzle``: list the puzzles, start one, check an answer, or print a hint.
 
 In: a puzzle's name, and the current folder, where answers are kept. Out: lines on stdout and an exit status;
 what is wrong with an answer comes as a ``LessonError``. Judging is left to ``tilewise.puzzles``.
@@ -40,8 +40,8 @@ def puzzle(words: Sequence[str], hint: int | None = None, file: str | None = Non
     begins = bool(words) and words[0] == "start"
     names = words[1:] if begins else words
     if len(names) > 1 or (begins and not names) or (hint is not None and (begins or not names)):
-        repair = "Give one name: tilewise puzzle kernels/guard, tilewise puzzle start kernels/guard."
-        raise LessonError("tilewise puzzle", 0, "this takes one puzzle at a time.", repair)
+        repair = "Name one: `tilewise puzzle kernels/guard` or `tilewise puzzle start kernels/guard`."
+        raise LessonError("tilewise puzzle", 0, "the command takes one puzzle at a time.", repair)
     if not names:
         return _list()
     found = named(names[0])
@@ -54,32 +54,32 @@ def puzzle(words: Sequence[str], hint: int | None = None, file: str | None = Non
 
 def _list() -> int:
     rows = [(name, named(name).title, _state(named(name))) for name in NAMES]
-    print(Table(["puzzle", "what it is about", "here"], rows).text())
-    print("\nBegin one with `tilewise puzzle start NAME`, check it with `tilewise puzzle NAME`.")
+    print(Table(["puzzle", "title", "file"], rows).text())
+    print("\nStart one with `tilewise puzzle start NAME`, and check it with `tilewise puzzle NAME`.")
     return 0
 
 
 def _state(found: Puzzle) -> str:
-    return found.file if Path(found.file).exists() else "not begun"
+    return found.file if Path(found.file).exists() else "not started"
 
 
 def _begin(found: Puzzle, file: str | None) -> int:
     if file is not None:
-        raise LessonError("tilewise puzzle", 0, "start takes no --file.", f"It writes {found.file}.")
+        raise LessonError("tilewise puzzle", 0, "`start` doesn't take --file.", f"It writes {found.file}.")
     write_start(found, Path())
-    print(f"{found.file} is yours to edit. When it is done: tilewise puzzle {found.name}")
+    print(f"Created {found.file}. Edit it, then check it with: tilewise puzzle {found.name}")
     return 0
 
 
 def _hint(found: Puzzle, last: int) -> int:
     if not 1 <= last <= len(found.hints):
-        repair = f"Give a number from 1 to {len(found.hints)}: tilewise puzzle {found.name} --hint 1."
+        repair = f"Choose 1 to {len(found.hints)}: `tilewise puzzle {found.name} --hint 1`."
         raise LessonError("tilewise puzzle", 0, f"{found.name} has no hint {last}.", repair)
     width = min(WIDEST, shutil.get_terminal_size().columns)
     for number, text in enumerate(found.hints[:last], start=1):
         print(textwrap.fill(f"Hint {number} of {len(found.hints)}: {plain_text(text)}", width))
     if last < len(found.hints):
-        print(f"The next one: tilewise puzzle {found.name} --hint {last + 1}")
+        print(f"Next hint: tilewise puzzle {found.name} --hint {last + 1}")
     return 0
 
 
@@ -91,11 +91,9 @@ def _check(found: Puzzle, file: str | None) -> int:
         raise LessonError(
             "tilewise puzzle", 0, str(error), "`tilewise doctor` says what is missing."
         ) from None
-    print(f"{path}: solved. Right at all {verdict.launches} sizes, and within the budget.")
+    print(f"{path}: solved. Correct for all {verdict.launches} sizes and within the budget.")
     rows = [(one.what, one.counted, one.most) for one in verdict.spent]
-    print(
-        Table([Column("counted"), Column("yours"), Column("budget")], rows, f"With {verdict.label}.").text()
-    )
+    print(Table([Column("metric"), Column("yours"), Column("budget")], rows, f"For {verdict.label}.").text())
     if after := following(found.name):
         print(f"Next: tilewise puzzle start {after}")
     return 0

@@ -34,12 +34,15 @@ def write_start(puzzle: Puzzle, folder: Path) -> Path:
         raise LessonError(
             puzzle.file,
             0,
-            "there is such a file, and what you wrote in it is kept.",
-            f"Check it: tilewise puzzle {puzzle.name}. To begin anew, move it away or delete it first.",
+            "this file already exists, so it was left unchanged.",
+            f"Check it with `tilewise puzzle {puzzle.name}`. To start over, move or delete it first.",
         ) from None
     except OSError as error:
         raise LessonError(
-            puzzle.file, 0, f"it cannot be written: {error.strerror}.", "Work in a folder of your own."
+            puzzle.file,
+            0,
+            f"the file can't be written: {error.strerror}.",
+            "Work in a folder that you can write to.",
         ) from None
     return file
 
@@ -59,10 +62,10 @@ def answer(puzzle: Puzzle, folder: Path, file: str | None = None) -> tuple[str, 
     try:
         return (folder / name).read_text(encoding="utf-8-sig"), name
     except FileNotFoundError:
-        begin = f"Begin with: tilewise puzzle start {puzzle.name}."
-        repair = f"{begin} Answers are looked for below the current folder."
-        raise LessonError(name, 0, "there is no such file here.", repair) from None
+        begin = f"Create it with `tilewise puzzle start {puzzle.name}`."
+        repair = f"{begin} Run the command in the folder that contains `puzzles`."
+        raise LessonError(name, 0, "this file doesn't exist.", repair) from None
     except UnicodeDecodeError:
-        raise LessonError(name, 0, "the file is no UTF-8 text.", "Save it as UTF-8.") from None
+        raise LessonError(name, 0, "the file isn't UTF-8 text.", "Save it as UTF-8.") from None
     except OSError as error:
-        raise LessonError(name, 0, f"the file cannot be read: {error.strerror}.") from None
+        raise LessonError(name, 0, f"the file can't be read: {error.strerror}.") from None

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tilewise.simulator import Run
 
 _REPAIRS = {
-    "out of bounds": "Guard the access, or correct the index.",
-    "steps": "Look at the loop's condition, and at what its variable grows by.",
+    "out of bounds": "Add a bounds check, or correct the index.",
+    "steps": "Check the loop's condition and its increment.",
 }
 """What to do about a hazard, where the usual words offer what a puzzle does not."""
 MAX_STEPS = 2_000_000
@@ -108,11 +108,11 @@ def read(puzzle: Puzzle, text: str, path: str) -> Kernel:
         LessonError: the file holds nothing new, or its kernel is not the puzzle's.
     """
     wanted = Kernel(puzzle.solution)
-    repair = f"The puzzle launches `{_signature(wanted)}`; leave that line as the file began."
+    repair = f"The puzzle launches `{_signature(wanted)}`; keep that line as it was in the original file."
     if tokens(text) == tokens(puzzle.gaps):
         line = next(at for at, one in enumerate(text.split("\n"), start=1) if f"// {TO_DO}" in one)
-        message = "nothing is filled in yet."
-        raise LessonError(path, line, message, "Write your code here, save the file, and check it again.")
+        message = "the gaps are still empty."
+        raise LessonError(path, line, message, "Write your code here, save the file and run the check again.")
     try:
         kernel = Kernel(text, name=wanted.name)
     except (ValueError, TypeError) as error:
@@ -120,7 +120,7 @@ def read(puzzle: Puzzle, text: str, path: str) -> Kernel:
     kernel.origin = (path, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))
     if _signature(kernel) != _signature(wanted):
         line = kernel.origin[1] + kernel.function.line - 1
-        raise LessonError(path, line, f"the kernel has become `{_signature(kernel)}`.", repair)
+        raise LessonError(path, line, f"the kernel is now `{_signature(kernel)}`.", repair)
     return kernel
 
 
@@ -171,12 +171,12 @@ def _within_budget(puzzle: Puzzle, kernel: Kernel, trial: Trial, values: Values,
         message = f"over budget by {count - most:,}: {count:,} {counter.words} {at}; the budget is {most:,}."
         if not line:
             raise LessonError(path, 0, message, _repair(limit, most))
-        message += f" This line takes {by_line[line]:,} of them."
+        message += f" This line accounts for {by_line[line]:,} of them."
         raise LessonError(path, first_line + line - 1, message, _repair(limit, most))
 
 
 def _repair(limit: Limit, most: int) -> str:
-    return f"{COUNTERS[limit.counter].repair} Why {most:,}: {limit.because}."
+    return f"{COUNTERS[limit.counter].repair} Why {most:,} is enough: {limit.because}."
 
 
 def _count(counts: Any, limit: Limit) -> int:

@@ -31,54 +31,54 @@ class Counter:
     """How to count less of it, one sentence."""
 
 
-_SIDE_BY_SIDE = "Let neighbouring lanes meet neighbouring elements, and none twice."
-_BANKS = "Let the lanes of a warp meet words in different banks, and let only those meet any that must."
+_SIDE_BY_SIDE = "Let neighbouring lanes access neighbouring elements, and each element only once."
+_BANKS = "Let the lanes of a warp access words in different banks, and skip accesses that aren't needed."
 
 COUNTERS: Mapping[str, Counter] = {
     "global_load.requests": Counter(
         "load requests",
         "requests that load from global memory",
-        "Load once what is needed again, or several neighbours with one instruction.",
+        "Keep what you need again in a register, or load several neighbours with one instruction.",
     ),
     "global_load.sectors": Counter("sectors loaded", "sectors loaded from global memory", _SIDE_BY_SIDE),
     "global_store.requests": Counter(
         "store requests",
         "requests that store to global memory",
-        "Store each result once, several with one instruction if asked.",
+        "Store each result once, or several neighbours with one instruction.",
     ),
     "global_store.sectors": Counter(
-        "sectors stored", "sectors stored to global memory", f"Store only what is finished. {_SIDE_BY_SIDE}"
+        "sectors stored", "sectors stored to global memory", f"Store only final results. {_SIDE_BY_SIDE}"
     ),
     "global_atomic.lane_accesses": Counter(
         "global atomics",
-        "atomic additions to global memory",
-        "Add up within the block first, in shared memory.",
+        "atomic updates of global memory",
+        "Reduce within the block first, in shared memory.",
     ),
     "shared_load.requests": Counter(
         "shared load requests",
         "requests that load from shared memory",
-        "Read once into registers what several results need, 16 bytes with one instruction.",
+        "Load once into registers what several results need, with 16-byte loads.",
     ),
     "shared_load.wavefronts": Counter(
-        "passes, shared loads", "passes over the banks for loads from shared memory", _BANKS
+        "shared load wavefronts", "wavefronts of loads from shared memory", _BANKS
     ),
     "shared_store.wavefronts": Counter(
-        "passes, shared stores", "passes over the banks for stores to shared memory", _BANKS
+        "shared store wavefronts", "wavefronts of stores to shared memory", _BANKS
     ),
     "shared_store.requests": Counter(
         "shared store requests",
         "requests that store to shared memory",
-        "Hand values on through registers, by shuffles.",
+        "Pass values between lanes with shuffles.",
     ),
     "barriers": Counter(
-        "warps at barriers",
-        "arrivals of warps at a barrier",
-        "Put one barrier where data pass from writers to readers, and no more.",
+        "barrier arrivals",
+        "arrivals of warps at barriers",
+        "Keep a barrier only where one thread reads or overwrites what another used.",
     ),
     "divergent_branches": Counter(
-        "parting branches",
-        "branches at which a warp parts",
-        "Let the condition be the same for all lanes of a warp.",
+        "divergent branches",
+        "divergent branches",
+        "Make the condition the same for all lanes of a warp.",
     ),
 }
 """What a budget may limit: the simulator's counter, and how to speak of it."""
@@ -86,7 +86,7 @@ COUNTERS: Mapping[str, Counter] = {
 _OPENS = re.compile(r"^(?P<indent>\s*)// \[gap (?P<text>.+)$")
 _CLOSES = re.compile(r"^\s*// gap\]$")
 TO_DO = "Your code: "
-"""How the comment begins that stands in place of a gap."""
+"""How the comment begins that replaces a gap."""
 WIDEST = 82
 """Columns of a kernel's lines on a page."""
 
@@ -162,7 +162,7 @@ class Puzzle:
 
     @cached_property
     def gaps(self) -> str:
-        """The kernel with a comment in place of each gap."""
+        """The kernel with a comment instead of each gap."""
         lines: list[str] = []
         inside = False
         for line in self.code.strip("\n").split("\n"):
@@ -191,7 +191,7 @@ class Puzzle:
             f"{self.name}: {self.title}",
             plain_text(self.task),
             f"Launch: {plain_text(self.launch)}",
-            f"Budget, for {first.label}; other sizes are tried too:",
+            f"Budget for {first.label}; the check tries other sizes too:",
         ]
         budget = [
             f"  at most {limit.most(values):,} {COUNTERS[limit.counter].words}" for limit in self.limits

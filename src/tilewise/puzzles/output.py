@@ -17,6 +17,9 @@ from tilewise.outputs.kinds import attribute, fence, folded
 from tilewise.outputs.table import Column, Table
 from tilewise.puzzles.model import plain_text
 
+NAIVE = " The naive kernel is correct too, but over budget."
+"""What the column of the naive kernel means."""
+
 
 @dataclass(frozen=True)
 class PuzzleOutput(Task):
@@ -73,7 +76,7 @@ class PuzzleOutput(Task):
         commands = f"tilewise puzzle start {self.name}\ntilewise puzzle {self.name}"
         parts = [
             self.task,
-            f"Launched in {self.launch}",
+            f"**Launch:** {self.launch}",
             self._table().markdown(nested),
             f"Why this budget is enough: {'; '.join(dict.fromkeys(self.reasons))}.",
             fence(self.start, ".cuda .tw-puzzle"),
@@ -92,15 +95,15 @@ class PuzzleOutput(Task):
     def _table(self) -> Table:
         is_plain = any(plain >= 0 for *_, plain in self.budget)
         columns = [
-            Column("counted"),
-            *([Column("plain")] if is_plain else []),
+            Column("metric"),
+            *([Column("naive")] if is_plain else []),
             Column("budget"),
-            Column("solved"),
+            Column("solution"),
         ]
         rows = [
             (what, *([plain] if is_plain else []), most, solved) for what, most, solved, plain in self.budget
         ]
-        return Table(columns, rows, f"Counted by the simulator for {self.label}.")
+        return Table(columns, rows, f"Counted by the simulator for {self.label}.{NAIVE if is_plain else ''}")
 
 
 def _unmarked(text: str) -> str:

@@ -39,8 +39,8 @@ def first_wrong(
         return None
     index = tuple(int(at) for at in np.argwhere(wrong)[0])
     message = (
-        f"{name}{index_text(index)} is {_shown(actual[index])} and must be {_shown(right[index])}; "
-        f"{int(wrong.sum()):,} of {wrong.size:,} values are wrong, this one first."
+        f"{name}{index_text(index)} is {_shown(actual[index])}, but should be {_shown(right[index])}; "
+        f"{int(wrong.sum()):,} of {wrong.size:,} values are wrong, and this is the first."
     )
     return message, _diagnosis(name, actual, right, np.asarray(before[name]), index, wrong)
 
@@ -68,29 +68,28 @@ def _diagnosis(
     if kept[index]:
         written = int((~kept).sum())
         if not written:
-            return f"No thread wrote anything to {name}: look at the guard, and at the line that stores."
+            return f"No thread wrote to {name}: check the bounds check and the store."
         return (
-            "It holds what was there before the launch: no thread wrote it, or one wrote back what "
-            "it had read "
-            "there. Look at the index, at the guard and at how far loops run."
+            "It still holds its value from before the launch: no thread wrote to it, or one wrote the same "
+            "value back. Check the index, the bounds check and the range of each loop."
         )
     if alike(right[index], before[index]):
-        return "This element must stay as it was before the launch: look at the index and at the guard."
+        return "The kernel must not change this element. Check the index and the bounds check."
     if isinstance(value, np.floating) and np.isnan(value):
         return (
-            "It was computed: from a number that nobody had written, or as infinity less infinity or 0 over "
-            "0. Look at what was read before it was set, and at what may be infinite or 0."
+            "This NaN was computed: from a value that was never written, or as infinity minus infinity "
+            "or 0 / 0. Check what is read before it is written, and what can be infinite or 0."
         )
     elsewhere = np.argwhere(alike(right, value))
     if len(elsewhere) == 1 and _is_moved(actual, right, wrong):
         other = tuple(int(at) for at in elsewhere[0])
         return (
-            f"That value belongs to {name}{index_text(other)}: compare the index that is read with the "
-            f"one written."
+            f"That value belongs in {name}{index_text(other)}: compare the index you read with the one "
+            f"you write."
         )
     if not (~wrong).any():
-        return "Every value is wrong: look at the formula, then at which inputs a thread reads."
-    return "Compute this element by hand from the inputs, and see which of them the thread read."
+        return "Every value is wrong: check the formula first, then which inputs each thread reads."
+    return "Compute this element by hand, and compare the inputs you need with those that the thread reads."
 
 
 def marked(values: Mapping[str, Any]) -> dict[str, Any]:

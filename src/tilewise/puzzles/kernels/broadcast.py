@@ -1,4 +1,4 @@
-"""Broadcasting: one index taken apart into a row and a column."""
+"""Broadcasting: split one index into a row and a column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ extern "C" __global__
 void outer_sum(const float* a, const float* b, float* out,
                int rows, int cols) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    // [gap which row and which column is element i, and what stands there?
+    // [gap find the row and the column of element i, and store its value
     if (i >= rows * cols) return;
     int row = i / cols;
     int col = i % cols;
@@ -33,12 +33,12 @@ def _trial(rows: int, cols: int, threads: int) -> Trial:
 
 PUZZLE = Puzzle(
     name="kernels/broadcast",
-    title="A row plus a column",
+    title="Outer sum: one index, two axes",
     task="""
-    `out` is a row-major matrix of `rows` by `cols`. Set its element in row r and column c to `a[r] +
-    b[c]`. The launch is one-dimensional: `i` counts the elements of `out`.
+    `out` is a row-major matrix with `rows` rows and `cols` columns. Set the element in row r and
+    column c to `a[r] + b[c]`. The launch is one-dimensional, and `i` is the index into `out`.
     """,
-    launch="blocks of 128 threads along x, just enough for rows times cols.",
+    launch="blocks of 128 threads along x, and as many as rows times cols needs.",
     code=CODE,
     trials=(
         _trial(24, 50, 128),
@@ -53,23 +53,28 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.requests",
             lambda v: 2 * runs(v["rows"] * v["cols"]),
-            "a warp reads a and b once each",
+            "each warp loads from a once and from b once",
         ),
         Limit(
             "global_store.sectors",
             lambda v: sectors(v["rows"] * v["cols"]),
-            "out is written in order, 8 floats to a sector",
+            "out is written once, in order, and a sector holds 8 floats",
         ),
     ),
     hints=(
-        "Element `i` of a row-major matrix: how many whole rows lie before it, and how many elements "
-        "are left over?",
-        "The number of whole rows is a quotient, what is left over a remainder, both by the length of a row.",
+        (
+            "How many whole rows come before element `i` of a row-major matrix, and how many "
+            "elements are left over?"
+        ),
+        (
+            "The number of whole rows is a quotient, and what is left over is a remainder. "
+            "Both divide by the length of a row."
+        ),
         "`int row = i / cols; int col = i % cols;`",
     ),
     after="""
-    Dividing by `rows` is the usual slip, and a square matrix hides it; that is why none of the sizes but
-    one is square. The matrix is never made of copies of `a` and `b`: each thread reads the two numbers
-    that it needs.
+    Dividing by `rows` is the usual mistake, and a square matrix hides it. That's why only one of the
+    sizes is square. Nothing copies `a` or `b` into a matrix first: each thread reads just the two
+    values it needs. NumPy calls this broadcasting.
     """,
 )

@@ -1,4 +1,4 @@
-"""The last block, which has more threads than there are elements left."""
+"""A bounds check: the last block has more threads than there are elements left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewise.puzzles.model import Limit, Puzzle, Trial
 CODE = """
 extern "C" __global__
 void twice_and_add(const float* a, const float* b, float* out, int n) {
-    // [gap which element, is there such an element, and what does it become?
+    // [gap compute the index, check that the element exists, and store the result
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
         out[i] = 2.0f * a[i] + b[i];
@@ -26,9 +26,11 @@ def _trial(n: int, threads: int) -> Trial:
 
 PUZZLE = Puzzle(
     name="kernels/guard",
-    title="The last block",
-    task="Set `out[i]` to `2 * a[i] + b[i]` for each `i` below `n`, and touch nothing else.",
-    launch="just enough blocks along x for n threads, so that the last one may reach past the end.",
+    title="A bounds check for the last block",
+    task="""
+    Set `out[i]` to `2 * a[i] + b[i]` for each `i` below `n`, and access nothing else.
+    """,
+    launch="a one-dimensional grid, rounded up to cover n, so the last block may have surplus threads.",
     code=CODE,
     trials=(_trial(1000, 256), _trial(1, 32), _trial(257, 128), _trial(96, 96), _trial(4097, 512)),
     expected=lambda v: {"out": 2 * v["a"] + v["b"]},
@@ -38,18 +40,28 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: 2 * sectors(v["n"]),
-            "two arrays, 8 floats to a sector, each once",
+            "two arrays are read once, and a sector holds 8 floats",
         ),
-        Limit("global_store.sectors", lambda v: sectors(v["n"]), "one array, 8 floats to a sector"),
+        Limit(
+            "global_store.sectors",
+            lambda v: sectors(v["n"]),
+            "one array is written once, and a sector holds 8 floats",
+        ),
     ),
     hints=(
-        "1,000 elements in blocks of 256 make 4 blocks and 1,024 threads. Which threads have nothing to do?",
-        "A thread may touch `a[i]` only where `i` is less than `n`; `i` equal to `n` is already one too far.",
-        "Put the store, and both loads with it, into `if (i < n) { ... }`.",
+        (
+            "1,000 elements in blocks of 256 need 4 blocks, which have 1,024 threads. Which "
+            "threads have no work?"
+        ),
+        (
+            "A thread may access `a[i]` only if `i` is less than `n`. If `i` equals `n`, it's "
+            "already out of bounds."
+        ),
+        "Put the store and both loads into `if (i < n) { ... }`.",
     ),
     after="""
-    The guard compares with `n` and not with a number of blocks, so it holds for every size. It stands
-    before the loads. A guard around the store alone asks for loads past the end as well, and leaves it to
-    the compiler whether they happen.
+    The bounds check compares with `n`, so it works for every size. It has to cover the loads too:
+    with a check around the store alone, the surplus threads still load past the end of the arrays,
+    unless the compiler happens to move those loads.
     """,
 )

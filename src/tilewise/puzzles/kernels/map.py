@@ -1,4 +1,4 @@
-"""The index of a thread: blocks side by side, one element a thread, nothing left over."""
+"""The index of a thread: one element per thread, and the blocks cover the array exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewise.puzzles.model import Limit, Puzzle, Trial
 CODE = """
 extern "C" __global__
 void square(const float* a, float* out) {
-    // [gap which element is this thread's, and what becomes of it?
+    // [gap compute the index of this thread's element, and store its square
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     out[i] = a[i] * a[i];
     // gap]
@@ -29,16 +29,16 @@ def _trial(blocks: int, threads: int) -> Trial:
     return Trial(f"{n:,} elements", case(blocks, threads, a=normal(n), out=output(n)))
 
 
-_WHY = "8 floats lie in a sector, and neighbouring threads meet neighbouring elements"
+_WHY = "a sector holds 8 floats, and neighbouring threads access neighbouring elements"
 
 PUZZLE = Puzzle(
     name="kernels/map",
-    title="Every thread its square",
-    task=(
-        "Set `out[i]` to the square of `a[i]`, for each element. There are exactly as many threads as "
-        "elements."
-    ),
-    launch="blocks side by side along x; blocks times threads of a block make the number of elements.",
+    title="Square every element: the thread index",
+    task="""
+    Set `out[i]` to the square of `a[i]` for every element. There are exactly as many threads as
+    elements.
+    """,
+    launch="a one-dimensional grid with exactly one thread per element.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(4, 256), _trial(3, 32), _trial(1, 64), _trial(7, 48), _trial(64, 64)),
@@ -56,14 +56,14 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "In block 0 the thread's own number is enough. How many elements come before the first one "
-        "of block 1?",
-        "Before block `b` stand `b` whole blocks of `blockDim.x` elements each.",
+        ("In block 0, `threadIdx.x` is the index. How many elements come before the first one of block 1?"),
+        "Blocks 0 to b - 1 cover `b * blockDim.x` elements, and block b starts after them.",
         "`int i = blockIdx.x * blockDim.x + threadIdx.x;`",
     ),
     after="""
-    The number of the block counts whole blocks, the number of the thread counts on from there. The other
-    order, `threadIdx.x * gridDim.x + blockIdx.x`, meets each element once as well and gives the same
-    squares; but neighbouring threads are then `gridDim.x` elements apart, and the budget turns it down.
+    `blockIdx.x * blockDim.x` counts the elements of all blocks before this one; `threadIdx.x` counts
+    on from there. The index `threadIdx.x * gridDim.x + blockIdx.x` also covers each element once and
+    gives the same squares. But then neighbouring threads access elements that are `gridDim.x` apart,
+    which is over budget.
     """,
 )

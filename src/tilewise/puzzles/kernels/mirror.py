@@ -1,4 +1,4 @@
-"""Two axes: a picture, row by row, seen in a mirror."""
+"""Two axes: mirror a row-major image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewise.puzzles.model import Limit, Puzzle, Trial
 CODE = """
 extern "C" __global__
 void mirror(const float* in, float* out, int height, int width) {
-    // [gap which pixel is this thread's, is there one, and where does it go?
+    // [gap find this thread's pixel, check that it exists, and store it where it belongs
     int col = blockIdx.x * blockDim.x + threadIdx.x;
     int row = blockIdx.y * blockDim.y + threadIdx.y;
     if (row < height && col < width) {
@@ -31,16 +31,16 @@ def _trial(height: int, width: int) -> Trial:
     )
 
 
-_WHY = "warps walk along the rows, and 32 floats side by side lie in at most 5 sectors"
+_WHY = "the lanes of a warp access 32 consecutive floats, which span at most 5 sectors"
 
 PUZZLE = Puzzle(
     name="kernels/mirror",
-    title="A picture in the mirror",
+    title="Mirror an image: two axes",
     task="""
-    `in` is a picture, row-major, `height` rows of `width` pixels. Write its mirror image to `out`: each
-    row in the opposite order, the rows where they were.
+    `in` is a row-major image with `height` rows of `width` pixels. Write its mirror image to `out`:
+    reverse each row, and leave the rows in place.
     """,
-    launch="blocks of 32 threads along x and 4 along y, and just enough of them along either axis.",
+    launch="blocks of 32 by 4 threads (x by y), and as many as the image needs along each axis.",
     code=CODE,
     trials=(_trial(20, 100), _trial(1, 1), _trial(7, 33), _trial(64, 32), _trial(3, 257)),
     expected=lambda v: {"out": v["in"].reshape(v["height"], v["width"])[:, ::-1].reshape(-1)},
@@ -49,15 +49,19 @@ PUZZLE = Puzzle(
         Limit("global_store.sectors", lambda v: row_sectors(v["height"], v["width"]), _WHY),
     ),
     hints=(
-        "The line of the first puzzle holds once for x and once for y. Which of the two should be "
-        "the column?",
-        "Pixel (row, col) of a row-major picture is element `row * width + col`. Column 0 goes to "
-        "column `width - 1`.",
-        "`col` from x, `row` from y, a guard for each, and `out[row * width + (width - 1 - col)]`.",
+        ("Use the index formula once for x and once for y. Which of the two should be the column?"),
+        (
+            "Pixel (row, col) of a row-major image is element `row * width + col`. Column 0 "
+            "moves to column `width - 1`."
+        ),
+        (
+            "Take `col` from x and `row` from y, check both bounds, and write `out[row * "
+            "width + (width - 1 - col)]`."
+        ),
     ),
     after="""
-    x is the column, because the lanes of a warp follow each other along x and the pixels of a row follow
-    each other in memory. A backward order within a warp's 32 pixels costs nothing: they lie in the same
-    sectors.
+    The column comes from x because the lanes of a warp have consecutive values of `threadIdx.x`, and
+    the pixels of a row are consecutive in memory. Reversing the order within 32 pixels costs nothing:
+    they are in the same sectors.
     """,
 )

@@ -1,4 +1,4 @@
-"""A loop over the grid: few threads, any number of elements."""
+"""A grid-stride loop: a fixed number of threads, any number of elements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewise.puzzles.model import Limit, Puzzle, Trial
 CODE = """
 extern "C" __global__
 void multiply(const float* a, const float* b, float* out, int n) {
-    // [gap let each thread take as many elements as it must, in an order that suits memory
+    // [gap let each thread process as many elements as necessary, in an order that suits memory
     int first = blockIdx.x * blockDim.x + threadIdx.x;
     int step = gridDim.x * blockDim.x;
     for (int i = first; i < n; i += step) {
@@ -36,10 +36,10 @@ def _trial(n: int, blocks: int, threads: int) -> Trial:
 
 PUZZLE = Puzzle(
     name="kernels/stride_loop",
-    title="More elements than threads",
+    title="Loop over the grid: more elements than threads",
     task="""
-    Set `out[i]` to `a[i] * b[i]` for each `i` below `n`. The number of threads is fixed, and `n` may be
-    many times larger or smaller.
+    Set `out[i]` to `a[i] * b[i]` for each `i` below `n`. The number of threads is fixed; `n` may be
+    much larger, or smaller.
     """,
     launch="a grid of fixed size, whatever n is.",
     code=CODE,
@@ -56,19 +56,25 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: 2 * sectors(v["n"]),
-            "two arrays, 8 floats to a sector, each once",
+            "two arrays are read once, and a sector holds 8 floats",
         ),
-        Limit("global_store.sectors", lambda v: sectors(v["n"]), "one array, 8 floats to a sector"),
+        Limit(
+            "global_store.sectors",
+            lambda v: sectors(v["n"]),
+            "one array is written once, and a sector holds 8 floats",
+        ),
     ),
     hints=(
-        "4 blocks of 64 threads can do elements 0 to 255 at once. Which element does thread 0 of "
-        "\\block 0 do next?",
-        "All threads together take one stretch of the array, then the next one. How long is a stretch?",
+        (
+            "4 blocks of 64 threads can process elements 0 to 255 at once. Which element "
+            "should thread 0 of block 0 process next?"
+        ),
+        ("All threads together process one chunk of the array, then the next. How long is a chunk?"),
         "`for (int i = first; i < n; i += gridDim.x * blockDim.x)`",
     ),
     after="""
-    The condition of the loop is the guard as well. Giving each thread a stretch of its own, `n` by the
-    number of threads, computes the same; but then the lanes of a warp read addresses far apart, and each
-    request touches up to 32 sectors in place of 4.
+    The loop condition doubles as the bounds check. You could also give each thread `n` / threads
+    consecutive elements. The results are the same, but then the lanes of a warp access addresses far
+    apart, and each access of a warp touches up to 32 sectors instead of 4.
     """,
 )

@@ -1,4 +1,4 @@
-"""Strides: a window into an array that is laid out for somebody else."""
+"""Strides: a window into a larger array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ void gather(const float* in, float* out, int rows, int cols,
             int row_stride, int col_stride) {
     int col = blockIdx.x * blockDim.x + threadIdx.x;
     int row = blockIdx.y * blockDim.y + threadIdx.y;
-    // [gap copy one element, if it exists
+    // [gap copy one element if it exists
     if (row >= rows || col >= cols) return;
     out[row * cols + col] = in[row * row_stride + col * col_stride];
     // gap]
@@ -43,17 +43,17 @@ def _expected(v: Values) -> dict[str, Array]:
 
 PUZZLE = Puzzle(
     name="kernels/strides",
-    title="A window with strides",
+    title="Copy a strided window",
     task="""
-    Element (row, col) of a window stands at `in[row * row_stride + col * col_stride]`. Copy the window to
-    `out`, row-major and without holes: `rows` rows of `cols` elements.
+    Element (row, col) of a window into a larger array is `in[row * row_stride + col * col_stride]`.
+    Copy the window to `out`, which is row-major and contiguous: `rows` rows of `cols` elements.
     """,
-    launch="blocks of 32 threads along x and 4 along y, and just enough of them for cols and rows.",
+    launch="blocks of 32 by 4 threads (x by y), and as many as rows and cols need.",
     code=CODE,
     trials=(
         _trial("every third column of a wide array", 10, 50, 200, 3),
         _trial("a transposed array", 33, 21, 1, 33),
-        _trial("one row again and again", 9, 40, 0, 1),
+        _trial("the same row repeated", 9, 40, 0, 1),
         _trial("the first columns of a wide array", 5, 31, 64, 1),
         _trial("a diagonal", 1, 37, 5, 38),
         _trial("one element", 1, 1, 7, 7),
@@ -63,19 +63,21 @@ PUZZLE = Puzzle(
         Limit(
             "global_store.sectors",
             lambda v: row_sectors(v["rows"], v["cols"]),
-            "the result has no holes, and 32 floats side by side lie in at most 5 sectors",
+            "the result is contiguous, and 32 consecutive floats span at most 5 sectors",
         ),
     ),
     hints=(
-        "Two formulas are needed: where the element comes from, and where it goes. Only one of them "
-        "has strides.",
+        ("You need two index formulas: one to read and one to write. Only one of them has strides."),
         "The result is an ordinary row-major array with `cols` columns.",
-        "`out[row * cols + col] = in[row * row_stride + col * col_stride];` behind a guard for rows "
-        "and columns.",
+        (
+            "`out[row * cols + col] = in[row * row_stride + col * col_stride];` after a "
+            "bounds check for rows and columns."
+        ),
     ),
     after="""
-    With strides one array can be seen as its transpose (`1` and the length of a row), as every third
-    column, or as one row repeated (`row_stride` of 0), and the kernel need not know which. What the lanes
-    of a warp read may lie far apart, so only the stores have a budget.
+    Strides let the same array be viewed as its transpose (strides of 1 and of a row's length), as
+    every third column, or as one row repeated (a `row_stride` of 0). The kernel doesn't need to know
+    which. Depending on the strides, the lanes of a warp may read addresses that are far apart, so
+    only the stores have a budget.
     """,
 )

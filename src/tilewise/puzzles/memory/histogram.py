@@ -1,4 +1,4 @@
-"""A histogram: counts that many threads share, first within a block, then in the grid."""
+"""A histogram: count in shared memory first, then add to global memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CODE = """
 extern "C" __global__
 void histogram(const int* in, int* counts, int n, int bins) {
     __shared__ int own[MOST_BINS];
-    // [gap set the block's own counts to zero
+    // [gap clear the block's own counts
     for (int b = threadIdx.x; b < bins; b += blockDim.x) own[b] = 0;
     __syncthreads();
     // gap]
     int first = blockIdx.x * blockDim.x + threadIdx.x;
     int step = gridDim.x * blockDim.x;
-    // [gap count in[first], in[first + step], ... among them
+    // [gap count in[first], in[first + step], ... in them
     for (int i = first; i < n; i += step) atomicAdd(&own[in[i]], 1);
     __syncthreads();
     // gap]
@@ -58,13 +58,14 @@ def _expected(v: Values) -> dict[str, Array]:
 
 PUZZLE = Puzzle(
     name="memory/histogram",
-    title="Counting in two stages",
+    title="Histogram in two stages",
     task="""
-    Count how often each of the numbers 0 to `bins - 1` occurs in `in`, and add that to `counts`, which
-    holds zeros before the launch. There are at most 256 bins. An atomic on global memory for each element
-    works and is over budget: count within the \\block first, in shared memory, and add one number a bin.
+    Count how often each value from 0 to `bins - 1` occurs in `in`, and add that to `counts`, which
+    holds zeros before the launch. There are at most 256 bins. One global atomic per element would be
+    correct but over budget: count within the block first, in shared memory, then add one value per
+    bin.
     """,
-    launch="4 blocks of 128 threads, and other shapes; n may be any number of times larger.",
+    launch=("4 blocks of 128 threads, and other shapes; n may be much larger than the number of threads."),
     code=CODE,
     plain=PLAIN,
     trials=(
@@ -76,7 +77,7 @@ PUZZLE = Puzzle(
     ),
     expected=_expected,
     limits=(
-        Limit("global_load.sectors", lambda v: sectors(v["n"]), "each element once, 8 to a sector"),
+        Limit("global_load.sectors", lambda v: sectors(v["n"]), "each element is loaded once, 8 to a sector"),
         Limit(
             "global_atomic.lane_accesses",
             lambda v: 4 * v["bins"],
@@ -84,17 +85,22 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "Three stages: zero the block's own counts, count into them, add them to the shared result. "
-        "What stands between the stages?",
-        "A block may have fewer threads than bins: use a loop over bins in steps of `blockDim.x`, "
-        "for zeroing and for adding.",
-        "`atomicAdd(&own[in[i]], 1)` in the loop over elements, `__syncthreads()` before and after "
-        "that loop, and "
-        "`atomicAdd(&counts[b], own[b])` at the end.",
+        (
+            "There are three stages: clear the block's own counts, count into them, and add "
+            "them to the shared result. What is needed between the stages?"
+        ),
+        (
+            "A block may have fewer threads than bins. Loop over the bins in steps of "
+            "`blockDim.x`, both to clear them and to add them."
+        ),
+        (
+            "Use `atomicAdd(&own[in[i]], 1)` in the loop over elements, `__syncthreads()` "
+            "before and after that loop, and `atomicAdd(&counts[b], own[b])` at the end."
+        ),
     ),
     after="""
-    Both additions are atomic: in a block two threads may meet the same number at once, and in the grid
-    two blocks may add to the same bin. What the two stages save is traffic on global memory, from one
-    atomic for each element to one a bin and \\block.
+    Both additions are atomic: two threads of a block may update the same bin at once, and so may two
+    blocks. What the two stages save is global traffic: one atomic per bin and block instead of one
+    per element.
     """,
 )

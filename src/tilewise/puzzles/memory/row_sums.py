@@ -1,4 +1,4 @@
-"""The sum of each row, with a warp that walks along it side by side."""
+"""Row sums with one warp per row and coalesced loads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ void row_sums(const float* A, float* sums, int rows, int cols) {
     int lane = threadIdx.x % 32;
     if (row >= rows) return;
     float sum = 0.0f;
-    // [gap this lane's share of the row
+    // [gap sum this lane's columns of the row
     for (int col = lane; col < cols; col += 32) sum += A[row * cols + col];
     // gap]
     for (int d = 16; d > 0; d /= 2)
@@ -53,13 +53,13 @@ def _trial(rows: int, cols: int, warps: int) -> Trial:
 
 PUZZLE = Puzzle(
     name="memory/row_sums",
-    title="A warp for each row",
+    title="Row sums: one warp per row",
     task="""
-    Sum each row of the row-major matrix `A`. A \\warp has one row; each lane sums its share of it, and
-    the loop below adds up the shares of the 32 lanes. Deal out the columns so that every request of the
-    warp is coalesced.
+    Sum each row of the row-major matrix `A`. One warp processes one row: each lane sums some of its
+    columns, and the loop below combines the 32 partial sums. Assign the columns so that every load of
+    the warp is coalesced.
     """,
-    launch="blocks of 4 warps, just enough warps for the rows.",
+    launch="blocks of 4 warps, and as many as the rows need.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(8, 512, 4), _trial(1, 1, 4), _trial(5, 33, 2), _trial(9, 100, 4), _trial(3, 31, 1)),
@@ -68,16 +68,16 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: row_sectors(v["rows"], v["cols"]),
-            "32 floats side by side lie in at most 5 sectors, and nothing is read twice",
+            "32 consecutive floats span at most 5 sectors, and nothing is read twice",
         ),
     ),
     hints=(
-        "Look at one request: 32 lanes at the same step of the loop. Which 32 columns should they read?",
-        "At the first step lane l reads column l. How far on is its next column?",
+        "Look at one load: 32 lanes in the same iteration. Which 32 columns should they read?",
+        "In the first iteration, lane l reads column l. Where is its next column?",
         "`for (int col = lane; col < cols; col += 32)`",
     ),
     after="""
-    What counts is what the lanes read at the same moment, not what one lane reads in the course of time.
-    A stretch of neighbouring columns for each lane looks tidy and spreads each request over many sectors.
+    What matters is what the lanes read at the same moment, not what one lane reads over time. Giving
+    each lane a contiguous run of columns looks tidy, but it spreads each load over many sectors.
     """,
 )

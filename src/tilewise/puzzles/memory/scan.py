@@ -1,4 +1,4 @@
-"""A running sum within a warp, by shuffles: what the lanes before have, without memory in between."""
+"""An inclusive scan within a warp, by shuffles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ void running_sums(const int* in, int* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     int lane = threadIdx.x % 32;
     int sum = i < n ? in[i] : 0;
-    // [gap add what the lanes before this one have
+    // [gap add the values of the lanes before this one
     for (int d = 1; d < 32; d *= 2) {
         int before = __shfl_up_sync(0xffffffff, sum, d);
         if (lane >= d) sum += before;
@@ -52,34 +52,41 @@ def _expected(v: Values) -> dict[str, Array]:
 
 PUZZLE = Puzzle(
     name="memory/scan",
-    title="Running sums in five steps",
+    title="Warp scan with shuffles",
     task="""
-    Each stretch of 32 elements belongs to one warp. Set `out[i]` to the sum of its stretch from the first
-    element up to and including element i. `__shfl_up_sync(0xffffffff, value, d)` gives a lane the `value`
-    of the lane d places before it; the first d lanes get their own back. Every lane of the warp that is
-    still running must make the call.
+    Each run of 32 elements belongs to one warp. Set `out[i]` to the sum of its run from the first
+    element up to and including element i. `__shfl_up_sync(0xffffffff, value, d)` returns the `value`
+    of the lane d positions before; the first d lanes get their own value back. Every lane of the warp
+    that is still running must execute the call.
     """,
-    launch="blocks of 64 or 96 threads, just enough for n.",
+    launch="blocks of 64 or 96 threads, and as many as n needs.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(512, 64), _trial(1, 64), _trial(33, 96), _trial(1000, 96), _trial(95, 64)),
     expected=_expected,
     limits=(
-        Limit("global_load.sectors", lambda v: sectors(v["n"]), "each element once, 8 to a sector"),
+        Limit("global_load.sectors", lambda v: sectors(v["n"]), "each element is loaded once, 8 to a sector"),
         Limit("barriers", lambda v: 0, "a shuffle needs no barrier"),
         Limit("shared_store.requests", lambda v: 0, "a shuffle needs no shared memory"),
     ),
     hints=(
-        "If every lane adds what the lane before it has, it holds the sum of two. What must it add "
-        "next, to hold four?",
-        "Distances 1, 2, 4, 8 and 16. A lane with a number below the distance has nobody that far before it.",
-        "`int before = __shfl_up_sync(0xffffffff, sum, d); if (lane >= d) sum += before;` for each "
-        "distance d. The call "
-        "stands outside the `if`.",
+        (
+            "If every lane adds the value of the lane before it, it holds the sum of two "
+            "elements. What must it add next, to hold four?"
+        ),
+        (
+            "Use distances of 1, 2, 4, 8 and 16. A lane whose number is below the distance "
+            "has no lane that far before it."
+        ),
+        (
+            "`int before = __shfl_up_sync(0xffffffff, sum, d); if (lane >= d) sum += before;` "
+            "for each distance d. The call is outside the `if`."
+        ),
     ),
     after="""
-    Five steps do what a loop needs 31 for, since after the step with distance d each lane holds the sum
-    of up to 2d elements. Lanes past the end carry zeros; nobody reads them, for a lane only looks back.
-    The call stands outside the `if`, because a shuffle waits for every lane that its mask names.
+    Five steps do the work of a loop of 31, because after the step with distance d each lane holds the
+    sum of up to 2d elements. This is the scan of Hillis and Steele (1986). Lanes past the end hold
+    zeros, which no other lane reads. The call has to be outside the `if`, because a shuffle waits for
+    every lane that its mask names.
     """,
 )

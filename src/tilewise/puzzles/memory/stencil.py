@@ -1,4 +1,4 @@
-"""A stencil: each element and its neighbours, by way of a tile in shared memory with a rim on either side."""
+"""A stencil: a tile in shared memory with a halo on either side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ void smooth(const float* in, float* out, int n) {
     __shared__ float tile[THREADS + 2 * REACH];
     int first = blockIdx.x * THREADS;
     int i = first + threadIdx.x;
-    // [gap fill the tile: element j of it is in[first - REACH + j], or 0 where there is none
+    // [gap fill the tile: its element j is in[first - REACH + j], or 0 if that doesn't exist
     for (int j = threadIdx.x; j < THREADS + 2 * REACH; j += THREADS) {
         int from = first - REACH + j;
         tile[j] = from >= 0 && from < n ? in[from] : 0.0f;
@@ -27,7 +27,7 @@ void smooth(const float* in, float* out, int n) {
     __syncthreads();
     // gap]
     if (i >= n) return;
-    // [gap sum this element, REACH before it and REACH behind it, from the tile
+    // [gap sum this element, REACH before it and REACH after it, from the tile
     float sum = 0.0f;
     for (int d = 0; d <= 2 * REACH; ++d) sum += tile[threadIdx.x + d];
     out[i] = sum;
@@ -62,13 +62,13 @@ def _expected(v: Values) -> dict[str, Array]:
 
 PUZZLE = Puzzle(
     name="memory/stencil",
-    title="Neighbours from a tile",
+    title="Stencil with a halo in shared memory",
     task="""
-    Set `out[i]` to the sum of `in[i - 2]` to `in[i + 2]`, where what lies outside of the array counts as
-    0. Each element is wanted five times: let the \\block fetch it once, into `tile`, together with two
-    more on either side.
+    Set `out[i]` to the sum of `in[i - 2]` to `in[i + 2]`, where elements outside the array count as
+    0. Each element is needed five times: let the block load it once, into `tile`, together with a
+    halo of two more elements on either side.
     """,
-    launch="blocks of 128 threads, just enough for n.",
+    launch="blocks of 128 threads, and as many as n needs.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(1024), _trial(1), _trial(130), _trial(255), _trial(129), _trial(1000)),
@@ -77,25 +77,28 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: ceil_div(v["n"], THREADS) * (MOST_A_RUN * THREADS // 32 + 4),
-            "each of a block's 4 warps loads 32 floats from at most 5 sectors, and the rim may take 4 more",
+            "each of a block's 4 warps loads 32 floats from at most 5 sectors, and the halo may take 4 more",
         ),
         Limit(
             "barriers",
             lambda v: ceil_div(v["n"], THREADS) * THREADS // 32,
-            "one barrier between filling the tile and reading it",
+            "one barrier per block, between filling the tile and reading it",
         ),
     ),
     hints=(
-        "The tile has 132 elements and the block 128 threads: some threads must fetch two elements.",
-        "Let j count through the tile in steps of 128, as in a loop over more elements than threads. "
-        "Not every element of the "
-        "tile exists in `in`; the tile needs a 0 there.",
-        "Between the last write to the tile and the first read from it stands `__syncthreads()`, "
-        "before any thread may "
-        "return. Thread t then sums `tile[t]` to `tile[t + 4]`.",
+        ("The tile has 132 elements and the block 128 threads, so some threads must load two elements."),
+        (
+            "Let j run through the tile in steps of 128, as in a loop over more elements than "
+            "threads. Not every element of the tile exists in `in`; store a 0 for those that "
+            "don't."
+        ),
+        (
+            "Put `__syncthreads()` between the last write to the tile and the first read, "
+            "before any thread may return. Thread t then sums `tile[t]` to `tile[t + 4]`."
+        ),
     ),
     after="""
-    The guard for `i` comes after the barrier, because threads past the end still have to help fill the tile.
-    A thread that returned before would leave its part of the tile unwritten.
+    The bounds check on `i` comes after the barrier. Threads past the end still have work to do before
+    it: they help to fill the halo. If they returned first, their part of the tile would stay unwritten.
     """,
 )

@@ -15,7 +15,7 @@ CODE = """
 
 extern "C" __global__
 void transpose(const float* in, float* out, int rows, int cols) {
-    // [gap a tile in shared memory; fill it row by row, then store it column by column
+    // [gap declare a tile in shared memory, fill it row by row, then store it column by column
     __shared__ float tile[TILE][TILE + 1];
     int left = blockIdx.x * TILE, top = blockIdx.y * TILE;
     for (int r = threadIdx.y; r < TILE; r += blockDim.y) {
@@ -53,18 +53,18 @@ def _trial(rows: int, cols: int) -> Trial:
     return Trial(f"rows = {rows}, cols = {cols}", case(grid, (32, 8), rows=rows, cols=cols, **arrays))
 
 
-_WHY = "32 floats side by side lie in at most 5 sectors"
+_WHY = "32 consecutive floats span at most 5 sectors"
 
 PUZZLE = Puzzle(
     name="memory/transpose",
-    title="A tile turned over",
+    title="Transpose through shared memory",
     task="""
-    Write the transpose of the row-major matrix `in`, `rows` by `cols`, to `out`, `cols` by `rows`. Loads
-    and stores must both be coalesced, so turn tiles of 32 by 32 over in shared memory. Its words are
-    dealt out to 32 banks in turn, word w to bank w mod 32; lanes that want different words of one bank
-    are served one after the other.
+    Write the transpose of the row-major matrix `in` (`rows` by `cols`) to `out` (`cols` by `rows`).
+    Loads and stores must both be coalesced, so transpose tiles of 32 by 32 in shared memory. Word w
+    is in bank w mod 32; lanes that need different words from the same bank are served one after the
+    other.
     """,
-    launch="blocks of 32 by 8 threads, one for each tile of 32 by 32, columns along x.",
+    launch="blocks of 32 by 8 threads, one per 32 by 32 tile, with columns along x.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(64, 96), _trial(1, 1), _trial(33, 20), _trial(40, 100), _trial(7, 65)),
@@ -75,27 +75,32 @@ PUZZLE = Puzzle(
         Limit(
             "shared_store.wavefronts",
             lambda v: v["rows"] * runs(v["cols"]),
-            "one pass for each row of a tile, if no two lanes meet in a bank",
+            "one wavefront per row of a tile, without bank conflicts",
         ),
         Limit(
             "shared_load.wavefronts",
             lambda v: v["cols"] * runs(v["rows"]),
-            "one pass for each column of a tile, if no two lanes meet in a bank",
+            "one wavefront per column of a tile, without bank conflicts",
         ),
     ),
     hints=(
-        "A block reads a tile by its rows and writes it by its columns. In both loops `threadIdx.x` "
-        "must run along memory, so "
-        "it names the column at first and the row afterwards.",
-        "Between the loops every thread waits: the words it reads were written by others. In a tile "
-        "of 32 by 32 words, in which "
-        "bank is element 0 of each row?",
-        "With rows of 33 words, `__shared__ float tile[TILE][TILE + 1]`, the elements of a column "
-        "lie in 32 different banks.",
+        (
+            "A block reads a tile by its rows and writes it by its columns. In both loops, "
+            "`threadIdx.x` must run along consecutive addresses. So it's the column first and "
+            "the row afterwards."
+        ),
+        (
+            "Synchronise between the loops, because each thread reads words that others "
+            "wrote. In a tile of 32 by 32 words, which bank holds element 0 of each row?"
+        ),
+        (
+            "With rows of 33 words, `__shared__ float tile[TILE][TILE + 1]`, the elements of "
+            "a column are in 32 different banks."
+        ),
     ),
     after="""
-    The 33rd word of a row is never used. It moves each row on by one bank, so that a walk down a column
-    meets all 32 of them. The guards of the two loops look alike and test different elements: the second
+    Nobody uses the 33rd word of a row. It shifts each row by one bank, so a column is spread over all
+    32 banks. The bounds checks of the two loops look alike but test different elements: the second
     one is for the element of `out`.
     """,
 )

@@ -19,7 +19,7 @@ void block_sums(const float* in, float* sums, int n) {
     int t = threadIdx.x;
     int i = blockIdx.x * THREADS + t;
     part[t] = i < n ? in[i] : 0.0f;
-    // [gap add up part[0] to part[THREADS - 1] into part[0], in eight steps
+    // [gap add up part[0] to part[THREADS - 1] into part[0] in eight steps
     for (int d = THREADS / 2; d > 0; d /= 2) {
         __syncthreads();
         if (t < d) part[t] += part[t + d];
@@ -61,49 +61,53 @@ def _expected(v: Values) -> dict[str, Array]:
     return {"sums": padded.reshape(-1, THREADS).sum(axis=1)}
 
 
-def _passes() -> int:
+def _wavefronts() -> int:
     """Loads of a block: two for each active warp of each step, and the one of the result."""
     return sum(2 * ceil_div(THREADS >> step, 32) for step in range(1, STEPS + 1)) + 1
 
 
 PUZZLE = Puzzle(
     name="memory/tree",
-    title="Half as many at each step",
+    title="Tree reduction in a block",
     task="""
-    Each \\block sums up to 256 elements of `in` and writes one number, `sums[blockIdx.x]`. The elements
-    stand in `part`; add them up in eight steps, each with half as many threads as the one before.
+    Each block sums up to 256 elements of `in` and writes one value, `sums[blockIdx.x]`. The elements
+    are in `part`. Add them up in eight steps, each with half as many threads as the one before.
     """,
-    launch="blocks of 256 threads, just enough for n.",
+    launch="blocks of 256 threads, and as many as n needs.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(1024), _trial(1), _trial(100), _trial(767), _trial(256)),
     expected=_expected,
     limits=(
-        Limit("global_load.sectors", lambda v: sectors(v["n"]), "each element once, 8 to a sector"),
+        Limit("global_load.sectors", lambda v: sectors(v["n"]), "each element is loaded once, 8 to a sector"),
         Limit(
             "barriers",
             lambda v: ceil_div(v["n"], THREADS) * (STEPS + 1) * THREADS // 32,
-            "one barrier a step for each of 8 warps, and one to spare",
+            "one barrier per step for each of 8 warps, and one to spare",
         ),
         Limit(
             "shared_load.wavefronts",
-            lambda v: ceil_div(v["n"], THREADS) * _passes(),
-            "two loads for each warp that still adds, without conflicts: neighbouring threads, "
-            "neighbouring words",
+            lambda v: ceil_div(v["n"], THREADS) * _wavefronts(),
+            "two loads per active warp and step, without bank conflicts",
         ),
     ),
     hints=(
-        "In the first step 128 threads add 128 pairs. If thread t adds `part[t + 128]` to `part[t]`, "
-        "where are the 128 sums?",
-        "Then 64 threads do the same with a distance of 64, and so on down to 1. What must be done "
-        "by all before a step begins?",
-        "`for (int d = THREADS / 2; d > 0; d /= 2) { __syncthreads(); if (t < d) part[t] += part[t + "
-        "d]; }`. The barrier stands "
-        "outside the `if`.",
+        (
+            "In the first step, 128 threads add 128 pairs. If thread t adds `part[t + 128]` "
+            "to `part[t]`, where are the 128 sums?"
+        ),
+        (
+            "Next, 64 threads do the same at a distance of 64, and so on down to 1. What do "
+            "all threads have to do before a step begins?"
+        ),
+        (
+            "`for (int d = THREADS / 2; d > 0; d /= 2) { __syncthreads(); if (t < d) part[t] "
+            "+= part[t + d]; }`. The barrier is outside the `if`."
+        ),
     ),
     after="""
-    The threads that still add are the first d, so whole warps fall silent. Adding neighbours first,
-    distance 1, then 2, gives the same sums; but the words of a warp then lie 2d apart, more and more of
-    them in the same bank, and the budget for passes turns it down.
+    The active threads are the first d, so whole warps go idle. Adding neighbours first, at a distance
+    of 1, then 2, gives the same sums. But then the words that a warp accesses are 2d apart, which
+    causes bank conflicts, and the wavefronts exceed the budget.
     """,
 )

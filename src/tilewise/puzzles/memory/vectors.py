@@ -1,4 +1,4 @@
-"""Four floats a load, and the one, two or three that are left at the end."""
+"""float4 loads and stores, with one to three elements left at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODE = """
 extern "C" __global__
 void triple(const float* in, float* out, int n) {
     int q = blockIdx.x * blockDim.x + threadIdx.x;
-    // [gap four elements with one load and one store; then the rest, if any
+    // [gap move four elements with one load and one store, or what is left at the end
     const float4* in4 = (const float4*)in;
     float4* out4 = (float4*)out;
     if (4 * q + 3 < n) {
@@ -42,16 +42,16 @@ def _requests(n: int) -> int:
     return runs(n // 4) + n % 4
 
 
-_WHY = "a warp moves 128 floats at once, and each of up to 3 left over may cost one more"
+_WHY = "a warp moves 128 floats per request, and each of up to 3 left over may need one more"
 
 PUZZLE = Puzzle(
     name="memory/vectors",
-    title="Four at a time",
+    title="float4 loads and stores",
     task="""
-    Set `out[i]` to `3 * in[i]` for each `i` below `n`. Move four floats with one load and one store, as a
-    `float4`; `n` need not be a multiple of 4. Both arrays begin at an address that is a multiple of 16.
+    Set `out[i]` to `3 * in[i]` for each `i` below `n`. Move four floats with one load and one store,
+    as a `float4`. `n` need not be a multiple of 4. Both arrays are aligned to 16 bytes.
     """,
-    launch="blocks of 64 or 128 threads, just enough for n elements at 4 a thread.",
+    launch="blocks of 64 or 128 threads, and as many as n needs at 4 elements per thread.",
     code=CODE,
     plain=PLAIN,
     trials=(
@@ -68,15 +68,22 @@ PUZZLE = Puzzle(
         Limit("global_store.requests", lambda v: _requests(v["n"]), _WHY),
     ),
     hints=(
-        "`(const float4*)in` is the same memory, seen as elements of 16 bytes. Which elements of "
-        "`in` does its element q hold?",
-        "Thread q may move a whole `float4` only if the last of the four, `4 * q + 3`, is below `n`.",
-        "Otherwise a loop from `4 * q` to `n` moves what is left; for all but one thread it has "
-        "nothing to do.",
+        (
+            "`(const float4*)in` is the same memory, viewed as elements of 16 bytes. Which "
+            "elements of `in` are in its element q?"
+        ),
+        (
+            "Thread q may move a whole `float4` only if the last of its four elements, `4 * q "
+            "+ 3`, is below `n`."
+        ),
+        (
+            "Otherwise, a loop from `4 * q` to `n` moves what is left. For all threads but "
+            "one, it has nothing to do."
+        ),
     ),
     after="""
-    The number of sectors is the same as with single floats; a quarter of the requests carries them. The
-    guard asks for the last of the four elements, for a `float4` that reaches past the end is out of
-    bounds even if most of it lies inside.
+    The number of sectors is the same as with single floats, but it takes a quarter of the requests.
+    The bounds check tests the last of the four elements, because a `float4` that reaches past the end
+    is out of bounds even if most of it is inside.
     """,
 )

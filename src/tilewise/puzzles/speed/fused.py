@@ -1,4 +1,4 @@
-"""Three steps as one: what is computed stays in registers until it is done."""
+"""Three steps, one store: intermediate results stay in registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ void scale_shift_squash(const float* x, const float* gain, const float* shift,
                         float* out, int n, int columns) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    // [gap all three steps, with one store at the end
+    // [gap compute all three steps, with one store at the end
     int column = i % columns;
     float y = x[i] * gain[column] + shift[column];
     out[i] = y / (1.0f + fabsf(y));
@@ -57,11 +57,11 @@ PUZZLE = Puzzle(
     name="speed/fused",
     title="Three steps, one store",
     task="""
-    `x` is a row-major matrix of `n` elements in rows of `columns`. Multiply each element by the `gain` of
-    its column, add the `shift` of its column, and squash the result y to `y / (1 + |y|)`. Write only that
-    to `out`.
+    `x` is a row-major matrix of `n` elements with `columns` columns. Multiply each element by the
+    `gain` of its column, add the `shift` of its column, and squash the result y to `y / (1 + |y|)`.
+    Write only that to `out`.
     """,
-    launch="blocks of 128 threads, just enough for n.",
+    launch="blocks of 128 threads, and as many as n needs.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(16, 100), _trial(1, 1), _trial(100, 3), _trial(5, 128), _trial(1, 1023)),
@@ -69,22 +69,24 @@ PUZZLE = Puzzle(
     rtol=1e-5,
     atol=1e-6,
     limits=(
-        Limit("global_load.requests", lambda v: 3 * runs(v["n"]), "a warp reads x, gain and shift once each"),
+        Limit("global_load.requests", lambda v: 3 * runs(v["n"]), "each warp loads x, gain and shift once"),
         Limit(
             "global_store.sectors",
             lambda v: sectors(v["n"]),
-            "each result is stored once, 8 floats to a sector",
+            "each result is stored once, and a sector holds 8 floats",
         ),
     ),
     hints=(
-        "What a later step needs can stay in a variable; a variable lives in a register and costs no "
-        "traffic.",
-        "y is needed twice in the last step. Compute it once, and name it.",
-        "`float y = x[i] * gain[column] + shift[column];` and then a single line that stores.",
+        (
+            "Keep what a later step needs in a variable. A variable is in a register and "
+            "costs no memory traffic."
+        ),
+        "The last step needs y twice. Compute it once and give it a name.",
+        ("`float y = x[i] * gain[column] + shift[column];` followed by a single line that stores."),
     ),
     after="""
-    The straightforward kernel keeps its half-done results in `out`. The compiler may not take those
-    stores away: for all it knows, `shift` and `out` overlap. A variable says what is meant, and the
-    traffic is gone.
+    The naive kernel keeps its intermediate results in `out`. The compiler isn't allowed to remove
+    those stores and loads, because `shift` and `out` might overlap. With a variable, the traffic is
+    gone.
     """,
 )

@@ -1,4 +1,4 @@
-"""Two questions, one pass: a running answer in registers saves the second walk."""
+"""Two results in one sweep: a running result in registers saves the second read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ extern "C" __global__
 void largest(const float* A, float* peak, int* count, int rows, int cols) {
     int col = blockIdx.x * blockDim.x + threadIdx.x;
     if (col >= cols) return;
-    // [gap walk down the column once
+    // [gap read the column once
     float most = A[col];
     int times = 1;
     for (int row = 1; row < rows; ++row) {
@@ -66,12 +66,12 @@ def _expected(v: Values) -> dict[str, Array]:
 
 PUZZLE = Puzzle(
     name="speed/one_pass",
-    title="The peak and how often",
+    title="Maximum and count in one sweep",
     task="""
-    For each column of the row-major matrix `A`, find the largest value and how many times it occurs. One
-    thread has one column. Read each element once.
+    For each column of the row-major matrix `A`, find the largest value and how often it occurs. Each
+    thread processes one column. Read each element once.
     """,
-    launch="blocks of 64 threads, just enough for cols.",
+    launch="blocks of 64 threads, and as many as cols needs.",
     code=CODE,
     plain=PLAIN,
     trials=(
@@ -86,22 +86,28 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.requests",
             lambda v: v["rows"] * runs(v["cols"]),
-            "a warp reads each row of its columns once",
+            "each warp loads each row of its columns once",
         ),
         Limit(
             "global_load.sectors",
             lambda v: row_sectors(v["rows"], v["cols"]),
-            "32 floats side by side lie in at most 5 sectors",
+            "32 consecutive floats span at most 5 sectors",
         ),
     ),
     hints=(
-        "Think of the answer for the first rows only. What does one more value do to it? There are "
-        "three cases.",
-        "A smaller value changes nothing, an equal one adds 1 to the count. And a larger one?",
-        "Start with the first value and a count of 1. On `value > most`, set `most = value` and `times = 1`.",
+        (
+            "Suppose you know the answer for the first few rows. How does one more value "
+            "change it? There are three cases."
+        ),
+        ("A smaller value changes nothing, and an equal one adds 1 to the count. What does a larger one do?"),
+        (
+            "Start with the first value and a count of 1. If `value > most`, set `most = "
+            "value` and `times = 1`."
+        ),
     ),
     after="""
-    When a new peak comes, what was counted for the old one is worthless, and the count begins again at 1.
-    The same thought, with a factor in place of a fresh start, lets softmax be computed in one pass.
+    A new maximum makes the old count worthless, so the count restarts at 1. Rescaling by a factor
+    instead of restarting gives online softmax (Milakov and Gimelshein, 2018), the core of
+    FlashAttention.
     """,
 )

@@ -1,4 +1,4 @@
-"""Four results a thread: a coefficient that is in a register serves them all."""
+"""Four results per thread: a coefficient in a register serves all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ extern "C" __global__
 void polynomial(const float* x, const float* coefficients, float* out,
                 int n, int degree) {
     int first = blockIdx.x * (ITEMS * blockDim.x) + threadIdx.x;
-    // [gap results of first, first + blockDim.x, ...: ITEMS of them, those below n
+    // [gap compute the results for first, first + blockDim.x, ...: ITEMS of them, if below n
     float at[ITEMS], sum[ITEMS];
     for (int k = 0; k < ITEMS; ++k) {
         int i = first + k * blockDim.x;
@@ -79,13 +79,13 @@ def _warps(v: Values) -> int:
 
 PUZZLE = Puzzle(
     name="speed/registers",
-    title="Four results for one coefficient",
+    title="Four results per thread: load each coefficient once",
     task="""
-    Evaluate one polynomial at many places: set `out[i]` to the sum over k of `coefficients[k] * x[i]` to
-    the power k, with k from 0 to `degree`, for each `i` below `n`. A thread computes `ITEMS` results,
-    `blockDim.x` apart. Load each coefficient once for all of them.
+    Evaluate one polynomial at many points: for each `i` below `n`, set `out[i]` to the sum over k of
+    `coefficients[k] * x[i]` to the power k, with k from 0 to `degree`. Each thread computes `ITEMS`
+    results, `blockDim.x` apart. Load each coefficient once for all of them.
     """,
-    launch="blocks of 64 threads, each block for 256 elements, just enough blocks for n.",
+    launch="blocks of 64 threads, each for 256 elements, and as many as n needs.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(2048, 6), _trial(1, 3), _trial(700, 0), _trial(256, 8), _trial(1025, 5)),
@@ -94,20 +94,27 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.requests",
             lambda v: runs(v["n"]) + (THREADS // 32) * ceil_div(v["n"], ITEMS * THREADS) * (v["degree"] + 1),
-            "each x once, and each coefficient once for every warp",
+            "each warp loads its x once and each coefficient once",
         ),
     ),
     hints=(
-        "Turn the loops round: the coefficient outside, the four elements inside. What has to be "
-        "kept between?",
-        "Keep four running results and four places in small arrays, `float at[ITEMS], sum[ITEMS];`. "
-        "With a fixed number "
-        "of steps the compiler keeps them in registers.",
-        "By Horner's rule, from the highest power down: `c = coefficients[power]`, then for each k "
-        "`sum[k] = sum[k] * at[k] + c`. Load the places before and store the results after; guard both.",
+        (
+            "Swap the loops: the coefficients outside, the four elements inside. What must be "
+            "kept between iterations?"
+        ),
+        (
+            "Keep four running results and four values of x in small arrays, `float "
+            "at[ITEMS], sum[ITEMS];`. If the loops over them have a fixed length, the "
+            "compiler keeps them in registers."
+        ),
+        (
+            "Use Horner's rule from the highest power down: load `c = coefficients[power]`, "
+            "then for each k compute `sum[k] = sum[k] * at[k] + c`. Load x before the loop, "
+            "store after it, and check bounds in both."
+        ),
     ),
     after="""
-    The straightforward kernel walks through all coefficients again for each of its four results. One load
-    that feeds four results is the step by which a product of matrices becomes fast; here it is alone.
+    The naive kernel reads all coefficients again for each of its four results. One load that feeds
+    four results is also what makes a matrix multiplication fast. Here you see the idea on its own.
     """,
 )

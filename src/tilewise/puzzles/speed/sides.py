@@ -1,4 +1,4 @@
-"""Two kinds of work, and warps that each do one: the split goes between warps instead of through them."""
+"""Two kinds of work, one per warp: no warp diverges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __device__ unsigned odd_work(unsigned v, int steps) {
 
 extern "C" __global__
 void two_kinds(const unsigned* in, unsigned* out, int n, int steps) {
-    // [gap deal out the elements so that a warp does one kind of work
+    // [gap assign elements to threads so that each warp does one kind of work
     int half = blockDim.x / 2;
     bool odd = threadIdx.x >= half;
     int i = blockIdx.x * blockDim.x + 2 * (threadIdx.x % half) + odd;
@@ -42,7 +42,7 @@ PLAIN = (
     bool odd = i % 2;
 """,
     )
-    .replace("    // [gap deal out the elements so that a warp does one kind of work\n", "")
+    .replace("    // [gap assign elements to threads so that each warp does one kind of work\n", "")
     .replace("    // gap]\n", "")
 )
 
@@ -69,13 +69,13 @@ def _expected(v: Values) -> dict[str, Array]:
 
 PUZZLE = Puzzle(
     name="speed/sides",
-    title="Each warp on one side",
+    title="Divergence: one kind of work per warp",
     task="""
-    Elements with an even index need `even_work`, those with an odd index `odd_work`. With neighbours on
-    neighbouring lanes every warp parts and does both. Choose `i` and `odd` so that each warp has one kind
-    of work, and each element still has one thread.
+    Elements with an even index need `even_work`, those with an odd index `odd_work`. If neighbouring
+    lanes take neighbouring elements, every warp diverges and executes both. Choose `i` and `odd` so
+    that each warp does one kind of work and each element still has exactly one thread.
     """,
-    launch="blocks of 64, 128 or 256 threads, just enough for n.",
+    launch="blocks of 64, 128 or 256 threads, and as many as n needs.",
     code=CODE,
     plain=PLAIN,
     trials=(
@@ -91,24 +91,31 @@ PUZZLE = Puzzle(
         Limit(
             "divergent_branches",
             lambda v: 2 if v["n"] % 64 else 0,
-            "only the warps that hold the end of the array may part, one for each kind",
+            "only the last warp of each kind may diverge, at the end of the array",
         ),
         Limit(
             "global_load.sectors",
             lambda v: 2 * sectors(v["n"]),
-            "every second float is wanted, so a sector is read by two warps, and by no more",
+            "each warp needs every second element, so two warps read each sector",
         ),
     ),
     hints=(
-        "A block of 64 threads has two warps and 64 elements, 32 of them even. Which warp should take which?",
-        "Let the first half of the block's threads take the even elements of the block, and the "
-        "second half the odd ones.",
-        "With `half = blockDim.x / 2`, thread `t` is the `t % half`-th of its kind: element "
-        "`2 * (t % half)` of the block, plus 1 in the second half.",
+        (
+            "A block of 64 threads has two warps and 64 elements, 32 of them even. Which warp "
+            "should take which?"
+        ),
+        (
+            "Let the first half of the block's threads take the block's even elements, and "
+            "the second half the odd ones."
+        ),
+        (
+            "With `half = blockDim.x / 2`, thread `t` takes element `2 * (t % half)` of the "
+            "block, plus 1 if it's in the second half."
+        ),
     ),
     after="""
-    The number of operations that are needed has not changed, but no warp waits for a side that is not its
-    own. It is not free: each sector is now read by two warps, 32 bytes for 16 wanted ones. Where the work
-    is long, as it is here, that is a good trade.
+    The number of useful operations is the same as before, but no warp executes both branches any
+    more. It isn't free: two warps now read each sector, 32 bytes for 16 useful ones each. That's a
+    good trade when the work is long, as here.
     """,
 )

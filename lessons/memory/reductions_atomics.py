@@ -1,0 +1,211 @@
+# ---
+# title: "Atomic contention: many threads, one address"
+# needs: [memory/reductions]
+# further: memory/reductions
+# summary: "Every thread adds its element to one total. What does that cost for 2²² floats, and why are integers so much faster?"
+# description: "Contended atomics in CUDA: floats, integers, one address per lane and one atomic per warp, measured. What the compiler aggregates for you."
+# date: 2026-11-23
+# tags: [atomics, contention, reduction]
+# ---
+
+# %% [markdown]
+# The shortest reduction in CUDA is one line: `atomicAdd(total, x[i])`. It's correct, and for {{ tallied.numbers | , }} floats it
+# takes {{ contention.float_one_atomic_per_thread.median | us }}. With integers instead of floats, the same line is far faster. How much?
+#
+# You meet this pattern in every histogram, counter and loss that many threads update. Knowing what its cost depends on
+# tells you when to reduce within the warp first.
+
+# %% fold="Imports"
+import numpy as np
+
+from tilewise import Guess, Kernel, agree, case, ceil_div, constant, integers, measure, parallel, publish
+from tilewise.measurements import medians_us
+
+# %% [markdown]
+# ## One address: atomics are serialised
+#
+# An atomic reads, adds and writes as one indivisible operation. Two atomics on the same address therefore have to be executed
+# one after the other. Suppose a warp of 32 lanes adds to a single total: that's 32 operations in a row. If only lane 0
+# adds the sum of the warp, it's one.
+#
+# ??? definition "Contention"
+#     A situation in which many threads update the same address at the same time, so that their operations are serialised.
+#
+# The kernels below compare four ways. In the first two, every thread executes an atomic, on a float or on an integer. In the third, lane
+# `t` has an address of its own, `bins[t]`. In the last one, shuffles sum the warp first.
+
+# %% title="CUDA C"
+FLOATS = Kernel(
+    r"""
+// *total += the sum of x, one atomic per thread. x: n floats. One-dimensional grid and block.
+extern "C" __global__
+void tally_floats(const float* x, float* total, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(total, x[i]);
+}
+extern "C" __global__
+void tally_integers(const int* whole, int* count, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(count, whole[i]);
+}
+// As above, with one address per lane: bins has 32 floats.
+extern "C" __global__
+void tally_by_lanes(const float* x, float* bins, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&bins[i % 32], x[i]);
+}
+// As above, with one atomic per warp; blocks of whole warps.
+extern "C" __global__
+void tally_by_warps(const float* x, float* total, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = i < n ? x[i] : 0.0f;
+    for (int offset = 16; offset > 0; offset /= 2)
+        s += __shfl_down_sync(0xffffffff, s, offset);
+    if (threadIdx.x % 32 == 0) atomicAdd(total, s);
+}
+""",
+    "tally_floats",
+)
+
+# %% [markdown]
+# Run the first one on a hundred ones.
+
+# %%
+ones, total = np.ones(100, np.float32), np.zeros(1, np.float32)
+FLOATS(ones, total, 100, grid=1, block=128)
+print(total[0])
+
+
+# %% fold="Code of the checks"
+def tallying(n):
+    return case(
+        x=integers(n, low=-8, high=9, dtype="float32", seed=11),
+        whole=integers(n, low=-8, high=9, dtype="int32", seed=11),
+        total=constant(1, value=0),
+        count=constant(1, value=0, dtype="int32"),
+        bins=constant(32, value=0),
+        n=n,
+        grid=ceil_div(n, 256),
+        block=256,
+    )
+
+
+def tally_floats(x, total):
+    for i in parallel(len(x)):
+        total[0] += x[i]
+
+
+def tally_integers(whole, count):
+    for i in parallel(len(whole)):
+        count[0] += whole[i]
+
+
+def tally_by_lanes(x, bins):
+    for i in parallel(len(x)):
+        bins[i % 32] += x[i]
+
+
+INTEGERS, BY_LANES, BY_WARPS = (FLOATS.named(f"tally_{how}") for how in ("integers", "by_lanes", "by_warps"))
+some = [tallying(n) for n in (77, 1000)]
+agree(tally_floats, FLOATS, some, rtol=0.0)
+agree(tally_integers, INTEGERS, some, rtol=0.0)
+agree(tally_by_lanes, BY_LANES, some, rtol=0.0)
+agree(tally_floats, BY_WARPS, some, rtol=0.0)
+
+# %% [markdown]
+# ## Benchmark: floats, integers, lanes and warps
+#
+# Count the atomics. Floats and integers execute equally many, so they should take equally long. One atomic per warp is 1/32 of
+# them. If you suspect that the compiler does something about the integers, guess what.
+
+# %% fold="Code of the measurement"
+TALLIED = 2**22
+
+
+def tallied_right(x, whole):
+    return {
+        "total": x.sum(keepdims=True),
+        "count": whole.sum(keepdims=True),
+        "bins": x.reshape(-1, 32).sum(axis=0),
+    }
+
+
+tallies = measure(
+    "contention",
+    variants={
+        "float, one atomic per thread": lambda n: FLOATS.on(tallying(n)),
+        "integer, one atomic per thread": lambda n: INTEGERS.on(tallying(n)),
+        "float, one address per lane": lambda n: BY_LANES.on(tallying(n)),
+        "float, one atomic per warp": lambda n: BY_WARPS.on(tallying(n)),
+    },
+    cases=[{"n": TALLIED}],
+    count_case={"n": 2**13},
+    bytes=lambda n: 4 * n,
+    flop=lambda n: n,
+    reference=tallied_right,
+    tolerance=0.0,
+    counts=("instructions",),
+    reasons={"*": "One address: atomics are serialised"},
+    guess=Guess(
+        "How much faster are integers than floats, with one atomic per thread?",
+        of="integer, one atomic per thread",
+        over="float, one atomic per thread",
+        at={"n": TALLIED},
+        between=(0.1, 100),
+        models={"equally many atomics": 1.0, "the compiler sums each warp first": 32.0},
+        because="Integer addition gives the same result in any order, so the compiler may sum each warp first. On top of that, one integer atomic is faster than one float atomic.",
+    ),
+)
+
+# %% fold="Code of the numbers"
+tally_us = medians_us(tallies)
+issued = {row["variant"]: (row["counted"] or {}).get("instructions", np.nan) / 256 for row in tallies.rows}
+publish(
+    tallied={
+        "numbers": TALLIED,
+        "each_ns": 1000 * tally_us["float, one atomic per thread"] / TALLIED,
+        "warp_ns": 1000 * tally_us["float, one atomic per warp"] / (TALLIED / 32),
+        "integer_ns": 1000 * tally_us["integer, one atomic per thread"] / (TALLIED / 32),
+        "integer_times": tally_us["float, one atomic per thread"]
+        / tally_us["integer, one atomic per thread"],
+        "warps_times": tally_us["float, one atomic per thread"] / tally_us["float, one atomic per warp"],
+        "float_issued": issued["float, one atomic per thread"],
+        "integer_issued": issued["integer, one atomic per thread"],
+    }
+)
+
+# %% [markdown]
+# One float atomic per thread takes {{ tallied.each_ns | .1f }} ns per element, as if they were executed one by one. One per warp takes
+# {{ contention.float_one_atomic_per_warp.median | us }}, so it's {{ tallied.warps_times | .0f }}× faster: the count of atomics explains it. With one address per lane, the
+# atomics of a warp hardly wait for each other, and it takes {{ contention.float_one_address_per_lane.median | us }}.
+#
+# Integers take only {{ contention.integer_one_atomic_per_thread.median | us }}, {{ tallied.integer_times | .0f }}× less than floats. Nsight Compute's counters show
+# {{ tallied.integer_issued | .0f }} instructions per warp instead of {{ tallied.float_issued | .0f }}. The compiler sums each warp first and then issues a single atomic; it may do that for
+# integers, whose sum doesn't depend on the order. That one atomic takes {{ tallied.integer_ns | .2f }} ns, a float's takes
+# {{ tallied.warp_ns | .2f }} ns.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - Atomics on one address are serialised, so their cost follows the number of atomics per address.
+# - Sum within the warp or the block first, and execute one atomic for the result.
+# - The compiler aggregates integer atomics within a warp. It can't do that for floats, because the order of additions
+#   would change the result.
+#
+# ## In your own kernel
+#
+# In Nsight Compute, compare `smsp__inst_executed_op_global_red.sum` and `smsp__sass_inst_executed_op_global_atom.sum` with the number of results that you
+# really have to combine. If there are far more, reduce in registers or shared memory first.
+
+# %%
+from tilewise import exercise
+
+exercise(
+    "A histogram's worst input",
+    """
+    A histogram of bytes has 256 bins in global memory and uses one integer atomic per element. For which input does
+    contention hurt most, and for which least? Name one change to the kernel that helps in both cases.
+    """,
+    hint="How many elements of a warp go to the same bin, and how many warps use that bin?",
+    explanation="It is worst if all elements are equal, because all atomics then update one address, and best if the elements are spread evenly over the bins. Counting in shared memory first leaves one global atomic per bin and \\block, whatever the input.",
+)

@@ -1,0 +1,559 @@
+# ---
+# title: "Attention with one block per row"
+# needs: [memory/reductions]
+# further: memory/reductions
+# summary: "Softmax with one thread per row uses a quarter of a warp per SM. How much does a block per row gain, and what limits attention then?"
+# description: "Kernel 4 of attention: softmax as a block reduction with __shfl_xor_sync, and a weighted sum split over the warps of a block. Predicted, measured, and one limit left."
+# date: 2026-11-23
+# tags: [attention, softmax, reduction]
+# ---
+
+# %% [markdown]
+# The softmax of our [attention Kernel 3](coalescing.py) has one thread per row. With {{ fourth.rows | , }} rows that's
+# {{ fourth.warps_per_sm | .2f }} warps per SM, and it takes {{ fourth.columns_us | us }}; the bytes alone need
+# {{ fourth.softmax_us | .1f }} µs. How much of that does one block per row win back?
+#
+# A row of scores is reduced twice, to a maximum and to a sum. So this is a job for the
+# [block reduction](reductions.py), and the first one whose result every thread needs.
+
+# %% fold="Imports"
+import numpy as np
+
+from tilewise import (
+    Kernel,
+    Table,
+    agree,
+    case,
+    ceil_div,
+    check,
+    expect_hazard,
+    measure,
+    normal,
+    output,
+    parallel,
+    publish,
+    show,
+)
+from tilewise.measurements import medians_us, recorded, recorded_device
+from tilewise.models import bound, stated
+
+GPU = recorded_device()
+
+# %% [markdown]
+# ## Softmax by a block: butterfly shuffles
+#
+# `__shfl_down_sync` leaves the result in lane 0. `__shfl_xor_sync` gives it to every lane: lane `t` exchanges values with lane
+# `t ^ offset` and both combine them. With four lanes that hold 5, 2, 9 and 4, an offset of 2 gives maxima of 9, 4, 9 and 4, and an
+# offset of 1 gives 9 in all four. In the second stage, each warp reduces the warps' results for itself, so one barrier is
+# enough.
+#
+# As a bonus, the lanes now run along a row, so `S` and `P` can stay row-major. Only `K` needs a transpose.
+
+
+# %% tab="Pseudocode"
+def softmax_by_blocks(S, P):
+    for i in parallel(len(S)):
+        # [maximum
+        m = S[i].max()
+        # maximum]
+        # [sum
+        z = np.exp(S[i] - m).sum()
+        # sum]
+        # [weights
+        P[i] = np.exp(S[i] - m) / z
+        # weights]
+
+
+# %% tab="CUDA C"
+SOFTMAX_BY_BLOCKS = Kernel(r"""
+__device__ float warp_max(float row_max) {
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_max = fmaxf(row_max, __shfl_xor_sync(0xffffffff, row_max, offset));
+    return row_max;  // in every lane
+}
+__device__ float warp_sum(float row_sum) {
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_sum += __shfl_xor_sync(0xffffffff, row_sum, offset);
+    return row_sum;
+}
+// P = softmax(S) by rows. S, P: N x N, row-major. Grid: N blocks; blockDim.x: whole warps.
+extern "C" __global__
+void softmax_by_blocks(const float* S, float* P, int N) {
+    __shared__ float maxima[32], sums[32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int t = threadIdx.x, warps = blockDim.x / 32;
+    const float* row = S + blockIdx.x * N;  // one block per row
+    // [maximum
+    float row_max = -INFINITY, row_sum = 0.0f;
+    for (int j = t; j < N; j += blockDim.x) row_max = fmaxf(row_max, row[j]);
+    row_max = warp_max(row_max);
+    if (lane == 0) maxima[warp] = row_max;
+    __syncthreads();  // every warp has stored its maximum
+    row_max = warp_max(lane < warps ? maxima[lane] : -INFINITY);
+    // maximum]
+    // [sum
+    for (int j = t; j < N; j += blockDim.x) row_sum += expf(row[j] - row_max);
+    row_sum = warp_sum(row_sum);
+    if (lane == 0) sums[warp] = row_sum;
+    __syncthreads();  // every warp has stored its sum
+    row_sum = warp_sum(lane < warps ? sums[lane] : 0.0f);
+    // sum]
+    // [weights
+    for (int j = t; j < N; j += blockDim.x)
+        P[blockIdx.x * N + j] = expf(row[j] - row_max) / row_sum;
+    // weights]
+}
+""")
+
+# %% [markdown]
+# Run it on one row: the scores 0 to 3 get weights that grow by a factor of e.
+
+# %%
+scores = np.tile(np.arange(4, dtype=np.float32), (4, 1))
+weights = np.zeros_like(scores)
+SOFTMAX_BY_BLOCKS(scores, weights, 4, grid=4, block=32)
+print(weights[0].round(3))
+
+# %% [markdown]
+# Why are there two shared arrays? With just one, a fast warp could store its sum where a slow warp hasn't yet read the
+# maximum; no barrier separates the two. The simulator reports that race.
+
+# %% fold="One shared array for both reductions: a race that the simulator reports"
+ONE_ARRAY = Kernel(r"""
+__device__ float warp_max(float row_max) {
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_max = fmaxf(row_max, __shfl_xor_sync(0xffffffff, row_max, offset));
+    return row_max;
+}
+__device__ float warp_sum(float row_sum) {
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_sum += __shfl_xor_sync(0xffffffff, row_sum, offset);
+    return row_sum;
+}
+extern "C" __global__
+void softmax_by_blocks(const float* S, float* P, int N) {
+    __shared__ float warp_results[32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int t = threadIdx.x, warps = blockDim.x / 32;
+    const float* row = S + blockIdx.x * N;
+    float row_max = -INFINITY, row_sum = 0.0f;
+    for (int j = t; j < N; j += blockDim.x) row_max = fmaxf(row_max, row[j]);
+    row_max = warp_max(row_max);
+    if (lane == 0) warp_results[warp] = row_max;
+    __syncthreads();
+    row_max = warp_max(lane < warps ? warp_results[lane] : -INFINITY);
+    for (int j = t; j < N; j += blockDim.x) row_sum += expf(row[j] - row_max);
+    row_sum = warp_sum(row_sum);
+    if (lane == 0) warp_results[warp] = row_sum;  // hazard: is the maximum still being read?
+    __syncthreads();
+    row_sum = warp_sum(lane < warps ? warp_results[lane] : 0.0f);
+    for (int j = t; j < N; j += blockDim.x)
+        P[blockIdx.x * N + j] = expf(row[j] - row_max) / row_sum;
+}
+""")
+expect_hazard(
+    ONE_ARRAY.on(case(S=normal(3, 300), P=output(3, 300), N=300, grid=3, block=64)),
+    "race",
+    line_with="is the maximum still being read?",
+)
+
+# %% [markdown]
+# ## The weighted sum: split the keys over eight warps
+#
+# In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products in a row, and only half of the GPU's thread slots are filled. Let
+# each of the eight warps of a block take every eighth key, for the same 32 columns. Their partial sums are
+# combined in shared memory.
+
+
+# %% tab="Pseudocode"
+def weighted_sum_shared(P, V, O):
+    N, d = V.shape
+    for i, c in parallel(N, d):
+        # [split
+        partial = [P[i, w::8] @ V[w::8, c] for w in parallel(8)]
+        # split]
+        O[i, c] = sum(partial)
+
+
+# %% tab="CUDA C"
+WEIGHTED_SUM_SHARED = Kernel(r"""
+// O = P V. P: N x N, V and O: N x d, row-major. Block: 32 x 8. Grid: ceil(d / 32) x N.
+extern "C" __global__
+void weighted_sum_shared(const float* P, const float* V, float* O,
+                         int N, int d) {
+    __shared__ float partial[8][32];
+    int x = threadIdx.x, w = threadIdx.y;
+    int c = blockIdx.x * 32 + x, i = blockIdx.y;
+    // [split
+    float acc = 0.0f;
+    for (int j = w; j < N && c < d; j += 8)  // every eighth key
+        acc += P[i * N + j] * V[j * d + c];
+    partial[w][x] = acc;
+    // split]
+    __syncthreads();  // all eight partial sums are stored
+    if (w > 0 || c >= d) return;
+    for (int k = 1; k < 8; ++k) acc += partial[k][x];
+    O[i * d + c] = acc;
+}
+""")
+
+# %% fold="Scores with a transposed K, softmax with one warp per row, launches and checks"
+SCORES_ALONG = Kernel(r"""
+extern "C" __global__
+void scores_along(const float* Q, const float* KT, float* S,
+                  int N, int d, float scale) {
+    int j = blockIdx.x * blockDim.x + threadIdx.x;  // lanes along j
+    int i = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i >= N || j >= N) return;
+    float s = 0.0f;
+    for (int k = 0; k < d; ++k) s += Q[i * d + k] * KT[k * N + j];
+    S[i * N + j] = s * scale;
+}
+""")
+
+SOFTMAX_BY_WARPS = Kernel(r"""
+extern "C" __global__
+void softmax_by_warps(const float* S, float* P, int N) {
+    int lane = threadIdx.x % 32;
+    int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;  // one warp per row
+    if (i >= N) return;
+    const float* row = S + i * N;
+    float row_max = -INFINITY, row_sum = 0.0f;
+    for (int j = lane; j < N; j += 32) row_max = fmaxf(row_max, row[j]);
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_max = fmaxf(row_max, __shfl_xor_sync(0xffffffff, row_max, offset));
+    for (int j = lane; j < N; j += 32) row_sum += expf(row[j] - row_max);
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_sum += __shfl_xor_sync(0xffffffff, row_sum, offset);
+    for (int j = lane; j < N; j += 32) P[i * N + j] = expf(row[j] - row_max) / row_sum;
+}
+""")
+
+TURN_KEYS = Kernel(r"""
+extern "C" __global__
+void turn_keys(const float* K, float* KT, int N, int d) {
+    __shared__ float tile[32][33];
+    int left = 32 * blockIdx.x, top = 32 * blockIdx.y, x = threadIdx.x;
+    #pragma unroll
+    for (int y = threadIdx.y; y < 32; y += 8)
+        if (top + y < N && left + x < d)
+            tile[y][x] = K[(top + y) * d + left + x];
+    __syncthreads();  // the tile is complete
+    #pragma unroll
+    for (int y = threadIdx.y; y < 32; y += 8)
+        if (left + y < d && top + x < N)
+            KT[(left + y) * N + top + x] = tile[x][y];
+}
+""")
+
+
+def attention(N, d):
+    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
+    between = {"KT": output(d, N), "S": output(N, N), "P": output(N, N)}
+    return case(**inputs, **between, O=output(N, d), N=N, d=d, scale=d**-0.5, grid=1, block=1)
+
+
+def kernel_4(inputs, by="blocks"):
+    """The four launches of Kernel 4, in the order in which the stream runs them."""
+    N, d = inputs.values["N"], inputs.values["d"]
+    softmax = {
+        "blocks": SOFTMAX_BY_BLOCKS.on(inputs, grid=N, block=256),
+        "warps": SOFTMAX_BY_WARPS.on(inputs, grid=ceil_div(N, 4), block=128),
+    }[by]
+    return [
+        TURN_KEYS.on(inputs, grid=(ceil_div(d, 32), ceil_div(N, 32)), block=(32, 8)),
+        SCORES_ALONG.on(inputs, grid=(ceil_div(N, 32), ceil_div(N, 8)), block=(32, 8)),
+        softmax,
+        WEIGHTED_SUM_SHARED.on(inputs, grid=(ceil_div(d, 32), N), block=(32, 8)),
+    ]
+
+
+def turn_keys(K, KT):
+    N, d = K.shape
+    for j, k in parallel(N, d):
+        KT[k, j] = K[j, k]
+
+
+def scores_along(Q, KT, S, scale):
+    d, N = KT.shape
+    for i, j in parallel(N, N):
+        s = 0.0
+        for k in range(d):
+            s += Q[i, k] * KT[k, j]
+        S[i, j] = s * scale
+
+
+def part(which, N, d):
+    square, V = normal(N, N, scale=3.0), normal(N, d)
+    return {
+        "turn": case(K=V, KT=output(d, N), N=N, d=d, grid=(ceil_div(d, 32), ceil_div(N, 32)), block=(32, 8)),
+        "scores": case(
+            Q=V,
+            KT=normal(d, N),
+            S=output(N, N),
+            N=N,
+            d=d,
+            scale=d**-0.5,
+            grid=(ceil_div(N, 8), ceil_div(N, 4)),
+            block=(8, 4),
+        ),
+        "blocks": case(S=square, P=output(N, N), N=N, grid=N, block=64),
+        "warps": case(S=square, P=output(N, N), N=N, grid=ceil_div(N, 2), block=64),
+        "sum": case(P=square, V=V, O=output(N, d), N=N, d=d, grid=(ceil_div(d, 32), N), block=(32, 8)),
+    }[which]
+
+
+near = {"rtol": 1e-5, "atol": 1e-5}
+steep = normal(21, 21, scale=90.0)
+agree(turn_keys, TURN_KEYS, [part("turn", *size) for size in ((5, 3), (77, 50))], rtol=0.0)
+agree(scores_along, SCORES_ALONG, [part("scores", *size) for size in ((5, 3), (21, 13))], **near)
+for kernel, which, grid in ((SOFTMAX_BY_BLOCKS, "blocks", 21), (SOFTMAX_BY_WARPS, "warps", 11)):
+    cases = [part(which, N, 1) for N in (5, 21, 77)]
+    cases.append(case(S=steep, P=output(21, 21), N=21, grid=grid, block=64))
+    agree(softmax_by_blocks, kernel, cases, **near)
+agree(weighted_sum_shared, WEIGHTED_SUM_SHARED, [part("sum", *size) for size in ((5, 3), (21, 50))], **near)
+
+# %% [markdown]
+# ## Predict, then measure
+#
+# Start from Kernel 3's recorded steps. The scores don't change: {{ fourth.scores_us | us }}. The weighted sum now has as many
+# requests, sectors and threads as the scores, so it should take as long. Softmax shortens its longest chain from
+# {{ fourth.column_passes | , }} steps to {{ fourth.block_passes }}, so its bytes should set the time: {{ fourth.softmax_us | .1f }} µs.
+# Together that makes {{ fourth.expected_us | us }}, versus {{ fourth.before_us | us }} for Kernel 3.
+
+# %% fold="Code of the prediction"
+STEPS = ("turn", "scores", "softmax", "sum")
+
+
+def touched_by(N, d):
+    """Sectors of each launch, for N and d that are multiples of 32."""
+    warps = N * N // 32
+    return {
+        "turn": N * d // 32 * (4 + 4),
+        "scores": warps * (d * 5 + 4),
+        "softmax": warps * 4 * 4,
+        "sum": N * (d // 32) * (N * 5 + 4),
+    }
+
+
+for N, d in ((32, 32), (64, 32), (64, 96)):
+    sectors, arrays = [], attention(N, d).make()
+    for launch in kernel_4(attention(N, d)):
+        counts = launch.simulate(arrays=arrays).counts
+        sectors.append(counts.global_load.sectors + counts.global_store.sectors)
+    check(sectors, list(touched_by(N, d).values()), name=f"sectors of Kernel 4, N = {N}, d = {d}")
+
+until = [
+    recorded(f"attention_coalesced_steps.{name}.median")
+    for name in ("turn", "turn_scores", "turn_scores_softmax", "turn_scores_softmax_sum")
+]
+third_us = dict(zip(STEPS, np.diff([0.0, *until]), strict=True))
+ROWS = 1024
+softmax_us = bound(stated(GPU), bytes_moved=2 * 4 * ROWS * ROWS).time_us
+expected_us = third_us["turn"] + 2 * third_us["scores"] + softmax_us
+publish(
+    fourth={
+        "rows": ROWS,
+        "warps_per_sm": ROWS / 32 / GPU.sms,
+        "column_passes": 3 * ROWS,
+        "block_passes": 3 * ROWS // 256,
+        "scores_us": third_us["scores"],
+        "sum_us": third_us["sum"],
+        "columns_us": third_us["softmax"],
+        "softmax_us": softmax_us,
+        "expected_us": expected_us,
+        "requests_us": 2 * 2 * ROWS * ROWS * 128 / 32 / GPU.sms / GPU.boost_mhz,
+        "before_us": until[-1],
+    }
+)
+
+# %% fold="Code of the measurement"
+
+
+def torch_three_operations(arrays):
+    """Eager PyTorch: two matrix multiplications and a softmax."""
+    import torch
+
+    Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
+    S = torch.empty(len(Q), len(Q), device="cuda")
+    P = torch.empty_like(S)
+    scale = float(arrays["scale"])
+
+    def run():
+        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
+        torch.softmax(S, dim=-1, out=P)
+        torch.mm(P, V, out=O)
+
+    return run
+
+
+def attended(Q, K, V, scale):
+    """Every array that the launches write, in 64-bit floats."""
+    S = scale * Q @ K.T
+    P = np.exp(S - S.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    return {"KT": K.T, "S": S, "P": P, "O": P @ V}
+
+
+fourth = measure(
+    "attention_reduced",
+    variants={
+        "Kernel 4: reduced by blocks": lambda N, d: kernel_4(attention(N, d)),
+        "softmax by warps, one per row": lambda N, d: kernel_4(attention(N, d), "warps"),
+    },
+    cases=[{"N": 256, "d": 128}, {"N": 1024, "d": 128}],
+    count_case={"N": 64, "d": 32},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    library={"torch, three operations": torch_three_operations},
+    reference=attended,
+    tolerance=1e-4,
+    counts=("sectors", "wavefronts"),
+    reasons={"*": "Predict, then measure"},
+    fold="All rows",
+)
+
+steps = measure(
+    "attention_reduced_steps",
+    variants={
+        "transpose": lambda N, d: kernel_4(attention(N, d))[:1],
+        "transpose, scores": lambda N, d: kernel_4(attention(N, d))[:2],
+        "transpose, scores, softmax": lambda N, d: kernel_4(attention(N, d))[:3],
+        "transpose, scores, softmax, weighted sum": lambda N, d: kernel_4(attention(N, d)),
+    },
+    cases=[{"N": ROWS, "d": 128}],
+    count_case={"N": 64, "d": 32},
+    reference=attended,
+    tolerance=1e-4,
+    fold="All four rows",
+)
+
+# %% fold="Code of the table"
+LABELS = {"turn": "transpose K", "scores": "scores", "softmax": "softmax", "sum": "weighted sum"}
+until_4 = list(medians_us(steps).values())
+fourth_us = dict(zip(STEPS, np.diff([0.0, *until_4]), strict=True))
+predicted_us = dict(
+    zip(STEPS, (third_us["turn"], third_us["scores"], softmax_us, third_us["scores"]), strict=True)
+)
+show(
+    Table(
+        ["step", "sectors", "Kernel 3, µs", "predicted, µs", "Kernel 4, µs"],
+        [
+            [LABELS[name], touched_by(ROWS, 128)[name], third_us[name], predicted_us[name], fourth_us[name]]
+            for name in STEPS
+        ],
+        caption="The steps at N = 1,024 and d = 128 on an {machine}: sectors by formula, and times as differences between successive measurements.",
+    )
+)
+publish(
+    fourth_seen={"launch_us": recorded("attention_reduced_steps.ceilings.launch_us")}
+    | {f"{name}_us": us for name, us in fourth_us.items()}
+)
+
+# %% [markdown]
+# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and one warp per row is no faster. Softmax takes
+# {{ fourth_seen.softmax_us | us }}: the prediction left out the launch, which costs {{ fourth_seen.launch_us | us }} even for an empty kernel.
+#
+# The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It has as many requests as the scores, but fewer of them in flight: the
+# compiler unrolls this loop by four and the other by sixteen. Unrolling it by sixteen cuts the time of this
+# kernel alone from {{ weighted_sums.as_in_kernel_4.median | us }} to {{ weighted_sums.unrolled_by_16.median | us }}.
+#
+# Both matrix multiplications still issue two load requests per multiply-add of a warp. At one request per cycle on each SM, that alone
+# takes {{ fourth.requests_us | us }}. Loading each value once and using it many times is what
+# [tiled matrix multiplication](../matmul/tiling.py) is for.
+
+# %% fold="The weighted sum unrolled by 16, and its measurement"
+WEIGHTED_SUM_AHEAD = Kernel(r"""
+extern "C" __global__
+void weighted_sum_ahead(const float* P, const float* V, float* O,
+                        int N, int d) {
+    __shared__ float partial[8][32];
+    int x = threadIdx.x, w = threadIdx.y;
+    int c = blockIdx.x * 32 + x, i = blockIdx.y;
+    float acc = 0.0f;
+    if (c < d) {
+        #pragma unroll 16  // sixteen keys in flight
+        for (int j = w; j < N; j += 8)
+            acc += P[i * N + j] * V[j * d + c];
+    }
+    partial[w][x] = acc;
+    __syncthreads();  // all eight partial sums are stored
+    if (w > 0 || c >= d) return;
+    for (int k = 1; k < 8; ++k) acc += partial[k][x];
+    O[i * d + c] = acc;
+}
+""")
+agree(weighted_sum_shared, WEIGHTED_SUM_AHEAD, [part("sum", *size) for size in ((5, 3), (21, 50))], **near)
+
+measure(
+    "weighted_sums",
+    variants={
+        "as in Kernel 4": lambda N, d: WEIGHTED_SUM_SHARED.on(part("sum", N, d)),
+        "unrolled by 16": lambda N, d: WEIGHTED_SUM_AHEAD.on(part("sum", N, d)),
+    },
+    cases=[{"N": ROWS, "d": 128}],
+    count_case={"N": 64, "d": 32},
+    reference=lambda P, V: {"O": P @ V},
+    tolerance=1e-4,
+    counts=("sectors", "requests"),
+    fold="Both rows",
+)
+
+# %% fold="Code of the table"
+show(
+    Table(
+        ["version", "change", "N = 256, µs", "N = 1024, µs"],
+        [
+            [name, what, *(recorded(f"{path}.n_{N}_d_128.median", None) for N in (256, 1024))]
+            for name, what, path in (
+                (
+                    "Kernel 1: one thread",
+                    "all loops in one thread",
+                    "attention_one_thread.kernel_1_one_thread",
+                ),
+                (
+                    "Kernel 2: three kernels",
+                    "one thread per output element",
+                    "attention_three_kernels.kernel_2_three_kernels",
+                ),
+                (
+                    "Kernel 3: coalesced",
+                    "lanes along the queries, transposed arrays",
+                    "attention_coalesced.kernel_3_coalesced",
+                ),
+                (
+                    "Kernel 4: reduced",
+                    "block reductions",
+                    "attention_reduced.kernel_4_reduced_by_blocks",
+                ),
+                ("torch, three operations", "library", "attention_three_kernels.torch_three_operations"),
+            )
+        ],
+        caption="Attention so far, in FP32 with one head and d = 128, on an {machine}. Kernel 1 was not timed at N = 1,024.",
+    )
+)
+
+# %% [markdown]
+# ## Takeaways
+#
+# - One block per row fills the GPU where one thread per row left it idle.
+# - `__shfl_xor_sync` gives the result of a warp's reduction to every lane, which softmax needs twice per row.
+# - Two reductions in a row need two shared arrays, or another barrier between them.
+#
+# ## In your own kernel
+#
+# In Nsight Compute, `launch__waves_per_multiprocessor` far below 1 says that a kernel has too few threads: look for a reduction that one thread does alone.
+# `compute-sanitizer --tool racecheck` finds the race that a shared array causes when it's used again without a barrier.
+
+# %%
+from tilewise import exercise
+
+exercise(
+    "One warp per row",
+    """
+    With one warp per row instead of one block, softmax needs no shared memory at all. Why not, and when would you still prefer a
+    block?
+    """,
+    hint="How many columns does each lane process, and how many rows are there?",
+    explanation="All values of a row are then in one warp, so shuffles alone combine them. With few but long rows, one warp per row leaves most warp slots empty; a block per row fills eight of them instead of one.",
+)
