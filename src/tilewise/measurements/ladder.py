@@ -1,7 +1,7 @@
 """The course's attention kernels in one picture: how fast each is, from one thread to a library's best.
 
-In: the archive. Out: HTML for a page at the site's root: a bar for each kernel on a logarithmic axis, its name
-linked to its lesson, for every machine that has all the records. A kernel's own size stands beside its bar,
+In: the archive. Out: HTML for a page at the site's root: a bar for each kernel on a logarithmic axis, its
+name linked to its lesson, for every machine that has all the records. A kernel's own size is beside its bar,
 since no size suits both ends.
 """
 
@@ -87,7 +87,11 @@ def fragment(archive: Archive, urls: Mapping[str, str]) -> str:
         machine has all the records.
     """
     names = {one["id"]: one["name"] for one in machines(archive)}
-    made = {folder: _picture(bars, name, urls) for folder, name in names.items() if (bars := _bars(archive, folder))}
+    made = {
+        folder: _picture(bars, name, urls)
+        for folder, name in names.items()
+        if (bars := _bars(archive, folder))
+    }
     if not made:
         return ""
     first, *others = made
@@ -104,7 +108,11 @@ def _bars(archive: Archive, folder: str) -> list[_Bar]:
     """Every step's bar on one machine; none where one is missing."""
     bars = []
     for step in STEPS:
-        record = archive.record(step.experiment, folder) if archive.path(step.experiment, folder).is_file() else None
+        record = (
+            archive.record(step.experiment, folder)
+            if archive.path(step.experiment, folder).is_file()
+            else None
+        )
         rows = [row for row in record.rows if row.case == step.case and row.median] if record else []
         row = step.choose(rows)
         if record is None or row is None or not row.flop or not row.median:
@@ -121,15 +129,14 @@ def _picture(bars: Sequence[_Bar], machine: str, urls: Mapping[str, str]) -> str
     return "\n".join(
         [
             '<figure class="tw-ladder">',
-            f'<p class="tw-figure-title">Attention on an {machine}: {_two_digits(times)} times faster in eight steps</p>',
+            f'<p class="tw-figure-title">Eight attention kernels: {_two_digits(times)} times faster</p>',
             "<ol>",
             *(_entry(bar, urls) for bar in bars),
             "</ol>",
             f'<p class="tw-ladder-axis" aria-hidden="true">{ticks}</p>',
-            f"<figcaption>Floating-point operations per second on a logarithmic axis, recorded on an {machine}: "
-            "the fastest version in each lesson, with head dimension 128 and the number of queries and keys N "
-            "beside it. The first six compute one head in FP32, the others eight heads in BF16."
-            "</figcaption>",
+            "<figcaption>Floating-point operations per second on a logarithmic axis, recorded on an "
+            f"{machine}. Each bar is the fastest version in its lesson, for head dimension 128 and N queries "
+            "and keys. The first six compute one head in FP32, the others eight heads in BF16.</figcaption>",
             "</figure>",
         ]
     )

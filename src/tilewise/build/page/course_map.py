@@ -1,7 +1,7 @@
 """The course map: every lesson once, below its part, with its Further pages below it.
 
-In: a course and the parts of its navigation. Out: HTML for a page at the site's root: a list of parts, each with
-a list of links. Nothing is drawn, so it fits a phone.
+In: a course and the parts of its navigation. Out: HTML for a page at the site's root: a list of parts, each
+with a list of links. Nothing is drawn, so it fits a phone.
 """
 
 from __future__ import annotations

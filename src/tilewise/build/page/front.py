@@ -48,12 +48,12 @@ def clone(package: Package | None) -> str:
 
 
 def notebooks(course: Course, package: Package | None) -> str:
-    """How to open the first lesson as a notebook: in Colab where the repository allows it, else downloaded."""
+    """How to open the first lesson as a notebook: in Colab where that can be, else downloaded."""
     first = course.core[0]
     address = f"{lesson_url(first)}{first.rsplit('/', 1)[-1]}.ipynb"
     link = f'<a href="{address}" download>the notebook of lesson 1</a>'
     if package is None:
-        return f"Or download {link} for Jupyter or VS Code; it needs the package that the commands above install."
+        return f"Or download {link} for Jupyter or VS Code, and open it in that same environment."
     installs = "Its first cell installs everything it needs."
     if colab := package.colab(first):
         return f'Or <a href="{colab}">open lesson 1 in Colab</a>. {installs} You can also download {link}.'

@@ -1,7 +1,7 @@
 """How long a lesson takes: reading, and working through its exercises or puzzles.
 
-In: a lesson and what its cells showed. Out: minutes. The page *How to read* says how they are estimated; a test
-holds it to the constants below.
+In: a lesson and what its cells showed. Out: minutes. The page *How to read* says how they are estimated; a
+test holds it to the constants below.
 """
 
 from __future__ import annotations
