@@ -21,8 +21,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Without bytecode each start compiles some thousand modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What make test-quick leaves out besides sweeps, by benchmarks/durations.txt: what opens a browser, builds a
-# site, runs lessons, starts processes or needs NVIDIA's compiler.
+# What make test-quick leaves out besides sweeps, by pytest --durations=60: what opens a browser, builds a site,
+# runs lessons, starts processes or needs NVIDIA's compiler.
 SLOW := browser site validation cli test_background.py test_contributing.py test_errors.py test_frameworks.py \
   test_frontend.py test_lesson_bounds.py test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py \
   test_setup.py test_snapshots.py test_sweeps.py kernel/test_nvrtc.py kernel/test_machine_code.py \

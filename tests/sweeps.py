@@ -2,7 +2,7 @@
 
 A case says what it covers, by markers on the test and on its parameter:
 
-    @pytest.mark.sweep("src/tilewise/simulator", packages=["ziglang"])
+    @pytest.mark.sweep("src/tilewise/simulator", packages=["ziglang"], at_least=0.9)
     @pytest.mark.parametrize("lesson", [pytest.param(one, marks=pytest.mark.sweep(one)) for one in LESSONS])
 
 The hash of all of that and of the test's own file is the case's *key*. `tests/swept.txt` holds the key under
@@ -15,6 +15,8 @@ Arguments of the marker:
   comments, docstrings and blank lines: a lesson's prose is comments.
 - `text`: the same, but every character counts.
 - `packages`: those whose pinned version counts.
+- `at_least`: what fraction must be good of all that the test's cases tally, with
+  `record_property("tally", "79/81")`: those that run now, and the others as they were recorded.
 """
 
 from __future__ import annotations
@@ -41,15 +43,28 @@ SIMULATOR = (
     *(f"src/tilewise/kernel/{name}.py" for name in _KERNEL),
 )
 """What decides how the kernel of a lesson compiles, is launched and runs."""
-LINE = re.compile(r"(?P<case>\S.*) (?P<key>[0-9a-f]{16})(?: \d+/\d+)?")
+LINE = re.compile(r"(?P<case>\S.*) (?P<key>[0-9a-f]{16})(?: (?P<good>\d+)/(?P<of>\d+))?")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """That a case passed."""
+
+    key: str
+    """The hash of what it covered."""
+    tally: tuple[int, int] | None = None
+    """How many of how many were good, where it counts them."""
+
+    def __str__(self) -> str:
+        return self.key if self.tally is None else f"{self.key} {self.tally[0]}/{self.tally[1]}"
 
 
 class DamagedError(ValueError):
     """A file of keys that cannot be read."""
 
 
-def read(file: Path) -> dict[str, str]:
-    """The keys in a file, by case. Of two lines for one case, as a merge may leave, the last counts."""
+def read(file: Path) -> dict[str, Pass]:
+    """The passes in a file, by case. Of two lines for one case, as a merge may leave, the last counts."""
     if not file.is_file():
         raise DamagedError(f"{file.name} is missing")
     found = {}
@@ -57,12 +72,13 @@ def read(file: Path) -> dict[str, str]:
         match = LINE.fullmatch(line)
         if match is None:
             raise DamagedError(f"line {number} of {file.name} cannot be read: {line[:60]!r}")
-        found[match["case"]] = match["key"]
+        tally = (int(match["good"]), int(match["of"])) if match["of"] else None
+        found[match["case"]] = Pass(match["key"], tally)
     return found
 
 
-def write(file: Path, passes: Mapping[str, str]) -> None:
-    """Write the keys of cases that passed, sorted by case."""
+def write(file: Path, passes: Mapping[str, Pass]) -> None:
+    """Write passes, sorted by case."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{case} {passes[case]}\n" for case in sorted(passes))
     file.write_text(text, encoding="utf-8", newline="\n")
@@ -160,11 +176,12 @@ class Sweeps:
         self.config = config
         self.root = config.rootpath
         self.collection = Collection()
-        self.passed: dict[str, str] = {}
+        self.passed: dict[str, Pass] = {}
         self.failed: set[str] = set()
+        self.at_least: dict[str, float] = {}
         self.damage = ""
-        self.recorded: dict[str, str] = {}
-        self.kept: dict[str, str] = {}
+        self.recorded: dict[str, Pass] = {}
+        self.kept: dict[str, Pass] = {}
         try:
             self.recorded = read(self.root / RECORDED)
             with suppress(DamagedError):
@@ -180,14 +197,16 @@ class Sweeps:
             if marks := list(item.iter_markers("sweep")):
                 here.keys[item.nodeid] = keys.key(item.path, marks)
                 item.user_properties.append(("key", here.keys[item.nodeid]))
+                least = [mark.kwargs["at_least"] for mark in marks if "at_least" in mark.kwargs]
+                item.user_properties += [("at_least", one) for one in least]
         whole = not any("::" in argument for argument in self.config.args)
         if whole and not self.config.getoption("lf", False):
             here.files = sorted({item.nodeid.partition("::")[0] for item in items})
         yield
         if not self.config.getoption("all"):
-            unchanged = [item for item in items if self._has_passed(item.nodeid)]
+            unchanged = [item for item in items if self._pass(item.nodeid)]
             here.unchanged = [item.nodeid for item in unchanged]
-            items[:] = [item for item in items if not self._has_passed(item.nodeid)]
+            items[:] = [item for item in items if not self._pass(item.nodeid)]
             self.config.hook.pytest_deselected(items=unchanged)
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput["sweeps"] = asdict(here)
@@ -200,25 +219,32 @@ class Sweeps:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a case ends."""
-        key = dict(report.user_properties).get("key")
-        if key and report.failed:
+        said = dict(report.user_properties)
+        if "key" not in said:
+            return
+        if report.failed:
             self.failed.add(report.nodeid)
-        elif key and report.when == "call" and report.passed:
-            self.passed[report.nodeid] = key
+        elif report.when == "call" and report.passed:
+            good, _, of = said.get("tally", "").partition("/")
+            self.passed[report.nodeid] = Pass(said["key"], (int(good), int(of)) if of else None)
+        if "at_least" in said:
+            self.at_least[_test(report.nodeid)] = said["at_least"]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Keep what passed."""
+        """Keep what passed; fail where too little was good in all."""
         if hasattr(self.config, "workerinput"):
             return
         for case in self.failed:
             self.passed.pop(case, None)
+        if any(good < least * of for good, of, least in self._totals().values()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.passed or self.failed:
             with suppress(DamagedError):  # another session may have written it meanwhile
                 self.kept = read(self.root / KEPT)
             write(self.root / KEPT, self._without_failed({**self.kept, **self.passed}))
         if self.config.getoption("update"):
-            current = {case: key for case, key in self.collection.keys.items() if self._has_passed(case)}
+            current = {case: found for case in self.collection.keys if (found := self._pass(case))}
             passes = self._without_failed({**self.recorded, **current, **self.passed})
             write(self.root / RECORDED, {case: one for case, one in passes.items() if self._exists(case)})
 
@@ -227,6 +253,8 @@ class Sweeps:
         say = terminalreporter.write_line
         if self.damage and self.collection.keys:
             say(f"Sweeps: all run, because {self.damage}. pytest --all --update writes it anew.", red=True)
+        for test, (good, of, least) in self._totals().items():
+            say(f"Sweeps: in {test} {good / of:.1%} of {of:,} are good; {least:.0%} must be.")
         if unchanged := len(self.collection.unchanged):
             say(
                 f"Sweeps: {unchanged} deselected: nothing that they cover has changed since they passed. "
@@ -236,11 +264,23 @@ class Sweeps:
         if new and not self.config.getoption("update"):
             say(f"Sweeps: {len(new)} passed anew. pytest --update --collect-only records them in {RECORDED}.")
 
-    def _has_passed(self, case: str) -> bool:
-        """Whether a case has passed with its present key."""
-        return self.collection.keys.get(case, "") in (self.recorded.get(case), self.kept.get(case))
+    def _pass(self, case: str) -> Pass | None:
+        """The pass with a case's present key."""
+        known = (self.recorded.get(case), self.kept.get(case))
+        return next((one for one in known if one and one.key == self.collection.keys.get(case)), None)
 
-    def _without_failed(self, passes: Mapping[str, str]) -> dict[str, str]:
+    def _totals(self) -> dict[str, tuple[int, int, float]]:
+        """How many of how many are good, and the least fraction: of the tests whose every case is known."""
+        totals = {}
+        for test, least in self.at_least.items():
+            cases = [case for case in self.collection.keys if _test(case) == test]
+            known = [self.passed.get(case) or self._pass(case) for case in cases]
+            tallies = [one.tally for one in known if one and one.tally]
+            if test.partition("::")[0] in self.collection.files and len(tallies) == len(cases):
+                totals[test] = (sum(good for good, _ in tallies), sum(of for _, of in tallies), least)
+        return totals
+
+    def _without_failed(self, passes: Mapping[str, Pass]) -> dict[str, Pass]:
         return {case: one for case, one in passes.items() if case not in self.failed}
 
     def _exists(self, case: str) -> bool:
@@ -249,3 +289,8 @@ class Sweeps:
         return (self.root / file).exists() and (
             case in self.collection.keys or file not in self.collection.files
         )
+
+
+def _test(case: str) -> str:
+    """The test that a case is one of."""
+    return case.partition("[")[0]

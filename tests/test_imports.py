@@ -25,7 +25,17 @@ LAYERS = """
 """
 """Each package, or module of none, imports only what stands in a line above its own."""
 LEVEL = {name: level for level, line in enumerate(LAYERS.split("\n")) for name in line.split()}
-FOR_LESSONS = {"bf16", "figures", "frameworks", "gpu", "kernel", "measurements", "models", "outputs"}
+FOR_LESSONS = {
+    "kernels",
+    "bf16",
+    "figures",
+    "frameworks",
+    "gpu",
+    "kernel",
+    "measurements",
+    "models",
+    "outputs",
+}
 AT_THE_TOP = {"__init__", "__main__", "bf16", "errors", "frameworks"}
 
 

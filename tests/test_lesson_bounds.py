@@ -48,7 +48,7 @@ class Bound:
 
 N = {"N": 1024, "d": 128}
 BOUNDS = (
-    Bound("kernels/serial_attention", "work.arithmetic_us", "attention_three_kernels", case=N),
+    Bound("speed/attention_critical_path", "work.arithmetic_us", "attention_three_kernels", case=N),
     Bound("machine/throughput", "model.one_us", "tasks_on_the_gpu", case={"tasks": 1}),
     Bound("matmul/tiling", "far.arithmetic_us", "tiled_product", case={"n": 4096}),
     Bound("matmul/register_tiles", "issue_bound", "fp32_ladder", rate=True),

@@ -155,6 +155,6 @@ def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> 
     open_text = Text("\n".join(lines[:-1]), source="recorded on a machine").markdown(context())
     long_text = Text("\n".join(lines), source="recorded on a machine").markdown(context())
     assert open_text.startswith("```")
-    assert long_text.startswith(f'??? code "What the cell printed, {len(lines)} lines"')
+    assert long_text.startswith(f'??? code "Output, {len(lines)} lines"')
     assert 'title="recorded on a machine"' in long_text
     assert all(f"    {line}" in long_text.splitlines() for line in lines)

@@ -119,9 +119,9 @@ def test_the_end_lists_the_terms_added_and_folds_all_so_far(project: Any) -> Non
     first, second = two_lessons(project)
     course = Course.of([first, second])
     added = page.render(first, project.run(first), course).markdown
-    assert "Added here:\n\n- [Warp](#term-warp){ .tw-term-entry }: 32 lanes." in added
+    assert "New in this lesson:\n\n- [Warp](#term-warp){ .tw-term-entry }: 32 lanes." in added
     later = page.render(second, project.run(second), course).markdown
-    assert "This lesson adds none." in later
+    assert "This lesson introduces no new terms." in later
     assert '??? terms "The one term so far"\n\n    [Warp](one.py#term-warp "32 lanes.").' in later
 
 

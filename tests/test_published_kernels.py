@@ -43,9 +43,15 @@ def test_transpose(rows, columns):
 @pytest.mark.parametrize("name", ["matmul_fp32", "matmul_fp32_narrow"])
 @pytest.mark.parametrize(("M", "N", "K"), [(65, 260, 36), (131, 70, 65)])
 def test_matmul(name, M, N, K):  # noqa: N803 - as the kernel names them
-    kernel = kernels.kernel(name, ALIGNED=int(N % 4 == 0))
-    given, values = run(kernel, kernels.case_of(name, M=M, N=N, K=K))
+    aligned = int(N % 4 == 0)
+    kernel = kernels.kernel(name, ALIGNED=aligned)
+    given, values = run(kernel, kernels.case_of(name, M=M, N=N, K=K, aligned=aligned))
     assert np.allclose(values["C"], given["A"].astype(np.float64) @ given["B"], **NEAR)
+
+
+def test_a_width_that_the_published_settings_do_not_take_is_refused_before_the_launch():
+    with pytest.raises(ValueError, match=r"N = 66.*ALIGNED=0"):
+        kernels.case_of("matmul_fp32", M=65, N=66, K=36)
 
 
 def test_matmul_of_hopper():

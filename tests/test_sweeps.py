@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.sweeps import KEPT, RECORDED, Keys, code_of, read, write
+from tests.sweeps import KEPT, RECORDED, DamagedError, Keys, Pass, code_of, read, write
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
@@ -30,10 +30,12 @@ from pathlib import Path
 
 LESSONS = [pytest.param(one, marks=pytest.mark.sweep(f"lessons/{one}.py")) for one in ("grids", "warps")]
 
-@pytest.mark.sweep("src", packages=["ziglang"])
+@pytest.mark.sweep("src", packages=["ziglang"], at_least=0.8)
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_lesson(lesson):
-    assert "good" in Path(f"lessons/{lesson}.py").read_text()
+def test_lesson(lesson, record_property):
+    good = Path(f"lessons/{lesson}.py").read_text().count("good")
+    record_property("tally", f"{good}/10")
+    assert good >= 5
 
 def test_another():
     pass
@@ -117,16 +119,82 @@ def test_a_key_changes_with_what_is_covered(swept: Project, file: str, content: 
     assert (Keys(swept.root).key(test, marks) != before) is changed
 
 
+def test_prose_counts_where_the_whole_text_is_covered(swept: Project) -> None:
+    test, marks = swept.root / "tests/test_it.py", [pytest.mark.sweep(text=["lessons/*.py"]).mark]
+    before = Keys(swept.root).key(test, marks)
+    swept.write("lessons/warps.py", GOOD.replace("A cat.", "A dog."))
+    assert Keys(swept.root).key(test, marks) != before
+
+
+@pytest.mark.parametrize("covered", [{"text": ["lessons/none.py"]}, {"packages": ["torch"]}])
+def test_what_is_covered_must_be_there(swept: Project, covered: dict[str, list[str]]) -> None:
+    with pytest.raises(pytest.UsageError, match=r"covers (lessons/none\.py|torch), which"):
+        Keys(swept.root).key(swept.root / "tests/test_it.py", [pytest.mark.sweep(**covered).mark])
+
+
 def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept: Project) -> None:
     swept.write("lessons/warps.py", GOOD.replace("good", "bad"))
     run(swept, "--update", status=1)
     assert list(read(swept.root / RECORDED)) == [GRIDS]
     assert run(swept, status=1)[0] == {"lesson[warps]", "another"}
-    write(swept.root / RECORDED, {GRIDS: "0" * 16, WARPS: "0" * 16})
+    write(swept.root / RECORDED, {GRIDS: Pass("0" * 16), WARPS: Pass("0" * 16)})
     run(swept, "--all", "--update", status=1)
     assert list(read(swept.root / RECORDED)) == list(read(swept.root / KEPT)) == [GRIDS]
+
+
+def test_two_processes_record_the_same_as_one(swept: Project) -> None:
+    run(swept, "--update")
+    alone = read(swept.root / RECORDED)
+    for file in (RECORDED, KEPT):
+        (swept.root / file).unlink()
+    assert run(swept, "--update", "-n", "2")[0] == EVERY
+    assert read(swept.root / RECORDED) == alone
+    swept.write("lessons/grids.py", GOOD.replace("good()", "good(1)", 1))
+    ran, said = run(swept, "-n", "2")
+    assert ran == {"lesson[grids]", "another"}
+    assert "Sweeps: 1 deselected" in said
+
+
+def test_cases_that_are_gone_are_removed_where_their_file_was_looked_through(swept: Project) -> None:
+    gone = "tests/test_it.py::test_lesson[gone]"
+    write(swept.root / RECORDED, {"tests/test_gone.py::test[a]": Pass("0" * 16), gone: Pass("0" * 16)})
+    run(swept, "--update", GRIDS)
+    assert list(read(swept.root / RECORDED)) == [gone, GRIDS]
+    run(swept, "--update", "-k", "another")
+    assert list(read(swept.root / RECORDED)) == [GRIDS]
+
+
+def test_too_little_that_is_good_in_all_fails_although_each_case_passes(swept: Project) -> None:
+    run(swept, "--update")
+    swept.write("lessons/grids.py", GOOD.replace("good", "bad", 3))
+    said = "test_lesson 75.0% of 20 are good; 80% must be."
+    assert said in run(swept, status=1)[1]
+    assert said in run(swept, "--all", "-n", "2", status=1)[1]
+    (swept.root / KEPT).unlink()
+    (swept.root / RECORDED).unlink()
+    assert "are good" not in run(swept, GRIDS)[1], "one of two is not all"
+
+
+@pytest.mark.parametrize("line", ["<<<<<<< ours", f"{GRIDS} 123"])
+def test_a_damaged_file_leaves_nothing_out(swept: Project, line: str) -> None:
+    run(swept, "--update")
+    with (swept.root / RECORDED).open("a") as file:
+        file.write(f"{line}\n")
+    ran, said = run(swept)
+    assert ran == EVERY
+    assert "line 3 of swept.txt cannot be read" in said
+
+
+def test_the_projects_own_file_can_be_read_and_is_in_order() -> None:
+    cases = list(read(ROOT / RECORDED))
+    assert cases == sorted(cases)
 
 
 def test_of_python_only_what_runs_counts() -> None:
     text = 'def f():\n    """Says.\n\n    More."""\n    # Why.\n\n    return r"""\n# kept\n\nkept"""\n'
     assert code_of(text) == 'def f():\n    return r"""\n# kept\n\nkept"""\n'
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match=r"none\.txt is missing"):
+        read(tmp_path / "none.txt")

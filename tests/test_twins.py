@@ -29,7 +29,7 @@ TWINS = [
     ),
     (THREE, ("attention/flash_steps", TORCH.format("torch_three_operations")), {}),
     (THREE, ("attention/matrix_units", TORCH.format("torch_in_three")), {}),
-    (THREE, ("memory/coalescing", TORCH.format("torch_three_operations")), ITSELF),
+    (THREE, ("memory/coalescing_attention", TORCH.format("torch_three_operations")), ITSELF),
     (THREE, ("memory/reductions", TORCH.format("torch_three_operations")), ITSELF),
     (FUSED, ("attention/flash_steps", TORCH.format("torch_fused")), {}),
     (FUSED, ("attention/matrix_units", TORCH.format("torch_at_once")), {}),

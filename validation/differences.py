@@ -86,7 +86,7 @@ FUSED = Reason(
 )
 
 KNOWN: Mapping[str, Mapping[str, tuple[int, Reason]]] = {
-    "machine/chip: chase_shared with LINES=1024, blocks of 1": {
+    "machine/chip_carveout: chase_shared with LINES=1024, blocks of 1": {
         "shared store requests": (-768, STORES_MERGED),
         "shared store wavefronts": (-768, STORES_MERGED),
     },

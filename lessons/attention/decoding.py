@@ -185,7 +185,7 @@ decode_rows(const Bf16* q, const Bf16* K, const Bf16* V, float* part, float* L,
     #pragma unroll
     for (int g = 0; g < GROUP; ++g) {
         a[g] = wide(&q[(head + g) * 128 + 4 * lane]);
-        m[g] = -INFINITY;
+        m[g] = -1e30f;  // finite, so that a difference of two is a number
     }
     // [share
     #pragma unroll 2
@@ -218,14 +218,14 @@ decode_rows(const Bf16* q, const Bf16* K, const Bf16* V, float* part, float* L,
     __syncthreads();  // every warp's result is there
     for (int e = threadIdx.x; e < GROUP * 128; e += 32 * WARPS) {
         int g = e / 128, at = blockIdx.x * heads + head + g;
-        float top = -INFINITY, sum = 0.0f, x = 0.0f;
+        float top = -1e30f, sum = 0.0f, x = 0.0f;
         for (int w = 0; w < WARPS; ++w) top = fmaxf(top, tops[w][g]);
         for (int w = 0; w < WARPS; ++w) {
             float f = power(tops[w][g] - top);
             sum += f * sums[w][g];
             x += f * parts[w][g][e % 128];
         }
-        part[at * 128 + e % 128] = x / sum;
+        part[at * 128 + e % 128] = sum > 0.0f ? x / sum : 0.0f;
         if (e % 128 == 0) L[at] = top + log2f(sum);
     }
 }
@@ -235,14 +235,14 @@ void combine_shares(const float* part, const float* L, Bf16* out,
     int at = blockIdx.x * blockDim.x + threadIdx.x, head = at / 128;
     if (head >= heads) return;
     // [together
-    float top = -INFINITY, sum = 0.0f, x = 0.0f;
+    float top = -1e30f, sum = 0.0f, x = 0.0f;
     for (int w = 0; w < shares; ++w) top = fmaxf(top, L[w * heads + head]);
     for (int w = 0; w < shares; ++w) {
         float weight = power(L[w * heads + head] - top);
         sum += weight;
         x += weight * part[w * heads * 128 + at];
     }
-    out[at] = __float2bfloat16(x / sum);
+    out[at] = __float2bfloat16(sum > 0.0f ? x / sum : 0.0f);
     // together]
 }
 """
@@ -279,6 +279,13 @@ def decoding(kernel, heads, kv_heads, keys, shares, **more):
     sizes |= {"sharing": heads // kv_heads, "scale": 128**-0.5}
     grid = (shares, heads // kernel.defines["GROUP"])
     return case(grid, 32 * kernel.defines["WARPS"], **{**arrays, **written, **sizes, **more})
+
+
+def with_an_empty_split(kernel):
+    """A launch with one split more than there are keys for, as a batch of texts of unequal length has."""
+    values = dict(decoding(kernel, 4, 1, 33, 3).values)
+    values |= {"part": output(4, 4, 128), "L": output(4, 4), "shares": 4}
+    return case((4, 4 // kernel.defines["GROUP"]), 32 * kernel.defines["WARPS"], **values)
 
 
 def in_two(kernel, *sizes, **more):
@@ -320,7 +327,11 @@ SIZES = {
 for kernel in (ROWS, ALONE):
     agree(decode_rows, kernel, [decoding(kernel, *sizes) for sizes in SIZES.values()], rtol=1e-4, atol=1e-5)
     runs = [run_chain(in_two(kernel, *sizes)) for sizes in SIZES.values()]
-    against_64_bits(runs, f"{', '.join(SIZES)}; {kernel.defines['GROUP']} heads to a block")
+    ragged = with_an_empty_split(kernel)
+    combine = kernel.named("combine_shares").on(ragged, grid=2, block=256)
+    runs.append(run_chain([kernel.on(ragged), combine]))
+    sizes = ", ".join([*SIZES, "an empty split"])
+    against_64_bits(runs, f"{sizes}; {kernel.defines['GROUP']} heads to a block")
 
 
 def some_parts(shares, heads, stretch):
@@ -460,7 +471,7 @@ static __device__ void leave(Found& all, float* part, float* L, Bf16* out) {
             z += f * all.z[w][g];
             add(x, f, *(float4*)&all.o[w][g][c]);
         }
-        float over = 1.0f / z;
+        float over = z > 0.0f ? 1.0f / z : 0.0f;  // a split without keys: zeros
         x = make_float4(x.x * over, x.y * over, x.z * over, x.w * over);
         if (shares == 1) {
             write(out, head, c, x);
@@ -484,7 +495,7 @@ static __device__ void leave(Found& all, float* part, float* L, Bf16* out) {
         int other = lane + 32;
         float a = lane < shares ? __ldcg(&l[lane * heads]) : -INFINITY;
         float b = other < shares ? __ldcg(&l[other * heads]) : -INFINITY;
-        float top = fmaxf(a, b);
+        float top = fmaxf(fmaxf(a, b), -1e30f);  // finite without keys, too
         for (int hop = 16; hop > 0; hop /= 2)
             top = fmaxf(top, __shfl_xor_sync(~0u, top, hop));
         a = power(a - top);
@@ -492,8 +503,8 @@ static __device__ void leave(Found& all, float* part, float* L, Bf16* out) {
         float z = a + b;
         for (int hop = 16; hop > 0; hop /= 2)
             z += __shfl_xor_sync(~0u, z, hop);
-        all.weight[g][lane] = a / z;
-        all.weight[g][other] = b / z;
+        all.weight[g][lane] = z > 0.0f ? a / z : 0.0f;
+        all.weight[g][other] = z > 0.0f ? b / z : 0.0f;
     }
     __syncthreads();
     for (int e = threadIdx.x; e < GROUP * 32; e += 32 * WARPS) {
@@ -650,7 +661,9 @@ for kernel in (TILES, tiles_kernel(1, 4), tiles_kernel(2, 4, 3)):
     ordinary = [decoding(kernel, *sizes) for sizes in AWKWARD]
     agree(decode_tiles, kernel, [*ordinary, large], rtol=2e-2, atol=1e-2)
     made = [kernel.on(decoding(kernel, *sizes)).run() for sizes in AWKWARD]
-    against_64_bits(made, f"{kernel.defines['GROUP']} heads to a block, 203, 45 and 299 keys")
+    made.append(kernel.on(with_an_empty_split(kernel)).run())
+    sizes = "203, 45 and 299 keys; 33 keys with an empty split"
+    against_64_bits(made, f"{kernel.defines['GROUP']} heads to a block, {sizes}")
 expect_hazard(
     tiles_kernel(forget=1).on(decoding(tiles_kernel(), 4, 1, 130, 1)),
     "race",

@@ -778,8 +778,9 @@ flash_hopper(const __grid_constant__ TensorMap q_map,
     u64 mine = matrix(q + (group - 1) * Q_BYTES, 16, 1024);
     u64 keys = matrix(k, 16, 1024), values = matrix(v, KEYS * 128, 1024);
     int t = 0, u = 0;
-    if (group == 2) pass_turn(group);
     int2 next = order[blockIdx.x];
+    if (next.y < 0) return;  // an empty list
+    if (group == 2) pass_turn(group);
     wait(&q_full[0], 0);
     wait(&k_full[0], 0);
     take_turn(group);
@@ -918,13 +919,18 @@ def as_array(lists):
     """Lists of pairs as rounds by blocks by two, filled up with -1."""
     order = np.full((max(map(len, lists)), len(lists), 2), -1, np.int32)
     for block, one in enumerate(lists):
-        order[: len(one), block] = one
+        order[: len(one), block] = np.reshape(one, (-1, 2))
     return order
 
 
 def one_each(costs, blocks):
     """A block for every piece, in order."""
     return [[piece] for piece in costs]
+
+
+def one_idle(costs, blocks):
+    """A block for every piece, and one more, whose list is empty."""
+    return [*one_each(costs, blocks), []]
 
 
 def of_hopper(turns, deal=dealt_out, blocks=SMS):
@@ -963,6 +969,7 @@ check_difficult(of_hopper(turns=0, blocks=3), "of Kernel 8 untold")
 check_difficult(
     of_hopper(turns=0, deal=one_each), "of a block a tile, untold", ("a causal mask", "large logits")
 )
+check_difficult(of_hopper(turns=1, deal=one_idle), "with an idle block", ("a causal mask",))
 ragged = FEW(**DIFFICULT["keys that no tile divides"])
 FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
 expect_hazard(edited(ragged, ("wgmma_wait<1>(s);", "wgmma_wait<2>(s);")), "accumulator", line_with="soften(s")

@@ -104,8 +104,9 @@ publish(
 # ## Rows without a key
 #
 # A text that was padded has queries that see nothing. Their maximum is $-\infty$ and their sum 0, and a
-# careless kernel writes NaN, which the next layer spreads. The row is to be zeros. For the way back the
-# kernel leaves $L = \infty$ there, as if the sum were infinite: every weight $e^{s - L}$ is then 0, and no
+# careless kernel writes NaN, which the next layer spreads. The output row should be zeros, and the log of an
+# empty sum is $L = -\infty$, as PyTorch's `logsumexp` has it. In the backward pass $e^{s - L}$ would then be
+# infinite, so the kernel that prepares the backward pass replaces $-\infty$ by $+\infty$: every weight is 0, and no
 # later kernel needs a case for it.
 
 # %% [markdown]
@@ -140,7 +141,7 @@ def kept(seed, limit, more, i, j):
 
 def masked_forward(Q, K, V, first, last, O, L, scale, seed, limit, more):
     for i in parallel(len(Q)):
-        O[i], L[i] = 0.0, np.inf
+        O[i], L[i] = 0.0, -np.inf
         own = range(first[i], last[i])
         if len(own) > 0:
             # [weights
@@ -239,7 +240,7 @@ masked_forward(const float* Q, const float* K, const float* V, const int* first,
     if (i >= N) return;
     // [leave
     for (int c = 0; c < D; ++c) O[i * D + c] = z > 0.0f ? o[c] / z : 0.0f;
-    L[i] = z > 0.0f ? m + logf(z) : INFINITY;
+    L[i] = z > 0.0f ? m + logf(z) : -INFINITY;
     // leave]
 }
 
@@ -607,7 +608,7 @@ def prepare(O, dO, L, delta, lse, sums):
         # [prepare
         there = i < O.shape[1]
         delta[h, i] = O[h, i] @ dO[h, i] if there else 0.0
-        lse[h, i] = L[h, i] * LOG2_E if there else np.inf
+        lse[h, i] = L[h, i] * LOG2_E if there and L[h, i] > -np.inf else np.inf
         # prepare]
 
 
@@ -779,8 +780,9 @@ static __device__ void shown_to_copies() {
 }
 
 // [prepare
-// delta = the sum of dO times O, and L in powers of two; behind the last row L is
-// infinite, so that weights are zero there. Eight numbers a thread.
+// delta = the sum of dO times O, and L in powers of two. Rows that see no key, where the
+// forward pass leaves minus infinity, and rows behind the last get plus infinity instead:
+// their weights exp2(s - L) are zero. Eight elements per thread.
 extern "C" __global__ void __launch_bounds__(256)
 prepare(const Bf16* O, const Bf16* dO, const float* L, float* delta, float* lse,
         float* sums, int N, int padded) {
@@ -801,7 +803,8 @@ prepare(const Bf16* O, const Bf16* dO, const float* L, float* delta, float* lse,
     for (int hop = 8; hop > 0; hop /= 2) sum += __shfl_xor_sync(~0u, sum, hop);
     if (piece == 0) {
         delta[to] = sum;
-        lse[to] = row < N ? L[from] * 1.44269504f : INFINITY;
+        float l = row < N ? L[from] : -INFINITY;  // which a row without keys has, too
+        lse[to] = l > -INFINITY ? l * 1.44269504f : INFINITY;
     }
     float4* zeros = (float4*)(sums + to * D) + piece * 2;
     zeros[0] = zeros[1] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -1109,6 +1112,19 @@ def next_case(heads, N, at):
 
 SIZES = ((2, 200), (1, 72))
 agree(prepare, PREPARE, [next_case(*size, 0) for size in SIZES], rtol=1e-4, atol=1e-4)
+
+# A query without a key, as the forward pass leaves it: zeros, and L of minus infinity.
+inputs = hopper_case(1, 64)
+arrays = inputs.make()
+arrays["O"][0, 5], arrays["L"][0, 5] = 0, -np.inf
+arrays = run_chain(launches(case(**{**inputs.values, "O": arrays["O"], "L": arrays["L"]})))
+left = {name: bf16.values(arrays[name]) for name in ("dQ", "dK", "dV")}
+check(
+    [np.isfinite(one).all() for one in left.values()],
+    [True] * 3,
+    name="gradients with an empty row are finite",
+)
+check(left["dQ"][0, 5], np.zeros(128), name="dQ of the query without a key")
 agree(backward, HOPPER, [next_case(*size, 1) for size in SIZES], rtol=2e-2, atol=2e-2)
 agree(finish, FINISH, [next_case(*size, 2) for size in SIZES], rtol=2**-8, atol=1e-6)
 

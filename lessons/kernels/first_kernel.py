@@ -132,7 +132,7 @@ show(
         extent=20,
         title="Only the last block has idle threads",
         caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory. Sectors, which the steps count too, are explained further down this page.",
-        alt="Three blocks of 8 threads step through the kernel, beside the arrays a, b and c of 20 elements. Each step is a line below. The last 4 threads of block 2 fail the bounds check.",
+        alt="Three blocks of 8 threads step through the kernel, next to the arrays a, b and c of 20 elements. Each step is a line below. The last 4 threads of block 2 fail the bounds check.",
     )
 )
 

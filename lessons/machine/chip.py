@@ -1,31 +1,196 @@
 # ---
-# title: Inside the chip
-# needs: [kernels/first_kernel]
-# summary: "A thread asks for one number and waits. How long, if the number is one of 4 KB, and how long if it is one of 1 GB?"
-# description: "Where values live on a GPU, how large each place is, who can see it, and how long a load from it takes."
+# title: "Inside the GPU: SMs, caches and memory"
+# needs: [machine/throughput]
+# summary: "How long does one load take when the data spans 4 KiB? And when it spans 1 GiB?"
+# description: "What an SM is made of, which memories a thread can reach, and how many cycles a load takes from L1, from L2 and from device memory."
 # date: 2026-11-21
-# tags: [memory levels, SM, latency]
+# tags: [memory hierarchy, SM, latency]
 # ---
 
 # %% [markdown]
-# A thread reads a number, and the number says which one to read next. It can do nothing but wait
-# for each. How long does it wait if all the numbers lie within 4 KB, and how long if they are
-# spread over 1 GB? Between the two, the time will rise in steps, and each step is the edge of a
-# place on the chip, or beside it. Which places are there?
+# One thread follows a chain of indices through an array. Each load returns the index of the next one, so the
+# thread can do nothing but wait. How long does a load take when the array spans 4 KiB? And when it spans
+# 1 GiB? The kernel and its instructions are the same in both cases. Guess both times, and the factor between
+# them.
+#
+# That factor is why memory dominates this course. Most of the optimisations that follow replace loads from a
+# distant memory with loads from a closer one. So you need to know which memories a GPU has, how large they
+# are and how far away.
 
 # %% [markdown]
-# ## What the chip says of itself
+# ## Pointer chasing: a kernel that can only wait
 #
-# An H100 is {{ chip.sms }} processors around a cache, with memory beside them. A processor is
-# called SM, and a block of threads runs on one SM from its start to its end. The driver gives the
-# sizes; this cell printed them on the machine where all times of this page were recorded.
+# The array `ring` consists of 128-byte lines of 32 words each, and the first word of a line is the index of
+# the next line. The address of each load is the result of the load before, so the loop runs at the latency of
+# memory. This technique is called *pointer chasing*.[^credit]
+#
+# [^credit]: Larry McVoy and Carl Staelin's [lmbench](https://www.usenix.org/publications/library/proceedings/sd96/mcvoy.html)
+#     measured CPU caches this way in 1996. [Wong et al.](https://doi.org/10.1109/ISPASS.2010.5452013) brought
+#     it to GPUs in 2010, and [Jia et al.](https://arxiv.org/abs/1804.06826) dissected Volta with it.
+
+
+# %% tab="Pseudocode"
+def chase(ring, loads, end):
+    line = 0
+    for _ in range(loads):
+        line = ring[line, 0]
+    end[0] = line
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+CHASE = Kernel(r"""
+// Follows `loads` links from line 0 on and writes the index of the line it reaches to end[0].
+// ring: lines of 32 words; word 0 of each is the index of the next line. Grid 1, block 1; any GPU.
+extern "C" __global__
+void chase(const unsigned* ring, int loads, unsigned* end) {
+    unsigned line = 0;
+    for (int load = 0; load < loads; ++load)
+        line = ring[line * 32ull];  // the address of the next load
+    end[0] = line;
+}
+""")
+
+# %% [markdown]
+# Try it on a ring of five lines, in the order 0, 3, 1, 4, 2 and back to 0. Where is the thread after four
+# loads? Without a GPU, this launch runs on the course's simulator.
+
+# %%
+import numpy as np
+
+ring = np.zeros((5, 32), np.uint32)
+ring[:, 0] = [3, 4, 0, 1, 2]  # line 0 leads to 3, line 3 to 1, and so on
+end = np.zeros(1, np.uint32)
+CHASE(ring, 4, end, grid=1, block=1)
+print("after 4 loads: line", end[0])
+
+# %% fold="Code of the check"
+from tilewise import check
+
+check(end[0], 2, rtol=0.0, name="the line after four loads")
+
+# %% [markdown]
+# ## SMs, L2 cache and device memory
+#
+# To predict the times, you need to know where the data can be. An H100 has {{ chip.sms }} processors, called *SMs*, around
+# one L2 cache, with device memory in stacks next to the chip. A block of threads runs on one SM from start to
+# finish, so its threads use that SM's L1 cache.
+#
+# The slider in the figure sets the *working set*, the data that a program keeps coming back to. The figure
+# highlights the closest memory that can hold all of it.[^plan]
+#
+# [^plan]: A schematic drawing. On the real chip, the SMs form eight groups, the graphics processing clusters
+#     (GPCs), and which SMs are disabled differs from chip to chip.
 #
 # ??? definition "SM | SMs"
-#     Streaming multiprocessor: the processor of which a GPU has many, with its own schedulers,
-#     arithmetic units, registers and shared memory.
+#     Streaming multiprocessor: one of the many processors of a GPU, with its own schedulers, arithmetic
+#     units, registers and shared memory.
 #
-# ??? definition "On-chip"
-#     On the piece of silicon that the SMs are on, as opposed to memory beside it.
+# ??? definition "Working set"
+#     The data that a part of a program accesses repeatedly while it runs.
+
+# %% fold="Code of the floor plan"
+from tilewise import publish, show
+from tilewise.figures import Part, Stop, floor_plan
+from tilewise.measurements import recorded_device, text_record
+from tilewise.models import device
+from tilewise.models.occupancy import LIMITS
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+H100 = device("H100 SXM")
+LIMIT = LIMITS[H100.compute_capability]
+L1_AND_SHARED = 256 * KIB  # per SM, by NVIDIA's white paper
+STACK = 16 * GIB  # five stacks in this model, by NVIDIA's white paper
+DRAWN = "NVIDIA H100 80GB HBM3"
+
+
+def properties(device=None):
+    record = text_record("machine/chip", "device_properties", device=device)
+    lines = record.text.splitlines()[1:]
+    return {line.split(": ")[0]: int(line.split(": ")[1].split(" ")[0].replace(",", "")) for line in lines}
+
+
+queried = properties(DRAWN)
+sizes = {
+    "registers": 4 * queried["regsPerMultiprocessor"],
+    "l2": queried["l2CacheSize"],
+    "constant": queried["totalConstMem"],
+    "memory": queried["totalGlobalMem"],
+}
+assert sizes["registers"] == L1_AND_SHARED, (
+    "the text says that registers take as much as L1 and shared memory"
+)
+assert LIMIT.shared_bytes == queried["sharedMemPerMultiprocessor"]
+assert 4.9 * STACK < sizes["memory"] < 5 * STACK, "five stacks of 16 GiB, less what the driver reserves"
+stacks = [(0, 0), (0, 4), (0, 8), (17, 0), (17, 4)]
+parts = [
+    *(
+        Part(f"memory stack {n + 1}", "device memory", (x, y), (2, 3), 4, f"{STACK // GIB} GiB")
+        for n, (x, y) in enumerate(stacks)
+    ),
+    *(
+        Part(f"SM {11 * column + row}", "SM", (2.5 + column + (0 if column < 6 else 2), row))
+        for column in range(12)
+        for row in range(11)
+    ),
+    *(
+        Part(
+            f"L2, half {half + 1}", "L2 cache", (8.5 + half, 0), (1, 11), 2, f"{sizes['l2'] // MIB // 2} MiB"
+        )
+        for half in range(2)
+    ),
+]
+stops = [
+    Stop("4 KiB", ("SM 0",), "4 KiB fit in the L1 cache of the SM that runs the thread."),
+    Stop("1 MiB", ("L2 cache",), "1 MiB is too large for an L1 cache. It fits in L2, which all SMs share."),
+    Stop(
+        "1 GiB", ("device memory",), "1 GiB only fits in device memory; the caches hold a small part of it."
+    ),
+]
+show(
+    floor_plan(
+        parts,
+        stops,
+        levels={"SM": "shared", "L2 cache": "l2", "device memory": "global"},
+        step_name="working set",
+        start=1,
+        title="All SMs share one L2 cache and device memory",
+        caption="A schematic plan of an H100: 132 SMs, the two halves of the L2 cache between them, and five stacks of device memory. The highlighted parts are the closest memory that holds the working set.",
+    )
+)
+l2_mib = properties()["l2CacheSize"] / MIB
+publish(
+    chip={
+        "sms": queried["multiProcessorCount"],
+        "l2_mib": l2_mib,
+        "memory_tb_per_s": recorded_device().memory_gb_per_s / 1000,
+    },
+    sm={
+        "units": H100.fma_per_sm_clock["fp32"] // 4,
+        "registers_kib": sizes["registers"] // KIB,
+        "all_registers_mib": sizes["registers"] * queried["multiProcessorCount"] / MIB,
+    },
+    count={"full_h100": 144, "full_a100": 128},  # by NVIDIA's white papers
+)
+CPU_MM2, CPU_UNITS = 10.70 * 6.75, 8 * 2 * 8  # eight cores, two units of eight 32-bit lanes
+GPU_MM2, GPU_UNITS = 814.0, 144 * 128
+cpu_each, gpu_each = CPU_MM2 / CPU_UNITS, GPU_MM2 / GPU_UNITS
+publish(
+    area={
+        "cpu_units": CPU_UNITS,
+        "gpu_units": GPU_UNITS,
+        "cpu_each": cpu_each,
+        "gpu_each": gpu_each,
+        "ratio": cpu_each / gpu_each,
+    }
+)
+
+# %% [markdown]
+# ## Query the device
+#
+# The driver reports all of these sizes at run time. The output below is from the GPU that this page's times
+# were measured on.
 
 # %% fold="Code that asks the driver" needs="gpu" record="device_properties"
 from tilewise import gpu_here
@@ -54,139 +219,65 @@ if gpu_here():
             print(f"{name}: {given[name]:,} {unit}".rstrip())
 
 # %% [markdown]
-# The figure lays these parts out.[^plan] The slider sets how many bytes a program keeps coming
-# back to, its working set, and lights the nearest place that holds them all. How far away that
-# place is, the second half of this page measures.
+# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but
+# {{ devices.h100_sxm.sms }} are enabled in this model and {{ devices.h100_pcie.sms }} in the PCIe card; a full A100
+# chip has {{ count.full_a100 }}, and {{ devices.a100_sxm_80_gb.sms }} are enabled. With a few SMs disabled, a chip
+# with small defects can still be sold. A kernel runs unchanged on all of these GPUs, because blocks aren't
+# tied to particular SMs.
 #
-# [^plan]: A schematic drawing of an H100: the real chip has its SMs in eight clusters, and which of
-#     them are switched off differs from chip to chip. Sizes are those that its driver gave; five
-#     stacks of memory are what NVIDIA's white paper gives for this model.
+# ??? question "Where do drawings of a chip come from, if nobody can look inside?"
+#     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
+#     silicon show regular areas, which are memory, and repeated ones, which are SMs. And programs can probe the
+#     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level)
+#     shows where each cache ends. The plan above uses what NVIDIA and the driver report; its proportions
+#     aren't those of the chip.
 #
-# ??? definition "Working set"
-#     The bytes that a piece of a program comes back to while it runs.
-
-# %% fold="Code of the floor plan"
-from tilewise import publish, show
-from tilewise.figures import Part, Stop, floor_plan
-from tilewise.measurements import recorded_device, text_record
-from tilewise.models import device
-from tilewise.models.occupancy import LIMITS
-
-H100 = device("H100 SXM")
-LIMIT = LIMITS[H100.compute_capability]
-STORE_KB = 256  # L1 cache and shared memory together, by NVIDIA's white paper
-DRAWN = "NVIDIA H100 80GB HBM3"
-
-
-def properties(device=None):
-    said = text_record("machine/chip", "device_properties", device=device)
-    lines = said.text.splitlines()[1:]
-    return {line.split(": ")[0]: int(line.split(": ")[1].split(" ")[0].replace(",", "")) for line in lines}
-
-
-told = properties(DRAWN)
-sizes = {
-    "registers": 4 * told["regsPerMultiprocessor"],
-    "store": STORE_KB * 1024,
-    "l2": told["l2CacheSize"],
-    "memory": told["totalGlobalMem"],
-}
-stacks = [(0, 0), (0, 4), (0, 8), (17, 0), (17, 4)]
-parts = [
-    *(
-        Part(f"memory stack {n + 1}", "device memory", (x, y), (2, 3), 4, "16 GB")
-        for n, (x, y) in enumerate(stacks)
-    ),
-    *(
-        Part(f"SM {11 * column + row}", "SM", (2.5 + column + (0 if column < 6 else 2), row))
-        for column in range(12)
-        for row in range(11)
-    ),
-    *(Part(f"L2, half {half + 1}", "L2 cache", (8.5 + half, 0), (1, 11), 2, "25 MB") for half in range(2)),
-]
-stops = [
-    Stop("4 KB", ("SM 0",), "4 KB fit the L1 cache of the SM on which the thread runs."),
-    Stop(
-        "1 MB",
-        ("L2 cache",),
-        "1 MB is too much for one SM's L1 cache; L2 holds it, and every SM can see it there.",
-    ),
-    Stop(
-        "1 GB",
-        ("device memory",),
-        "1 GB lies in the stacks of device memory beside the chip; caches hold only a part.",
-    ),
-]
-show(
-    floor_plan(
-        parts,
-        stops,
-        levels={"SM": "shared", "L2 cache": "l2", "device memory": "global"},
-        step_name="working set",
-        start=1,
-        title="132 SMs around one cache, and memory beside the chip",
-        caption="A schematic plan of an H100: 132 SMs, two halves of L2 between them, five stacks of device memory. Lit is the nearest place that holds the working set.",
-    )
-)
-l2_mb = properties()["l2CacheSize"] / 2**20
-publish(
-    chip={
-        "sms": told["multiProcessorCount"],
-        "l2_mb": l2_mb,
-        "memory_tb_per_s": recorded_device().memory_gb_per_s / 1000,
-    },
-    sm={"units": H100.fma_per_sm_clock["fp32"] // 4, "registers_kb": sizes["registers"] // 1024},
-    count={"p100": 56, "times": device("B200").sms / 56, "full": 144},  # by NVIDIA's white papers
-)
+# ??? question "Why does a GPU have so many more arithmetic units than a CPU?"
+#     Compare areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
+#     {{ area.cpu_each | .2f }} mm² per unit. The full H100 chip has {{ area.gpu_units | , }}, or
+#     {{ area.gpu_each | .3f }} mm² per unit, a factor of {{ area.ratio | .0f }} less. A CPU core spends most of its area
+#     on making one thread fast, with large caches and with logic that predicts branches and reorders instructions.
+#     The chiplet measures 10.70 mm × 6.75 mm according to ComputerBase, without memory controllers. NVIDIA's white
+#     paper gives 814 mm² for the GPU.
 
 # %% [markdown]
 # ## Inside an SM
 #
-# Each SM is four partitions and one store. A partition has a scheduler, which picks an
-# instruction in every cycle, and {{ sm.units }} units that carry it out; NVIDIA calls a unit a
-# CUDA core, though it is the arithmetic of a core and nothing else.[^sp] The registers are the
-# surprise: {{ sm.registers_kb }} KB in an SM, as much as L1 cache and shared memory together,
-# since all threads that are on the SM keep their values there at the same time. The figure goes
-# through the parts.
+# An SM has four equal partitions, plus one piece of *on-chip* memory that serves as both L1 cache and shared
+# memory. The scheduler of a partition issues up to one instruction per cycle for a group of 32 threads. The
+# partition's {{ sm.units }} \FP32 units, which NVIDIA calls *CUDA cores*, execute it; its *tensor core* multiplies
+# small matrices.[^core]
 #
-# [^sp]: [Where the sources differ](../../conventions.md#the-sources): the lecture has such a
-#     unit run many threads in parallel. It does one thread's operation at a time; what an SM has
-#     many of is threads that are resident, which means that their registers are in it and they
-#     can go on in any cycle.
+# The surprise is the registers: {{ sm.registers_kib }} KiB per SM, as much as L1 and shared memory combined, and
+# {{ sm.all_registers_mib | .0f }} MiB on the whole chip. All threads on an SM keep their registers there at the
+# same time. So when one group of threads waits for memory, the scheduler can issue an instruction of another
+# group in the very next cycle, with nothing to save or restore.
 #
-# ??? question "Drawings show a GPU as rows of small squares. What are they?"
-#     A row with its own box of control stands for an SM, a square for one of its units; a drawing has
-#     eight rows or so because more would not be seen. The chip of this page has {{ chip.sms }} such
-#     rows with four times {{ sm.units }} squares each. What the drawing leaves out is most of what
-#     matters here: registers, the store that L1 and shared memory divide, L2, and the way to memory.
+# [^core]: *A common misconception:* a CUDA core is a processor that runs many threads. It's only an arithmetic
+#     unit, and it executes one thread's operation at a time. The counterpart of a CPU core is the SM.
 #
-# ??? question "Where do drawings of a chip come from, if nobody can look inside?"
-#     From three places. The makers' white papers draw what they document, and leave out the rest.
-#     Photographs of the bare chip show areas: large regular ones are stores, repeated ones are SMs.
-#     And programs can feel their way: a driver tells sizes, and [a chain of
-#     loads](#following-a-chain) takes longer as soon as its numbers no longer fit a level. The plan
-#     above is drawn from what the driver and the maker say; its proportions are not those of the
-#     chip.
+# ??? definition "On-chip"
+#     On the same piece of silicon as the SMs, unlike device memory.
 #
 # ??? definition "Register | registers"
-#     A place for one 32-bit value of one thread, inside the SM; the fastest store there is.
+#     Storage for one 32-bit value of one thread, inside the SM; the fastest memory there is.
 #
 # ??? definition "Shared memory"
-#     Memory inside an SM that a program addresses itself; each resident block has its own part,
-#     which all threads of the block can read and write.
+#     Memory inside an SM that a kernel addresses explicitly. Each block has its own part, which all
+#     threads of the block can read and write.
 #
 # ??? definition "L1 cache | L1"
-#     The cache inside each SM: it keeps copies of what was asked for lately. It shares one store
-#     with shared memory.
+#     The cache inside each SM. It keeps copies of recently used data, in the same physical memory as
+#     shared memory.
 #
 # ??? definition "L2 cache | L2"
-#     The cache between all SMs and device memory.
+#     The cache between the SMs and device memory, shared by all SMs.
 #
 # ??? definition "CUDA core | CUDA cores"
-#     NVIDIA's name for one unit of an SM that does 32-bit arithmetic.
+#     NVIDIA's name for one 32-bit arithmetic unit of an SM.
 #
 # ??? definition "Tensor core | tensor cores"
-#     A unit of an SM that multiplies small matrices and adds the product to a third.
+#     A unit of an SM that multiplies two small matrices and adds the result to a third.
 
 
 # %% fold="Code of the floor plan"
@@ -195,7 +286,7 @@ def partition(number, x, y):
         Part(f"scheduler {number}", "scheduler", (x, y), (11, 1), 1, "scheduler"),
         Part(f"registers {number}", "registers", (x, y + 1), (11, 2), 2, "16,384 registers"),
         *(
-            Part(f"unit {32 * number + 4 * column + row}", "32-bit unit", (x + column, y + 3 + row))
+            Part(f"unit {32 * number + 4 * column + row}", "CUDA core", (x + column, y + 3 + row))
             for column in range(8)
             for row in range(4)
         ),
@@ -205,189 +296,138 @@ def partition(number, x, y):
 
 inside = [
     *(one for number in range(4) for one in partition(number, 12 * (number % 2), 8 * (number // 2))),
-    Part("store", "L1 and shared memory", (0, 16), (23, 2), 2, "256 KB: L1 cache and shared memory"),
+    Part("L1 and shared", "L1 and shared memory", (0, 16), (23, 2), 2, "256 KiB: L1 cache and shared memory"),
 ]
 show(
     floor_plan(
         inside,
         [
             Stop(
-                "scheduler",
+                "schedulers",
                 ("scheduler",),
-                "Four schedulers: each picks, in every cycle, one instruction for 32 threads.",
+                "Four schedulers. Each issues up to one instruction per cycle, for 32 threads.",
             ),
             Stop(
-                "units", ("32-bit unit",), "Four times 32 units: each does one thread's multiply-add a cycle."
+                "CUDA cores",
+                ("CUDA core",),
+                "Four times 32 CUDA cores. Each executes one thread's multiply-add per cycle.",
             ),
             Stop(
-                "tensor core",
+                "tensor cores",
                 ("tensor core",),
-                "Four tensor cores: each multiplies small matrices, of 16-bit numbers for instance.",
+                "Four tensor cores. Each multiplies small matrices, for example of 16-bit values.",
             ),
             Stop(
                 "registers",
                 ("registers",),
-                "Four times 16,384 registers, 256 KB: every resident thread keeps its values here.",
+                "Four times 16,384 registers, 256 KiB in total, for all threads on the SM.",
             ),
             Stop(
-                "store",
+                "L1 and shared memory",
                 ("L1 and shared memory",),
-                "One store of 256 KB: shared memory for the blocks, L1 cache with the rest.",
+                "256 KiB that serve as shared memory for the blocks and as L1 cache.",
             ),
         ],
         levels={
             "scheduler": "muted",
             "registers": "registers",
-            "32-bit unit": "block",
+            "CUDA core": "block",
             "tensor core": "tile",
             "L1 and shared memory": "shared",
         },
         step_name="part",
         start=3,
-        title="Four partitions and one store make an SM",
-        caption="What one SM of an H100 has, schematically: counts are to scale, areas are not. Units for other types, for loads and for special functions are left out.",
+        title="Registers are as large as L1 and shared memory together",
+        caption="One SM of an H100, schematically: counts are to scale, areas aren't. Units for other data types, for loads and for special functions are left out.",
     )
 )
 
 # %% [markdown]
-# What a thread can name is not quite what there is. Global memory is the device memory, on this
-# card stacks of HBM, as a kernel addresses it, through both caches. Local memory is a thread's own, but it lies in the
-# same place as global memory, so it is as far away;[^local] the compiler uses it when registers
-# run out. Constant memory is a small part that kernels only read.[^constant] Blocks meet in global
-# memory, and on an H100 also in the shared memory of a cluster of blocks.[^cluster]
+# ## Memory spaces: who can see what
 #
-# [^local]: Where the sources differ: the lecture lists local memory between registers and shared
-#     memory in speed. It is cached, but its home is the device memory.
+# A kernel doesn't address caches. It addresses *memory spaces*:
 #
-# [^constant]: Where the sources differ: the lecture has code write constant memory. The host
-#     writes it; a kernel cannot.
+# - *Global memory* is device memory, on this card stacks of HBM. Loads from it go through L1 and L2.
+# - *Local memory* is private to a thread. The compiler uses it when it runs out of registers (it *\spills*
+#   values), and for arrays that it can't keep in registers.[^local]
+# - *Constant memory* is small and read-only for kernels. The host writes it.
+# - *Shared memory* belongs to a block. On an H100, a cluster of blocks can also share it.
 #
-# [^cluster]: Where the sources differ: the lecture has blocks exchange values through global
-#     memory only. That was so up to the A100.
+# [^local]: *A common misconception:* local memory is close to the thread, or else as slow as device memory.
+#     It's located in device memory but cached, so a value that has been \spilled and is still in L1 costs an
+#     L1 hit.
 #
 # ??? definition "Global memory"
 #     Device memory as kernels address it: every thread of every block can read and write it.
 #
 # ??? definition "Local memory"
-#     Memory of one thread that lies in device memory, for what does not fit its registers.
+#     Memory private to one thread for values that don't fit in its registers. It's part of device memory
+#     and is cached in L1 and L2.
 #
 # ??? definition "Constant memory"
-#     A part of device memory of 64 KB that the host writes and kernels read.
+#     A part of device memory of 64 KiB that the host writes and kernels only read, through a cache of its own.
 #
 # ??? definition "HBM"
-#     High-\bandwidth memory: stacks of memory chips beside the GPU's, joined to it by thousands of
+#     High-\bandwidth memory: stacks of memory chips next to the GPU chip, connected to it by thousands of
 #     wires.
 
 # %% fold="Code of the table"
 from tilewise import Table
 
 rows = [
-    ["registers", f"{sizes['registers'] / 2**10:.0f} KB", "an SM", "one thread"],
-    ["L1 cache", f"{sizes['store'] / 2**10:.0f} KB, with shared memory", "an SM", "all threads of the SM"],
+    ["registers", f"{sizes['registers'] // KIB} KiB", "each SM", "one thread"],
     [
         "shared memory",
-        f"{LIMIT.shared_bytes / 2**10:.0f} KB of these at most",
-        "an SM",
-        "the threads of one block, or of its cluster",
+        f"up to {LIMIT.shared_bytes // KIB} KiB",
+        "each SM",
+        "one block, or a cluster of blocks",
     ],
-    ["L2 cache", f"{sizes['l2'] / 2**20:.0f} MB", "the chip", "every thread"],
-    ["local memory", "what a thread needs", "the device", "one thread"],
-    ["constant memory", "64 KB", "the device", "every thread reads it, the host writes it"],
+    ["L1 cache", f"{L1_AND_SHARED // KIB} KiB less shared memory", "each SM", "the threads on that SM"],
+    ["L2 cache", f"{sizes['l2'] // MIB} MiB", "the chip", "all threads"],
     [
         "global memory",
-        f"{sizes['memory'] / 10**9:.0f} GB",
-        "the device",
-        "every thread, and the host by copies",
+        f"{sizes['memory'] / GIB:.0f} GiB",
+        "device memory",
+        "all threads, and the host by copies",
     ],
+    ["local memory", "as needed", "device memory", "one thread"],
+    ["constant memory", f"{sizes['constant'] // KIB} KiB", "device memory", "all threads (read only)"],
 ]
-columns = ["place", "size", "of", "seen by"]
-caption = "Places for values on an H100, by size. Registers and the L1 store come once for each of 132 SMs."
+columns = ["memory", "size", "located in", "visible to"]
+caption = "The memories of an H100. Data in global, local and constant memory is also cached on the chip."
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
-# ## How many SMs
-#
-# Where the sources differ: they count 108, 128 and 132, and all three are right somewhere. A full
-# A100 chip has 128 SMs, of which {{ devices.a100_sxm_80_gb.sms }} are switched on in what is sold, so that a chip
-# with a few faults can be sold, too; the lecture takes 128 in one place and 108 in another. An
-# H100 has {{ devices.h100_sxm.sms }} of {{ count.full }} in the model used here and {{ devices.h100_pcie.sms }} in the
-# one on a PCIe card.[^sources] No program should have the number written into it.[^more]
-#
-# [^sources]: Full chips: NVIDIA's white papers on the A100 and the H100. What is switched on:
-#     the same, and the driver of the recording machine.
-#
-# [^more]: Where the sources differ: the lecture puts the rise of GPUs down to their SMs, of which one
-#     has only to add more. A program gains from more of them unchanged, since no block asks for a
-#     certain SM. But from the P100 of 2016 with {{ count.p100 }} to the B200 of 2024 with
-#     {{ devices.b200.sms }} their number grew by a factor of {{ count.times | .1f }} only; [shorter numbers
-#     and matrix units](../memory/precision.py#peak-throughput-by-format) have brought far
-#     more.
-
-# %% [markdown]
-# ## What the area is spent on
-#
-# Why can one chip have {{ area.gpu_units | , }} units, those of the SMs that are switched off among
-# them? No maker publishes how much of a chip is control and how much arithmetic, but the area of the chip for each unit can be worked out.[^dies]
-# A chip of eight processor cores, made in a process of the same generation, has
-# {{ area.cpu_units }} such units, {{ area.cpu_each | .2f }} mm² for each; the GPU has
-# {{ area.gpu_each | .3f }} mm², {{ area.ratio | .0f }} times less. A core has more of all that
-# makes it quick: circuits that guess branches and reorder instructions, and large caches.
-#
-# [^dies]: AMD's Zen 4 chiplet: 10.70 mm by 6.75 mm, eight cores, reported by ComputerBase in
-#     2021; two 256-bit units for multiply-adds a core. NVIDIA's GH100: 814 mm², 144 SMs of 128
-#     units, from its white paper on the H100. The chiplet leaves out the processor's memory
-#     controllers, which the GPU's area includes.
-
-# %% fold="Code of the numbers"
-CPU_MM2, CPU_UNITS = 10.70 * 6.75, 8 * 2 * 8  # eight cores, two units of eight 32-bit lanes
-GPU_MM2, GPU_UNITS = 814.0, 144 * 128
-cpu_each, gpu_each = CPU_MM2 / CPU_UNITS, GPU_MM2 / GPU_UNITS
-publish(
-    area={
-        "cpu_units": CPU_UNITS,
-        "gpu_units": GPU_UNITS,
-        "cpu_each": cpu_each,
-        "gpu_each": gpu_each,
-        "ratio": cpu_each / gpu_each,
-    }
-)
-
-# %% [markdown]
 # ??? question "How does a TPU differ, and why are two things called tensor core?"
-#     Google's TPU is built from few, large cores where NVIDIA's GPU has many small ones. Such a core
-#     is called a tensor core as well, which is where the sources go wrong: the lecture has it do
-#     products of matrices and nothing else. That is true of the matrix unit in it, the MXU, and of
-#     NVIDIA's tensor core; a TPU core also has a scalar unit and a vector unit.
+#     Google's TPU has a few large cores where NVIDIA's GPU has many small ones. Google calls such a core a
+#     tensor core. It contains a scalar unit, a vector unit and large \matrix units (MXUs), and only an MXU
+#     corresponds to NVIDIA's tensor core. Google's documentation gives the details.
 #
 #     | | SM of a GPU | core of a TPU |
 #     | --- | --- | --- |
-#     | control | four schedulers, many resident threads | one scalar unit |
+#     | control | four schedulers, many threads | one scalar unit |
 #     | vectors | 128 units, threads in groups of 32 | a vector unit |
-#     | matrices | four tensor cores | matrix units (MXU) of 128 × 128, later 256 × 256 |
-#     | near memory | shared memory and L1, 256 KB | vector memory, tens of MB, and a small scalar one |
-#     | waiting is hidden by | running other threads | copies that the compiler plans ahead |
-#     | other chips are reached | over NVLink and switches: every GPU of a machine directly | over links to four or six neighbours in a mesh whose opposite edges are joined, and through them |
+#     | matrices | four tensor cores | MXUs of 128 × 128, later 256 × 256 |
+#     | on-chip memory | 256 KiB of L1 and shared memory | tens of MiB of vector memory, or more |
+#     | latency is hidden by | running other threads | copies scheduled by the compiler |
+#     | links to other chips | NVLink and switches: direct to every GPU of a machine | a torus: direct to four or six neighbours |
 #
-#     A sum over all chips suits the mesh, since each step of it needs a neighbour only; where any
-#     chip may need any other, as with experts that each live on one chip, switches have shorter ways.
-#     The meshes are those of Google's documentation of the TPU: two directions in v5e and v6e, three in
-#     v4 and v5p.
+#     A torus suits a sum over all chips, because each step only needs a neighbour. Switches suit
+#     communication between arbitrary pairs.
 
 # %% [markdown]
-# ## Following a chain
+# ## Measuring the latency of each level
 #
-# To see how far away each place is, a thread must wait for every load. So each number it reads is
-# the place of the next one. The places are lines of 128 bytes, joined to a ring in an order that
-# jumps about;[^ring] every word of a line holds the number of the next line.[^whole] A first
-# kernel lays the ring with many threads; a second walks it with one. As many lines as fit into
-# 4 KB, or into 1 GB: the walk is the same.
+# Now predict. Latency should rise where the ring outgrows a level: at 256 KiB, the on-chip memory of one SM,
+# and at {{ chip.l2_mib | .0f }} MiB, the L2 cache. A second kernel, `lay_ring`, fills rings of up to 1 GiB, in
+# an order that jumps around the array.[^ring] It writes the index to all 32 words of a line.[^whole]
 #
-# [^ring]: The line after line x is a · x + b, modulo the number of lines. With a - 1 a multiple
-#     of 420 and b prime to it, this visits every line once before it comes back to the first, for
-#     any number of lines whose prime factors are 2, 3, 5 and 7.
+# [^ring]: The line after line *x* is *ax* + *b*, modulo the number of lines. By the Hull–Dobell theorem (1962), this
+#     visits every line once if *a* − 1 is a multiple of 420 and *b* has no common factor with the number of lines,
+#     for any number of lines with no prime factors but 2, 3, 5 and 7.
 #
-# [^whole]: One word would do for the walk. But a line of which only a part has been written must
-#     be completed from device memory when it is read, and the walk would time that.
+# [^whole]: If only part of a line has been written, the first read has to fetch the rest from device memory, and
+#     we'd be timing that too.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -400,9 +440,9 @@ def lay_ring(ring, factor, shift):
 
 
 # %% tab="CUDA C"
-from tilewise import Kernel
-
 LAY_RING = Kernel(r"""
+// Fills `lines` lines of 32 words: every word of line x becomes (x * factor + shift) % lines.
+// 1-D grid and block with at least 32 * lines threads in total; any GPU.
 extern "C" __global__
 void lay_ring(unsigned* ring, unsigned lines,
               unsigned long long factor, unsigned long long shift) {
@@ -413,60 +453,30 @@ void lay_ring(unsigned* ring, unsigned lines,
 }
 """)
 
-
 # %% [markdown]
-# The walk is three lines. Its loop has nothing to hide behind: the address of a load is what the
-# load before it brings.
-
-
-# %% tab="Pseudocode"
-def chase(ring, loads, end):
-    line = 0
-    for _ in range(loads):
-        line = ring[line, 0]
-    end[0] = line
-
-
-# %% tab="CUDA C"
-CHASE = Kernel(r"""
-extern "C" __global__
-void chase(const unsigned* ring, int loads, unsigned* end) {
-    unsigned line = 0;
-    for (int load = 0; load < loads; ++load)
-        line = ring[line * 32ull];  // the address of the next load
-    end[0] = line;
-}
-""")
-
-# %% [markdown]
-# The tabs are compared for ring and walk alike; where a walk must end can also be worked out by
-# whole-number arithmetic alone, and the measurement checks every walk against that. Where will the
-# waiting rise? Where the ring outgrows a place: at 256 KB the L1 cache of the one SM at work, at
-# {{ chip.l2_mb | .0f }} MB the L2 cache. And how high? The lecture says about 20 cycles{from: the lecture} inside the SM and
-# 200 to 300 cycles{from: the lecture} beyond it.[^w9]
-#
-# [^w9]: Where the sources differ: the lecture takes L2 and device memory for equally far, and the
-#     draft has memory at 200 cycles{from: the draft}. L2 is the step between the two, as the
-#     measurement shows. The lecture also counts registers as part of L1; they are a store of
-#     their own.
+# Before we time anything, we test both kernels. A `case` holds the arguments of a launch, `output` is an array
+# for the kernel to fill, and `agree` compares each kernel with its pseudocode. During the measurement, the line
+# where each walk ends is compared with the one that integer arithmetic predicts.
 
 # %%
-import numpy as np
-
 from tilewise import agree, case, ceil_div, constant, output
 
 FACTOR, SHIFT = 420 * 10_007 + 1, 2_100_011
 
 
 def ring(lines):
-    """A ring of 128-byte lines, to be laid."""
+    """A ring of 128-byte lines for the kernel to fill."""
     numbers = {"lines": lines, "factor": FACTOR, "shift": SHIFT}
-    made = output(lines, 32, dtype="uint32")
-    return case(ring=made, **numbers, grid=ceil_div(lines, 8), block=256)
+    words = output(lines, 32, dtype="uint32")
+    return case(ring=words, **numbers, grid=ceil_div(lines, 8), block=256)
 
 
+agree(lay_ring, LAY_RING, [ring(1), ring(32), ring(300)], rtol=0.0)
+
+
+# %% fold="Code of the checks"
 def steps(lines, loads):
-    """One thread's walk; a ring that is not laid leads from line 0 to itself."""
+    """One thread's walk; if the ring hasn't been filled, line 0 leads to itself."""
     return case(
         ring=constant(lines, 32, value=0, dtype="uint32"),
         loads=loads,
@@ -477,21 +487,17 @@ def steps(lines, loads):
 
 
 def walk(kilobytes, loads, chase=CHASE):
-    """Two launches: many threads lay the ring, one walks it."""
+    """Two launches: many threads fill the ring, one walks it."""
     lines = kilobytes * 1024 // 128
     return [LAY_RING.on(ring(lines)), chase.on(steps(lines, loads))]
 
 
-# %% fold="Code of the checks"
 def where_it_ends(lines, factor, shift, loads):
-    """The line where a walk from line 0 ends, by arithmetic on whole numbers."""
+    """The line where a walk from line 0 ends, by integer arithmetic."""
     line = 0
     for _ in range(int(loads) % int(lines)):
         line = (line * int(factor) + int(shift)) % int(lines)
     return {"end": np.array([line])}
-
-
-agree(lay_ring, LAY_RING, [ring(1), ring(32), ring(300)], rtol=0.0)
 
 
 def laid(lines):
@@ -501,7 +507,7 @@ def laid(lines):
 
 
 def half_way(lines):
-    """A walk through half of a ring, in lines of which the first word alone counts."""
+    """A walk through half of a ring, in lines of which only the first word counts."""
     made, end = laid(lines), output(1, dtype="uint32")
     made[:, 1:] = 0
     return case(ring=made, loads=lines // 2, end=end, grid=1, block=1)
@@ -517,7 +523,7 @@ SIZES_KB = [4, 32, 64, 128, 192, 224, 256, 512, 1024, 4096, 8192, 16_384, 24_576
 
 
 def loads_for(kilobytes):
-    """So many loads that the first lap through a small ring, which nothing has cached yet, hardly counts."""
+    """Enough loads that the first lap through a small ring, which isn't cached yet, hardly counts."""
     return 2048 * kilobytes if 32 < kilobytes <= 256 else 65_536
 
 
@@ -530,11 +536,15 @@ latency = measure(
     tolerance=0.0,
     counts=(),
     fold="All 22 rows",
+    note="A kilobyte is 1,024 bytes (1 KiB) in this table.",
 )
 
 # %% fold="Code of the figure"
+from dataclasses import replace
+
 from tilewise.figures import Mark, Series, line_chart
-from tilewise.measurements import medians_us, recorded
+from tilewise.measurements import Archive, medians_us, recorded
+from tilewise.measurements.archive import lesson_root
 
 clock_ghz = recorded("pointer_chase.sm_clock_mhz") / 1000
 launch_us = recorded("pointer_chase.ceilings.launch_us")
@@ -542,268 +552,139 @@ wait_ns = {
     kilobytes: 1000 * (us - 2 * launch_us) / loads
     for (_, kilobytes, loads), us in medians_us(latency, "kilobytes", "loads").items()
 }
+
+
+def written(kib):
+    """A size with its unit."""
+    unit, name = next(one for one in ((2**20, "GiB"), (2**10, "MiB"), (1, "KiB")) if kib >= one[0])
+    return f"{kib / unit:g} {name}"
+
+
 edges = [
-    Mark("L1, 256 KB", x=256, role="shared"),
-    Mark(f"L2, {l2_mb:.0f} MB", x=1024 * l2_mb, role="l2"),
+    Mark("L1 ≤ 256 KiB", x=256, role="shared"),
+    Mark(f"L2: {l2_mib:.0f} MiB", x=1024 * l2_mib, role="l2"),
 ]
-show(
-    line_chart(
-        [Series("a load", list(wait_ns), [ns * clock_ghz for ns in wait_ns.values()])],
-        x="ring [KB]",
-        y="cycles",
-        log_x=True,
-        marks=edges,
-        title="Waiting rises in steps, at the edges of L1 and L2",
-        caption="Cycles from one load to the next when each needs the one before, by the size of the ring, on an {machine}; the vertical lines are the sizes of its caches.",
-    )
+cycles = {kib: ns * clock_ghz for kib, ns in wait_ns.items()}
+steps_of_latency = line_chart(
+    [Series("latency", list(cycles), list(cycles.values()))],
+    x="size of the ring",
+    y="cycles per load",
+    log_x=True,
+    marks=edges,
+    title="Latency rises in steps as the ring outgrows each cache",
+    caption="Cycles per dependent load, by the size of the ring, on an {machine}. The vertical lines are the sizes of its caches.",
 )
-
-# %% fold="The same walk in shared memory"
-CHASE_SHARED = Kernel(
-    r"""
-extern "C" __global__
-void chase_shared(unsigned factor, unsigned shift, int loads, unsigned* end) {
-    __shared__ unsigned ring[LINES];
-    for (unsigned line = 0; line < LINES; ++line) ring[line] = (line * factor + shift) % LINES;
-    unsigned line = 0;
-    for (int load = 0; load < loads; ++load) line = ring[line];
-    end[0] = line;
+TICKS = {"wide": [4 * 8**n for n in range(7)], "narrow": [4 * 64**n for n in range(4)]}
+ticks = {
+    width: {"tickmode": "array", "tickvals": at, "ticktext": [written(kib) for kib in at]}
+    for width, at in TICKS.items()
 }
-""",
-    defines={"LINES": 1024},
-)
+steps_of_latency.spec["layout"]["xaxis"] |= ticks["wide"]
+steps_of_latency.spec["layout"]["meta"] = {"narrow": {"layout": {"xaxis": ticks["narrow"]}}}
+steps_of_latency.spec["data"][0] |= {
+    "text": [written(kib) for kib in cycles],
+    "hovertemplate": "%{text}: %{y:.3~g} cycles per load<extra></extra>",
+}
+in_words = "; ".join(f"{written(kib)}: {value:.3g}" for kib, value in cycles.items())
+show(replace(steps_of_latency, steps=(f"Cycles per load by size of the ring: {in_words}",)))
 
-
-def walk_in_shared(loads):
-    numbers = {"lines": 1024, "factor": 421, "shift": 11, "loads": loads}
-    return CHASE_SHARED.on(case(**numbers, end=output(1, dtype="uint32"), grid=1, block=1))
-
-
-in_shared = measure(
-    "chase_in_shared",
-    variants={"one thread, in shared memory": walk_in_shared},
-    cases=[{"loads": 524_288}],
-    count_case={"loads": 64},
-    reference=where_it_ends,
-    tolerance=0.0,
-    counts=(),
-)
-
-
-# %% fold="Code of the numbers"
 far = {
     "l1": wait_ns[32],
     "near": wait_ns[4],
     "l2_near": wait_ns[512],
     "l2": wait_ns[8192],
     "memory": wait_ns[1_048_576],
-    "shared": 1000 * (medians_us(in_shared)["one thread, in shared memory"] - launch_us) / 524_288,
 }
+
+
+def two_digits(value):
+    return float(f"{value:.2g}")
+
+
+def cycles_on(device, kib):
+    """The recorded cycles per load on a device, for a ring walked with 65,536 loads."""
+    values = Archive(lesson_root()).lookup("pointer_chase", device)
+    if values is None:
+        return np.nan
+    us = values["one_thread_one_load_after_another"][f"kilobytes_{kib}_loads_65536"]["median"]
+    return (us - 2 * values["ceilings"]["launch_us"]) / 65_536 * values["sm_clock_mhz"]
+
+
+larger_l2 = {"h100": cycles_on(DRAWN, 40 * 1024), "h200": cycles_on("NVIDIA H200", 48 * 1024)}
+assert not abs(larger_l2["h200"] / larger_l2["h100"] - 1) > 0.02, "the text says that the step moves with L2"
+flat_mib = max((kib for kib, ns in wait_ns.items() if ns < 1.01 * far["l2"]), default=0) / 1024
 publish(
     ns=far,
-    cycles={name: ns * clock_ghz for name, ns in far.items()},
+    cycles={name: two_digits(ns * clock_ghz) for name, ns in far.items()},
     ratio={"memory": far["memory"] / far["near"]},
-    flat={"last_mb": max((kb for kb, ns in wait_ns.items() if ns < 1.01 * far["l2"]), default=0) / 1024},
+    flat={"last_mib": flat_mib},
+    larger_l2={
+        "h100_mib": sizes["l2"] // MIB,
+        "h200_mib": properties("NVIDIA H200")["l2CacheSize"] // MIB,
+        "cycles": two_digits(larger_l2["h100"]),
+    },
     clock_ghz=clock_ghz,
     alone_mb_per_s=4000 / far["memory"],
+    in_flight_mb=far["memory"] * recorded_device().memory_gb_per_s / 1e6,
 )
-
-# %% [markdown]
-# Three plateaus: {{ cycles.l1 | .0f }} cycles in L1, {{ cycles.l2_near | .0f }} and, as the ring
-# grows, {{ cycles.l2 | .0f }} in L2, {{ cycles.memory | .0f }} in a ring of 1 GB, at the recorded
-# {{ clock_ghz | .2f }} GHz. A walk in shared memory takes {{ cycles.shared | .0f }}, close to L1,
-# being the same store. Each figure includes the few cycles in which the next address is
-# made.[^tlb] So the lecture's smaller figure is too small, and its larger one is that of L2, with
-# device memory more than as far again.
-
-# %% [markdown]
-# The steps are not quite where they were expected. The first begins before 256 KB, since the store
-# is never all L1. The second begins beyond {{ flat.last_mb | .0f }} MB, at about half of L2's
-# {{ chip.l2_mb | .0f }} MB, and goes on far beyond them. Do the SMs of one side
-# find lines at once only in the half that is theirs? Nothing here tells, nor why L2 has two
-# plateaus of its own.
-#
-# [^tlb]: And, in large rings, those in which an address is translated: programs use virtual
-#     addresses, and the tables that say where each piece of memory really lies are cached, too.
-
-# %% [markdown]
-# ## A border that moves
-#
-# L1 and shared memory are one store of 256 KB, and the border between them can be moved. A kernel
-# states what share it would like as shared memory, the driver takes the next size that it knows,
-# and L1 gets the rest.[^l1shared] Predict: a ring of 96 KB should be walked at L1's pace until
-# shared memory has taken more than 160 KB, one of 160 KB until it has taken 96.
-#
-# [^l1shared]: Where the sources differ: the lecture treats L1 and shared memory as the same
-#     thing. The talk notes have it right: two uses of one array.
-
-# %% fold="Code of the measurement"
-CARVEOUTS = (0, 14, 28, 43, 57, 71, 85, 100)
-
-
-def walk_beside(carveout):
-    kernel = Kernel(CHASE.source, options=(f"--carveout={carveout}",))
-    return lambda kilobytes, loads: walk(kilobytes, loads, kernel)
-
-
-beside = measure(
-    "chase_beside_shared",
-    variants={f"{carveout} % shared": walk_beside(carveout) for carveout in CARVEOUTS},
-    cases=[{"kilobytes": kilobytes, "loads": 131_072} for kilobytes in (32, 96, 160)],
-    count_case={"kilobytes": 4, "loads": 64},
-    reference=where_it_ends,
-    tolerance=0.0,
-    counts=(),
-    fold="All 24 rows",
-)
-
-# %% fold="Code of the figure"
-MOST_SHARED_KB = 228  # of the store of 256 KB, on an H100
-ROLES = {32: "tile", 96: "block", 160: "warp"}
-
-
-def by_size(made, value):
-    """For each size, a value of the row of each share asked for."""
-    us = medians_us(made, "kilobytes")
-    return {kb: [value(kb, us[f"{carveout} % shared", kb]) for carveout in CARVEOUTS] for kb in ROLES}
-
-
-ASKED_KB = [MOST_SHARED_KB * carveout / 100 for carveout in CARVEOUTS]
-waits = by_size(beside, lambda kb, us: 1000 * (us - 2 * launch_us) / 131_072 * clock_ghz)
-show(
-    line_chart(
-        [Series(f"ring of {kb} KB", ASKED_KB, waits[kb], role=role) for kb, role in ROLES.items()],
-        x="shared memory asked for [KB]",
-        y="cycles a load",
-        marks=[Mark(f"{kb} KB fit up to here", x=STORE_KB - kb) for kb in (160, 96)],
-        title="A ring that no longer fits beside shared memory is walked at L2's pace",
-        caption="Cycles a load for rings of 32, 96 and 160 KB against the share of the SM's 256 KB that the kernel asks to be kept as shared memory, on an {machine}.",
+if np.isfinite(list(wait_ns.values())).all():
+    assert wait_ns[192] < 1.05 * wait_ns[32] < wait_ns[224], (
+        "the text says that L1 ends between 192 and 256 KiB"
     )
-)
-leaves = {}
-for kb, name in ((160, "large"), (96, "middle")):
-    first = next((at for at, cycles in enumerate(waits[kb]) if cycles > 1.1 * waits[kb][0]), 0)
-    leaves[name] = {"last": ASKED_KB[first - 1], "first": ASKED_KB[first]}
-publish(leaves=leaves | {"rest": STORE_KB - MOST_SHARED_KB})
+    assert 0.9 < flat_mib / (l2_mib / 2) < 1.1, (
+        "the text says that the second step starts at about half of L2"
+    )
+    assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# The prediction holds to the next size that the driver knows: the ring of 160 KB leaves L1's pace
-# between {{ leaves.large.last | .0f }} and {{ leaves.large.first | .0f }} KB of shared memory asked for,
-# that of 96 KB between {{ leaves.middle.last | .0f }} and {{ leaves.middle.first | .0f }}. Even 32 KB
-# are too much at the end, when all but {{ leaves.rest | .0f }} KB are shared memory.
-
-# %% [markdown]
-# The same border decides how many bytes a second an SM can read again and again. In the next
-# kernel each block has values of its own and adds them up {{ reread.rounds }} times; there is one
-# block for each SM, so that each value should come from L1 in every round but the first, if L1 is
-# large enough.
-
-
-# %% tab="Pseudocode"
-def reread(values, rounds, sums):
-    blocks, words, threads = values.shape
-    for block, thread in parallel(blocks, threads):
-        total = 0.0
-        for _ in range(rounds):
-            for word in range(words):
-                total += values[block, word, thread]
-        sums[block, thread] = total
-
-
-# %% tab="CUDA C"
-REREAD_SOURCE = r"""
-extern "C" __global__
-void reread(const float* values, int words, int rounds, float* sums) {
-    const float* mine = values + (size_t)blockIdx.x * words * blockDim.x;
-    float total = 0.0f;
-    for (int turn = 0; turn < rounds; ++turn) {
-        #pragma unroll 8
-        for (int word = 0; word < words; ++word)
-            total += mine[word * blockDim.x + threadIdx.x];
-    }
-    sums[blockIdx.x * blockDim.x + threadIdx.x] = total;
-}
-"""
-REREAD = Kernel(REREAD_SOURCE)
-
-# %%
-from tilewise import uniform
-
-
-def rereading(blocks, threads, words, rounds):
-    values, sums = uniform(blocks, words, threads), output(blocks, threads)
-    arrays = {"values": values, "sums": sums}
-    return case(**arrays, words=words, rounds=rounds, grid=blocks, block=threads)
-
-
-cases = [rereading(1, 33, 3, 2), rereading(1, 64, 7, 5), rereading(3, 32, 5, 2)]
-agree(reread, REREAD, cases, rtol=1e-5)
-
-# %% fold="Code of the measurement"
-ROUNDS = 256
-
-
-def reread_beside(carveout):
-    kernel = Kernel(REREAD_SOURCE, options=(f"--carveout={carveout}",))
-    return lambda kilobytes, blocks: kernel.on(rereading(blocks, 1024, kilobytes // 4, ROUNDS))
-
-
-rates = measure(
-    "reread_beside_shared",
-    variants={f"{carveout} % shared": reread_beside(carveout) for carveout in CARVEOUTS},
-    cases=[{"kilobytes": kilobytes, "blocks": 132} for kilobytes in (32, 96, 160)],
-    count_case={"kilobytes": 8, "blocks": 2},
-    reference=lambda values, rounds: {"sums": rounds * values.sum(axis=1)},
-    tolerance=1e-4,
-    counts=(),
-    fold="All 24 rows",
-)
-
-
-# %% fold="Code of the numbers"
-speeds = by_size(rates, lambda kb, us: kb * 1024 * 132 * ROUNDS / us / 1e6)
-publish(
-    reread={"rounds": ROUNDS},
-    border={
-        "cycles_all": waits[96][0],
-        "cycles_none": waits[96][-1],
-        "rate_all": speeds[96][0],
-        "rate_none": speeds[96][-1],
-    },
-)
-
-# %% [markdown]
-# With the whole store for L1, 96 KB are walked at {{ border.cycles_all | .0f }} cycles a load and
-# reread at {{ border.rate_all | .1f }} TB/s; with as much as possible kept as shared memory it is
-# {{ border.cycles_none | .0f }} cycles and {{ border.rate_none | .1f }} TB/s. Why 32 KB come
-# more slowly than 96 even out of L1, this page does not show. Without L1,
-# {{ border.rate_none | .1f }} TB/s is more than the {{ chip.memory_tb_per_s | .2f }} TB/s that
-# NVIDIA states for device memory. The levels differ less in rate than in waiting, because many
-# loads can be on their way at once.
+# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1. From L2 it takes {{ cycles.l2_near | .0f }} to
+# {{ cycles.l2 | .0f }}, more in larger rings. From a ring of 1 GiB, nearly all of which is in device memory, it takes
+# {{ cycles.memory | .0f }}.[^tlb]
+#
+# The first step comes a little before 256 KiB. L1 doesn't get all of that memory, because the system keeps some of
+# it as shared memory, and a cache can evict lines before it is full.
+#
+# The second step starts soon after {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB. NVIDIA's
+# [white paper on the A100](https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf)
+# suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our one thread
+# would then have only half of L2 nearby. The step does move with the size of L2: a load takes
+# {{ larger_l2.cycles | .0f }} cycles in a ring of 40 MiB on an H100, whose L2 has {{ larger_l2.h100_mib }} MiB, and in
+# one of 48 MiB on an H200, whose L2 has {{ larger_l2.h200_mib }} MiB.
+#
+# [^tlb]: At the recorded clock of {{ clock_ghz | .2f }} GHz, and including a few cycles to compute the address.
+#     In large rings, it also includes translating virtual addresses to physical ones, since the caches for page
+#     tables (TLBs) are small too.
 
 # %% [markdown]
 # ## The answer
 #
-# In 4 KB a load is answered after {{ ns.near | .0f }} ns, in 1 GB after {{ ns.memory | .0f }} ns,
-# {{ ratio.memory | .0f }} times as long. Between them lies L2 with {{ ns.l2 | .0f }} ns. The steps
-# come where the sizes say: at the L1 cache of the SM, which gives up what is kept as shared
-# memory, and around {{ chip.l2_mb | .0f }} MB.
+# In 4 KiB, a load takes {{ ns.near | .0f }} ns; in 1 GiB, it takes {{ ns.memory | .0f }} ns, which is
+# {{ ratio.memory | .0f }}× longer. In between, L2 answers after {{ ns.l2 | .0f }} ns. The kernel is the same each
+# time: only the location of its data has changed.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - An SM has registers, and one store that L1 and shared memory divide; all SMs share L2 and the
-#   device memory. Farther away means larger and slower.
-# - One load after another takes as long as the place is far where the number lies. A chain that
-#   fits a nearer place is quicker without a change to the program.
-# - Local memory is far away; "tensor core" means a unit of an SM at NVIDIA and a whole core at
-#   Google.
-# - Ask the driver for the number of SMs; do not write 108 or 132 into a program.
+# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2
+#   and device memory. Every level further out is larger and slower.
+# - Dependent loads run at the latency of the level that holds the data. Shrink the working set to fit a closer
+#   level, and the same code runs faster.
+# - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.
 #
 # What this part has shown, claim by claim: [recap](../../recap.md#machine).
+#
+# ## In your own kernel
+#
+# In Nsight Compute, *Stall Long \Scoreboard*
+# (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`) shows how much of the time
+# threads wait for L1, L2 or device memory. If it dominates, check the hit rates of L1 (`l1tex__t_sector_hit_rate.pct`)
+# and L2 (`lts__t_sector_hit_rate.pct`), then shrink the working set or give the SM more independent loads.
+#
+# *Further:* a kernel can choose how an SM's on-chip memory is divided between L1 and shared memory. [The L1
+# carve-out](chip_carveout.py) measures what that choice costs.
 
 
-# %% fold="The whole cell, with two wrong answers that the tests turn down"
+# %% fold="The whole cell, with two wrong answers that the tests reject"
 from tilewise import exercise
 
 PLACES = (
@@ -822,54 +703,53 @@ PLACES = (
 )
 
 
-def place_of(fact):
+def memory_of(fact):
     return PLACES[fact - 1]
 
 
 def local_is_near(fact):
-    return "registers" if place_of(fact) == "local memory" else place_of(fact)
+    return "registers" if memory_of(fact) == "local memory" else memory_of(fact)
 
 
-def one_store(fact):
-    return "shared memory" if place_of(fact) == "L1 cache" else place_of(fact)
+def l1_is_shared(fact):
+    return "shared memory" if memory_of(fact) == "L1 cache" else memory_of(fact)
 
 
-def place_tests(answer):
-    assert answer(1) == "registers", "fact 1: nothing is nearer to a thread"
-    assert answer(5) == "local memory", "fact 5: a thread's own memory lies beside the chip"
-    assert answer(3) == "L1 cache", "fact 3: nobody addresses a cache"
-    right = sum(answer(fact) == place for fact, place in enumerate(PLACES, 1))
-    assert right == len(PLACES), f"{right} of {len(PLACES)} facts are placed right"
+def memory_tests(answer):
+    assert answer(1) == "registers", "fact 1: nothing is closer to a thread"
+    assert answer(5) == "local memory", "fact 5: private to a thread, but part of device memory"
+    assert answer(3) == "L1 cache", "fact 3: a kernel doesn't address a cache"
+    right = sum(answer(fact) == memory for fact, memory in enumerate(PLACES, 1))
+    assert right == len(PLACES), f"{right} of {len(PLACES)} answers are right"
 
 
 exercise(
-    "Twelve facts, seven places",
+    "Twelve facts, seven memories",
     """
-    Registers, shared memory, L1 cache, L2 cache, local memory, constant memory, global memory: which place is
-    meant? Write `place_of(fact)` for the numbers 1 to 12.
+    Each fact describes one of these: registers, shared memory, L1 cache, L2 cache, local memory, constant memory,
+    global memory. Write `memory_of(fact)`, which returns its name for facts 1 to 12.
 
-    1. One thread's own, and no place is nearer to it.
+    1. Private to a thread, and the closest memory to it.
     2. Addressed by the threads of one block, and gone when the block ends.
-    3. Keeps copies for one SM without being told to.
-    4. The last place on the chip that every SM can reach.
-    5. One thread's own, and yet beside the chip.
-    6. Written by the host, read by kernels.
-    7. Where the host's copies end.
-    8. Where values go that find no register.
-    9. Grows when a kernel asks for less shared memory.
-    10. 64 KB in all.
-    11. Outlives a launch, and any kernel can write it.
-    12. Shrinks the cache of its SM when it grows.
+    3. Keeps copies for one SM automatically.
+    4. The last level on the chip that all SMs share.
+    5. Private to a thread, but part of device memory.
+    6. Written by the host, only read by kernels.
+    7. The target of the host's copies.
+    8. Where the compiler puts values when it runs out of registers.
+    9. Grows when a kernel uses less shared memory.
+    10. 64 KiB in total.
+    11. Keeps its contents between launches, and any kernel can write it.
+    12. Leaves less room for its SM's cache when it grows.
     """,
-    answer=place_of,
-    tests=place_tests,
-    wrong=[local_is_near, one_store],
-    hint="Ask of each: who can see it, and who decides what is in it?",
+    answer=memory_of,
+    tests=memory_tests,
+    wrong=[local_is_near, l1_is_shared],
+    hint="For each fact, ask who can see the memory, and who decides what is in it.",
 )
 
 # %% [markdown]
-# One thread waits {{ ns.memory | .0f }} ns for a number, so at 4 bytes a time it gets
-# {{ alone_mb_per_s | .0f }} MB/s out of a memory that can send {{ chip.memory_tb_per_s | .2f }}
-# TB/s. Between these two figures lies everything that the rest of the course is about. The next
-# step is to ask how fast a kernel can be at all, before it is written: [the
-# roofline](../speed/roofline.py).
+# Our thread waits {{ ns.memory | .0f }} ns for 4 bytes, so it reads {{ alone_mb_per_s | .0f }} MB/s from a memory
+# that can deliver {{ chip.memory_tb_per_s | .2f }} TB/s. To keep that memory busy, about {{ in_flight_mb | .1f }} MB
+# of loads must be in flight at any time. How fast can a kernel be if they are? That's the question of [the
+# roofline model](../speed/roofline.py).

@@ -1,6 +1,6 @@
 # ---
 # title: The Hopper machine
-# needs: [matmul/matrix_units, matmul/tiles_and_waves]
+# needs: [matmul/matrix_units, matmul/tiles_and_waves, matmul/wgmma]
 # summary: "One instruction, one copy unit, one kind of barrier: what does each of them add to a product of matrices, and do 200 lines with all three come near the matrix units' own rate?"
 # description: "TMA, mbarriers, wgmma, producer and consumers, clusters: a ladder of ten rungs beside the library, the fastest kernel in 200 lines of CUDA C."
 # date: 2026-11-21
@@ -22,38 +22,11 @@
 # registers: it takes both from shared memory, each described by 64 bits that say where the matrix
 # begins, how far its pieces lie apart and how they are swizzled. It is asynchronous. The warps commit
 # what they began as a group and wait for the group when they need the sums.
-#
-# ??? definition "Warpgroup | warpgroups"
-#     Four neighbouring warps of a block, 128 threads, the first of which has a number divisible by
-#     four.
 
 # %% [markdown]
-# Someone has to put the operands there, and swizzled. On Hopper that is a unit of the SM, the tensor
-# memory accelerator or TMA. The host describes an array once in a tensor map: address, extents, the
-# box that is moved at a time, the swizzle. One thread then asks for the box at given coordinates. What
-# lies outside the array arrives as zeros, so the kernel needs no guard. That a box has arrived is told
-# by an mbarrier, a word in shared memory that counts arrivals and bytes: it opens when as many bytes
-# have come as were announced.[^phase]
-#
-# [^phase]: An mbarrier goes through phases. It opens, and at once stands for the next phase. Who waits
-#     says which parity, 0 or 1, the phase has that is to be over; so the same barrier serves again and
-#     again, and a wait for parity 1 of a fresh barrier does not wait.
-#
-# ??? definition "TMA | tensor memory accelerator"
-#     The unit of a Hopper SM that moves boxes of an array between global and shared memory by itself.
-#
-# ??? definition "Tensor map | tensor maps"
-#     128 bytes that describe an array to the TMA: address, extents, strides, box and swizzle.
-#
-# ??? definition "mbarrier | mbarriers"
-#     A barrier in shared memory that counts arrivals of threads and bytes of copies, and can be waited
-#     for by its phase.
+# The [TMA](tma.py) copies tiles of A and B there, swizzled, and an mbarrier signals that they have arrived.
 
-# %% [markdown]
-# Is its swizzle the one of the last lesson? A kernel brings a box of 8 rows of 64 numbers and writes
-# down what it then finds in shared memory, in the order in which it lies there.
-
-# %% fold="Code of the figure"
+# %% fold="Imports"
 import re
 
 import numpy as np
@@ -79,7 +52,7 @@ from tilewise import (
     tensor_map,
     tiles,
 )
-from tilewise.figures import Span, State, heat_map, stepped, timeline
+from tilewise.figures import Span, heat_map, timeline
 from tilewise.measurements import (
     Numbers,
     complete,
@@ -92,55 +65,6 @@ from tilewise.measurements import (
 from tilewise.measurements.references import bf16_product, matrix_product
 
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
-BOX = Kernel(
-    r"""
-typedef unsigned long long u64;
-struct __align__(128) TensorMap { unsigned long long opaque[16]; };
-extern "C" __global__
-void box(const __grid_constant__ TensorMap map, unsigned short* found) {
-    __shared__ __align__(1024) unsigned short s[512];
-    __shared__ u64 bar;
-    unsigned to = __cvta_generic_to_shared(s), at = __cvta_generic_to_shared(&bar);
-    if (threadIdx.x == 0) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at) : "memory");
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;"
-                     :: "r"(at) : "memory");
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                     ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %3}], [%2];"
-                     :: "r"(to), "l"(&map), "r"(at), "r"(0) : "memory");
-    }
-    __syncthreads();
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
-                 "@!done bra again;\n}" :: "r"(at) : "memory");
-    for (int i = threadIdx.x; i < 512; i += 32) found[i] = s[i];
-}
-""",
-    options=OPTIONS,
-)
-numbered = np.arange(512, dtype=np.uint16).reshape(8, 64)
-found = np.zeros((8, 64), np.uint16)
-BOX(tensor_map(numbered, box=(8, 64), swizzle=128), found, grid=1, block=32)
-CHUNKS = found[:, ::8] // 8  # 8 numbers to a chunk of 16 bytes; chunks numbered through the array
-rows, places = np.mgrid[0:8, 0:8]
-check(CHUNKS, 8 * rows + (places ^ rows), name="chunk at each place, against place ^ row % 8")
-show(
-    stepped(
-        [
-            State(
-                f"Chunk {chunk} of the eight rows lies in eight different places.",
-                arrays={"shared memory": CHUNKS % 8},
-                reads={"shared memory": chunk == CHUNKS % 8},
-            )
-            for chunk in range(8)
-        ],
-        start=2,
-        title="The copy unit swizzles as the kernel did by hand",
-        caption="Eight rows of 128 bytes as a copy with a swizzle of 128 bytes left them in shared memory, read back by a kernel: which chunk of its row lies where. Places below each other are in the same four banks.",
-    )
-)
-
 # %% [markdown]
 # The first kernel has one warpgroup and one buffer. A thread asks for the slabs of $A$ and $B$,
 # everybody waits for the bytes, four `wgmma` go through the slab, and when they are done it may be
@@ -999,34 +923,9 @@ def grouped(rows, columns, high=8):
     ]
 
 
-# %% fold="The Hilbert curve"
-
-
-def hilbert(rows, columns):
-    """Along a Hilbert curve through the square around, what lies outside left out."""
-    side = 1
-    while side < max(rows, columns):
-        side *= 2
-    path = []
-    for step in range(side * side):
-        i = j = 0
-        size, rest = 1, step
-        while size < side:
-            down = rest // 2 % 2
-            right = (rest ^ down) % 2
-            if not right:
-                if down:
-                    i, j = size - 1 - i, size - 1 - j
-                i, j = j, i
-            i, j = i + size * down, j + size * right
-            rest //= 4
-            size *= 2
-        if i < rows and j < columns:
-            path.append((i, j))
-    return path
-
-
 # %% fold="Code of the figure"
+from tilewise.kernels import hilbert
+
 ORDERS = {"row by row": row_by_row, "groups of eight": grouped, "Hilbert curve": hilbert}
 
 

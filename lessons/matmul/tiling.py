@@ -964,7 +964,7 @@ publish(answer={"loads": BIG // 32})
 # - Sectors fall less, because lanes of a warp share already without tiles, and tiles narrower than a
 #   sector ask for more.
 # - Two barriers a step: one before the tiles are read, one before they are overwritten.
-# - Zeros where a tile sticks out make every size right; returning early would hang the barrier.
+# - Zeros where a tile sticks out make every size right; returning early would leave holes in the tiles.
 # - Intensity grows with the edge, $T/4$ FLOP a byte. Reads from shared memory do not shrink: still
 #   two numbers for each multiply-add, and their passes are most of this kernel's time.
 

@@ -469,8 +469,8 @@ def five_in_a_graph(arrays):
 # %% [markdown]
 # ## Benchmark: five kernels against one
 #
-# The simulator confirms the count: {{ counted.five | , }} sectors for five kernels on
-# {{ counted.n | , }} elements, and {{ counted.fused | , }} for the fused one. How about time?
+# The simulator confirms the count: {{ counted.five | , }} sectors for five kernels on {{ counted.n | , }}
+# elements, and {{ counted.fused | , }} for the fused one. What about time?
 
 # %% fold="Code of the measurement"
 SIZES = (2**12, 2**16, 2**20, 2**22, 2**24, 2**26)
@@ -513,10 +513,11 @@ assert counted["five"] / counted["fused"] == moved["five"] / moved["fused"]
 publish(counted=counted)
 
 # %% [markdown]
-# By hand, one launch takes {{ sum_of_squares.fused.n_67108864.median | us }} and five take
-# {{ sum_of_squares.five_kernels.n_67108864.median | us }}. That's {{ took.ratio | .1f }}× faster, less
-# than predicted. The fused kernel moves {{ took.fused_tb_per_s | .1f }} TB/s, the five
-# {{ took.five_tb_per_s | .1f }} TB/s. What slows the fused one down, arithmetic or memory accesses?
+# Written by hand, the fused kernel takes {{ sum_of_squares.fused.n_67108864.median | us }} and the five
+# kernels {{ sum_of_squares.five_kernels.n_67108864.median | us }}. So fusion makes the chain
+# {{ took.ratio | .1f }}× faster, less than predicted. The fused kernel moves {{ took.fused_tb_per_s | .1f }}
+# TB/s, the five {{ took.five_tb_per_s | .1f }} TB/s. What slows the fused one down, arithmetic or memory
+# accesses?
 #
 # Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication
 # and one special-function instruction each, at the price of accuracy. The kernel still takes
@@ -525,8 +526,8 @@ publish(counted=counted)
 # {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So
 # it's mostly the memory accesses: one 4-byte load per thread [isn't enough](../speed/roofline.py).
 #
-# PyTorch uses the memory about equally well on both sides, {{ took.eager_tb_per_s | .1f }} TB/s eager and
-# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. That makes it the fairer test of the count, and it
+# PyTorch uses the memory about equally well in both modes, {{ took.eager_tb_per_s | .1f }} TB/s eager and
+# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. That makes it the fairer test of the count, and fusion
 # gains {{ took.compiled_ratio | .1f }}×.
 
 # %% fold="Code of the figure and of the numbers"
@@ -594,12 +595,11 @@ if np.isfinite(list(TOOK.values())).all():
 # {{ sum_of_squares_with_host.five_kernels_cuda_graph.median | us }}. It needs a single call too, but it
 # still runs five kernels and moves all their bytes.
 #
-# In PyTorch, `torch.compile` makes it *slower* here:
-# {{ sum_of_squares_with_host.torch_compile.median | us }} instead of
-# {{ sum_of_squares_with_host.pytorch_eager.median | us }}. Before each call, a compiled function
+# In PyTorch, `torch.compile` makes it *slower* here: {{ sum_of_squares_with_host.torch_compile.median | us }}
+# instead of {{ sum_of_squares_with_host.pytorch_eager.median | us }}. Before each call, a compiled function
 # checks that its input still matches what it was compiled for. For such cases,
-# `torch.compile(mode="reduce-overhead")` uses CUDA graphs. These times vary with the host and from run
-# to run, but we saw the same order on two machines.
+# `torch.compile(mode="reduce-overhead")` uses CUDA graphs. These times vary with the host and from run to
+# run, but we saw the same ranking on two machines.
 
 # %% fold="Code of the measurement"
 with_host = measure(
@@ -629,9 +629,9 @@ if np.isfinite(list(host_us.values())).all():
 # %% [markdown]
 # ## Nested calls in eager mode: still two kernels
 #
-# Does it help to write two operations as one expression, `torch.cos(torch.cos(x))`? Not in eager
-# execution: by the time Python calls the outer `cos`, the inner one has already been
-# launched.[^spelling] By hand, we fuse the two into one line.
+# Does it help to write two operations as one expression, `torch.cos(torch.cos(x))`? Not in eager execution:
+# by the time Python calls the outer `cos`, the inner one has already been launched.[^spelling] In our own
+# kernel, we fuse the two into one line.
 #
 # [^spelling]: A common misconception: a chained call such as `x.cos().cos()` is fused, because its
 #     intermediate result has no name. Horace He's article uses that spelling to illustrate fusion, but
@@ -767,7 +767,7 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # {{ kernels.squares_of_both_eager }} kernels to {{ kernels.squares_of_both_compiled }}, with
 # {{ kernels.loads }} load and {{ kernels.stores }} store, just like ours.
 #
-# For the cosines, the bytes predict a gain of {{ cosines.model | .0f }}×. We measure
+# For the cosines, counting bytes predicts a gain of {{ cosines.model | .0f }}×. We measure
 # {{ cosines.ratio | .1f }}× by hand and {{ cosines.torch_ratio | .1f }}× in PyTorch.
 
 # %% [markdown]

@@ -82,10 +82,10 @@ print("FP32 accumulator:", float(wide[0]))
 # %% [markdown]
 # ## Floating-point formats: sign, exponent and fraction
 #
-# A floating-point value has a sign bit, an *exponent* and a *fraction*. The exponent says between which two
-# powers of two the value is, and the fraction divides that interval into equal steps. So exponent bits buy
-# *dynamic range* and fraction bits buy *precision*. A value between two steps is rounded to the nearer
-# one; in a tie, to the one whose last fraction bit is 0.
+# A floating-point value has a sign bit, an *exponent* and a *fraction*. The exponent says which two powers of
+# two the value is between, and the fraction divides that interval into equal steps. So exponent bits buy
+# *dynamic range* and fraction bits buy *precision*. A value between two steps is rounded to the nearer one;
+# in a tie, to the one whose last fraction bit is 0.
 #
 # FP16 and BF16 choose differently: FP16 has three more fraction bits, BF16 has the range of FP32.
 # The two [FP8 formats](https://arxiv.org/abs/2209.05433) (Micikevicius et al., 2022) offer the same choice in
@@ -105,7 +105,8 @@ print("FP32 accumulator:", float(wide[0]))
 #     takes 32 bits.
 #
 # ??? definition "FP8"
-#     Two 8-bit formats, E4M3 and E5M2, named for their exponent bits and their fraction bits (mantissa).
+#     Two 8-bit formats, E4M3 and E5M2, named after their numbers of exponent (E) and fraction, or mantissa,
+#     (M) bits.
 
 # %% fold="Code of the figure"
 from dataclasses import dataclass
@@ -189,16 +190,16 @@ show(
         {text: [in_bits(name, value) for name in FORMATS] for text, value in VALUES.items()},
         start="0.1",
         title="Sixteen bits buy range or precision, not both",
-        caption="One value in each format: sign, exponent and fraction after rounding to nearest, and the relative error. Filled boxes are 1 bits.",
+        caption="One value in each format: sign, exponent and fraction after rounding to nearest, and the relative error. Filled boxes are ones.",
     )
 )
 
 # %% [markdown]
 # ## Summation error: why a sum stops
 #
-# From 2,048 to 4,096, FP16's ten fraction bits make 1,024 steps, so neighbouring values are 2 apart. The
-# exact sum 2,049 is halfway between 2,048 and 2,050, and the tie goes to 2,048, whose last fraction bit
-# is 0. So every further 1 is lost.
+# Between 2,048 and 4,096, FP16's ten fraction bits give 1,024 steps, so neighbouring values are 2 apart. The
+# exact sum 2,049 is halfway between 2,048 and 2,050, and the tie goes to 2,048, whose last fraction bit is 0.
+# So every further 1 is lost.
 #
 # With $f$ fraction bits, a sum of ones stops at $2^{f+1}$: at {{ ones.stop_bf16 | ,.0f }} in BF16, and even in FP32
 # at $2^{24}$, about 17 million.
@@ -884,16 +885,16 @@ show(
 )
 
 # %% [markdown]
-# FP16 is {{ matvec.ratio_16 | .1f }}× faster than FP32 and INT8 {{ matvec.ratio_8 | .1f }}×, though it reads a quarter of
-# the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What remains is about the
-# same for all three: {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }} for INT8. It behaves like a
-# fixed \overhead per launch, so the fewer bytes you read, the more it weighs. An empty launch accounts for
-# {{ matvec_8bit.ceilings.launch_us | us }} of it.
+# FP16 is {{ matvec.ratio_16 | .1f }}× faster than FP32 and INT8 {{ matvec.ratio_8 | .1f }}×, though it reads a
+# quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
+# remains is about the same for all three: {{ conversion.rest_32 | us }} for FP32 and
+# {{ conversion.rest_8 | us }} for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you
+# read, the more it matters. An empty launch accounts for {{ matvec_8bit.ceilings.launch_us | us }} of it.
 #
-# Could INT8's conversions be the cost?
+# Could the conversions from INT8 be to blame?
 # [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
-# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so writing a byte $b$ into the
-# lowest bits of $2^{23}$ gives $2^{23} + b$. Subtract $2^{23}$, and $b$ is left as a float.
+# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so writing a byte $b$
+# into the lowest bits of $2^{23}$ gives $2^{23} + b$. Subtract $2^{23}$, and $b$ is left as a float.
 
 # %% fold="The INT8 kernel without conversions"
 MATVEC_BITS = Kernel(r"""
@@ -940,15 +941,16 @@ publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e
 
 # %% [markdown]
 # That saves a little: {{ matvec_without_conversions.magic_number.median | us }} instead of
-# {{ matvec_without_conversions.conversion_instruction.median | us }}. FP32 converts nothing and has
-# the \overhead as well. So neither bytes nor conversions explain it. A likely cause is the time it takes to fill and drain
+# {{ matvec_without_conversions.conversion_instruction.median | us }}. FP32 needs no conversion and has the same
+# \overhead. So neither bytes nor conversions explain it. A likely cause is the time it takes to fill and drain
 # the memory pipeline at each launch, which we haven't measured separately.
 #
-# On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row by an
-# *outlier* of 100, and it sets the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the relative error of all
-# but the outliers is {{ matvec.outlier_int8 | .0% }}. There are two remedies. With one scale per group of 32 weights, an
-# outlier spoils only its own group, and the error is {{ matvec.outlier_groups | .1% }}. In FP8 E4M3 each weight has its own
-# exponent, and the error is {{ matvec.outlier_fp8 | .1% }}.[^outliers]
+# On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per
+# row by an *outlier* of 100, and it sets the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the
+# relative error of everything but the outliers is {{ matvec.outlier_int8 | .0% }}. There are two remedies.
+# With one scale per group of 32 weights, an outlier spoils only its own group, and the error is
+# {{ matvec.outlier_groups | .1% }}. In FP8 E4M3 each weight has its own exponent, and the error is
+# {{ matvec.outlier_fp8 | .1% }}.[^outliers]
 #
 # [^outliers]: Outliers are real: [Dettmers et al.](https://arxiv.org/abs/2208.07339) found them in the inputs that large
 #     language models multiply with their weights.
@@ -956,8 +958,9 @@ publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e
 # %% [markdown]
 # ## Peak throughput by format
 #
-# Fewer bits also speed up arithmetic. In the three newest GPUs below, each time the bits halve, \tensor cores do
-# {{ grown.step | .0f }}× as many operations per second. How much of the growth of GPUs does that explain?[^sheets]
+# Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores do {{ grown.step | .0f }}×
+# as many operations per second each time the bits halve. How much of the growth in GPU \throughput does that
+# explain?[^sheets]
 #
 # [^sheets]: A100, H100 and B200: this course's table of devices, with its sources. P100 and V100: NVIDIA's
 #     data sheets of the Tesla P100 (SXM2) and V100 (SXM2). TF32 counts as 32 bits here, because that's
@@ -1086,7 +1089,7 @@ def sum_tests(answer):
 exercise(
     "Five thousand ones in 16 bits",
     """
-    Write `sum_in_16_bits(x)` for an FP16 array of any length from 1. Every accumulator has to be FP16, and
+    Write `sum_in_16_bits(x)` for an FP16 array with at least one element. Every accumulator has to be FP16, and
     the result may be off by less than 1 %. Why isn't it enough to add up two halves of the array
     separately?
     """,

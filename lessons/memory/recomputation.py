@@ -35,11 +35,10 @@ from tilewise import (
 # %% [markdown]
 # ## Activations: what a backward pass needs
 #
-# The forward pass is $a = \sigma(x)$, $b = \sigma(a)$, $out = \sigma(b)$ with
-# $\sigma(v) = 1 / (1 + e^{-v})$. The values that one layer hands to the next, here $a$ and $b$, are its
-# *activations*. The *backward pass* starts from $dout$, which says how much the loss changes with each
-# element of $out$. It ends with the same for $x$, the *gradient* $dx$. On the way, each layer multiplies by its
-# slope.
+# The forward pass is $a = \sigma(x)$, $b = \sigma(a)$, $out = \sigma(b)$ with $\sigma(v) = 1 / (1 + e^{-v})$.
+# The values that one layer hands to the next, here $a$ and $b$, are its *activations*. The *backward pass*
+# starts from $dout$, which says how much the loss changes with each element of $out$. It ends with the same
+# quantity for $x$, the *gradient* $dx$. On the way, each layer multiplies by its slope.
 #
 # ??? definition "Activation | activations"
 #     A value that one layer of a network hands to the next; the backward pass needs it again.
@@ -63,8 +62,8 @@ from tilewise import (
 # The usual way is to store the activations. The forward kernel writes all of them but the last to an
 # array `kept`, one row per layer; the last one is `out`. The backward kernel loads them again, last layer first.
 #
-# [^jacobian]: The derivatives of all results by all inputs form a matrix, the Jacobian. For a pointwise
-#     layer it's diagonal, so one multiplication per element is enough.
+# [^jacobian]: The derivatives of all results with respect to all inputs form a matrix, the Jacobian. For a
+#     pointwise layer it's diagonal, so one multiplication per element is enough.
 
 
 # %% tab="Pseudocode"
@@ -163,8 +162,8 @@ for run in (forward, backward):
 # stores $dx$: {{ moved.kept }} values in all. Without fusion, each layer moves two values forward and three
 # backward, {{ moved.six }} in total.
 #
-# One load is easy to save. With $b$ loaded, $out$ is just one more sigmoid away, which makes
-# {{ moved.last }} values. Why stop there?
+# One load is easy to save. Once $b$ is loaded, $out$ is just one more sigmoid away, and {{ moved.last }}
+# values remain. Why stop there?
 
 # %% [markdown]
 # ## Recomputation: load only the input
@@ -243,10 +242,10 @@ for run in (forward, backward):
     print(run.counts.global_load.requests, "loads,", run.counts.global_store.requests, "stores")
 
 # %% [markdown]
-# The result is the same with {{ moved.again }} values. This backward pass runs from the first layer to the last,
-# because a product of slopes can be computed in either order, up to rounding. Layers that mix elements, such as
-# a matrix multiplication, need the true backward order, so their recomputed activations have to be
-# stored for a moment.
+# The result is the same with {{ moved.again }} values. This backward pass runs from the first layer to the
+# last, because a product of slopes can be computed in either order, up to rounding. Layers that mix elements,
+# such as a matrix multiplication, need the true backward order, so their recomputed activations have to be kept
+# for a while.
 #
 # Next, `agree` compares every kernel with its pseudocode.
 
@@ -740,17 +739,18 @@ show(
 
 # %% [markdown]
 # With 34 million elements, storing everything takes {{ three_layers.store_all.median | us }} and recomputing
-# {{ three_layers.recompute.median | us }}. That's {{ took.ratio_kept | .1f }}× faster, and {{ took.ratio_six | .1f }}× faster
-# than the unfused version. On an H100, both fused versions move data at about {{ took.gb_round | ,.0f }} GB/s: the
-# extra sigmoids cost nothing. An H200 has the same \SMs and faster memory, so there a part of them shows.
+# {{ three_layers.recompute.median | us }}. That's {{ took.ratio_kept | .1f }}× faster, and
+# {{ took.ratio_six | .1f }}× faster than the unfused version. On an H100, both fused versions move data at
+# about {{ took.gb_round | ,.0f }} GB/s: the extra sigmoids cost nothing. An H200 has the same \SMs and faster
+# memory, so some of that cost shows there.
 
 # %% [markdown]
-# PyTorch needs {{ three_layers.torch_eager.median | us }} in eager mode, like our six unfused kernels, and
-# {{ three_layers.torch_compile.median | us }} compiled. Even at the fastest memory rate that we probed,
-# {{ took.probe_round | ,.0f }} GB/s, that leaves time for only {{ took.room | .1f }} values
-# per element, so the compiled version can't have stored everything. `torch.compile` recomputes too: its AOT
-# Autograd traces both passes as one graph and picks what to save with a
-# [minimum cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
+# PyTorch needs {{ three_layers.torch_eager.median | us }} in eager mode, about as long as our six unfused
+# kernels, and {{ three_layers.torch_compile.median | us }} compiled. Even at the fastest memory rate that we
+# measured, {{ took.probe_round | ,.0f }} GB/s, that leaves time for only {{ took.room | .1f }} values per
+# element, so the compiled version can't have stored everything. `torch.compile` recomputes too: its AOT
+# Autograd traces both passes as one graph and picks what to save with a [minimum
+# cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
 # (Horace He).
 #
 # *A common misconception: recomputation saves memory and costs time.* That's true of expensive layers. For
@@ -761,7 +761,7 @@ show(
 #
 # Now let the chain grow to $L$ layers. Storing everything moves $2L + 3$ values, since each further layer costs
 # a store and a load. Recomputing still moves {{ moved.again }}, but its backward kernel computes $L$ sigmoids
-# while three values move. By the rates above, up to {{ model.free | .1f }} layers hide there, and up to
+# while three values move. At the rates above, up to {{ model.free | .1f }} layers hide there, and up to
 # {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer costs two more
 # sigmoids. But moving two values takes {{ model.limit | .1f }}× the time of two sigmoids, so recomputing should
 # always win.
@@ -773,9 +773,9 @@ show(
 # [^only]: Only a chain of pointwise layers folds into one value like this.
 
 # %% [markdown]
-# By the model, the two break even when $L$ sigmoids take as long as three values, at {{ model.free | .1f }}
-# layers. But our sigmoid time is a lower bound, since `expf` and the division need ordinary instructions too. How
-# much earlier is the real crossover?
+# According to the model, the two break even when $L$ sigmoids take as long as three values, at
+# {{ model.free | .1f }} layers. But our sigmoid time is a lower bound, since `expf` and the division need
+# ordinary instructions too. How much earlier is the real crossover?
 
 # %% fold="Code of the measurement"
 DEEP = 2**24
@@ -903,9 +903,9 @@ if can_disassemble() is None:
 # ## When to recompute: a rule of thumb
 #
 # In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. The inputs
-# must be on the chip anyway. On an H100, storing and loading 4 bytes takes
-# as long as {{ model.flop_round | .0f }} \FP32 operations at both peaks (data sheet), or half as many fused
-# multiply-adds. A sigmoid, a bias, a ReLU and a dropout mask drawn again from its seed all need far fewer
+# must be on the chip anyway. On an H100, storing and loading 4 bytes takes as long as
+# {{ model.flop_round | .0f }} \FP32 operations at both peaks (data sheet), or half as many fused
+# multiply-adds. A sigmoid, a bias, a ReLU and a dropout mask regenerated from its seed all need far fewer
 # instructions.
 #
 # A matrix multiplication needs far more. If each value of its result is a dot product of
@@ -920,11 +920,11 @@ if can_disassemble() is None:
 # [*Training deep nets with sublinear memory cost*](https://arxiv.org/abs/1604.06174). The backward pass then
 # recomputes one segment between two saved activations at a time.
 #
-# Suppose there are {{ segments.layers }} layers and you save every tenth activation. Memory holds {{ segments.saved }} saved
-# activations and {{ segments.live }} of the current segment, {{ segments.held }} instead of {{ segments.layers }}. In
-# general, segments of $s$ layers hold $L/s + s$ activations, which is least at $s = \sqrt{L}$: memory grows with
-# the square root of the depth. The price is a second forward pass, a third more time if a backward pass
-# takes as long as two forward passes.
+# Suppose there are {{ segments.layers }} layers and you save every tenth activation. Memory holds
+# {{ segments.saved }} saved activations and {{ segments.live }} of the current segment, {{ segments.held }}
+# instead of {{ segments.layers }}. In general, segments of $s$ layers hold $L/s + s$ activations, which is
+# smallest at $s = \sqrt{L}$: memory grows with the square root of the depth. The price is a second forward
+# pass, a third more time if a backward pass takes as long as two forward passes.
 #
 # ??? definition "Activation checkpointing | gradient checkpointing | checkpointing"
 #     Saving the activations of only some layers and recomputing the others during the
@@ -949,9 +949,10 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# With three layers, recomputing the activations is {{ took.ratio_kept | .1f }}× faster than storing them, just as
-# {{ moved.kept }} values against {{ moved.again }} predict. It's still {{ deep.ratio_16 | .1f }}× faster at 16 layers. But from
-# about {{ deep.crossing | .0f }} layers on, the slope product is faster still, because it stores only what the backward pass needs.
+# With three layers, recomputing the activations is {{ took.ratio_kept | .1f }}× faster than storing them,
+# just as the ratio of {{ moved.kept }} to {{ moved.again }} values predicts. It's still
+# {{ deep.ratio_16 | .1f }}× faster at 16 layers. But from about {{ deep.crossing | .0f }} layers on, the
+# slope product is faster still, because it stores only what the backward pass needs.
 
 # %% [markdown]
 # ## Takeaways
@@ -1058,8 +1059,8 @@ exercise(
     answer=values_moved_by,
     tests=counting_tests,
     wrong=[always_loads_x, stores_out_twice, backward_pass_only],
-    hint="Saving a layer costs one store and one load. For which layer is the store paid anyway?",
-    explanation="No. The empty set moves 5 values. Saving a layer adds 2, with two exceptions: the last layer adds only 1, since out is stored anyway, and the first saves the second load of x. With depth 1, one layer is both, and either way moves 5.",
+    hint="Saving a layer costs one store and one load. Which layer's result is stored anyway?",
+    explanation="No. The empty set moves 5 values. Saving a layer adds 2, with two exceptions: the last layer adds only 1, since out is stored anyway, and the first saves the second load of x. With depth 1, a single layer is both first and last, and both choices move 5 values.",
 )
 
 # %% [markdown]

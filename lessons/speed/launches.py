@@ -12,9 +12,9 @@
 # with one launch per piece. That's {{ launches | , }} launches, but the same bytes and the same additions. How
 # much slower is it?
 #
-# The roofline says that it isn't slower at all, because it knows bytes and FLOP, but not the host. Make your
-# guess before you read on. Many programs work like this: PyTorch's eager mode launches a kernel for nearly every
-# operation, however small. In such a program, a better kernel may not help at all.
+# The roofline says that it isn't slower at all, because it counts bytes and FLOP and knows nothing about the
+# host. Make your guess before you read on. Many programs work like this: PyTorch's eager mode launches a kernel
+# for nearly every operation, however small. In such a program, a better kernel may not help at all.
 
 # %% [markdown]
 # ## One kernel, one launch or many
@@ -83,8 +83,8 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
 #
 # Take round numbers: {{ model.launches }} launches, {{ model.host_us }} µs of host work for each, and
 # {{ model.device_us }} µs per kernel. The host needs {{ model.launches }} × {{ model.host_us }} =
-# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. In these
-# {{ model.total }} µs the device works for only {{ model.work }}.
+# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. Of these
+# {{ model.total }} µs, the device is busy for only {{ model.work }}.
 #
 # ??? definition "Overhead"
 #     Time in which the device has nothing to do because the software around it isn't ready.
@@ -145,7 +145,7 @@ show(
 
 # %% fold="Code of the figure"
 def graph_spans(host_us, device_us, launches=LAUNCHES):
-    """The same launches as a graph: one call of the host, and no gaps on the device."""
+    """The same launches as a graph: one call on the host, no gaps on the device."""
     kernels = [
         Span("device", host_us + at * device_us, host_us + (at + 1) * device_us, f"{at + 1}", "block")
         for at in range(launches)
@@ -158,13 +158,13 @@ show(
     timeline(
         graph_timeline,
         unit="µs",
-        title=f"As a graph: finished after {graph_timeline[-1].stop:.0f} µs instead of {one_by_one_timeline[-1].stop:.0f}",
-        caption=f"The same model, with {HOST_US:.0f} µs for the one call that replays the graph. A real device also needs a little time between two kernels of a graph.",
+        title=f"A graph finishes after {graph_timeline[-1].stop:.0f} µs instead of {one_by_one_timeline[-1].stop:.0f}",
+        caption=f"The same model, with {HOST_US:.0f} µs for the single call that replays the graph. A real device also needs a little time between two kernels of a graph.",
     )
 )
 
 # %% [markdown]
-# This is how to capture in CuPy; PyTorch has `torch.cuda.graph`.
+# Here's how to capture a graph in CuPy; PyTorch has `torch.cuda.graph`.
 
 
 # %%
@@ -248,7 +248,7 @@ timed = measure(
     tolerance=1e-6,
     with_host=True,
     reasons={"one launch": "Predict, then measure"},
-    note="The rows of one launch go through this course's Kernel, which checks every argument on each call, and n changes nothing for them. The other rows use CuPy and PyTorch directly.",
+    note="The rows of one launch go through this course's Kernel, which checks every argument on each call, and their times don't depend on n. The other rows use CuPy and PyTorch directly.",
     fold="All 28 rows: 2²⁴ additions in pieces of n",
 )
 
@@ -321,9 +321,9 @@ if np.isfinite(list(TIMES.values())).all():
 # between host and device,[^links] and the network to other machines. The cure for one does nothing for the
 # other four, so diagnose first.[^batch]
 #
-# [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, both directions together, and
-#     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; few
-#     CPUs have it, such as NVIDIA's Grace.
+# [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, in both directions combined, and
+#     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; among CPUs,
+#     few besides NVIDIA's Grace have it.
 #
 # [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The
 #     kernel may also be memory-bound: it reads all of a model's weights, whether for one input or for eight.
@@ -380,8 +380,8 @@ show(
 #     | [Unsloth](https://github.com/unslothai/unsloth) | device memory: bandwidth and capacity | \Triton kernels with hand-derived derivatives store and reload less |
 #     | CUDA graphs, `torch.compile` | overhead | one call for many launches; fewer launches |
 #     | tokenising before training | data loading | done once instead of in every step |
-#     | [DiLoCo](https://arxiv.org/abs/2311.08105) (Douillard et al.) | network | machines exchange changes of the weights every 500 steps |
-#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152) | network | every 100 steps, in 8 bits instead of 32: the report's factor of 400 |
+#     | [DiLoCo](https://arxiv.org/abs/2311.08105) (Douillard et al.) | network | machines exchange weight updates only every 500 steps |
+#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152) | network | exchanges updates every 100 steps, in 8 bits instead of 32, which cuts traffic by the report's factor of 400 |
 
 # %% [markdown]
 # ## Two streams: copy the next batch during this one
@@ -554,7 +554,7 @@ if np.isfinite(LOAD):
         timeline(
             loader_spans(False) + loader_spans(True),
             unit="µs",
-            title="Double-buffered, copies hide behind the kernels",
+            title="Double buffering hides the copies behind the kernels",
             caption="Four batches with 2,048 multiply-adds per element. The durations of a copy and a kernel were recorded on an {machine}; the start times follow from the order in the streams.",
         )
     )
@@ -570,8 +570,8 @@ if np.isfinite(LOAD):
 # is a small part of the total.
 #
 # With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device works only
-# {{ loading.short_fraction | .0% }} of the time. Now the data must shrink. For example, tokenise text once
-# and store 16-bit tokens.
+# {{ loading.short_fraction | .0% }} of the time. The only way out is to copy fewer bytes. For example,
+# tokenise text once and store 16-bit tokens.
 #
 # [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. `chains`, from the
 #     [roofline lesson](roofline.py), has the same loop and reaches {{ loading.chains_of_peak | .0% }}. Compiled for
@@ -700,7 +700,7 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 # same time at its peak.
 #
 # [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix
-#     multiplications come on top: a query attends to {{ mfu.keys | .0f }} keys on average, which adds
+#     multiplications add to that: a query attends to {{ mfu.keys | .0f }} keys on average, which adds
 #     {{ mfu.attention | .0% }} here. PaLM counts all {{ mfu.tokens | , }} keys, masked ones too, and gets
 #     twice that, so check the convention before you compare two MFUs.
 #
@@ -805,7 +805,7 @@ publish(
 # %% [markdown]
 # ## Which bottleneck is it?
 #
-# Each of these five programs has a different one. Which explains everything you see?
+# Each of these five programs has a different bottleneck. Which one explains all of the symptoms?
 
 # %% fold="Code of the cards"
 from tilewise.outputs import Card, Cards
@@ -830,7 +830,7 @@ show(
                 network="Nothing leaves the machine.",
             ),
             bottleneck_card(
-                "A kernel adds a bias to a large matrix and applies ReLU, which replaces negative values by zero. It reaches nine tenths of the memory bandwidth and a hundredth of the arithmetic peak.",
+                "A kernel adds a bias to a large matrix and applies ReLU, which replaces negative values with zero. It reaches nine tenths of the memory bandwidth and a hundredth of the arithmetic peak.",
                 "device memory",
                 arithmetic="It uses a hundredth of the peak.",
                 device_memory="It's on the slope of the roofline. Apply bias and ReLU inside the kernel that computes the matrix.",
@@ -874,7 +874,7 @@ show(
 #
 # In pieces of {{ piece | , }}, the additions take {{ launch_pieces.one_launch_per_piece.n_4096.median | us }},
 # {{ in_pieces.times | .0f }}× the time of a single launch. The bytes and the arithmetic are the same; the
-# {{ launches | , }} launches make the difference. A CUDA graph reduces it to
+# {{ launches | , }} launches make the difference. A CUDA graph brings that down to
 # {{ in_pieces.graph_times | .0f }}×, and pieces of four million additions take only
 # {{ in_pieces.four_million_times | .1f }}×, even without one.
 

@@ -85,7 +85,7 @@ show(
     timeline(
         spans,
         unit="cycles",
-        title="Warps that switch wait at the same time",
+        title="Switching between warps overlaps their waits",
         caption=f"A model of four warps on one scheduler. Each issues a load, waits for {WAIT} cycles (hatched), and computes for {USE}.",
     )
 )
@@ -100,16 +100,16 @@ show(
 # $$\text{bytes in flight} = \text{bandwidth} \times \text{latency}$$
 #
 # The fastest read measured on the H100 reaches {{ little.gb_per_s | ,.0f }} GB/s. Multiply that by
-# {{ latency.ns | .0f }} ns, and {{ little.megabytes | .3g }} MB must be in flight at any time, or
-# {{ little.kilobytes | .2g }} KB on each of {{ little.sms }} SMs.
+# {{ latency.ns | .0f }} ns, and you get the {{ little.megabytes | .3g }} MB that must be in flight at any
+# time, or {{ little.kilobytes | .2g }} KB on each of {{ little.sms }} SMs.
 #
 # ??? definition "Little's law"
 #     The amount in flight equals throughput times latency.
 
 # %% [markdown]
-# One 4-byte load per lane makes {{ little.warp_bytes }} bytes per warp, so saturating the memory takes
-# {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. It's close, but
-# {{ latency.ns | .0f }} ns is the latency of an idle memory, and a busy one is slower.
+# One 4-byte load per lane is {{ little.warp_bytes }} bytes per warp, so saturating the memory takes
+# {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. It's close, but {{ latency.ns | .0f }} ns
+# is the latency of an idle memory, and a busy one is slower.
 #
 # You can keep more bytes in flight with the same warps in two ways: make each load wider, or let each
 # thread issue several independent loads before it uses the first. The second is an example of
@@ -235,7 +235,7 @@ def sum_wide(x, wide_partial):
 
 # %% tab="CUDA C"
 SUM_WIDE = Kernel(r"""
-// As sum_one, with one 16-byte load in flight per thread and one float4 of sums per thread.
+// As sum_one, with one 16-byte load in flight per thread and one float4 of partial sums in each thread.
 // n must be a multiple of 4, and x and wide_partial aligned to 16 bytes.
 extern "C" __global__
 void sum_wide(const float4* x, float4* wide_partial, int n) {
@@ -396,7 +396,7 @@ show(
         x="resident warps per SM",
         y="bandwidth [GB/s]",
         title="Wider loads saturate the memory with fewer warps",
-        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the latency of an idle memory. Open marks: the same with a partly filled last wave of blocks.",
+        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the latency of an idle memory. Open marks: runs whose last wave of blocks only partly fills the GPU.",
     )
 )
 if np.isfinite(small[64]):
@@ -419,8 +419,8 @@ if np.isfinite(small[64]):
 # run two, and with 48 the second is mostly empty.
 #
 # Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply
-# Little's law backwards: bytes in flight, averaged over those \waves, divided by bandwidth give the
-# latency of a load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, as in an idle memory, but
+# Little's law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you
+# get the latency of a load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, as in an idle memory, but
 # {{ flying.ns_at_64 | .0f }} ns with 64. The extra time is spent in the queues of a busy memory.
 
 # %% [markdown]
@@ -430,10 +430,10 @@ if np.isfinite(small[64]):
 # Four resources limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] Only
 # whole blocks become resident, so the scarcest resource decides and occupancy changes in steps.
 #
-# Take blocks of {{ example.threads }} threads with {{ example.registers }} registers each. A warp needs
-# {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
-# enough for {{ example.warps_per_scheduler }} warps. That's {{ example.warps }} warps or
-# {{ example.blocks }} blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own kernel:
+# Take blocks of {{ example.threads }} threads, with {{ example.registers }} registers per thread. A warp
+# needs {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
+# enough for {{ example.warps_per_scheduler }} warps. That's {{ example.warps }} warps or {{ example.blocks }}
+# blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own kernel:
 #
 # [^optin]: For more than 48 KB of shared memory per block, up to {{ shared.most | .0f }} KB on an H100, a
 #     kernel must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`). This course's `Kernel` does.
@@ -508,7 +508,8 @@ show(
 # its best score, the largest dot product with any key.
 #
 # ??? definition "Register pressure"
-#     A kernel needs more registers than a thread can have, or than leave room for enough warps.
+#     The situation in which a kernel needs more registers than a thread can have, or so many that too few
+#     warps fit.
 #
 # ??? definition "Register spill | spills | spilled"
 #     The compiler runs out of registers and keeps a variable in local memory, at the cost of extra
@@ -598,7 +599,7 @@ if available() is None:
             ],
             x="cap on registers per thread",
             y="spilled bytes per thread",
-            title="A cap below the need turns registers into memory traffic",
+            title="A tight register cap causes spills",
             caption="Spilled bytes per thread, from the compiler's report for an H100. A query of D floats takes 4 D bytes.",
         )
     )
@@ -608,10 +609,10 @@ FREE, CAPPED = TAKEN.get((64, None), (np.nan, 0))[0], TAKEN.get((64, 128), (np.n
 publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 
 # %% [markdown]
-# The compiler's report[^read] holds a surprise. A cap below the need causes spills, as expected. But a cap
-# above it can *raise* the register count: at D = 64 the compiler takes {{ report.free_64 }} registers by
-# default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers it can issue
-# more loads before it needs the first. That's ILP paid for with occupancy. Is it worth it?
+# The compiler's report[^read] holds a surprise. A cap below what the kernel needs causes spills, as expected.
+# But a cap above that can *raise* the register count: at D = 64 the compiler takes {{ report.free_64 }}
+# registers by default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers it
+# can issue more loads before it needs the first. That's ILP paid for with occupancy. Is it worth it?
 #
 # [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel has `num_regs` and `local_size_bytes`.
 
@@ -658,7 +659,7 @@ show(
             ]
             for label in LABELS
         ],
-        caption="The best score of each of 2¹⁸ queries among 256 keys, recorded on an {machine} with different caps on registers per thread. The fastest of each column is marked.",
+        caption="The best score of each of 2¹⁸ queries among 256 keys, recorded on an {machine} with different caps on registers per thread. The fastest in each column is marked.",
     )
 )
 WARPS_AT = {key: occupancy(128, registers).warps_per_sm for key, (registers, _) in TAKEN.items()}
@@ -693,8 +694,8 @@ publish(
 # [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) our kernel issues ahead and explains
 # why a cap of 64 beats one of 128 at D = 128.
 #
-# All versions stay far below peak arithmetic, because each multiply-add needs a load from `K`. An SM of an
-# H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop
+# All versions stay far below the arithmetic peak, because each multiply-add needs a load from `K`. An SM of
+# an H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop
 # to {{ units.share | .0% }} of the peak, even if every load hits in L1.
 
 # %% [markdown]
@@ -768,7 +769,7 @@ exercise(
     answer=warps_per_sm,
     tests=occupancy_tests,
     wrong=[registers_in_one_pool, warps_without_blocks],
-    hint="Count blocks: how many fit by each resource? A warp's registers all come from the quarter of its scheduler.",
+    hint="Count blocks: how many does each resource allow? All registers of a warp come from its own scheduler's quarter.",
 )
 
 # %% [markdown]

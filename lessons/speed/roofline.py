@@ -448,7 +448,7 @@ publish(
 # %% [markdown]
 # ## Predicting the knees
 #
-# Back to the test kernel. An \FP32 element costs {{ knee.bytes_32 }} bytes, 4 in and 4 out, and $r$
+# We return to the test kernel. An \FP32 element costs {{ knee.bytes_32 }} bytes, 4 in and 4 out, and $r$
 # multiply-adds are $2r$ FLOP. On the toy machine, {{ knee.bytes_32 }} bytes take as long as
 # {{ knee.toy_flop }} operations, so {{ knee.toy }} multiply-adds are free. On the H100, the intensity
 # $2r/8$ reaches the ridge at $r =$ {{ knee.at_32 | .0f }}. Up to this *knee*, the multiply-adds should

@@ -36,7 +36,7 @@ def test_what_opens_on_a_lesson_has_no_serious_fault(
     assert page.locator('.tw-guess[data-state="asked"]').count() == 1
     assert serious_faults(page, axe) == []
     page.locator(".tw-guess").get_by_role("slider").press("ArrowRight")
-    page.get_by_role("button", name="Compare with the recording").click()
+    page.get_by_role("button", name="Compare with the measurement").click()
     page.locator("article summary:visible").first.click()
     stepped = page.locator('.tw-figure[data-kind="stepped"]').first
     stepped.scroll_into_view_if_needed()

@@ -31,6 +31,7 @@ from tilewise.figures import (
     floor_plan,
     heat_map,
     line_chart,
+    sector_map,
     stepped,
     timeline,
 )
@@ -123,6 +124,16 @@ def figures() -> dict[str, Figure]:
             title="Steps",
             caption="c",
         ),
+        "chosen": calculator(
+            [
+                Slider("device", ["A100 SXM 80 GB", "H100 SXM", "H200", "RTX 4090"], "H100 SXM"),
+                Slider("intensity", [1.0, 2.0, 10.0], 2.0),
+            ],
+            lambda device, intensity: Answer([intensity / 10], f"{device} at {intensity:g}."),
+            meters=[Meter("rate", 1.0)],
+            title="Chosen",
+            caption="c",
+        ),
         "roof": calculator(
             [Slider("bandwidth", [10, 20, 50], 20, "B/s"), Slider("intensity", [1.0, 2.0, 10.0], 2.0)],
             roof,
@@ -141,6 +152,7 @@ def figures() -> dict[str, Figure]:
             title="Bits",
             caption="c",
         ),
+        "sectors": sector_map([1, 8], [0, 1], start=(1, 0), title="Sectors", caption="c"),
     }
 
 
@@ -359,9 +371,9 @@ def test_no_name_of_a_timeline_stands_on_another(open_page: Callable[..., Page])
 def test_a_stepped_chart_shows_the_data_of_its_step(open_page: Callable[..., Page]) -> None:
     steps = drawn(open_page(), "steps")
     expect(steps.locator(".bartext").first).to_have_text("\u00a00.20")
-    steps.get_by_role("button", name="next temperature").click()
+    steps.get_by_role("radio", name="high").check()
     expect(steps.locator(".bartext").first).to_have_text("\u00a00.50")
-    expect(steps.locator(".tw-stepper output")).to_have_text("high")
+    expect(steps.get_by_role("radio", name="high")).to_be_checked()
 
 
 def test_a_heat_map_with_empty_cells_is_drawn(open_page: Callable[..., Page]) -> None:
@@ -402,6 +414,42 @@ def test_a_calculators_sliders_move_bars_verdict_and_point_and_stay_after_a_relo
     assert float(point.get_attribute("cx") or 0) > before + 20
     page.reload()
     expect(drawn(page, "roof").locator(".tw-calculator-verdict")).to_have_text("Compute-bound.")
+
+
+def test_sliders_set_the_sectors_that_lanes_touch(open_page: Callable[..., Page]) -> None:
+    sectors = drawn(open_page(), "sectors")
+    used, fetched = (
+        sectors.locator(f".tw-sector-memory {name}")
+        for name in (".tw-sector-used", '.tw-sector-cell:not([data-sector="none"])')
+    )
+    assert (used.count(), fetched.count()) == (32, 32)
+    set_slider(sectors, "offset", 1)
+    assert (used.count(), fetched.count()) == (32, 40)
+    set_slider(sectors, "stride", 1)
+    assert (used.count(), fetched.count()) == (32, 256)
+    expect(sectors.locator(".tw-calculator-verdict")).to_contain_text("32 sectors")
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_names_are_chosen_by_buttons_and_numbers_by_a_slider(
+    open_page: Callable[..., Page], width: int
+) -> None:
+    page = open_page(width)
+    figure = drawn(page, "chosen")
+    verdict = figure.locator(".tw-calculator-verdict")
+    expect(figure.get_by_role("slider")).to_have_count(1)
+    gpu = figure.get_by_role("group", name="device")
+    expect(gpu.get_by_role("radio")).to_have_count(4)
+    expect(gpu.get_by_role("radio", name="H100 SXM")).to_be_checked()
+    gpu.get_by_role("radio", name="RTX 4090").check()
+    expect(verdict).to_have_text("RTX 4090 at 2.")
+    page.keyboard.press("ArrowLeft")
+    expect(verdict).to_have_text("H200 at 2.")
+    for label in gpu.locator("label").all():
+        box = label.bounding_box()
+        assert box and box["x"] + box["width"] <= width and box["height"] >= 24
+    page.reload()
+    expect(drawn(page, "chosen").get_by_role("radio", name="H200")).to_be_checked()
 
 
 def test_a_slider_sets_the_bits_of_every_format(open_page: Callable[..., Page]) -> None:
@@ -464,6 +512,6 @@ def test_without_a_script_the_words_remain(open_page: Callable[..., Page]) -> No
     grid = page.locator("#grid")
     expect(grid.locator(".tw-figure-title")).to_have_text("A statement")
     expect(grid.locator("figcaption")).to_have_text("What it shows.")
-    expect(grid.locator(".tw-figure-note")).to_contain_text("scripts are switched off here")
+    expect(grid.locator(".tw-figure-note")).to_contain_text("needs JavaScript")
     grid.locator("summary").click()
     expect(grid.locator("details li")).to_have_count(6)

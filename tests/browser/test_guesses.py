@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-GRIDS = "lessons/kernels/grids/"
+FIRST, GRIDS = "lessons/kernels/first_kernel/", "lessons/kernels/grids/"
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
 
 
@@ -49,7 +49,7 @@ def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(p
     page.goto(site + GRIDS)
     panel = page.locator(".tw-guess")
     expect_covered(page, True)
-    compare = panel.get_by_role("button", name="Compare with the recording")
+    compare = panel.get_by_role("button", name="Compare with the measurement")
     expect(compare).to_be_disabled()
     slider = panel.get_by_role("slider")
     slider.focus()
@@ -64,18 +64,28 @@ def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(p
     verdict = panel.locator(".tw-guess-verdict")
     expect(verdict).to_be_focused()
     told = verdict.inner_text()
-    assert told.startswith(
-        f"Recorded: {answer:.2g}×. Your guess: {guess}. The guess is {factor:.2g} times too high."
-    )
+    assert told.startswith(f"Measured: {answer:.2g}×. You guessed {guess}: {factor:.2g}× too high.")
     assert told.endswith(panel.get_attribute("data-because") or "-")
 
 
 def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     page.goto(site + GRIDS)
-    page.get_by_role("button", name="Show without guessing").click()
+    page.get_by_role("button", name="Skip the guess").click()
     expect_covered(page, False)
-    assert "Your guess" not in page.locator(".tw-guess-verdict").inner_text()
+    assert "You guessed" not in page.locator(".tw-guess-verdict").inner_text()
     assert "off by" not in page.locator(".tw-guess-score").inner_text()
+
+
+def test_a_chart_after_the_guess_waits_for_it(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    panel = page.locator(".tw-guess").first
+    chart = page.locator(".tw-figure[data-kind=chart].tw-waits").first
+    expect(chart.locator(".tw-figure-title")).to_be_hidden()
+    title = chart.locator(".tw-figure-title").text_content() or "-"
+    assert title not in page.locator("article").aria_snapshot()
+    panel.get_by_role("button", name="Skip the guess").click()
+    expect(page.locator("article .tw-waits")).to_have_count(0)
+    expect(page.locator(".tw-figure-title", has_text=title)).to_be_visible()
 
 
 def test_nothing_moves_when_the_table_appears(open_context: Callable[..., BrowserContext], site: str) -> None:

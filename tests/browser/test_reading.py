@@ -33,13 +33,65 @@ def tab(page: Page, name: str) -> Locator:
 
 def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -> None:
     page.goto(site + FIRST)
-    assert chosen_tabs(page) == {"Pseudocode"}
-    tab(page, "CUDA C").click()
     assert chosen_tabs(page) == {"CUDA C"}
+    tab(page, "Pseudocode").click()
+    assert chosen_tabs(page) == {"Pseudocode"}
     page.locator(".md-footer__link--next").click()
     expect(page.locator("article h1")).to_contain_text("Grids")
-    expect(page.locator(".tabbed-block:visible [data-kernel]").first).to_be_visible()
-    assert chosen_tabs(page) == {"CUDA C"}
+    expect(page.locator(".tabbed-block:visible .tw-code").first).to_be_visible()
+    assert chosen_tabs(page) == {"Pseudocode"}
+
+
+def test_the_kernel_and_its_pseudocode_stand_beside_each_other_where_there_is_room(
+    page: Page, site: str
+) -> None:
+    page.goto(site + FIRST)
+    blocks = page.locator(".tabbed-set").first.locator(".tabbed-content > .tabbed-block")
+    expect(blocks.nth(1)).to_be_visible()
+    kernel, pseudocode = (blocks.nth(at).locator("pre > code").first for at in (0, 1))
+    one, other = kernel.bounding_box(), pseudocode.bounding_box()
+    assert one and other and one["x"] + one["width"] <= other["x"]
+    for code in (kernel, pseudocode):
+        assert code.evaluate("code => code.scrollWidth <= code.clientWidth + 1"), "a line is cut"
+    page.set_viewport_size({"width": 1000, "height": 900})
+    expect(blocks.nth(0)).to_be_visible()
+    expect(blocks.nth(1)).to_be_hidden()
+    tab(page, "Pseudocode").click()
+    expect(blocks.nth(0)).to_be_hidden()
+    expect(blocks.nth(1)).to_be_visible()
+
+
+def test_the_folds_under_an_output_are_one_line_and_open_in_place(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    line = page.locator("article .tw-measurement > .tw-folds:has(> details:nth-child(3))").first
+    summaries = line.locator("> details > summary")
+    assert any(said.startswith("Recorded on NVIDIA H") for said in summaries.all_inner_texts())
+
+    def tops() -> list[float]:
+        return [round(one.bounding_box()["y"]) for one in summaries.all()]  # type: ignore[index]
+
+    assert len(set(tops())) == 1
+    summaries.first.focus()
+    page.keyboard.press("Enter")
+    fold = line.locator("> details").first
+    expect(fold).to_have_js_property("open", True)
+    assert len(set(tops())) == 1, "what opens pushes no entry away"
+    inside = fold.locator("> :nth-child(2)").bounding_box()
+    assert inside and inside["y"] > tops()[0]
+
+
+def test_the_checks_of_a_page_are_one_badge_that_opens_their_list(page: Page, site: str) -> None:
+    page.goto(site + FIRST)
+    badge = page.locator("article details.tw-checks")
+    checks = badge.locator("ul").first.locator("li")
+    expect(badge.locator("summary")).to_have_text(
+        re.compile(rf"^✓\s+{checks.count()} checks? passed in this build$")
+    )
+    assert page.locator("article .tw-check").count() == 0
+    badge.locator("summary").click()
+    expect(checks.first).to_be_visible()
+    checks.first.locator("a").last.click()
+    assert page.evaluate("document.querySelector(location.hash).matches('h2, h3')")
 
 
 def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str) -> None:
@@ -62,7 +114,7 @@ def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
     expect(fold).to_have_js_property("open", False)
     link.click()
     expect(fold).to_have_js_property("open", True)
-    expect(fold).to_be_in_viewport()
+    expect(page.locator(f'[id="{target}"]')).to_be_in_viewport()
 
 
 def test_an_address_that_points_into_a_fold_opens_it(page: Page, site: str) -> None:
@@ -72,7 +124,7 @@ def test_an_address_that_points_into_a_fold_opens_it(page: Page, site: str) -> N
     page.goto(f"{site}{FIRST}#{target}")
     fold = page.locator("details", has=page.locator(f'[id="{target}"]')).last
     expect(fold).to_have_js_property("open", True)
-    expect(fold).to_be_in_viewport()
+    expect(page.locator(f'[id="{target}"]')).to_be_in_viewport()
 
 
 def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext], site: str) -> None:
@@ -158,7 +210,8 @@ def test_notes_stand_in_the_margin_of_a_wide_screen(page: Page, site: str) -> No
     free = 0.0
     for note in notes:
         assert note["top"] >= free, "two notes overlap"
-        assert abs(note["top"] - max(note["mark"], free)) < 60, "a note stands away from its mark"
+        # Beside code that reaches into the margin a note goes above or below it.
+        assert abs(note["top"] - max(note["mark"], free)) < 200, "a note stands away from its mark"
         free = note["bottom"]
 
 
@@ -217,27 +270,26 @@ def lit(page: Page) -> dict[str, list[str]]:
 
 
 SOFTMAX = {
-    "Pseudocode": ["for j in range(N):", "z += np.exp(S[i, j] - m)"],
-    "CUDA C": ["for (int j = 0; j < N; ++j) z += expf(S[i * N + j] - m);"],
+    "Pseudocode": ["for j in range(N):", "row_sum += np.exp(S[i, j] - row_max)"],
+    "CUDA C": ["for (int j = 0; j < N; ++j) row_sum += expf(S[i * N + j] - row_max);"],
 }
 
 
 def test_a_region_is_reached_by_key_and_enter_turns_to_its_lines_in_the_other_tab(
     page: Page, site: str
 ) -> None:
+    page.set_viewport_size({"width": 1000, "height": 900})  # too narrow for both tabs at once
     page.goto(site + SERIAL)
     page.wait_for_load_state("networkidle")
     first = page.locator(".tabbed-block:visible [data-regions] span[tabindex='0']")
     assert first.count() == 5
     first.nth(2).focus()
     assert lit(page) == SOFTMAX
-    assert "CUDA C" in (first.nth(2).get_attribute("aria-description") or "")
+    assert "Pseudocode" in (first.nth(2).get_attribute("aria-description") or "")
     page.keyboard.press("Enter")
-    assert chosen_tabs(page) == {"CUDA C"}
-    assert lit(page) == SOFTMAX
-    assert page.evaluate("document.activeElement.textContent.trim()").startswith(
-        "for (int j = 0; j < N; ++j) z +="
-    )
-    page.locator(".tw-turn").click()
     assert chosen_tabs(page) == {"Pseudocode"}
+    assert lit(page) == SOFTMAX
+    assert page.evaluate("document.activeElement.textContent.trim()") == SOFTMAX["Pseudocode"][0]
+    page.locator(".tw-turn").click()
+    assert chosen_tabs(page) == {"CUDA C"}
     assert lit(page) == SOFTMAX

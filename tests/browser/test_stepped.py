@@ -124,14 +124,14 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
     go(tree, 4)
     assert line(tree) == "6"
     expect(tree.locator(".tw-marks .tw-acting")).to_have_count(0)
-    expect(said).to_contain_text("meet at the barrier")
+    expect(said).to_contain_text("synchronise at the barrier")
 
 
 def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> None:
     banks = drawn(open_page(), "banks")
     go(banks, 18)
     expect(banks.locator(".tw-bank-box p")).to_have_text(
-        "banks, warp 0 of block 0: 8 words of one bank, 8 passes"
+        "banks, warp 0 of block 0: 8-way conflict, 8 wavefronts"
     )
     expect(banks.locator(".tw-clash")).to_have_text(["8"] * 4)
     go(banks, 2)
@@ -257,7 +257,7 @@ def test_without_a_script_every_step_is_a_line(open_page: Callable[..., Page]) -
     tree.locator("summary").click()
     expect(tree.locator("details li")).to_have_count(30)
     expect(tree.locator("details li").nth(3)).to_have_text(
-        "Step 4, line 6: the threads of a block meet at the barrier."
+        "Step 4, line 6: the threads of a block synchronise at the barrier."
     )
 
 

@@ -52,7 +52,7 @@ def test_it_opens_from_a_folder_and_asks_nobody(
     expect(figure.locator(".tw-player output")).to_have_text("3 of 3")
     expect(figure.locator(".tw-line[aria-current=step].tw-wrong")).to_have_attribute("data-line", "3")
     expect(figure.locator(".tw-marks .tw-outside")).to_have_count(1)
-    expect(figure.locator(".tw-step-mine")).to_contain_text("reaches outside, to y[100]")
+    expect(figure.locator(".tw-step-mine")).to_contain_text("accesses out-of-bounds element y[100]")
     expect(page.locator(".tw-found")).to_contain_text("thread 4 of block 3 reads x[100]")
     expect(page.locator(".tw-found code")).to_contain_text("if (i < n) y[i] = x[i] * by;")
     figure.get_by_role("button", name="previous step").click()

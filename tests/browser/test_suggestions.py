@@ -12,6 +12,7 @@ from .conftest import Faults
 
 ROOT = Path(__file__).parent.parent.parent
 SERIAL = "lessons/kernels/serial_attention/"
+QUOTE = "The scores and the weighted sum do the same"
 REPOSITORY = "https://forge.example/people/course"
 SELECT = """([element, from, to]) => {
     const range = document.createRange();
@@ -57,33 +58,33 @@ def test_a_selection_offers_a_suggestion_that_names_page_heading_quote_file_and_
     page: Page, site: str
 ) -> None:
     page.goto(site + SERIAL)
-    paragraph = page.locator("article > p", has_text="Two bounds first")
-    quote = select(page, paragraph, 0, 17)
+    paragraph = page.locator("article > p", has_text=QUOTE)
+    quote = select(page, paragraph, 0, len(QUOTE))
     page.locator(".tw-suggest").click()
     expect(page.locator(".tw-dialog-quote")).to_have_text(quote)
     expect(page.locator("dialog textarea")).to_be_focused()
-    page.locator("dialog textarea").fill("Say which bounds.")
+    page.locator("dialog textarea").fill("Say which of them.")
     preview = page.locator(".tw-dialog-preview").inner_text()
     lines = (ROOT / "lessons/kernels/serial_attention.py").read_text().splitlines()
-    line = 1 + next(at for at, text in enumerate(lines) if "Two bounds first" in text)
+    line = 1 + next(at for at, text in enumerate(lines) if QUOTE in text)
     assert preview.split("\n") == [
-        "Attention on one thread: Say which bounds.",
+        "Attention with one thread per query: Say which of them.",
         "",
-        "- Page: Attention on one thread, “Predict, then measure”",
-        f"- Address: {site}{SERIAL}#predict-then-measure",
+        "- Page: Attention with one thread per query, “Same multiply-adds, different time: sectors”",
+        f"- Address: {site}{SERIAL}#same-multiply-adds-different-time-sectors",
         f"- Source: lessons/kernels/serial_attention.py, line {line}",
         "",
         "```text",
-        "Two bounds first.",
+        QUOTE,
         "```",
         "",
-        "Say which bounds.",
+        "Say which of them.",
     ]
 
 
 def test_everything_goes_by_keyboard_and_the_focus_comes_back(page: Page, site: str) -> None:
     page.goto(site + SERIAL)
-    quote = select(page, page.locator("article > p", has_text="Two bounds first"), 0, 17)
+    quote = select(page, page.locator("article > p", has_text=QUOTE), 0, len(QUOTE))
     expect(page.locator(".tw-suggest")).to_be_visible()
     page.keyboard.press("Tab")
     expect(page.locator(".tw-suggest")).to_be_focused()
@@ -139,7 +140,7 @@ def test_the_link_opens_a_prefilled_issue_and_nothing_is_sent_before(
     dialog = open_from_box(page, "Tables & figures: 100 % ü")
     what = sent(page)
     assert what["at"] == f"{REPOSITORY}/issues/new"
-    assert what["title"] == "Attention on one thread: Tables & figures: 100 % ü"
+    assert what["title"] == "Attention with one thread per query: Tables & figures: 100 % ü"
     assert what["body"].endswith("\n\nTables & figures: 100 % ü")
     assert dialog.locator("a.tw-act-main").get_attribute("rel") == "noopener noreferrer"
     asked = [url.removeprefix(site) for url in faults.requests[before:] if not url.endswith("favicon.svg")]
@@ -151,7 +152,7 @@ def test_a_draft_survives_a_reload_once_the_reader_keeps_it_and_is_forgotten_on_
     page: Page, site: str
 ) -> None:
     page.goto(site + SERIAL)
-    quote = select(page, page.locator("article > p", has_text="Two bounds first"), 0, 17)
+    quote = select(page, page.locator("article > p", has_text=QUOTE), 0, len(QUOTE))
     page.locator(".tw-suggest").click()
     page.locator("dialog textarea").fill("Half a thought")
     assert kept(page) == [], "something was stored without a click"

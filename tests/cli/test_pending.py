@@ -251,14 +251,15 @@ def test_another_machines_current_record_stands_in_and_its_stale_one_stops_nothi
     assert (run.machine, run.measurements[0].elsewhere) == ("nvidia-h200", ""), "the page speaks of the H200"
     made = run.on("nvidia-h100-80gb-hbm3").measurements[0]
     assert (made.stale, made.outdated, run.stale) == ("", ((H100, "product"),), frozenset())
-    note = "No current record on the H100 SXM: these times are the H200's."
-    summary = f"<summary>Recorded on NVIDIA H200, 2026-11-21. {escape(note)}</summary>"
-    assert summary in page(run.on("nvidia-h100-80gb-hbm3"))
+    note = "No current record for the H100 SXM: these times are from the H200."
+    shown = page(run.on("nvidia-h100-80gb-hbm3"))
+    assert "<summary>Recorded on NVIDIA H200, 2026-11-21</summary>" in shown
+    assert f">{escape(note)}</p>" in shown
     assert note in made.text()
     assert run.records["twice"]["device"] == H200, "the prose quotes what the table shows"
     capsys.readouterr()
     assert main(["check"]) == 0
-    assert f"is stale for product: what it measured has changed since. Record it on a GPU: tilewise record " \
+    assert f"is stale for product: the code has changed since then. Record it on a GPU: tilewise record " \
         f"kernels/twice ({H100})" in capsys.readouterr().out  # fmt: skip
     assert main(["record", "--pending"]) == 0
     assert read_pending(archive) == {}

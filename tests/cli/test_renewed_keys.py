@@ -127,6 +127,19 @@ def test_a_rename_is_current_at_once_and_its_keys_are_renewed_on_every_device(
     assert "--pending" not in capsys.readouterr().out
 
 
+def test_an_experiment_that_moves_to_another_lesson_takes_its_records_along(
+    lesson: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = figures()
+    lesson.rename(lesson.with_name("moved.py"))
+    main(["check"])
+    assert "tilewise record --pending kernels/moved" in capsys.readouterr().out
+    assert main(["record", "kernels/moved", "--pending"]) == 0
+    assert capsys.readouterr().out.count("renewed lessons/measurements/") == 2
+    assert {body["lesson"] for body in bodies()[:2]} == {"kernels/moved"}
+    assert [{**row, "lesson": ""} for row in figures()] == [{**row, "lesson": ""} for row in before]
+
+
 def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = bodies()
     edit(lesson, "2.0f * x[i]", "x[i] + x[i]")
@@ -134,7 +147,7 @@ def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]
     assert bodies() == before
     main(["check"])
     said = capsys.readouterr()
-    assert said.out.count("is stale: what it measured has changed since") == 2, "pending, and the other's"
+    assert said.out.count("is stale: the code has changed since then") == 2, "pending, and the other's"
 
 
 def test_check_lists_what_clang_refuses_or_would_not_pass_on(

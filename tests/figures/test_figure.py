@@ -37,11 +37,12 @@ def test_its_html_holds_what_must_be_there_without_a_script() -> None:
         '<figure class="tw-figure" id="figure-1" data-figure="assets/x.json" data-kind="chart" '
         'style="--tw-figure-height:300px;--tw-figure-height-narrow:300px">\n'
         '<p class="tw-figure-title">a &lt; b &amp; &quot;c&quot;</p>\n'
-        '<div class="tw-figure-body"><noscript><p class="tw-figure-note">This figure is drawn by a '
-        "script, and scripts are switched off here. The text below says what it shows.</p></noscript></div>\n"
+        '<div class="tw-figure-body"><noscript><p class="tw-figure-note">This figure needs JavaScript, '
+        "which is switched off. The text version below describes it.</p></noscript></div>\n"
         "<figcaption>Two bars.</figcaption>\n"
-        '<details class="tw-figure-alt"><summary>The same as text</summary><p>Bars of 1 and 2.</p>'
-        '<ol tabindex="0"><li>one: 1</li><li>two: 2.5</li></ol></details>\n'
+        '<div class="tw-folds"><details class="tw-figure-alt"><summary>Text version</summary>'
+        "<p>Bars of 1 and 2.</p>"
+        '<ol tabindex="0"><li>one: 1</li><li>two: 2.5</li></ol></details></div>\n'
         "</figure>"
     )
 

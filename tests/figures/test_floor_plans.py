@@ -38,7 +38,7 @@ def test_a_plan_keeps_places_sizes_and_what_each_stop_lights() -> None:
 
 def test_a_plan_says_its_parts_and_its_stops() -> None:
     figure = made()
-    assert figure.alt == "A floor plan with 3 parts: 2 of processor, 1 of memory."
+    assert figure.alt == "Floor plan with 3 parts: 2 × processor, 1 × memory."
     assert figure.steps == ("working set 4 KB: Near.", "working set 1 GB: Far.")
 
 

@@ -66,12 +66,12 @@ def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
         "Step 1, line 4: i is 0 to 127 in threads 0 to 127.",
         "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes.",
         "Step 3, line 5: threads 0 to 127 write s[0 to 63], no bank conflict.",
-        "Step 4, line 6: the threads of a block meet at the barrier.",
+        "Step 4, line 6: the threads of a block synchronise at the barrier.",
         "Step 5, line 8: half is 32 in threads 32 to 63, 96 to 127.",
         "Step 6, line 8: threads 0 to 31, 64 to 95 read s[32 to 63], no bank conflict.",
         "Step 7, line 8: threads 0 to 31, 64 to 95 read s[0 to 31], no bank conflict.",
         "Step 8, line 8: threads 0 to 31, 64 to 95 write s[0 to 31], no bank conflict; half is 32.",
-        "Step 9, line 9: the threads of a block meet at the barrier.",
+        "Step 9, line 9: the threads of a block synchronise at the barrier.",
     )
     assert texts[-1] == "Step 36, line 11: threads 0, 64 write out[0 to 1] in 2 sectors of 32 bytes."
 
@@ -108,7 +108,7 @@ def test_every_access_stands_in_one_moment_and_in_the_order_that_barriers_give()
 def test_a_bank_conflict_is_said() -> None:
     said = stepped(strided(8), **WORDS).steps[17]
     assert said.startswith("Step 18, line 6: threads 0 to 31 read s[0, 8, 16, 24 and 28 more]")
-    assert said.endswith(" in 8 passes over the banks instead of 1.")
+    assert said.endswith(" in 8 wavefronts instead of 1.")
 
 
 def test_shapes_come_from_launch_and_source() -> None:

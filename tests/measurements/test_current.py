@@ -96,7 +96,7 @@ def test_an_edited_kernel_leaves_its_siblings_current(kept: Record) -> None:
     assert stale(now, kept) == {("small", 64), ("small", 100)}
     said = staleness(now, kept)
     assert said is not None
-    assert "is stale for small: what it measured has changed since" in said.why
+    assert "is stale for small: the code has changed since" in said.why
     assert renewed(now, kept) == kept, "the figures of another version keep its keys"
 
 
@@ -139,6 +139,10 @@ def test_what_the_lesson_has_no_longer_is_left_out_once_all_else_holds(kept: Rec
     assert [row.variant for row in renewed(fewer, kept).rows] == ["large", "cupy"] * 2
     edited = experiment({"large": variant(EDITED, 128)})
     assert len(renewed(edited, kept).rows) == len(kept.rows)
+
+
+def test_a_record_follows_its_experiment_to_another_lesson(kept: Record) -> None:
+    assert renewed(replace(BEFORE, lesson="kernels/elsewhere"), kept).lesson == "kernels/elsewhere"
 
 
 def test_a_text_does_not_change_with_the_module_that_a_name_comes_from() -> None:

@@ -104,7 +104,7 @@ def test_without_a_gpu_the_count_case_is_simulated_and_the_bound_predicted(
     assert counted is not None
     assert [column.name for column in counted.columns] == ["variant", "sectors simulated"]
     assert made.stale == "twice has no record yet. Record it on a GPU: tilewise record kernels/twice"
-    assert made.notes == ("The bound is that of an H100 SXM at its peaks (data sheet).",)
+    assert made.notes == ("The bound uses the peaks of an H100 SXM (data sheet).",)
 
 
 def test_a_record_of_the_same_key_is_shown_and_another_is_stale(
@@ -126,15 +126,13 @@ def test_a_record_of_the_same_key_is_shown_and_another_is_stale(
     assert [row["variant"] for row in made.rows] == ["blocks of 64"], "the library is no longer the lesson's"
     assert run(**{"FACTOR *": "FACTOR  *"}).stale == "", "white space does not count"
     changed = run(**{'"2.0f"': '"(1.0f + 1.0f)"'})
-    assert changed.stale.startswith(
-        "The record of twice from 2026-11-21 is stale: what it measured has changed"
-    )
+    assert changed.stale.startswith("The record of twice from 2026-11-21 is stale: the code has changed")
     monkeypatch.setenv("TILEWISE_STALE", "error")
     with pytest.raises(LessonError) as caught:
         run(**{'"2.0f"': '"(1.0f + 1.0f)"'})
     assert str(caught.value) == (
         f'lessons/kernels/twice.py:{LINE}: measure("twice"): The record of twice from 2026-11-21 is stale: '
-        "what it measured has changed since. Record it on a GPU: tilewise record kernels/twice"
+        "the code has changed since then. Record it on a GPU: tilewise record kernels/twice"
     )
 
 
@@ -189,7 +187,7 @@ def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(
     monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: "There is no clang.")
     made = run()
     assert made.rows[0]["simulated"] is None
-    assert "Nothing was simulated here: There is no clang." in made.notes
+    assert "No simulation in this build: There is no clang." in made.notes
 
 
 def test_times_with_the_host_have_a_key_of_their_own_and_others_keep_theirs(

@@ -60,7 +60,7 @@ def test_the_page_leads_to_the_reason() -> None:
     context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
     reasons = (("plain", "What it left out"), ("wide", "What it left out"))
     html = made(("plain", 0.1), reasons=reasons).markdown(context)
-    assert "More than 2 times from the bound: plain, wide. Why: " in html
+    assert "More than 2× the bound: plain, wide. Explained under " in html
     assert '<a href="#what-it-left-out">What it left out</a>.' in html
 
 
@@ -73,5 +73,5 @@ def test_a_reason_for_every_variant_is_said_of_those_that_missed(
 ) -> None:
     context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
     one = made(("plain", shares[0]), ("wide", shares[1]), reasons=((EVERY, "Predict"),))
-    said_there = f"times from the bound: {names}. Why: " if names else "times from the bound"
+    said_there = f"× the bound: {names}. Explained under " if names else "× the bound"
     assert (said_there in one.markdown(context)) == bool(names)

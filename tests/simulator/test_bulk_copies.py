@@ -141,7 +141,7 @@ def box_of(
 ) -> tuple[Any, Any]:
     """The bytes of a box in shared memory, and the run."""
     made = tensor_map(array, box=box, swizzle=swizzle, **more)
-    size = made.box_bytes
+    size = int(np.prod(made.box)) * array.itemsize
     body = BOX.replace("BYTES", str(size))
     one = kernel(f"{MAP} A, int x, int y, unsigned* out", body, f"__shared__ __align__(1024) char s[{size}];")
     out = np.zeros(size // 4, np.uint32)

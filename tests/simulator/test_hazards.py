@@ -78,7 +78,77 @@ def test_writing_a_read_only_array() -> None:
 
 def test_a_barrier_that_some_lanes_skip() -> None:
     source = on_threads("if (i < 20)\n__syncthreads();\ny[i] = i;", "int* y")
-    _hazard(lambda: simulate(source, _ints(32)), "barrier", 4, "20 of the 32 threads")
+    _hazard(
+        lambda: simulate(source, _ints(32)), "barrier", 4, "thread 20 of the same warp skips this barrier"
+    )
+
+
+def test_threads_that_returned_early_are_not_waited_for() -> None:
+    source = on_threads("if (i >= 300) return;\n__syncthreads();\ny[i] = i + 1;", "int* y")
+    y = _ints(512)
+    run = simulate(source, y, grid=2, block=256)
+    assert (y[:300] == np.arange(1, 301)).all()
+    (note,) = run.notes
+    assert note.startswith("The barrier at line 4 completed without 212 threads of block 1 that had exited")
+    assert "the first of them thread 44" in note and "Volta" in note
+    assert (
+        run.text().endswith(f"Note: {note}") and f"Note: {note.split(chr(39))[0]}" in run.as_output().html()
+    )
+    assert not simulate(source, y, grid=1, block=256).notes
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (i >= 40) { y[i] = -1; return; }\n__syncthreads();\ny[i] = 1;",
+        "if (i < 40) {\n__syncthreads(); y[i] = 1; }",
+        "for (int k = 0; k < 3; ++k) { if (i > 40 + k) { y[i] = k; return; }\n__syncthreads(); y[i] = 1; }",
+        "if (i >= 64) return;\n__syncthreads();\nif (i >= 40) return;\n__syncthreads();\ny[i] = 1;",
+    ],
+)
+def test_early_returns_of_many_forms_are_none_of_a_barriers_hazards(body: str) -> None:
+    run = simulate(on_threads(body, "int* y"), _ints(96), grid=1, block=96)
+    assert run.notes
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "words"),
+    [
+        ("if (i % 2) {\n__syncthreads(); } else y[i] = 2;\nif (i > 3) y[i] += 1;", 4, "thread 0 of the same"),
+        ("for (int h = 32; h > 0; h /= 2)\nif (i < h) {\n__syncthreads(); }\ny[i] = 1;", 5, "same warp"),
+        ("if (i < 40) {\n__syncthreads(); }\ny[i] += 1;", 4, "thread 40 of the same warp"),
+    ],
+)
+def test_lanes_of_a_warp_that_part_at_a_barrier(body: str, line: int, words: str) -> None:
+    source = on_threads(body, "int* y")
+    _hazard(lambda: simulate(source, _ints(64), grid=1, block=64), "barrier", line, words)
+
+
+def test_a_barrier_that_live_threads_never_reach() -> None:
+    source = on_threads(
+        "if (i >= 96) return;\nif (i < 32)\n__syncthreads();\n"
+        'else asm volatile("bar.sync 1, 96;" ::: "memory");\ny[i] = 1;',
+        "int* y",
+    )
+    words = "32 of the 96 threads of block 0 wait here (32 have exited), and thread 32 never comes"
+    _hazard(lambda: simulate(source, _ints(128), grid=1, block=128), "barrier", 5, words)
+
+
+def test_a_barrier_with_a_count_is_not_released_by_exits() -> None:
+    source = on_threads(
+        'if (i >= 64) return;\nasm volatile("bar.sync 1, 96;" ::: "memory");\ny[i] = 1;', "int* y"
+    )
+    words = "for 96 threads, and only 64 of block 0 arrive"
+    _hazard(lambda: simulate(source, _ints(96), grid=1, block=96), "barrier", 4, words)
+
+
+def test_a_barrier_with_a_count_counts_by_warps() -> None:
+    source = on_threads(
+        'if (i >= 50) return;\nasm volatile("bar.sync 1, 64;" ::: "memory");\ny[i] = 1;', "int* y"
+    )
+    y = _ints(64)
+    assert not simulate(source, y, grid=1, block=64).notes
+    assert (y[:50] == 1).all()
 
 
 def test_barriers_in_both_branches_are_not_one_barrier() -> None:

@@ -150,9 +150,10 @@ SPILLS = [name for name, known in KNOWN.items() if known.get("local requests", (
 
 
 def test_merged_by_hand_the_shared_stores_are_the_hardwares() -> None:
-    name = "machine/chip: chase_shared with LINES=1024, blocks of 1"
+    name = "machine/chip_carveout: chase_shared with LINES=1024, blocks of 1"
     launch = as_counted(specimens()[name], KEYS.get(name)).launch
-    narrow = "for (unsigned line = 0; line < LINES; ++line) ring[line] = (line * factor + shift) % LINES;"
+    narrow = """for (unsigned line = 0; line < LINES; ++line)
+        ring[line] = (line * factor + shift) % LINES;"""
     wide = """for (unsigned line = 0; line < LINES; line += 4) {
         unsigned at = line * factor + shift;
         *(uint4*)&ring[line] = make_uint4(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tilewise.build.playback import LessonFile, find_lesson, on_the_simulator, play, project_lessons
 from tilewise.course.lesson import read
 from tilewise.course.rules import checked_course, every_rule, form_faults
+from tilewise.course.rules.language import page_faults
 from tilewise.course.rules.records import unexplained
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
@@ -96,7 +97,7 @@ def print_rules() -> int:
 
 
 def course_faults(root: Path) -> list[str]:
-    """What the rules find in the lessons as written, a line each."""
+    """What the rules find in the lessons and the pages of docs/ as written, a line each."""
     nav_file = root.parent / "mkdocs.yml"
     try:
         from mkdocs.utils.yaml import yaml_load
@@ -119,6 +120,9 @@ def course_faults(root: Path) -> list[str]:
             faults += form_faults(nav, checked_course(nav, lessons))
         except LessonError as error:
             faults += error.errors
+    for page in sorted((root.parent / "docs").rglob("*.md")):
+        path = page.relative_to(root.parent).as_posix()
+        faults += page_faults(path, page.read_text(encoding="utf-8"))
     return list(map(str, faults))
 
 

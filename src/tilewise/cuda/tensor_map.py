@@ -57,11 +57,6 @@ class TensorMap:
         """The name of its array in a case; None where it holds the array itself."""
         return self.source if isinstance(self.source, str) else None
 
-    @property
-    def box_bytes(self) -> int:
-        """Bytes of one box in shared memory, which is what an mbarrier must expect; needs the array."""
-        return int(np.prod(self.box)) * self._element()[0].itemsize
-
     def named(self, name: str) -> TensorMap:
         """The same map of the array that has a name in a case."""
         return replace(self, source=name)

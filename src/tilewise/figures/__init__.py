@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewise.figures.kinds.chart.heat_maps import heat_map
     from tilewise.figures.kinds.chart.line_charts import Mark, Series, line_chart
     from tilewise.figures.kinds.floor_plan import Part, Stop, floor_plan
+    from tilewise.figures.kinds.sector_map import sector_map
     from tilewise.figures.kinds.stepped import stepped
     from tilewise.figures.kinds.stepped.states import State
     from tilewise.figures.kinds.timeline import Span, timeline
@@ -35,6 +36,7 @@ _HOME = {
         "kinds.chart.heat_maps": ["heat_map"],
         "kinds.chart.line_charts": ["Mark", "Series", "line_chart"],
         "kinds.floor_plan": ["Part", "Stop", "floor_plan"],
+        "kinds.sector_map": ["sector_map"],
         "kinds.stepped": ["stepped"],
         "kinds.stepped.states": ["State"],
         "kinds.timeline": ["Span", "timeline"],
@@ -63,6 +65,7 @@ __all__ = [
     "floor_plan",
     "heat_map",
     "line_chart",
+    "sector_map",
     "stepped",
     "timeline",
 ]

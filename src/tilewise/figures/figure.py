@@ -17,9 +17,7 @@ from tilewise.figures.values import plain, recorded_paths
 if TYPE_CHECKING:
     from tilewise.figures.theme import Scheme
 
-_NO_SCRIPT = (
-    "This figure is drawn by a script, and scripts are switched off here. The text below says what it shows."
-)
+_NO_SCRIPT = "This figure needs JavaScript, which is switched off. The text version below describes it."
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,8 @@ class Figure:
             '<div class="tw-figure-body">'
             f'<noscript><p class="tw-figure-note">{_NO_SCRIPT}</p></noscript></div>\n'
             f"<figcaption>{escape(self.caption)}</figcaption>\n"
-            '<details class="tw-figure-alt"><summary>The same as text</summary>'
-            f"<p>{escape(self.alt)}</p>{listed}</details>\n"
+            '<div class="tw-folds"><details class="tw-figure-alt"><summary>Text version</summary>'
+            f"<p>{escape(self.alt)}</p>{listed}</details></div>\n"
             "</figure>"
         )
 

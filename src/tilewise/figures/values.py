@@ -7,10 +7,14 @@ there are is left to the figures.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+_MOST_NAMES = 6
+_NUMERIC = re.compile(r"[−-]?[\d.∞]")
 
 
 def plain(value: Any) -> Any:
@@ -76,3 +80,27 @@ def _rounded(value: float) -> float | int | None:
         return None
     short = float(f"{value:.7g}")
     return int(short) if short.is_integer() and abs(short) < 2**53 else short
+
+
+def are_names(texts: Sequence[str]) -> bool:
+    """Whether a control's values are names, which have no order: buttons show them (``controls.js``)."""
+    return 1 < len(texts) <= _MOST_NAMES and any(not _NUMERIC.match(text) for text in texts)
+
+
+def control_height(texts: Sequence[str], slider: int, narrow: bool = False) -> int:
+    """Height in px of the control for some values.
+
+    Args:
+        texts: the values as the page writes them.
+        slider: the height where it is a slider.
+        narrow: on a narrow screen, where buttons take several lines.
+    """
+    if not are_names(texts):
+        return slider
+    rows, used, room = 1, 0, 296 if narrow else 440
+    for text in texts:
+        wide = 34 + 7 * len(text)
+        if used and used + wide > room:
+            rows, used = rows + 1, 0
+        used += wide
+    return 36 * rows + (24 if narrow else 4)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tilewise.cuda.cases import Case
 from tilewise.errors import nearest
 from tilewise.kernel.kernel import Kernel
-from tilewise.kernels.published import PUBLISHED, Published
+from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
 FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
@@ -22,6 +22,7 @@ __all__ = [
     "PUBLISHED",
     "Published",
     "case_of",
+    "hilbert",
     "kernel",
     "matmul_bf16",
     "matmul_fp32",
@@ -76,6 +77,7 @@ def case_of(name: str, **sizes: int) -> Case:
     Raises:
         KeyError: no kernel of that name is published.
         TypeError: a size is missing or unknown.
+        ValueError: the kernel with its published settings does not take such sizes.
     """
     return _known(name).inputs(**sizes)
 

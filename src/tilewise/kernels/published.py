@@ -46,7 +46,19 @@ def _transpose(R: int, C: int) -> Case:  # noqa: N803 - as the kernel names them
     return case(A=normal(R, C), B=output(C, R), R=R, C=C, grid=(ceil_div(R, 64), ceil_div(C, 64)), block=256)
 
 
-def _product(M: int, N: int, K: int, columns: int, stages: int) -> Case:  # noqa: N803 - as the kernel names them
+def _product(
+    M: int,  # noqa: N803 - as the kernel names them
+    N: int,  # noqa: N803
+    K: int,  # noqa: N803
+    aligned: int,
+    columns: int,
+    stages: int,
+) -> Case:
+    if aligned and N % 4:
+        repair = f"Take kernel(name, ALIGNED=0) and case_of(name, M={M}, N={N}, K={K}, aligned=0)."
+        raise ValueError(
+            f"N = {N}, which 4 does not divide, and the kernel loads 16 bytes at a time. {repair}"
+        )
     width = 16 * columns
     return case(
         A=normal(M, K),
@@ -61,18 +73,50 @@ def _product(M: int, N: int, K: int, columns: int, stages: int) -> Case:  # noqa
     )
 
 
-def _wide_product(M: int, N: int, K: int) -> Case:  # noqa: N803 - as the kernel names them
-    return _product(M, N, K, columns=16, stages=3)
+def _wide_product(M: int, N: int, K: int, aligned: int = 1) -> Case:  # noqa: N803 - as the kernel names them
+    return _product(M, N, K, aligned, columns=16, stages=3)
 
 
-def _narrow_product(M: int, N: int, K: int) -> Case:  # noqa: N803 - as the kernel names them
-    return _product(M, N, K, columns=8, stages=2)
+def _narrow_product(M: int, N: int, K: int, aligned: int = 1) -> Case:  # noqa: N803 - as the kernel names them
+    return _product(M, N, K, aligned, columns=8, stages=2)
+
+
+def hilbert(rows: int, columns: int) -> list[tuple[int, int]]:
+    """The tiles of a matrix along a Hilbert curve, so that tiles close in time share rows or columns.
+
+    Args:
+        rows: how many tiles the matrix is high.
+        columns: how many tiles it is wide.
+
+    Returns:
+        (row, column) of each tile, once. The curve fills the smallest square of a power of two around the
+        matrix; what is outside the matrix is left out.
+    """
+    side = 1
+    while side < max(rows, columns):
+        side *= 2
+    path = []
+    for step in range(side * side):
+        i = j = 0
+        size, rest = 1, step
+        while size < side:
+            down = rest // 2 % 2
+            right = (rest ^ down) % 2
+            if not right:
+                if down:
+                    i, j = size - 1 - i, size - 1 - j
+                i, j = j, i
+            i, j = i + size * down, j + size * right
+            rest //= 4
+            size *= 2
+        if i < rows and j < columns:
+            path.append((i, j))
+    return path
 
 
 def _hopper_product(M: int, N: int, K: int, sms: int = 132) -> Case:  # noqa: N803 - as the kernel names them
-    high, wide = ceil_div(M, 256), ceil_div(N, 256)  # tiles of 128 by 256, two in a cluster
-    order = [(i, j) for top in range(0, high, 8) for j in range(wide) for i in range(top, min(top + 8, high))]
-    rounds = ceil_div(len(order), sms // 2)
+    order = hilbert(ceil_div(M, 256), ceil_div(N, 256))  # tiles of 128 by 256, two in a cluster
+    rounds = ceil_div(len(order), sms // 2)  # the grid is as small as these rounds allow
     boxes = {"a_map": ("A", 128), "b_map": ("B", 64), "c_map": ("C", 64)}
     maps: dict[str, Any] = {
         name: tensor_map(array, box=(height, 64), swizzle=128, dtype="bfloat16")

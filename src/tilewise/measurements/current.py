@@ -97,7 +97,7 @@ def labelled(experiment: Experiment, record: Record) -> Record:
 
 
 def renewed(experiment: Experiment, record: Record) -> Record:
-    """A record with the labels and both keys of now for the rows that hold.
+    """A record with the lesson, the labels and both keys of now for the rows that hold.
 
     Rows of what the lesson has no longer are taken out once all others hold. Without clang the code's keys
     stay where the tokens did not change.
@@ -121,7 +121,8 @@ def renewed(experiment: Experiment, record: Record) -> Record:
         replace(row, tokens=tokens[here], compiled=codes.get(here, "")) if here in held else row
         for here, row in now.rows.items()
     ]
-    return replace(record, rows=(*rows, *(now.left if now.stale else ())), compiler=compiler)
+    rows += now.left if now.stale else ()
+    return replace(record, lesson=experiment.lesson, rows=tuple(rows), compiler=compiler)
 
 
 def text_holds(record: TextRecord, cell: str, before: Sequence[str]) -> bool:

@@ -93,10 +93,10 @@ class Asked:
             for label, value in self.models
         )
         answer = _shown(self.answer, self.unit)
-        sample = escape(
-            f"Recorded: {answer}. Your guess: {answer}. The guess is 1.5 times too high. {self.because}"
+        sample = escape(f"Measured: {answer}. You guessed {answer}: 1.5× too high. {self.because}")
+        models = (
+            f'<p class="tw-guess-models"><span>Model predictions:</span> {buttons}</p>' if buttons else ""
         )
-        models = f'<p class="tw-guess-models"><span>Models say</span> {buttons}</p>' if buttons else ""
         return (
             f'<div class="tw-guess" role="group" aria-labelledby="{title}" {data}>'
             f'<p class="tw-guess-question" id="{title}">{escape(self.question)}</p>'
@@ -107,9 +107,9 @@ class Asked:
             f"<span>{escape(_shown(self.high, self.unit))}</span></p>{models}"
             '<div class="tw-guess-end"><p class="tw-guess-buttons">'
             '<button type="button" class="tw-act tw-act-main" data-do="compare" disabled>'
-            "Compare with the recording</button> "
+            "Compare with the measurement</button> "
             '<button type="button" class="tw-quiet" data-do="skip" disabled>'
-            "Show without guessing</button></p>"
+            "Skip the guess</button></p>"
             f'<div class="tw-guess-told"><p class="tw-guess-verdict" role="status" tabindex="-1">{sample}</p>'
             '<p class="tw-guess-score">One guess so far, off by a factor of 1.5. Clear my guesses</p></div>'
             "</div></div>"

@@ -18,7 +18,7 @@ from tilewise.models.devices import Device, device
 def machines(archive: Archive) -> list[dict[str, str]]:
     """Each device with a record that can be read, as ``{"id": folder, "name": short name}``."""
     drivers = {folder: name for folder in archive.devices if (name := _driver(archive.folder / folder))}
-    names = {folder: _short(driver) for folder, driver in drivers.items()}
+    names = {folder: driver_name(driver) for folder, driver in drivers.items()}
     several = {name for name in names.values() if list(names.values()).count(name) > 1}
     return [
         {"id": folder, "name": drivers[folder] if name in several else name} for folder, name in names.items()
@@ -56,7 +56,7 @@ def _driver(folder: Path) -> str:
     return ""
 
 
-def _short(driver: str) -> str:
+def driver_name(driver: str) -> str:
     """``H100`` for ``NVIDIA H100 80GB HBM3``: the device table's name without socket and memory."""
     entry = device(driver)
     return short_name(entry) if entry else driver.removeprefix("NVIDIA ")

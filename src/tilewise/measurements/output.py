@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 from tilewise.measurements.counting import COUNTS, total
 from tilewise.measurements.guess import Asked
+from tilewise.measurements.machines import driver_name
 from tilewise.measurements.provenance_links import (
     provenance_facts,
     provenance_id,
@@ -153,28 +154,33 @@ class Measurement(Output):
         """The table, its notes and, folded, where the recorded figures come from."""
         counted = self.counted()
         table = self._table_html() + (f"\n{counted.html()}" if counted else "")
-        if self.fold:
-            table = f'<details class="tw-rows"><summary>{escape(self.fold)}</summary>\n{table}\n</details>'
         name = context.unique(self.name)
         panel = [self.asked.html(name)] if self.asked and not self.stale else []
-        parts = [f'<div class="tw-measurement" id="{escape(name)}"{self._origin()}>', *panel, table]
+        parts = [f'<div class="tw-measurement" id="{escape(name)}"{self._origin()}>', *panel]
+        row = []
+        if self.fold:
+            row.append(_entry("tw-rows", self.fold, f"\n{table}\n"))
+        else:
+            parts.append(table)
         if self.stale:
             parts.append(f'<p class="tw-stale">{escape(self.pending or self.stale)}</p>')
-        scattered = [_SCATTER.sub(_in_words, note) for note in self.notes if _SCATTER.search(note)]
-        if context.unique("columns") == "columns":  # once a page
-            parts.append(self._legend(context))
-        parts += [note_html(note) for note in self.notes if not _SCATTER.search(note)]
-        parts += self._reasons()
-        if self.provenance is None:
-            parts += map(note_html, scattered)
-        else:
-            where = f"Recorded on {self.provenance['device']}, {self.provenance['date']}"
-            summary = escape(f"{where}. {self.elsewhere}" if self.elsewhere else where)
-            facts = "\n".join([
-                provenance_list(self.name, self.provenance, context.link), *map(note_html, scattered)
-            ])  # fmt: skip
-            parts.append(f'<details class="tw-provenance"><summary>{summary}</summary>{facts}</details>')
+        if self.elsewhere:
+            parts.append(note_html(self.elsewhere))
+        if self.provenance is not None:
+            where = f"Recorded on NVIDIA {driver_name(self.provenance['device'])}, {self.provenance['date']}"
+            facts = provenance_list(self.name, self.provenance, context.link)
+            row.append(_entry("tw-provenance", where, facts))
+        if notes := self._notes(context):
+            row.append(_entry("tw-notes", "Notes", "".join(notes)))
+        if row:
+            parts.append(f'<div class="tw-folds">{"".join(row)}</div>')
         return context.html_block("\n".join([*parts, "</div>"]))
+
+    def _notes(self, context: Context) -> list[str]:
+        """What is worth knowing about the table, as HTML: its columns, notes, and reasons for slow rows."""
+        notes = [_SCATTER.sub(_in_words, note) for note in self.notes]
+        legend = [self._legend(context)] if context.unique("columns") == "columns" else []  # once a page
+        return [*legend, *map(note_html, notes), *self._reasons()]
 
     def _table_html(self) -> str:
         """The table as HTML, its rows and columns named for the site's script, which shows other records."""
@@ -191,10 +197,10 @@ class Measurement(Output):
     def _legend(self, context: Context) -> str:
         """What the columns mean, as HTML."""
         page = escape(f"{context.link('conventions/').rstrip('/')}/#where-a-number-comes-from")
-        launch = ", with an empty launch" if self.provenance else ""
+        launch = ", plus the time of an empty launch" if self.provenance else ""
         return (
-            f'<p class="tw-measurement-note">Bound: a model\'s least time{launch}. Recorded: the median of '
-            f'many runs. <a href="{page}">What every column means</a></p>'
+            '<p class="tw-measurement-note">Bound: the shortest time that the roofline model allows'
+            f'{launch}. Recorded: the median of many runs. <a href="{page}">What each column means</a></p>'
         )
 
     def _reasons(self) -> list[str]:
@@ -204,8 +210,8 @@ class Measurement(Output):
             if named := self._all_that_missed() if variant == EVERY else [variant]:
                 headings.setdefault(heading, []).extend(named)
         return [
-            f'<p class="tw-measurement-note tw-reasons">More than {self.within:g} times from the bound: '
-            f"{escape(', '.join(variants))}. Why: "
+            f'<p class="tw-measurement-note tw-reasons">More than {self.within:g}× the bound: '
+            f"{escape(', '.join(variants))}. Explained under "
             f'<a href="#{escape(heading_slug(heading))}">{escape(heading)}</a>.</p>'
             for heading, variants in headings.items()
         ]
@@ -236,6 +242,11 @@ class Measurement(Output):
         return [*found, ("record", self.record)] if self.record else found
 
 
+def _entry(kind: str, title: str, body: str) -> str:
+    """One entry of the line below a table: a fold."""
+    return f'<details class="{kind}"><summary>{escape(title)}</summary>{body}</details>'
+
+
 def note_html(note: str) -> str:
     """A sentence below a table."""
     return f'<p class="tw-measurement-note">{escape(note)}</p>'
@@ -243,8 +254,8 @@ def note_html(note: str) -> str:
 
 def _in_words(found: re.Match[str]) -> str:
     return (
-        f"times vary from run to run. The middle three of every five runs are spread over {found[1]} % "
-        "of the median; a smaller difference between two rows says nothing."
+        f"times vary from run to run: the middle 60 % of runs span {found[1]} % of the median. "
+        "Ignore smaller differences between rows."
     )
 
 

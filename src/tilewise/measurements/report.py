@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 STAND_IN = "H100 SXM"
 """The device whose peaks give the bound where nothing was recorded."""
-STATED = f"The bound is that of an {STAND_IN} at its peaks (data sheet)."
+STATED = f"The bound uses the peaks of an {STAND_IN} (data sheet)."
 
 
 def report(experiment: Experiment) -> Measurement:
@@ -60,7 +60,7 @@ def report(experiment: Experiment) -> Measurement:
     if shown.stale and pending is None and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(shown.stale.why, shown.stale.repair)
     if simulated.missing:
-        notes.append(f"Nothing was simulated here: {simulated.missing}")
+        notes.append(f"No simulation in this build: {simulated.missing}")
     made = assemble(
         experiment,
         record,
@@ -142,7 +142,7 @@ def elsewhere(wanted: str, record: Record | None) -> str:
         return ""
     name = next((one for one in MACHINES if device_slug(one) == wanted), wanted)
     own = _short(record.provenance["device"])
-    return f"No current record on the {_short(name)}: these times are the {own}'s."
+    return f"No current record for the {_short(name)}: these times are from the {own}."
 
 
 def _short(name: str) -> str:
@@ -161,7 +161,7 @@ def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
     stale = Stale("", repair, found.stale)
     part = f" for {', '.join(stale.labels)}" if found.stale != found.rows.keys() else ""
     day = record.provenance["date"]
-    why = f"The record of {experiment.name} from {day} is stale{part}: what it measured has changed since."
+    why = f"The record of {experiment.name} from {day} is stale{part}: the code has changed since then."
     return replace(stale, why=why)
 
 

@@ -38,7 +38,7 @@ class ExerciseOutput(Task):
     explanation: str = ""
     """What stands beside the answer, in Markdown."""
     wrong_answers: int = 0
-    """How many wrong answers the tests turned down."""
+    """How many wrong answers the tests rejected."""
 
     def texts(self) -> tuple[str, ...]:
         """Task, hint and explanation."""
@@ -53,14 +53,14 @@ class ExerciseOutput(Task):
         """Title, task and what was tested; the answer stays in the lesson's file."""
         lines = [f"exercise: {self.title}", textwrap.indent(self.task, "  ")]
         if self.tests:
-            lines.append(f"  [the answer passes its tests{self._turned_down()}]")
+            lines.append(f"  [the answer passes its tests{self._rejected()}]")
         return "\n".join(lines)
 
-    def _turned_down(self) -> str:
+    def _rejected(self) -> str:
         if not self.wrong_answers:
             return ""
         plural = "answer" if self.wrong_answers == 1 else "answers"
-        return f"; {self.wrong_answers} wrong {plural} turned down"
+        return f"; {self.wrong_answers} wrong {plural} rejected"
 
     def markdown(self, context: Context) -> str:
         """A ``!!! exercise`` block with folds for the hint, the tests and the answer."""
@@ -68,10 +68,10 @@ class ExerciseOutput(Task):
         if self.hint:
             parts.append(folded("Hint", "hint", self.hint))
         if self.tests:
-            parts.append(folded("Tests that an answer must pass", "tests", fence(self.tests, ".python")))
+            parts.append(folded("Tests", "tests", fence(self.tests, ".python")))
         if self.answer or self.explanation:
             code = fence(self.answer, f".{self.language}") if self.answer else ""
-            title = f"Answer, tested in every build{self._turned_down()}" if self.tests else "Answer"
+            title = f"Answer (checked in every build{self._rejected()})" if self.tests else "Answer"
             parts.append(
                 folded(title, "answer", "\n\n".join(part for part in (self.explanation, code) if part))
             )
@@ -99,7 +99,7 @@ def exercise(
         tests: called with the answer; raises (``assert`` does) where it is wrong.
         hint: a first step, in Markdown, folded.
         explanation: Markdown beside the answer, in its fold.
-        wrong: answers that the tests must turn down, each of them.
+        wrong: answers that the tests must reject, each of them.
 
     Raises:
         AssertionError: the answer fails, or a wrong one passes.
@@ -112,12 +112,12 @@ def exercise(
     if (answer is None) != (tests is None):
         missing = "tests" if tests is None else "an answer"
         raise ValueError(f'exercise "{title}" has no {missing}; give it both or neither')
-    turned_down = 0
+    rejected = 0
     if tests is not None:
         tests(answer)
         for candidate in wrong:
             _must_fail(title, tests, candidate)
-            turned_down += 1
+            rejected += 1
     source, language = _source(answer)
     sink().add(
         ExerciseOutput(
@@ -128,7 +128,7 @@ def exercise(
             tests=_source(tests)[0],
             hint=inspect.cleandoc(hint or ""),
             explanation=inspect.cleandoc(explanation or ""),
-            wrong_answers=turned_down,
+            wrong_answers=rejected,
         )
     )
 

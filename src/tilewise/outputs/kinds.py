@@ -53,7 +53,7 @@ class Text(Output):
         lines = len(self.content.splitlines())
         if lines <= LONGEST_TEXT:
             return block
-        return folded(f"What the cell printed, {lines} lines", "code", block)
+        return folded(f"Output, {lines} lines", "code", block)
 
     def _html(self) -> str:
         """What the fence becomes."""
@@ -63,9 +63,7 @@ class Text(Output):
         lines = len(self.content.splitlines())
         if lines <= LONGEST_TEXT:
             return block
-        return (
-            f'<details class="code"><summary>What the cell printed, {lines} lines</summary>{block}</details>'
-        )
+        return f'<details class="code"><summary>Output, {lines} lines</summary>{block}</details>'
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class AgreeOutput(Output):
         """A ``div.tw-check`` of kind ``agree``."""
         return context.html_block(
             f'<div class="tw-check" data-kind="agree">{_TICK} '
-            f"<strong>{escape(self.by)} and CUDA agree</strong> on "
+            f"<strong>{escape(self.by)} and CUDA agree</strong> for <code>{escape(self.kernel)}</code>: "
             f"{escape(', '.join(self.arrays), quote=False)} in "
             f'<span title="{escape("; ".join(self.cases))}">{self._cases()}</span>, '
             f"{_unbroken(self._result())}</div>"
@@ -210,10 +208,10 @@ class LackOutput(Output):
         return f"agree: {self.by} was not compared with kernel {self.kernel}: {self.why}"
 
     def markdown(self, context: Context) -> str:
-        """A ``div.tw-needs``."""
+        """A ``div.tw-lack``, which the page lists with the checks."""
         why = escape(self.why, quote=False)
         return context.html_block(
-            f'<div class="tw-needs">{escape(self.by)} was not compared here: {why}.</div>'
+            f'<div class="tw-lack">{escape(self.by)} with {escape(self.kernel)} ({why}).</div>'
         )
 
 

@@ -16,7 +16,7 @@ from tilewise.outputs.table import Cell, Column, Table, number
 
 WIDEST_SOURCE = 44
 """Characters of a line of source that a terminal shows."""
-LEGEND = "Marked: less than half of the bytes that moved were asked for, or passes that bank conflicts cost."
+LEGEND = "Marked: less than half of the bytes moved were requested, or bank conflicts cost extra wavefronts."
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class RunOutput(Output):
     """The lines at which something was counted, in order."""
     total: RunLine
     """The whole launch."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing and no fault, a sentence or two each."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON holds it."""
@@ -63,6 +65,7 @@ class RunOutput(Output):
             "title": self.title,
             "columns": [[one.group, one.name, one.meaning] for one in self.columns],
             "lines": [_packed(one) for one in (*self.lines, self.total)],
+            "notes": list(self.notes),
         }
 
     @classmethod
@@ -72,7 +75,8 @@ class RunOutput(Output):
             RunLine(line, source, tuple(Cell(text, title, None, mark) for text, title, mark in cells))
             for line, source, cells in data["lines"]
         )
-        return cls(data["title"], tuple(RunColumn(*one) for one in data["columns"]), lines[:-1], lines[-1])
+        columns = tuple(RunColumn(*one) for one in data["columns"])
+        return cls(data["title"], columns, lines[:-1], lines[-1], tuple(data.get("notes", ())))
 
     @property
     def marked(self) -> bool:
@@ -103,7 +107,8 @@ class RunOutput(Output):
         ruled = ["  ".join("-" * width for width in widths)]
         body = [_line(row, widths) for row in rows]
         parts = [self.title, "  ".join(groups).rstrip(), _line(heads, widths), *ruled, *body[:-1]]
-        return "\n".join([*parts, *ruled, body[-1], *([f"* {LEGEND}"] if self.marked else [])])
+        legend = [f"* {LEGEND}"] if self.marked else []
+        return "\n".join([*parts, *ruled, body[-1], *legend, *(f"Note: {note}" for note in self.notes)])
 
     def markdown(self, context: Context) -> str:
         """The table, under its title; it scrolls by itself where it is wider than the page."""
@@ -135,6 +140,7 @@ class RunOutput(Output):
                 "</tbody>",
                 f"<tfoot>{_row(self.total)}</tfoot>",
                 "</table></div>",
+                *(f"<p>Note: {escape(note, quote=False)}</p>" for note in self.notes),
                 "</div>",
             ]
         )

@@ -63,7 +63,7 @@ class PuzzleOutput(Task):
     def text(self) -> str:
         """Its name, the task, and that the solution holds."""
         lines = [f"puzzle {self.name}: {self.title}", textwrap.indent(_unmarked(self.task), "  ")]
-        lines.append(f"  [its solution is right at {self.launches} sizes and within the budget]")
+        lines.append(f"  [the solution is correct at {self.launches} sizes and within the budget]")
         lines.append(f"  tilewise puzzle start {self.name}")
         return "\n".join(lines)
 
@@ -75,9 +75,9 @@ class PuzzleOutput(Task):
             self.task,
             f"Launched in {self.launch}",
             self._table().markdown(nested),
-            f"Why that is enough: {'; '.join(dict.fromkeys(self.reasons))}.",
+            f"Why this budget is enough: {'; '.join(dict.fromkeys(self.reasons))}.",
             fence(self.start, ".cuda .tw-puzzle"),
-            "The first line writes this kernel into a file of yours, the second one checks it:",
+            "The first command writes this kernel to a file for you to edit. The second checks your version:",
             fence(commands, ".sh"),
         ]
         parts += [
@@ -85,7 +85,7 @@ class PuzzleOutput(Task):
             for at, hint in enumerate(self.hints, start=1)
         ]
         answer = f"{self.after}\n\n{fence(self.solution, '.cuda')}"
-        parts.append(folded("A solution, checked in every build", "answer", answer))
+        parts.append(folded("Solution (checked in every build)", "answer", answer))
         inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
         return f'!!! exercise puzzle "{escape(attribute(self.name), quote=False)}"\n\n{inside}'
 

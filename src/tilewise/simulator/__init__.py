@@ -6,8 +6,9 @@ In: a kernel's text, NumPy arrays and a launch shape. Out: arrays written as a G
 Hazards that stop a run, or are collected:
 
 - `out of bounds`, `misaligned`, `read-only`: by the array passed, the shared variable, the local array.
-- `barrier`, `shuffle`: threads that never come, or lanes other than those named (matrix instructions need
-  all).
+- `barrier`, `shuffle`: live threads that never come, lanes of a warp that part at a barrier, or lanes other
+  than those named (matrix instructions need all). Threads that have exited are not waited for, which
+  ``Run.notes`` says.
 - `uninitialised`: a read of shared memory that nobody wrote.
 - `race`: two warps of a block touch one word of shared or global memory with no barrier in between, or two
   blocks one word of global memory, and one of them stores; or lanes of one instruction store different

@@ -33,6 +33,7 @@ MAX_STEPS = 80_000_000
 """Warp instructions after which a launch counts as endless: some ten seconds of this machine."""
 SM_COUNT = 132
 _MAX_HAZARDS = 64
+_MAX_NOTES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,8 @@ class Run:
     """The kernel's source, for quoting lines."""
     watched: Mapping[str, Watched] = field(default_factory=dict)
     """Of a traced run, the values of the variables in ``// watch:`` comments, by name."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing and no fault: barriers that passed without threads that had exited."""
     printed: str = ""
     """What its ``printf`` calls printed, block by block; also written to stdout."""
 
@@ -131,7 +134,7 @@ def launch(
     except MemoryError:
         raise _no_memory(entry) from None
     counts = np.zeros((len(program.lines) or 1, len(COUNTERS)), np.uint64)
-    found = np.zeros(_MAX_HAZARDS, HAZARD)
+    found, noted = np.zeros(_MAX_HAZARDS, HAZARD), np.zeros(_MAX_NOTES, HAZARD)
     blocks = _marked(trace.blocks, grid[0] * grid[1] * grid[2]) if trace else None
     warps = _marked(trace.warps, 32) if trace else None
     releases = np.zeros(grid[0] * grid[1] * grid[2], np.uint16) if program.fences else None
@@ -158,6 +161,8 @@ def launch(
         n_lines=len(counts),
         hazards=found.ctypes.data,
         max_hazards=_MAX_HAZARDS,
+        notes=noted.ctypes.data,
+        max_notes=_MAX_NOTES,
         collect=int(hazards == "collect"),
         tracing=int(trace is not None),
         max_steps=max_steps,
@@ -185,6 +190,7 @@ def launch(
         clock_is_not_time=bool(description.used_clock),
         source=entry.module.source,
         watched=watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
+        notes=tuple(describer.note(row) for row in noted[: description.n_notes]),
         printed=printed,
     )
     if status in (machine.STOPPED, machine.TOO_MANY_STEPS):

@@ -21,6 +21,7 @@ from mkdocs.structure.toc import AnchorLink, TableOfContents
 from pymdownx.highlight import Highlight
 
 from tilewise.build.file_cache import FileCache, key_of
+from tilewise.build.page.folds import gather
 from tilewise.build.page.markers import hide_marker_lines, tell_lines
 from tilewise.site.math import render_math
 from tilewise.site.raw_html import RawHtml
@@ -93,7 +94,7 @@ class Conversions:
     def _convert(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         Page.render(page, config, files)
         assert page.content is not None
-        page.content = tell_lines(hide_marker_lines(render_math(page.content)))
+        page.content = gather(tell_lines(hide_marker_lines(render_math(page.content))))
         page.present_anchor_ids = (page.present_anchor_ids or set()) | self.raw_html.anchors
 
     def tidy(self) -> None:

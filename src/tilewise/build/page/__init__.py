@@ -33,6 +33,8 @@ __all__ = ["Page", "course_map", "glossary", "hide_marker_lines", "minutes", "re
 
 _RUNNING = "This lesson is running. Its outputs appear as soon as they are computed."
 _STOPPED = "This lesson stopped with an error. Outputs below it are missing or are those of the last run."
+FIRST_TAB = "CUDA C"
+"""How the title of the tab begins that is shown first, wherever its cell stands in the lesson's file."""
 FIGURES = "assets/figures"
 """The folder of the figures' data, relative to the site's root."""
 
@@ -121,7 +123,7 @@ def _provenance_lists(lesson: Lesson, run: LessonRun, quoted: Collection[str]) -
     ]
     if not lists:
         return ""
-    summary = "<summary>Where quoted numbers were recorded</summary>"
+    summary = "<summary>Sources of quoted measurements</summary>"
     return f'<details class="tw-provenance">{summary}{"".join(lists)}</details>'
 
 
@@ -176,7 +178,8 @@ def _body(lesson: Lesson, run: LessonRun, prose: Mapping[int, str], files: dict[
         if cell.kind == "markdown":
             text = prose[index]
         elif index in sets:
-            text = tab_set([(lesson.cells[at].tab, shown(at, True)) for at in sets[index]], fresh=after_set)
+            members = sorted(sets[index], key=lambda at: not lesson.cells[at].tab.startswith(FIRST_TAB))
+            text = tab_set([(lesson.cells[at].tab, shown(at, True)) for at in members], fresh=after_set)
         elif index in inside:
             continue
         else:

@@ -60,14 +60,16 @@ def code_cell(
     if is_folded and code:
         code = folded(cell.fold, "code", code)
     below = blocks(outputs, others, machine, context)
+    lacking = ""
     if missing:
         is_recorded = any(
             isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
         )
-        below.insert(0, _lacking(missing, is_recorded, context))
+        lacking = _lacking(missing, is_recorded, context)
     if pending and (outputs or called & _SHOWING or _ends_with_a_value(cell.source)):
         below.insert(0, context.html_block(f'<div class="tw-pending">{pending}</div>'))
     books = "" if is_task or is_folded else _bookkeeping(cell)
+    below.append(lacking)
     if books:
         below.append(folded(BOOKS, "code", books))
     parts = [*below, code] if is_task or is_folded else [code, *below]
@@ -278,8 +280,11 @@ def _cuda(variable: str, kernel: KernelOutput, context: Context, line: int) -> s
 
 
 def _lacking(missing: Sequence[str], is_recorded: bool, context: Context) -> str:
-    rest = "what it printed was recorded." if is_recorded else "this page was built without."
+    rest = "its output was recorded." if is_recorded else "this build ran without it."
     if not is_recorded and _EXTRAS.issuperset(missing):
-        rest += " It runs, and is compared, after <code>make frameworks</code>."
+        rest += " Run <code>make frameworks</code> to include it."
     what = escape(listed(list(missing)))
-    return context.html_block(f'<div class="tw-needs">Needs {what}; {rest}</div>')
+    return context.html_block(
+        f'<details class="tw-needs"><summary>Needs {what}</summary>'
+        f"<p>This cell needs {what}; {rest}</p></details>"
+    )

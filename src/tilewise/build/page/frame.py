@@ -132,9 +132,9 @@ def terms(lesson: Lesson, course: Course) -> str:
             f"- [{term.title}](#{term.anchor}){{ .tw-term-entry }}: {term.first_sentence_markdown}"
             for term in added
         ]
-        parts += ["Added here:", "\n".join(entries)]
+        parts += ["New in this lesson:", "\n".join(entries)]
     else:
-        parts.append("This lesson adds none.")
+        parts.append("This lesson introduces no new terms.")
     glossary = page_link(lesson.id, GLOSSARY)
     listed = ", ".join(
         f'[{term.title}]({source_link(lesson.id, term.lesson_id)}#{term.anchor} "{tooltip(term)}")'

@@ -95,7 +95,7 @@ PUZZLE = Puzzle(
         "return. Thread t then sums `tile[t]` to `tile[t + 4]`.",
     ),
     after="""
-    The guard for `i` stands behind the barrier, since every thread of the block must arrive there, and
-    since threads past the end are needed to fill the rim of the tile.
+    The guard for `i` comes after the barrier, because threads past the end still have to help fill the tile.
+    A thread that returned before would leave its part of the tile unwritten.
     """,
 )

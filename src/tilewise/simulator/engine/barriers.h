@@ -1,4 +1,9 @@
 // Barriers of a block: which may pass, what they tell each warp, and what is wrong when nobody can go on.
+//
+// Threads that have exited are not waited for, as the PTX ISA says of exit: a barrier for all threads of the
+// block passes when every thread that has not exited waits there. That some had exited is noted. A barrier
+// with a count of threads is not released by exits, but counts by warps: where all lanes of a warp that have
+// not exited wait, the exited ones count too.
 
 // Lanes that wait at barrier `id`.
 static u32 waiting_at(const Warp *W, int id) {
@@ -10,6 +15,34 @@ static u32 waiting_at(const Warp *W, int id) {
 static int parked(const Block *B) {
     for (int w = 0; w < B->n_warps; w++) if (lanes_in(&B->warps[w], LANE_PARKED)) return 1;
     return 0;
+}
+
+// Threads of a block that have not exited.
+static int live_threads(const Block *B) {
+    int live = 0;
+    for (int w = 0; w < B->n_warps; w++)
+        live += __builtin_popcount(B->warps[w].present & ~lanes_in(&B->warps[w], LANE_EXITED));
+    return live;
+}
+
+// How many threads of a warp count as arrived at a barrier that names a count.
+static int counted_at(const Warp *W, int id) {
+    const u32 here = waiting_at(W, id), exited = lanes_in(W, LANE_EXITED);
+    return __builtin_popcount(here && (here | exited) == W->present ? W->present : here);
+}
+
+// Notes that threads of a block had exited before a barrier that passed without them; once a line.
+static void note_exited(Block *B, int line, int exited) {
+    Launch *L = B->L;
+    for (s64 i = 0; i < L->n_notes; i++) if (L->notes[i].line == line) { L->notes[i].count++; return; }
+    if (L->n_notes == L->max_notes) return;
+    Hazard *note = &L->notes[L->n_notes++];
+    memset(note, 0, sizeof *note);
+    note->line = line; note->block = (s32)B->block; note->count = 1; note->size = exited;
+    for (int w = 0; w < B->n_warps; w++) {
+        const u32 gone = lanes_in(&B->warps[w], LANE_EXITED);
+        if (gone) { note->thread = w * 32 + __builtin_ctz(gone); return; }
+    }
 }
 
 // __syncthreads_count, _and, _or: every thread gets what the predicates of all make.
@@ -29,6 +62,7 @@ static void reduce_barrier(Block *B, int id) {
 // Lets the barriers pass that all their threads have reached. Returns how many did.
 static int release(Block *B) {
     int released = 0; u32 named = 0;
+    const int live = live_threads(B);
     for (int w = 0; w < B->n_warps; w++)
         for (u32 r = lanes_in(&B->warps[w], LANE_PARKED); r; r &= r - 1) {
             const u32 id = (u32)B->warps[w].bar_id[__builtin_ctz(r)];
@@ -36,14 +70,18 @@ static int release(Block *B) {
         }
     for (; named; named &= named - 1) {
         const int id = __builtin_ctz(named);
-        int arrived = B->came[id], wanted = 0, warp = -1, lane = 0, other = -1;
-        for (int w = 0; w < B->n_warps; w++) for (u32 r = waiting_at(&B->warps[w], id); r; r &= r - 1) {
-            Warp *W = &B->warps[w]; const int l = __builtin_ctz(r);
-            arrived++; wanted = W->bar_count[l];
-            if (warp < 0) { warp = w; lane = l; }
-            else if (W->bar_line[l] != B->warps[warp].bar_line[lane]) other = w * 32 + l;
+        int here = 0, counted = B->came[id], wanted = EVERYBODY, warp = -1, lane = 0, other = -1;
+        for (int w = 0; w < B->n_warps; w++) {
+            counted += counted_at(&B->warps[w], id);
+            for (u32 r = waiting_at(&B->warps[w], id); r; r &= r - 1) {
+                Warp *W = &B->warps[w]; const int l = __builtin_ctz(r);
+                here++; wanted = W->bar_count[l];
+                if (warp < 0) { warp = w; lane = l; }
+                else if (W->bar_line[l] != B->warps[warp].bar_line[lane]) other = w * 32 + l;
+            }
         }
-        if (warp < 0 || arrived < wanted) continue;
+        if (warp < 0 || (wanted == EVERYBODY ? here < live && counted < B->threads : counted < wanted))
+            continue;
         if (id == 0 && other >= 0) {  // __syncthreads in two places
             Ins where = {0}; where.line = B->warps[warp].bar_line[lane];
             Hazard *h = hazard(B, &where, warp, lane, H_BARRIER);
@@ -51,6 +89,8 @@ static int release(Block *B) {
                 B->warps[other / 32].bar_line[other % 32]; }
             if (B->stop) return 0;
         }
+        if (wanted == EVERYBODY && live < B->threads)
+            note_exited(B, B->warps[warp].bar_line[lane], B->threads - live);
         reduce_barrier(B, id);
         u32 *known = B->came_vc + (s64)id * B->clocks; u32 in[32];
         for (int w = 0; w < B->n_warps; w++) {
@@ -61,6 +101,7 @@ static int release(Block *B) {
             Warp *W = &B->warps[w];
             for (u32 r = in[w]; r; r &= r - 1) W->state[__builtin_ctz(r)] = LANE_RUNNING;
             memcpy(W->clock, known, (size_t)B->clocks * 4); W->vc[w]++; W->done = 0;
+            W->skipped = 0;
         }
         B->came[id] = 0; memset(known, 0, (size_t)B->clocks * 4);
         released++; B->interval++;
@@ -77,13 +118,16 @@ static void stuck(Block *B) {  // nobody can go on: some threads wait for others
             int missing_warp = -1, missing_lane = 0, arrived = 0;
             for (int v = 0; v < B->n_warps; v++) for (int k = 0; k < 32; k++)
                 if (B->warps[v].present >> k & 1) {
-                int here = B->warps[v].state[k] == LANE_PARKED && B->warps[v].bar_id[k] == W->bar_id[l];
+                const int here = B->warps[v].state[k] == LANE_PARKED
+                    && B->warps[v].bar_id[k] == W->bar_id[l];
                 arrived += here;
-                if (!here && missing_warp < 0) { missing_warp = v; missing_lane = k; }
+                if (!here && missing_warp < 0 && B->warps[v].state[k] != LANE_EXITED) {
+                    missing_warp = v; missing_lane = k; }
             }
             Hazard *h = hazard(B, &where, w, l, H_BARRIER);
-            if (h) { h->other_warp = missing_warp; h->index = missing_warp * 32 + missing_lane;
-                h->size = arrived; }
+            if (h) { h->other_warp = missing_warp; h->size = arrived;
+                h->index = missing_warp < 0 ? -1 : missing_warp * 32 + missing_lane;
+                h->address = (u64)(missing_warp < 0 ? W->bar_count[l] : live_threads(B)); }
             goto named;
         }
     }

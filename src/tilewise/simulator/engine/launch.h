@@ -165,9 +165,11 @@ typedef struct {
     u8 poll[32];
     s32 registers;       // as setmaxnreg left them, 0 before
     struct Wgmma *wgmma; // null until the first
+    u32 skipped;         // lanes that ran past a barrier at which others of the warp wait
     u32 epoch, stored;   // how often its lanes did something together; when it last stored to shared memory
 } Warp;
 #define MAX_DEPTH 64
+#define EVERYBODY 0      // as the count of a barrier: all threads of the block that have not exited
 
 typedef struct Block {
     Launch *L;

@@ -22,6 +22,7 @@
 #include "rounding.h"
 #include "wgmma.h"
 #include "lanes.h"
+#include "parting.h"
 #include "warp.h"
 #include "barriers.h"
 #include "cluster.h"

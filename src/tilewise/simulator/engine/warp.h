@@ -97,10 +97,13 @@ static void run_warp(Block *B, int w) {
                 W->epoch++;
                 L->counts[in->line].barriers++;
                 EACH({ W->state[l] = LANE_PARKED; W->bar_id[l] = (s32)REG(in->a)[l];
-                    W->bar_count[l] = in->b == NO_SLOT ? B->threads : (s32)REG(in->b)[l]; W->bar_pc[l] = pc;
+                    W->bar_count[l] = in->b == NO_SLOT ? EVERYBODY : (s32)REG(in->b)[l]; W->bar_pc[l] = pc;
                     W->bar_line[l] = in->line; W->pc[l] = pc + 1; })
                 u32 rest = group & ~mask;
                 for (; rest; rest &= rest - 1) W->pc[__builtin_ctz(rest)] = pc + 1;
+                W->skipped &= ~mask;
+                if (mask && (lanes_in(W, LANE_PARKED) | lanes_in(W, LANE_EXITED)) != W->present)
+                    look_for_skips(L, W, pc);
                 jumped = 1; break; }
             case OP_bar_arrive: {
                 W->epoch++;
@@ -132,10 +135,12 @@ static void run_warp(Block *B, int w) {
             case OP_ret: {
                 EACH({ if (W->depth[l]) W->pc[l] = W->stack[l * MAX_DEPTH + --W->depth[l]];
                     else W->state[l] = LANE_EXITED; })
+                if (W->skipped & lanes_in(W, LANE_EXITED)) parted_at_barrier(B, W, w);
                 for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1;
                 jumped = 1; break; }
             case OP_exit: {
                 EACH(W->state[l] = LANE_EXITED)
+                if (W->skipped & mask) parted_at_barrier(B, W, w);
                 for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1;
                 jumped = 1; break; }
             case OP_watch: {  // a variable that a trace follows; not part of the kernel, so not counted

@@ -113,16 +113,40 @@ class Findings:
         return f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
 
     def _barrier(self, row: Any) -> str:
-        total = self.block[0] * self.block[1] * self.block[2]
+        if row["size"] == -2:
+            return (
+                f"{self._who(row)} waits here, but {self._thread(int(row['index']))} of the same warp skips "
+                "this barrier and runs on: what happens then is undefined"
+            )
         if row["size"] < 0:
             other = self.program.lines[int(row["other_line"])]
             return (
                 f"{self._who(row)} waits here and {self._thread(int(row['index']))} at line {other}: "
                 "a barrier must be the same one for all threads of a block"
             )
+        block, wanted = self._block(int(row["block"])), int(row["address"])
+        if row["index"] < 0:
+            return (
+                f"this barrier is for {wanted} threads, and only {int(row['size'])} of {block} arrive; "
+                "warps that have exited don't count at a barrier with a thread count"
+            )
+        exited = self.block[0] * self.block[1] * self.block[2] - wanted
+        left = f" ({exited} have exited)" if exited else ""
         return (
-            f"{int(row['size'])} of the {total} threads of {self._block(int(row['block']))} wait here, and "
+            f"{int(row['size'])} of the {wanted} threads of {block} wait here{left}, and "
             f"{self._thread(int(row['index']))} never comes"
+        )
+
+    def note(self, row: Any) -> str:
+        """A barrier that passed without threads that had exited, in a sentence."""
+        line = self.program.lines[row["line"]] if self.program.lines else 0
+        others = int(row["count"]) - 1
+        more = f", and likewise {others:,} more time{'s' if others != 1 else ''}" if others else ""
+        threads = f"{int(row['size'])} thread{'s' if row['size'] != 1 else ''}"
+        return (
+            f"The barrier at line {line} completed without {threads} of {self._block(int(row['block']))} "
+            f"that had exited, the first of them {self._thread(int(row['thread']))}{more}. GPUs from compute "
+            "capability 7.0 (Volta) on don't wait for exited threads; on older GPUs, don't rely on it."
         )
 
     def _shuffle(self, row: Any) -> str:

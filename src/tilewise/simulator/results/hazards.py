@@ -59,7 +59,7 @@ class HazardError(LessonError):
 _REPAIRS = {
     "out of bounds": "Guard the access, or launch fewer threads.",
     "misaligned": "Access an address that is a multiple of the access's size.",
-    "barrier": "Let every thread of the block reach the barrier: no return and no branch before it.",
+    "barrier": "Take the barrier out of the branch, so that every thread that has not exited reaches it.",
     "shuffle": "Name exactly the lanes that take part.",
     "race": "Put a barrier between the two accesses, or __syncwarp between lanes of one warp; between blocks "
     "use an atomic, or two launches.",

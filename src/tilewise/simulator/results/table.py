@@ -44,7 +44,7 @@ def _sectors(get: Callable[[Counts], GlobalCounts]) -> Callable[[Counts], Cell]:
         moved = SECTOR_BYTES * one.sectors
         if not moved:
             return Cell(0)
-        share = f"{one.useful_bytes:,} bytes asked for, {moved:,} moved"
+        share = f"{one.useful_bytes:,} bytes requested, {moved:,} moved"
         return Cell(one.sectors, share, mark="waste" if 2 * one.useful_bytes < moved else None)
 
     return cell
@@ -63,7 +63,7 @@ def _wavefronts(get: Callable[[Counts], SharedCounts]) -> Callable[[Counts], Cel
 
 def _global(group: str, get: Callable[[Counts], GlobalCounts]) -> list[_Column]:
     requests = "Instructions of a warp that go to memory with at least one lane."
-    sectors = RunColumn(group, "sectors", "Different pieces of 32 bytes that the requests touch.")
+    sectors = RunColumn(group, "sectors", "Distinct 32-byte sectors that the requests touch.")
     return [
         _plain(group, "requests", requests, lambda counts: get(counts).requests),
         _Column(sectors, lambda counts: get(counts).sectors, _sectors(get)),
@@ -72,7 +72,7 @@ def _global(group: str, get: Callable[[Counts], GlobalCounts]) -> list[_Column]:
 
 def _shared(group: str, get: Callable[[Counts], SharedCounts]) -> list[_Column]:
     requests = "Instructions of a warp that go to shared memory with at least one lane."
-    passes = RunColumn(group, "wavefronts", "Passes over the 32 banks that the requests take.")
+    passes = RunColumn(group, "wavefronts", "Trips through the shared-memory pipe that the requests take.")
     return [
         _plain(group, "requests", requests, lambda counts: get(counts).requests),
         _Column(passes, lambda counts: get(counts).wavefronts, _wavefronts(get)),
@@ -92,7 +92,7 @@ _COLUMNS = [
         "instructions", "issued", "Instructions of PTX that warps executed.", lambda counts: counts.issued
     ),
     _Column(
-        RunColumn("instructions", "lanes", "Lanes that took part, of 32, on the average."),
+        RunColumn("instructions", "lanes", "Active lanes of 32, on average."),
         lambda counts: counts.issued,
         _lanes,
     ),
@@ -121,7 +121,7 @@ _COLUMNS = [
     _plain(
         "control",
         "divergent",
-        "Branches at which the lanes of a warp parted.",
+        "Branches at which the lanes of a warp diverged.",
         lambda counts: counts.divergent_branches,
     ),
 ]
@@ -141,6 +141,7 @@ def table(run: Run) -> RunOutput:
         tuple(column.shown for column in used),
         lines,
         RunLine(0, "", tuple(Cell(cell.text, cell.title) for cell in _cells(used, run.counts, every=True))),
+        run.notes,
     )
 
 

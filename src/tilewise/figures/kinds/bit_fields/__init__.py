@@ -87,8 +87,8 @@ def bit_fields(
     return Figure(
         title=title,
         caption=caption,
-        alt=f"Bits of a number in {len(formats)} formats, with bits of exponent and of fraction: "
-        f"{', '.join(fields)}. The sign stands first. Each line below is a position of the slider.",
+        alt=f"Bit patterns of a number in {len(formats)} formats, with exponent and fraction bits: "
+        f"{', '.join(fields)}. The sign bit comes first. Each line below is one slider position.",
         height=AROUND + ROW * len(formats),
         narrow_height=AROUND + NARROW_ROW * len(formats),
         kind="bit_fields",

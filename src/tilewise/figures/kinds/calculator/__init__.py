@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewise.figures import theme
 from tilewise.figures.figure import Figure
-from tilewise.figures.values import number
+from tilewise.figures.values import control_height, number
 
 MOST_STATES = 40_000
 """Positions of all sliders together; more would make a large file."""
@@ -164,13 +164,17 @@ def calculator(
         }
     fixed = 60 + 36 * len(meters) + (PLOT_HEIGHT if plot else 0)
     said = ", ".join(f"{one.name} {one.said(one.start)}" for one in sliders)
+    choices = [[one.said(value) for value in one.values] for one in sliders]
     return Figure(
         title=title,
         caption=caption,
-        alt=f"A calculator: {', '.join(one.name for one in sliders)} give "
-        f"{', '.join(one.label for one in meters)}. It starts at {said}.",
-        height=fixed + 32 * len(sliders),
-        narrow_height=84 + 46 * len(meters) + 44 * len(sliders) + (PLOT_HEIGHT if plot else 0),
+        alt=f"Calculator that shows {', '.join(one.label for one in meters)} for the chosen "
+        f"{', '.join(one.name for one in sliders)}. It starts with {said}.",
+        height=fixed + sum(control_height(texts, 32) for texts in choices),
+        narrow_height=84
+        + 46 * len(meters)
+        + sum(control_height(texts, 44, narrow=True) for texts in choices)
+        + (PLOT_HEIGHT if plot else 0),
         kind="calculator",
         spec=spec,
         steps=tuple(_texts(sliders, meters, answers, start)),

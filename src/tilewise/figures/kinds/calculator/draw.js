@@ -1,7 +1,7 @@
 // Sliders, bars and a verdict: a model whose every answer was computed when the page was built.
 // In: the specification that tilewise.figures.calculator wrote. Out: a View. Only looks answers up.
 
-import { slider } from "tilewise-figures/controls.js";
+import { areNames, names, slider } from "tilewise-figures/controls.js";
 import { element, escaped, grouped } from "tilewise-figures/dom.js";
 import { within } from "tilewise-figures/state.js";
 
@@ -25,19 +25,15 @@ export function mount(body, figure, memory) {
     return { root, bar, value };
   });
   const said = element("p", { class: "tw-calculator-verdict", role: "status" });
-  const controls = sliders.map((one, n) =>
-    slider({
-      label: one.name,
-      min: 0,
-      max: one.said.length - 1,
-      value: at[n],
-      text: (value) => one.said[value],
-      onInput(value) {
-        at[n] = value;
-        draw();
-      },
-    }),
-  );
+  const controls = sliders.map((one, n) => {
+    const onInput = (value) => {
+      at[n] = value;
+      draw();
+    };
+    const shared = { label: one.name, value: at[n], onInput };
+    if (areNames(one.said)) return names({ ...shared, texts: one.said });
+    return slider({ ...shared, min: 0, max: one.said.length - 1, text: (value) => one.said[value] });
+  });
   body.append(
     ...(stage ? [stage] : []),
     element("div", { class: "tw-meters" }, ...rows.map((row) => row.root)),

@@ -79,7 +79,7 @@ def bars(
     return Figure(
         title=title,
         caption=caption,
-        alt=f"{x}, as bars. The values follow.",
+        alt=f"Bar chart of {x}. The values are listed below.",
         height=max(160, tall),
         kind="chart",
         spec={"data": data, "layout": layout},

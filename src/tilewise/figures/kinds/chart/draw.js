@@ -1,7 +1,7 @@
 // A Plotly chart: in the page's colours and type, with a slider where it has frames.
 // In: the specification that tilewise.figures wrote, role tokens for colours. Out: a View.
 
-import { stepper } from "tilewise-figures/controls.js";
+import { areNames, names, stepper } from "tilewise-figures/controls.js";
 import { element } from "tilewise-figures/dom.js";
 import { CONFIG, loadPlotly } from "tilewise-figures/plotly_loader.js";
 import { within } from "tilewise-figures/state.js";
@@ -21,18 +21,17 @@ export function mount(body, figure, memory) {
   const plot = element("div", { class: "tw-plot", role: "img", "aria-label": figure.alt });
   const key = element("p", { class: "tw-key" });
   const stage = element("div", { class: "tw-stage" }, plot);
-  const steps = frames.length
-    ? stepper({
-        label: meta.step_name,
-        count: frames.length,
-        value: at,
-        text: (step) => frames[step].name,
-        onInput(next) {
-          at = next;
-          draw();
-        },
-      })
-    : null;
+  const texts = frames.map((frame) => frame.name);
+  const onInput = (next) => {
+    at = next;
+    draw();
+  };
+  const shared = { label: meta.step_name, value: at, onInput };
+  const control = () =>
+    areNames(texts)
+      ? names({ ...shared, texts })
+      : stepper({ ...shared, count: texts.length, text: (step) => texts[step] });
+  const steps = texts.length ? control() : null;
   body.append(key, stage, steps ? steps.root : "");
   resize();
 

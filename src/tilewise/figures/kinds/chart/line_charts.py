@@ -130,7 +130,8 @@ def line_chart(
     return Figure(
         title=title,
         caption=caption,
-        alt=f"{y} against {x}, for {', '.join(one.label for one in series)}. The points follow.",
+        alt=f"Line chart of {y} against {x}: {', '.join(one.label for one in series)}. "
+        "The points are listed below.",
         height=height,
         narrow_height=height + 40,
         kind="chart",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewise.figures.figure import Figure
+from tilewise.figures.values import control_height
 
 
 def stepped_charts(
@@ -47,6 +48,7 @@ def stepped_charts(
     if len({len(chart.spec["data"]) for chart in charts}) > 1:
         raise ValueError("the charts of a stepped figure need the same number of series")
     first = charts[start]
+    texts = [str(label) for label in labels]
     layout: dict[str, Any] = {**first.spec["layout"]}
     for name in [key for key in layout if key.startswith(("xaxis", "yaxis"))]:
         ranges = [chart.spec["layout"][name].get("range") for chart in charts]
@@ -65,8 +67,10 @@ def stepped_charts(
         title=title,
         caption=caption,
         alt=alt or first.alt,
-        height=max(chart.height for chart in charts) + 56,
-        narrow_height=max(chart.narrow_height or chart.height for chart in charts) + 56,
+        height=max(chart.height for chart in charts) + 24 + control_height(texts, 32),
+        narrow_height=max(chart.narrow_height or chart.height for chart in charts)
+        + 24
+        + control_height(texts, 32, narrow=True),
         kind="chart",
         spec={"data": first.spec["data"], "layout": layout, "frames": frames},
         steps=tuple(

@@ -136,5 +136,5 @@ def _plain(part: Part) -> dict[str, Any]:
 
 
 def _alt(parts: Sequence[Part], levels: Mapping[str, str]) -> str:
-    counts = [f"{sum(part.level == level for part in parts):,} of {level}" for level in levels]
-    return f"A floor plan with {len(parts):,} parts: {', '.join(counts)}."
+    counts = [f"{sum(part.level == level for part in parts):,} × {level}" for level in levels]
+    return f"Floor plan with {len(parts):,} parts: {', '.join(counts)}."

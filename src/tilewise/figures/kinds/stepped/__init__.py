@@ -233,7 +233,7 @@ def _buffer(trace: Any, mine: Any, name: str, shape: Sequence[int] | None, hazar
 
 
 def _alt(spec: Mapping[str, Any], moments: Sequence[Moment], buffers: Any, watched: Sequence[str]) -> str:
-    said = [f"{len(moments):,} steps; each is a line below."]
+    said = [f"{len(moments):,} steps, listed below."]
     if "cell" in spec:
         said.append(f"Each of {total(spec['grid']) * total(spec['block']):,} cells is a {spec['cell']}.")
     elif "grid" in spec:

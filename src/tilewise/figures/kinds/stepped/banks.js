@@ -43,6 +43,6 @@ export function bankStrip(spec) {
 
 function verdict(most, wide) {
   if (!most) return "not asked";
-  if (wide) return "accesses wider than 4 bytes go in parts";
-  return most === 1 ? "no conflict" : `${most} words of one bank, ${most} passes`;
+  if (wide) return "accesses wider than 4 bytes are split";
+  return most === 1 ? "no conflict" : `${most}-way conflict, ${most} wavefronts`;
 }

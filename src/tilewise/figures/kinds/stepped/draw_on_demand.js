@@ -18,7 +18,7 @@ import { palette } from "tilewise-figures/theme.js";
 import { warpOf, watchPanel } from "./watch_panel.js";
 
 const NARROW = 560;
-const DEEDS = { read: "reads", write: "writes", update: "updates", outside: "reaches outside, to" };
+const DEEDS = { read: "reads", write: "writes", update: "updates", outside: "accesses out-of-bounds element" };
 const NAMES = { read: "read", write: "written", update: "updated" };
 
 /** @type {import("tilewise-figures/main.js").Mount} */

@@ -23,7 +23,7 @@ def texts_of(moments: Sequence[Moment], buffers: Sequence[Buffer], watched: Sequ
 
 def _said(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str]) -> str:
     if moment.barrier:
-        return "the threads of a block meet at the barrier."
+        return "the threads of a block synchronise at the barrier."
     parts = [] if moment.text else [_touch(touch, buffers[touch.array]) for touch in moment.touches]
     parts += [_watch(watch, watched[watch.name], alone=not moment.touches) for watch in moment.watches]
     said = "; ".join(parts) + "." if parts else ""
@@ -38,9 +38,8 @@ def _touch(touch: Touch, buffer: Buffer) -> str:
     several = len(np.unique(touch.threads)) > 1
     who = _who(touch.threads)
     if touch.kind == "outside":
-        return (
-            f"{who} {'reach' if several else 'reaches'} outside {buffer.name}, to [{ranges(touch.elements)}]"
-        )
+        verb = "access" if several else "accesses"
+        return f"{who} {verb} {buffer.name} out of bounds at [{ranges(touch.elements)}]"
     return f"{who} {touch.kind if several else touch.kind + 's'} {where}{cost}"
 
 
@@ -58,7 +57,7 @@ def _cost(touch: Touch) -> str:
     if touch.wavefronts == touch.requests:
         return ", no bank conflict"
     if touch.wavefronts:
-        return f" in {touch.wavefronts} passes over the banks instead of {touch.requests}"
+        return f" in {touch.wavefronts} wavefronts instead of {touch.requests}"
     return ""
 
 
@@ -79,7 +78,7 @@ def _held(values: Floats) -> str:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return "is not finite"
-    return f"lies between {number(finite.min())} and {number(finite.max())}"
+    return f"ranges from {number(finite.min())} to {number(finite.max())}"
 
 
 def element_text(elements: Ints, shape: tuple[int, ...]) -> str:

@@ -67,7 +67,7 @@ def timeline(
         title=title,
         caption=caption,
         alt=alt
-        or f"A timeline with the rows {', '.join(rows)}, {length}; its spans in order of start follow.",
+        or f"Timeline with the rows {', '.join(rows)}, {length}. Its spans are listed below by start time.",
         height=140 + 56 * len(rows),
         narrow_height=160 + 60 * len(rows),
         kind="timeline",

@@ -3,6 +3,9 @@
 
 import { element, uniqueId } from "./dom.js";
 
+/** A longer list of names does not fit into one control. */
+const MOST_NAMES = 6;
+
 /**
  * @typedef {{root: HTMLElement, set: (value: any) => void, limit?: (most: number) => void}} Control
  */
@@ -95,6 +98,27 @@ export function stepper({ label, count, value, text, onInput }) {
       show();
     },
   };
+}
+
+/** Whether values are names, which have no order: buttons then, and no slider. @param {string[]} texts */
+export function areNames(texts) {
+  return texts.length > 1 && texts.length <= MOST_NAMES && texts.some((text) => !/^[−-]?[\d.∞]/.test(text));
+}
+
+/**
+ * A switch between names, by their places.
+ * @param {{label: string, texts: string[], value: number, onInput: (value: number) => void}} options
+ * @returns {Control}
+ */
+export function names({ label, texts, value, onInput }) {
+  const made = choice({
+    label,
+    options: texts.map((text, at) => ({ value: String(at), label: text })),
+    value: String(value),
+    onInput: (next) => onInput(Number(next)),
+  });
+  made.root.classList.add("tw-names");
+  return { root: made.root, set: (next) => made.set(String(next)) };
 }
 
 /**

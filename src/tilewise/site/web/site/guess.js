@@ -23,12 +23,12 @@ export function said(value) {
   return rounded.toLocaleString("en", { maximumFractionDigits: 6 });
 }
 
-/** How far a guess is off, in words. */
+/** How far a guess is off: the end of a sentence. */
 export function missed(guess, answer) {
   const factor = guess > answer ? guess / answer : answer / guess;
-  if (factor < NEAR) return "That is within a tenth.";
+  if (factor < NEAR) return "within 10 %.";
   const many = factor.toLocaleString("en", { maximumSignificantDigits: 2 });
-  return guess > answer ? `The guess is ${many} times too high.` : `The guess is ${many} times too low.`;
+  return `${many}× too ${guess > answer ? "high" : "low"}.`;
 }
 
 /** @returns {() => void} shows what is kept for this panel now */
@@ -43,6 +43,7 @@ function guessPanel(panel, signal, changed) {
   const [verdict, marks, score] = ["verdict", "marks", "score"].map(part);
   // What was recorded, and what was worked out from it beside it.
   const covered = panel.parentElement.querySelectorAll("[data-mark=measured], [data-mark=measured] ~ td");
+  const charts = chartsAfter(panel);
   const share = (value) => Math.log(value / low) / Math.log(high / low);
   const ofSlider = () => Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(2));
   const withUnit = (value) => said(value) + unit;
@@ -63,6 +64,10 @@ function guessPanel(panel, signal, changed) {
     const open = entry !== undefined;
     panel.dataset.state = open ? "open" : "asked";
     for (const cell of covered) cell.inert = !open;
+    for (const chart of charts) {
+      chart.inert = !open;
+      chart.classList.toggle("tw-waits", !open);
+    }
     for (const each of [slider, ...models, skip]) each.disabled = open;
     compare.disabled = open || !chosen;
     if (!open) {
@@ -71,8 +76,8 @@ function guessPanel(panel, signal, changed) {
       return;
     }
     const { guess } = entry;
-    const told = [element("strong", {}, `Recorded: ${withUnit(answer)}.`)];
-    if (guess !== null) told.push(` Your guess: ${withUnit(guess)}. ${missed(guess, answer)}`);
+    const told = [element("strong", {}, `Measured: ${withUnit(answer)}.`)];
+    if (guess !== null) told.push(` You guessed ${withUnit(guess)}: ${missed(guess, answer)}`);
     if (panel.dataset.because) told.push(` ${panel.dataset.because}`);
     verdict.replaceChildren(...told);
     marks.replaceChildren(mark(answer, "recorded", "answer"));
@@ -99,6 +104,17 @@ function guessPanel(panel, signal, changed) {
   return show;
 }
 
+/** The charts between a panel and the next heading: their titles and lines would give the answer away. */
+function chartsAfter(panel) {
+  let block = panel;
+  while (block.parentElement && !block.parentElement.matches(".md-content__inner")) block = block.parentElement;
+  const found = [];
+  for (let next = block; next && !next.matches("h1, h2, h3"); next = next.nextElementSibling) {
+    found.push(...[next, ...next.querySelectorAll(".tw-figure")].filter((one) => one.matches("[data-kind=chart]")));
+  }
+  return found.filter((one) => panel.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+}
+
 /** How the guesses so far have done, and the button that clears them. */
 function scoreOf(changed, forget) {
   const factors = Object.values(recall(KEPT) ?? {})
@@ -112,7 +128,13 @@ function scoreOf(changed, forget) {
     changed();
   });
   if (!factors.length) return [clear];
-  const middle = Number(factors[Math.floor(factors.length / 2)].toPrecision(2)).toLocaleString("en");
   const many = factors.length === 1 ? "One guess so far" : `${factors.length} guesses so far`;
-  return [`${many}, ${factors.length === 1 ? "" : "the middle one "}off by a factor of ${middle}. `, clear];
+  const median = Number(medianOf(factors).toPrecision(2)).toLocaleString("en");
+  return [`${many}, off by a ${factors.length === 1 ? "" : "median "}factor of ${median}. `, clear];
+}
+
+/** The median of sorted factors: of two in the middle their geometric mean, since factors multiply. */
+export function medianOf(factors) {
+  const half = factors.length / 2;
+  return Math.sqrt(factors[Math.ceil(half) - 1] * factors[Math.floor(half)]);
 }

@@ -117,7 +117,18 @@ export function showMachine(article) {
       note(block, `${nameOf(machineOf(block))} (no record on the ${nameOf(shown)})`);
     }
   }
+  nameOnce(article);
   if (changed) document.dispatchEvent(new Event("tw:content"));
+}
+
+/** A list of facts that came with a block and is also among the sources of quoted numbers: only the first is named. */
+function nameOnce(article) {
+  const seen = new Set();
+  for (const list of article.querySelectorAll(".tw-provenance-list[id]")) {
+    const { id } = list;
+    if (!seen.has(id)) seen.add(id);
+    else change(list, null, { id: null });
+  }
 }
 
 /** Put a machine's output in place of the one shown, or the default's where it has none. */
@@ -134,13 +145,26 @@ function showBlock(block, machine) {
   const away = document.createDocumentFragment();
   away.append(...[...block.childNodes].filter((node) => node.nodeName !== "TEMPLATE"));
   block.prepend(others.get(next));
+  moveKept(away, block);
   others.delete(next);
   others.set(shown, away);
   block.dataset.shown = next;
   return true;
 }
 
-/** Another machine's number in place of the one that the page was sent with. */
+/** Entries that all machines share, such as the code, move to the line of the output that is shown. */
+function moveKept(from, to) {
+  const entries = [...from.querySelectorAll(".tw-folds > [data-kept]")];
+  if (!entries.length) return;
+  let line = [...to.querySelectorAll(".tw-folds")].filter((each) => !each.closest("details")).at(-1);
+  if (!line) {
+    line = element("div", { class: "tw-folds" });
+    to.append(line);
+  }
+  line.append(...entries);
+}
+
+/** Another machine's number instead of the one that the page was sent with. */
 function renumber(number, { text, origin, spread }) {
   change(number, [text], origin ? { href: `#${origin}`, "data-provenance": origin, "data-spread": spread || null } : {});
 }

@@ -15,6 +15,7 @@ import { markProgress } from "./progress.js";
 import { placeNotes } from "./sidenotes.js";
 import { revealTargets } from "./reveal.js";
 import { scrollableRegions } from "./regions.js";
+import { standBeside } from "./beside.js";
 import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
@@ -27,6 +28,7 @@ const parts = [
   copyFormulas,
   loadFigures,
   labelTabsForPrint,
+  standBeside,
   askFirst,
   scrollableRegions,
   revealTargets,

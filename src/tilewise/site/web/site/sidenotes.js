@@ -23,11 +23,19 @@ export function placeNotes(article, signal) {
     const box = article.getBoundingClientRect();
     article.style.setProperty("--tw-notes-left", `${box.right + window.scrollX}px`);
     let free = box.top + window.scrollY;
+    // Code beside code reaches into the margin; a note there goes above or below it.
+    const walls = [...article.querySelectorAll(".tw-two-up")].map((wall) => wall.getBoundingClientRect());
     for (const { note, marks } of pairs) {
       const mark = marks.find((each) => each.offsetParent !== null);
       note.hidden = !mark;
       if (!mark) continue;
-      const at = Math.max(mark.getBoundingClientRect().top + window.scrollY - 2, free);
+      let at = Math.max(mark.getBoundingClientRect().top + window.scrollY - 2, free);
+      for (const wall of walls) {
+        const [top, bottom] = [wall.top, wall.bottom].map((each) => each + window.scrollY);
+        const meets = wall.right > box.right - note.offsetWidth && at + note.offsetHeight > top && at < bottom;
+        const above = top - note.offsetHeight - GAP_PX;
+        if (meets) at = above >= free ? above : bottom + GAP_PX;
+      }
       note.style.setProperty("--tw-note-top", `${at}px`);
       free = at + note.offsetHeight + GAP_PX;
     }

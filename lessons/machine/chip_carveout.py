@@ -1,0 +1,434 @@
+# ---
+# title: "The L1 carve-out: how much cache shared memory leaves"
+# needs: [machine/chip]
+# further: machine/chip
+# summary: "If shared memory takes as much of an SM's on-chip memory as it can, how much slower are loads of 96 KiB of data?"
+# description: "The shared-memory carve-out divides an SM's on-chip memory between L1 and shared memory. What each setting does to latency and throughput."
+# date: 2026-11-23
+# tags: [carve-out, L1 cache, shared memory]
+# ---
+
+# %% [markdown]
+# Each SM of an H100 has {{ carve.total }} KiB of on-chip memory for L1 and shared memory, and a kernel can
+# choose how to divide it. Take 96 KiB of data that a kernel loads again and again, and give shared memory as
+# much as it can get. By what factor does the latency of a load rise? And by what factor does throughput fall?
+# The two factors are far apart.
+#
+# The choice matters for kernels that rely on L1 and kernels that need large \tiles in shared memory alike:
+# what one of the two gets, the other one loses.
+
+# %% [markdown]
+# ## Set the carve-out
+#
+# The part that becomes shared memory is called the *carve-out*. A kernel requests a percentage of the maximum,
+# which is {{ carve.most }} KiB on an H100. In CUDA C++, one line before the launch does it:
+#
+# ```cpp
+# cudaFuncSetAttribute(chase, cudaFuncAttributePreferredSharedMemoryCarveout, 57);
+# ```
+#
+# It's a preference, not a command. The driver rounds it up to the next size that the hardware supports, and L1
+# gets the rest. On an H100, the sizes are {{ carve.choices }} KiB. For example, {{ carve.example.percent }} % of {{ carve.most }} KiB is
+# {{ carve.example.requested | .0f }} KiB, so the driver sets {{ carve.example.granted }} KiB, which leaves
+# {{ carve.example.l1 }} KiB for L1. Without a request, the driver chooses from the kernel's use of shared memory.
+
+# %% fold="Code of the numbers"
+from tilewise import publish
+from tilewise.models.occupancy import LIMITS
+
+TOTAL_KIB = 256  # of an SM's on-chip memory, by NVIDIA's white paper on the H100
+SHARED_KIB = [size // 1024 for size in LIMITS[9, 0].shared_choices]
+CARVEOUTS = (0, 14, 28, 43, 57, 71, 85, 100)
+
+
+def granted(percent):
+    """The shared memory that a carve-out gets on an H100, in KiB."""
+    return next(size for size in SHARED_KIB if size >= SHARED_KIB[-1] * percent / 100)
+
+
+publish(
+    carve={
+        "total": TOTAL_KIB,
+        "most": SHARED_KIB[-1],
+        "least_l1": TOTAL_KIB - SHARED_KIB[-1],
+        "choices": ", ".join(map(str, SHARED_KIB[:-1])) + f" and {SHARED_KIB[-1]}",
+        "example": {
+            "percent": 57,
+            "requested": SHARED_KIB[-1] * 57 / 100,
+            "granted": granted(57),
+            "l1": TOTAL_KIB - granted(57),
+        },
+    }
+)
+
+# %% [markdown]
+# ## Latency: L1 until the data no longer fits
+#
+# Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at
+# eight carve-outs. Predict where each ring stops being fast. The ring of 96 KiB fits in L1 as long as shared
+# memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long as it has at most
+# {{ fits.large }} KiB.
+
+# %% fold="The kernels of the lesson, again"
+import numpy as np
+
+from tilewise import Kernel, case, ceil_div, constant, measure, output
+
+LAY_RING = Kernel(r"""
+// Fills `lines` lines of 32 words: every word of line x becomes (x * factor + shift) % lines.
+// 1-D grid and block with at least 32 * lines threads in total; any GPU.
+extern "C" __global__
+void lay_ring(unsigned* ring, unsigned lines,
+              unsigned long long factor, unsigned long long shift) {
+    unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned long long line = i / 32;
+    if (line >= lines) return;
+    ring[i] = (unsigned)((line * factor + shift) % lines);
+}
+""")
+CHASE_SOURCE = r"""
+// Follows `loads` links from line 0 on and writes the index of the line it reaches to end[0].
+// ring: lines of 32 words; word 0 of each is the index of the next line. Grid 1, block 1; any GPU.
+extern "C" __global__
+void chase(const unsigned* ring, int loads, unsigned* end) {
+    unsigned line = 0;
+    for (int load = 0; load < loads; ++load)
+        line = ring[line * 32ull];  // the address of the next load
+    end[0] = line;
+}
+"""
+FACTOR, SHIFT = 420 * 10_007 + 1, 2_100_011
+
+
+def walk(kilobytes, loads, chase):
+    """Two launches: many threads fill the ring, one walks it."""
+    lines = kilobytes * 1024 // 128
+    words = output(lines, 32, dtype="uint32")
+    fill = case(ring=words, lines=lines, factor=FACTOR, shift=SHIFT, grid=ceil_div(lines, 8), block=256)
+    ring = constant(lines, 32, value=0, dtype="uint32")
+    follow = case(ring=ring, loads=loads, end=output(1, dtype="uint32"), grid=1, block=1)
+    return [LAY_RING.on(fill), chase.on(follow)]
+
+
+def where_it_ends(lines, factor, shift, loads):
+    """The line where a walk from line 0 ends, by integer arithmetic."""
+    line = 0
+    for _ in range(int(loads) % int(lines)):
+        line = (line * int(factor) + int(shift)) % int(lines)
+    return {"end": np.array([line])}
+
+
+# %% fold="Code of the measurement"
+RING_LOADS = 131_072
+
+
+def walk_beside(carveout):
+    kernel = Kernel(CHASE_SOURCE, options=(f"--carveout={carveout}",))
+    return lambda kilobytes, loads: walk(kilobytes, loads, kernel)
+
+
+beside = measure(
+    "chase_beside_shared",
+    variants={f"carve-out {carveout} %": walk_beside(carveout) for carveout in CARVEOUTS},
+    cases=[{"kilobytes": kilobytes, "loads": RING_LOADS} for kilobytes in (32, 96, 160)],
+    count_case={"kilobytes": 4, "loads": 64},
+    reference=where_it_ends,
+    tolerance=0.0,
+    counts=(),
+    fold="All 24 rows",
+    note="A kilobyte is 1,024 bytes (1 KiB) in this table.",
+)
+
+# %% fold="Code of the figure"
+from tilewise import show
+from tilewise.figures import Mark, Series, line_chart
+from tilewise.measurements import medians_us, recorded, recorded_device
+
+clock_ghz = recorded("chase_beside_shared.sm_clock_mhz") / 1000
+launch_us = recorded("chase_beside_shared.ceilings.launch_us")
+ROLES = {32: "tile", 96: "block", 160: "warp"}
+SHARED = [granted(percent) for percent in CARVEOUTS]
+
+
+def by_size(made, value):
+    """For each size, a value for the row of each carve-out."""
+    us = medians_us(made, "kilobytes")
+    return {kib: [value(kib, us[f"carve-out {percent} %", kib]) for percent in CARVEOUTS] for kib in ROLES}
+
+
+waits = by_size(beside, lambda kib, us: 1000 * (us - 2 * launch_us) / RING_LOADS * clock_ghz)
+show(
+    line_chart(
+        [Series(f"ring of {kib} KiB", SHARED, waits[kib], role=role) for kib, role in ROLES.items()],
+        x="shared memory [KiB]",
+        y="cycles per load",
+        marks=[Mark(f"{kib} KiB fit", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
+        title="A ring is fast while it fits in what L1 has left",
+        caption="Cycles per dependent load for rings of 32, 96 and 160 KiB, by the shared memory that the driver sets aside on each SM of an {machine}. To the left of a dotted line, the ring of that size fits in L1.",
+    )
+)
+if np.isfinite(list(waits.values())).all():
+    for kib, cycles in waits.items():
+        for shared, one in zip(SHARED, cycles, strict=True):
+            assert (one < 1.1 * cycles[0]) == (shared + kib <= TOTAL_KIB), (
+                "the text says that the model holds"
+            )
+publish(
+    fits={"middle": TOTAL_KIB - 96, "large": TOTAL_KIB - 160},
+    border={"cycles_all": waits[96][0], "cycles_none": waits[96][-1]},
+    slower={"latency": waits[96][-1] / waits[96][0]},
+)
+
+# %% [markdown]
+# The prediction holds for all 24 runs. As soon as the ring exceeds what L1 has left, some loads go to L2, and
+# the larger the part that doesn't fit, the longer the average load takes. At the maximum carve-out, L1 has only
+# {{ carve.least_l1 }} KiB, and even the ring of 32 KiB no longer fits. For the ring of 96 KiB, a load takes
+# {{ border.cycles_none | .0f }} cycles instead of {{ border.cycles_all | .0f }}.
+
+# %% [markdown]
+# ## Shared memory: the same memory, lower latency
+#
+# L1 and shared memory are the same physical memory. Are they equally fast? This kernel builds a ring of 4 KiB in
+# shared memory and follows it.
+
+# %%
+CHASE_SHARED = Kernel(
+    r"""
+// Builds a ring of LINES words in shared memory and follows `loads` links from word 0;
+// end[0] is the word it reaches. Grid 1, block 1; 4 * LINES bytes of shared memory; any GPU.
+extern "C" __global__
+void chase_shared(unsigned factor, unsigned shift, int loads, unsigned* end) {
+    __shared__ unsigned ring[LINES];
+    for (unsigned line = 0; line < LINES; ++line)
+        ring[line] = (line * factor + shift) % LINES;
+    unsigned line = 0;
+    for (int load = 0; load < loads; ++load) line = ring[line];
+    end[0] = line;
+}
+""",
+    defines={"LINES": 1024},
+)
+
+# %% fold="Code of the measurement"
+IN_SHARED_LOADS = 524_288
+
+
+def walk_in_shared(loads):
+    numbers = {"lines": 1024, "factor": 421, "shift": 11, "loads": loads}
+    return CHASE_SHARED.on(case(**numbers, end=output(1, dtype="uint32"), grid=1, block=1))
+
+
+in_shared = measure(
+    "chase_in_shared",
+    variants={"one thread, in shared memory": walk_in_shared},
+    cases=[{"loads": IN_SHARED_LOADS}],
+    count_case={"loads": 64},
+    reference=where_it_ends,
+    tolerance=0.0,
+    counts=(),
+    fold="The row",
+)
+
+shared_us = medians_us(in_shared)["one thread, in shared memory"]
+shared_cycles = 1000 * (shared_us - launch_us) / IN_SHARED_LOADS * clock_ghz
+publish(shared={"cycles": shared_cycles})
+if np.isfinite([shared_cycles, waits[32][0]]).all():
+    assert shared_cycles < 0.8 * waits[32][0], "the heading says that shared memory has a lower latency"
+
+# %% [markdown]
+# A load from shared memory takes {{ shared.cycles | .0f }} cycles, about a quarter less than a hit in L1. Both
+# include computing the address, which takes longer for a 64-bit global address. A cache also has to check
+# whether it holds the data at all; shared memory doesn't.
+
+# %% [markdown]
+# ## Throughput: many loads in flight
+#
+# One thread measures latency. To measure throughput, launch one block of 1,024 threads per SM. Each block loads its
+# own values {{ reread.rounds }} times and sums them up, so all reads except the first can hit in L1, if L1 is large
+# enough.
+
+
+# %% tab="Pseudocode"
+from tilewise import parallel
+
+
+def reread(values, rounds, sums):
+    blocks, words, threads = values.shape
+    for block, thread in parallel(blocks, threads):
+        acc = 0.0
+        for _ in range(rounds):
+            for word in range(words):
+                acc += values[block, word, thread]
+        sums[block, thread] = acc
+
+
+# %% tab="CUDA C"
+REREAD_SOURCE = r"""
+// Each thread adds up its `words` values `rounds` times. values: grid x words x block, row-major;
+// sums: grid x block. 1-D grid and block of any size; no shared memory; any GPU.
+extern "C" __global__
+void reread(const float* values, int words, int rounds, float* sums) {
+    const float* x = values + (size_t)blockIdx.x * words * blockDim.x;
+    float acc = 0.0f;
+    for (int round = 0; round < rounds; ++round) {
+        #pragma unroll 8
+        for (int word = 0; word < words; ++word)
+            acc += x[word * blockDim.x + threadIdx.x];
+    }
+    sums[blockIdx.x * blockDim.x + threadIdx.x] = acc;
+}
+"""
+REREAD = Kernel(REREAD_SOURCE)
+
+# %% [markdown]
+# Try it with one block of four threads, three values per thread and two rounds. Thread 0 adds 0 + 4 + 8 twice.
+
+# %%
+values = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+sums = np.zeros((1, 4), np.float32)
+REREAD(values, 3, 2, sums, grid=1, block=4)
+print(sums)
+
+# %% fold="Code of the checks"
+from tilewise import agree, check, uniform
+
+check(sums, 2 * values.sum(axis=1), rtol=0.0, name="sums of three values, twice")
+
+
+def rereading(blocks, threads, words, rounds):
+    values, sums = uniform(blocks, words, threads), output(blocks, threads)
+    arrays = {"values": values, "sums": sums}
+    return case(**arrays, words=words, rounds=rounds, grid=blocks, block=threads)
+
+
+cases = [rereading(1, 33, 3, 2), rereading(1, 64, 7, 5), rereading(3, 32, 5, 2)]
+agree(reread, REREAD, cases, rtol=1e-5)
+
+# %% fold="Code of the measurement"
+ROUNDS = 256
+SMS = 132
+
+
+def reread_beside(carveout):
+    kernel = Kernel(REREAD_SOURCE, options=(f"--carveout={carveout}",))
+    return lambda kilobytes, blocks: kernel.on(rereading(blocks, 1024, kilobytes // 4, ROUNDS))
+
+
+rates = measure(
+    "reread_beside_shared",
+    variants={f"carve-out {carveout} %": reread_beside(carveout) for carveout in CARVEOUTS},
+    cases=[{"kilobytes": kilobytes, "blocks": SMS} for kilobytes in (32, 96, 160)],
+    count_case={"kilobytes": 8, "blocks": 2},
+    reference=lambda values, rounds: {"sums": rounds * values.sum(axis=1)},
+    tolerance=1e-4,
+    counts=(),
+    fold="All 24 rows",
+    note="A kilobyte is 1,024 bytes (1 KiB) in this table, and counts the data of one SM.",
+)
+
+# %% fold="Code of the figure"
+speeds = by_size(rates, lambda kib, us: kib * 1024 * SMS * ROUNDS / us / 1e6)
+show(
+    line_chart(
+        [Series(f"{kib} KiB per SM", SHARED, speeds[kib], role=role) for kib, role in ROLES.items()],
+        x="shared memory [KiB]",
+        y="throughput [TB/s]",
+        title="Throughput only halves when the data falls out of L1",
+        caption="Bytes per second that all SMs of an {machine} load together, when each loads its own 32, 96 or 160 KiB again and again, by the shared memory set aside on each SM.",
+    )
+)
+us = medians_us(rates, "kilobytes")
+at_0 = [us["carve-out 0 %", kib] for kib in ROLES]
+us_per_kib = (at_0[2] - at_0[0]) / 128
+fixed_us = at_0[0] - 32 * us_per_kib
+publish(
+    reread={"rounds": ROUNDS, "fixed_us": fixed_us, "fixed_of_32": fixed_us / at_0[0]},
+    rate={
+        "all": speeds[96][0],
+        "none": speeds[96][-1],
+        "less": speeds[96][0] / speeds[96][-1],
+        "memory": recorded_device().memory_gb_per_s / 1000,
+    },
+)
+if np.isfinite(at_0).all():
+    assert abs(fixed_us + 96 * us_per_kib - at_0[1]) < 0.005 * at_0[1], "the text says that time is a line"
+    ends = [one[-1] for one in speeds.values()]
+    assert max(ends) < 1.1 * min(ends), "the text says that all lines end near the same rate"
+    assert all(1.5 < one[0] / one[-1] < 2.5 for one in speeds.values()), "the title says that it halves"
+
+# %% [markdown]
+# With all of L1, the SMs load 96 KiB each at {{ rate.all | .2g }} TB/s in total; with the least L1, at
+# {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls only
+# by a factor of {{ rate.less | .1g }}. With 1,024 threads per SM, many loads are in flight at once, so their
+# latencies overlap. All three lines end near the same rate, whatever the size, so what limits them now is how fast
+# L2 delivers. That's still faster than the {{ rate.memory | .3g }} TB/s of device memory.
+#
+# The smallest working set runs slower even in L1, because part of the time doesn't depend on the size. At a
+# carve-out of 0, the times for the three sizes fit a straight line that starts at {{ reread.fixed_us | .2g }} µs. That's
+# {{ reread.fixed_of_32 | .0% }} of the time for 32 KiB.
+
+# %% [markdown]
+# ## The answer
+#
+# If shared memory takes all that it can, a load from 96 KiB of data takes {{ slower.latency | .1g }}× longer, and
+# throughput falls by a factor of {{ rate.less | .1g }}. As long as the data fits in the rest of L1, the carve-out changes neither.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - L1 and shared memory divide the same on-chip memory. The carve-out sets how, and the driver rounds it up to a
+#   supported size.
+# - If the working set no longer fits in the rest of L1, its loads go to L2. Latency suffers most; with enough loads
+#   in flight, throughput suffers much less.
+# - Shared memory has a somewhat lower latency than L1, and a kernel decides what is in it.
+#
+# ## In your own kernel
+#
+# Nsight Compute shows the carve-out as *Shared Memory Configuration Size*
+# (`launch__shared_mem_config_size`), next to L1's hit rate (`l1tex__t_sector_hit_rate.pct`). If a kernel that
+# uses little shared memory has a low hit rate, request a smaller carve-out and measure again.
+
+
+# %% fold="Code of the exercise, with two wrong answers that the tests reject"
+from tilewise import exercise
+
+
+def l1_left(percent):
+    for size in (0, 8, 16, 32, 64, 100, 132, 164, 196, 228):
+        if 100 * size >= 228 * percent:
+            return 256 - size
+
+
+def not_rounded(percent):
+    return 256 - 228 * percent / 100
+
+
+def rounded_down(percent):
+    return 256 - max(size for size in SHARED_KIB if 100 * size <= 228 * percent)
+
+
+def carveout_tests(answer):
+    assert answer(0) == 256, "a carve-out of 0 leaves everything to L1"
+    assert answer(57) == 124, "57 % is rounded up to 132 KiB of shared memory"
+    for percent in range(101):
+        given = answer(percent)
+        assert given == TOTAL_KIB - granted(percent), f"{given} KiB for a carve-out of {percent} %"
+
+
+exercise(
+    "How much L1 is left?",
+    """
+    On an H100, a carve-out is a percentage of 228 KiB. The driver rounds it up to 0, 8, 16, 32, 64, 100, 132, 164,
+    196 or 228 KiB of shared memory, and L1 gets the rest of 256 KiB. Write `l1_left(percent)`, which returns
+    the size of L1 in KiB for a whole percentage from 0 to 100. What is the largest carve-out at which
+    100 KiB of data still fit in L1?
+    """,
+    answer=l1_left,
+    tests=carveout_tests,
+    wrong=[not_rounded, rounded_down],
+    hint="100 KiB fit as long as shared memory has at most 156 KiB. Which supported size is the largest one below that?",
+    explanation="At most 132 KiB of shared memory, so the largest carve-out is 57 %; a request for 58 % gets 164 KiB.",
+)
+
+# %% [markdown]
+# Back to the course: [the roofline model](../speed/roofline.py) shows how fast a kernel can be at best.

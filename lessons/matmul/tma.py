@@ -1,0 +1,937 @@
+# ---
+# title: "TMA and mbarriers: copies that run by themselves"
+# needs: [matmul/matrix_units, memory/banks]
+# summary: "A GEMM step on Hopper needs 48 KB of operands. How many copy instructions does one thread have to issue for them?"
+# description: "The Tensor Memory Accelerator explained: tensor maps field by field, swizzles as address bits, mbarriers with phases and bytes, a ring of buffers, the async proxy, and each mistake caught."
+# date: 2026-11-23
+# tags: [Hopper, TMA, mbarrier, tensor map, swizzle]
+# ---
+
+# %% [markdown]
+# One step of a fast GEMM on Hopper multiplies a 128 × 64 tile of A by a 64 × 256 tile of B, both in
+# BF16. That's {{ task.kib }} KiB of operands. With `cp.async`, 128 threads issue {{ task.cp_async | , }} copies of 16 bytes,
+# each with an address to compute and a bounds check. The *Tensor Memory Accelerator* (TMA) does the same work
+# while a single thread issues {{ task.tma }} instructions.
+#
+# Why {{ task.tma }}, and not two? How does anybody know when the bytes have arrived? This lesson builds the answer
+# from the smallest kernel that uses the TMA, because every fast kernel on Hopper and later starts with it.
+#
+# ??? definition "TMA | Tensor Memory Accelerator"
+#     The unit of a Hopper SM that copies tiles of arrays between global and shared memory. One thread issues
+#     the copy; the unit computes all addresses.
+
+# %% [markdown]
+# ## One instruction, one tile
+#
+# The host describes the array once, in a *tensor map* of 128 bytes. The kernel takes the map as a parameter.
+# One thread asks the TMA for the tile, or *box*, at coordinates (x, y), with x along the row, and all threads wait on an
+# *mbarrier*, a barrier in shared memory that counts bytes as well as threads. Here is the whole kernel:
+#
+# ??? definition "Tensor map | tensor maps"
+#     128 bytes that describe an array to the TMA: address, extents, strides, the box to copy, and its layout in
+#     shared memory.
+#
+# ??? definition "mbarrier | mbarriers"
+#     A barrier in shared memory. It completes a phase when all expected arrivals and all announced bytes
+#     have come, and then starts the next phase.
+
+
+# %% tab="Pseudocode"
+def load_tile(array, out, x, y):
+    rows, cols = out.shape
+    out[:] = 0
+    inside = array[max(y, 0) : max(y + rows, 0), max(x, 0) : max(x + cols, 0)]
+    top, left = max(-y, 0), max(-x, 0)
+    out[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+OPTIONS = ("-std=c++17", "-arch=sm_90a")
+LOAD_TILE = Kernel(
+    r"""
+typedef unsigned long long u64;
+struct __align__(128) TensorMap { u64 opaque[16]; };
+
+static __device__ unsigned smem_addr(const void* p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+// One block copies the box at (x, y) to out, row by row, as it is in shared memory.
+// map: boxes of ROWS x COLS integers. x counts elements of a row and is a multiple of 4
+// (16 bytes); y counts rows. Parts of the box outside the array arrive as zeros.
+// Grid: 1. Block: 32 or more threads. Compute capability 9.0 or later.
+extern "C" __global__
+void load_tile(const __grid_constant__ TensorMap map, int* out, int x, int y) {
+    __shared__ __align__(1024) int tile[ROWS * COLS];
+    __shared__ u64 full;  // the mbarrier
+    if (threadIdx.x == 0) {
+        // a phase of this mbarrier needs one arrival
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;"
+                     :: "r"(smem_addr(&full)) : "memory");
+        // the TMA may use it from here on
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        // the arrival, and how many bytes are going to come
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                     :: "r"(smem_addr(&full)), "r"((int)sizeof(tile)) : "memory");
+        // the copy: to shared memory, from the box at {x, y}; report bytes to the mbarrier
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                     ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                     :: "r"(smem_addr(tile)), "l"(&map), "r"(x), "r"(y),
+                        "r"(smem_addr(&full)) : "memory");
+    }
+    __syncthreads();  // the mbarrier is initialised
+    // wait until phase 0 is complete
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra again;\n}" :: "r"(smem_addr(&full)) : "memory");
+    for (int i = threadIdx.x; i < ROWS * COLS; i += blockDim.x) out[i] = tile[i];
+}
+""",
+    defines={"ROWS": 8, "COLS": 32},
+    options=OPTIONS,
+)
+
+# %% [markdown]
+# Run it on a small array, 12 rows of 40 integers. You don't need a GPU: the simulator reads the same tensor
+# map and executes the same instructions.
+
+# %%
+import numpy as np
+
+from tilewise import tensor_map
+
+array = np.arange(12 * 40, dtype=np.int32).reshape(12, 40)
+out = np.zeros((8, 32), np.int32)
+LOAD_TILE(tensor_map(array, box=(8, 32)), out, 4, 1, grid=1, block=32)  # x = 4, y = 1
+print(out[0, :4], "= row 1 from column 4 on")
+
+# %% [markdown]
+# Note who does what. Thread 0 issues four instructions and is done. The other threads only wait. No thread
+# computes an address, no register holds the data in flight, and no bounds check appears anywhere.
+
+# %% fold="Code of the checks, and numbers for the text"
+from tilewise import (
+    HazardError,
+    Kernel,
+    Table,
+    agree,
+    case,
+    ceil_div,
+    expect_hazard,
+    integers,
+    measure,
+    normal,
+    output,
+    publish,
+    show,
+    tiles,
+)
+from tilewise.figures import Series, State, line_chart, stepped
+from tilewise.measurements import medians_us, recorded_device
+
+
+def loading(x, y, box=(8, 32), extents=(12, 40)):
+    """A launch of load_tile for an array of these extents."""
+    return case(
+        1,
+        32,
+        array=integers(*extents, low=1, high=60000, dtype="int32"),
+        map=tensor_map("array", box=box),
+        out=output(*box, dtype="int32"),
+        x=x,
+        y=y,
+    )
+
+
+agree(
+    load_tile,
+    LOAD_TILE,
+    [loading(4, 1), loading(20, 6, extents=(11, 44)), loading(-8, -3), loading(36, 11, extents=(13, 52))],
+    rtol=0.0,
+)
+TILES = {"A": (128, 64), "B": (64, 256)}
+BYTES = 2 * sum(rows * cols for rows, cols in TILES.values())
+COPIES = sum(cols // 64 if cols > 64 else 1 for _, cols in TILES.values())
+publish(task={"kib": BYTES // 1024, "cp_async": BYTES // 16, "tma": COPIES})
+
+# %% [markdown]
+# ## Tensor maps, field by field
+#
+# On a GPU, the 128 bytes come from the driver function `cuTensorMapEncodeTiled`. It has twelve arguments, and
+# they're all the TMA ever learns about your array. The course's `tensor_map(array, box=..., swizzle=...)` fills
+# them in. For a matrix of 4,096 × 1,024 BF16 values and boxes of 128 × 64, it passes these:
+
+# %% fold="Code of the table"
+matrix = np.zeros((4096, 1024), np.uint16)
+kind, extents, strides, box, swizzle, promotion = tensor_map(
+    matrix, box=(128, 64), swizzle=128, dtype="bfloat16"
+).numbers()
+show(
+    Table(
+        ["argument", "value", "what it means"],
+        [
+            ["tensorMap", "", "where the 128 bytes go, at a multiple of 64 bytes"],
+            [
+                "tensorDataType",
+                f"{kind} (BFLOAT16)",
+                "element type; decides how bytes are counted and zeros are filled",
+            ],
+            ["tensorRank", str(len(box)), "number of axes, 1 to 5"],
+            ["globalAddress", "", "where the array begins, at a multiple of 16 bytes"],
+            ["globalDim", str(extents), "extents in elements, fastest axis first"],
+            [
+                "globalStrides",
+                str(strides),
+                "bytes from row to row, a multiple of 16; the fastest axis has none",
+            ],
+            ["boxDim", str(box), "extents of the box, fastest axis first, each at most 256"],
+            ["elementStrides", str([1] * len(box)), "take every n-th element along an axis; 1 takes all"],
+            ["interleave", "0 (NONE)", "for image layouts with interleaved channels"],
+            [
+                "swizzle",
+                f"{swizzle} (128B)",
+                "how 16-byte chunks are permuted in shared memory: none, 32B, 64B or 128B",
+            ],
+            ["l2Promotion", f"{promotion} (128B)", "how much the L2 fetches from memory at a time"],
+            ["oobFill", "0 (NONE)", "what elements outside the array become: zeros, or NaN"],
+        ],
+        caption="The arguments of cuTensorMapEncodeTiled for a 4,096 × 1,024 BF16 matrix and boxes of 128 × 64. The values are those that tensor_map passes to the driver.",
+    )
+)
+assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
+
+# %% [markdown]
+# Four rules catch everybody once. The axes are *fastest first*, the reverse of a NumPy shape. Every stride and
+# the base address must be multiples of 16 bytes, so a matrix of 1,001 BF16 columns has no tensor map; pad its
+# rows. Boxes begin at multiples of 16 bytes too: at any other x, the kernel stops with an illegal instruction. And
+# pass the map as `const __grid_constant__`, by value: the TMA needs an address in parameter space,
+# and a copy on the thread's stack wouldn't have one.
+#
+# ## Tiles that stick out
+#
+# What happens at the edge? The TMA knows the array's extents, so elements outside arrive as zeros and count
+# towards the announced bytes as if they had been loaded. Stores skip them. A kernel that loads and stores through the
+# TMA needs no bounds check at all. For loads, coordinates may even be negative.
+#
+# In the figure, a box of 4 × 8 elements moves over an array of 6 × 10. Each step runs the kernel.
+
+# %% fold="Code of the figure"
+SMALL = Kernel(LOAD_TILE.source, defines={"ROWS": 4, "COLS": 8}, options=OPTIONS)
+small = np.zeros((6, 12), np.int32)  # rows of 48 bytes, a multiple of 16
+small[:, :10] = np.arange(1, 61).reshape(6, 10)
+
+
+def box_at(x, y):
+    """What arrives for the box at (x, y), and which elements of the array it covers."""
+    held = np.zeros((4, 8), np.int32)
+    SMALL.simulate(tensor_map(small, box=(4, 8), shape=(6, 10)), held, x, y, grid=1, block=32)
+    row, col = np.mgrid[0:6, 0:10]
+    covered = (row >= y) & (row < y + 4) & (col >= x) & (col < x + 8)
+    zeros = int((held == 0).sum())
+    outside = f"{zeros} of the box's 32 elements are outside and arrive as zeros" if zeros else "all inside"
+    return State(
+        f"The box at x = {x}, y = {y}: {outside}.",
+        arrays={"array": small[:, :10], "tile in shared memory": held},
+        reads={"array": covered},
+    )
+
+
+show(
+    stepped(
+        [box_at(*corner) for corner in ((0, 0), (0, 1), (4, 1), (4, 4), (-4, -2))],
+        title="Outside the array, the TMA delivers zeros",
+        caption="An array of 6 × 10 elements and the tile that arrives in shared memory for five positions of a box of 4 × 8. The highlighted elements of the array are loaded. Each step is a run of load_tile.",
+    )
+)
+
+# %% [markdown]
+# ## Swizzles: three address bits
+#
+# A tile of 64 BF16 columns has rows of 128 bytes, exactly one line of the 32 banks. So all elements of a
+# column are in the same bank, and a warp that reads down a column, as `ldmatrix` and the tensor cores do, has an
+# 8-way conflict. In [Tensor cores](matrix_units.py), the kernel permuted the 16-byte chunks of each
+# row by hand. The TMA does that on the way, if the tensor map says so.
+#
+# The rule is easiest to see on the address. Number the bits of a byte's offset within the tile from 0. Bits 0 to 3
+# select a byte within a 16-byte chunk, bits 4 to 6 the chunk within a 128-byte line, and bits 7 to 9 the line
+# within a group of eight. The 128-byte swizzle replaces bits 4 to 6 by their exclusive or with bits 7 to 9:
+#
+# **offset ^ ((offset >> 3) & 0x70)**
+#
+# So the chunk moves to `chunk ^ (row % 8)`. The 64-byte swizzle changes bits 4 and 5 only (mask `0x30`), and the
+# 32-byte swizzle bit 4 (mask `0x10`), for tiles with rows of 64 and 32 bytes. Since the pattern repeats every 1,024
+# bytes of *address*, align each buffer to 1,024 bytes; otherwise row 0 of the tile doesn't see pattern 0.
+
+# %% fold="Code of the figure"
+MASKS = {0: 0x00, 32: 0x10, 64: 0x30, 128: 0x70}
+
+
+def swizzled(span):
+    """For each 16-byte place of 1,024 bytes of shared memory, the row of the tile whose chunk is there, and the chunk."""
+    cols = (span or 128) // 4
+    rows = 256 // cols
+    kernel = Kernel(LOAD_TILE.source, defines={"ROWS": rows, "COLS": cols}, options=OPTIONS)
+    numbered, held = np.arange(256, dtype=np.int32).reshape(rows, cols), np.zeros(256, np.int32)
+    kernel.simulate(tensor_map(numbered, box=(rows, cols), swizzle=span), held, 0, 0, grid=1, block=32)
+    offset = 16 * np.arange(64)
+    unswizzled = offset ^ ((offset >> 3) & MASKS[span])  # the same function there and back
+    assert np.array_equal(held[::4] * 4, unswizzled), f"the formula holds for a swizzle of {span} bytes"
+    row, chunk = np.divmod(unswizzled, 4 * cols)
+    return row.reshape(8, 8), (chunk // 16).reshape(8, 8)
+
+
+def wavefronts_of_a_column(span):
+    """Wavefronts that eight rows of one chunk need: how many of them share four banks."""
+    row, chunk = swizzled(span)
+    banks = [np.nonzero((chunk == 0) & (row == one))[1][0] for one in range(8)]
+    return int(np.bincount(banks).max())
+
+
+def chunk_zero(span):
+    """The state that shows where chunk 0 of each row is."""
+    row, chunk = swizzled(span)
+    name = f"{span}-byte swizzle, rows of {span} bytes" if span else "no swizzle, rows of 128 bytes"
+    n = wavefronts_of_a_column(span)
+    return State(
+        f"{name}: reading chunk 0 of eight rows takes {n} wavefront{'s' if n > 1 else ''}.",
+        arrays={"row": row, "chunk of the row": chunk},
+        reads={"row": (chunk == 0) & (row < 8), "chunk of the row": (chunk == 0) & (row < 8)},
+    )
+
+
+assert [wavefronts_of_a_column(span) for span in MASKS] == [8, 1, 1, 1]
+show(
+    stepped(
+        [chunk_zero(span) for span in MASKS],
+        start=3,
+        title="With a swizzle, a column of chunks is spread over all banks",
+        caption="1,024 bytes of shared memory after a TMA load, as 8 lines of 8 chunks of 16 bytes; a line is one pass over the 32 banks, so chunks in the same column of the map are in the same four banks. The maps show from which row of the tile, and from which chunk of that row, each place was filled. Highlighted: chunk 0 of rows 0 to 7. Each step is a run of load_tile.",
+    )
+)
+
+# %% [markdown]
+# The highlighted chunks are what eight lanes of `ldmatrix` read at once. Without a swizzle all of them are
+# in one column of the map, which makes eight wavefronts; with one they're in eight columns, and one wavefront is enough.
+#
+# There's a price. Under a 128-byte swizzle, a row of the box may have at most 128 bytes, because the three bits can only
+# permute chunks within one line. Ask for more, and the map is refused:
+
+# %%
+try:
+    tensor_map(np.zeros((64, 256), np.uint16), box=(64, 256), swizzle=128, dtype="bfloat16")
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# That's why the B tile of 64 × 256 takes four loads of 64 columns each, and why it's in shared memory as
+# four sub-tiles of 64 × 64, 8 KiB apart, instead of one tile with rows of 512 bytes. With one load for A, the
+# step takes {{ task.tma }} instructions, which answers the first question.
+#
+# ## The life of an mbarrier
+#
+# The second question was how anybody knows when the bytes have arrived. `__syncthreads()` can't help: the TMA
+# isn't a thread. An mbarrier is a 64-bit word in shared memory with three counters:
+#
+# - **phase**: how many phases are complete. Only its parity, 0 or 1, can be tested.
+# - **pending arrivals**: how many threads still have to arrive in this phase. `init` sets how many a phase needs.
+# - **pending bytes**: bytes announced by `expect_tx` less bytes that the TMA has delivered.
+#
+# When both pending counters are zero, the phase is complete: its number goes up by one, and the arrivals are reset
+# for the next phase. Nobody has to reset anything, so the same word serves in a loop. Here is all of it in Python:
+
+
+# %%
+class Mbarrier:
+    """What the hardware keeps in the 64 bits."""
+
+    def __init__(self, arrivals):
+        self.arrivals = arrivals
+        self.phase, self.pending_arrivals, self.pending_bytes = 0, arrivals, 0
+
+    def arrive(self):
+        self.pending_arrivals -= 1
+        self._complete()
+
+    def arrive_expect_tx(self, count):
+        self.pending_bytes += count
+        self.arrive()
+
+    def complete_tx(self, count):  # by the TMA
+        self.pending_bytes -= count
+        self._complete()
+
+    def _complete(self):
+        if self.pending_arrivals == 0 and self.pending_bytes == 0:
+            self.phase += 1
+            self.pending_arrivals = self.arrivals
+
+    def try_wait(self, parity):
+        """Whether the phase with this parity is complete, which it is while the other one is going on."""
+        return self.phase % 2 != parity
+
+
+# %% [markdown]
+# Read `try_wait` twice, it's the part that everybody gets wrong. You don't wait *for* a phase number, you ask
+# whether the phase of a given *parity* is over. On a fresh mbarrier phase 0 is going on. So `try_wait(0)` is false
+# until phase 0 completes, and `try_wait(1)` is true at once, as if a phase before phase 0 had just completed.
+#
+# Step through two loads of 8,192 bytes, each delivered in two halves. Notice that the arrival comes first: it keeps the
+# phase open until the bytes are announced, no matter how fast the TMA is.
+
+# %% fold="Code of the figure"
+
+
+def life():
+    """The states of one mbarrier through two loads."""
+    bar = Mbarrier(1)
+
+    def state(text):
+        return State(
+            text,
+            values={
+                "phase": bar.phase,
+                "pending arrivals": bar.pending_arrivals,
+                "pending bytes": bar.pending_bytes,
+                "try_wait(0)": int(bar.try_wait(0)),
+                "try_wait(1)": int(bar.try_wait(1)),
+            },
+        )
+
+    yield state(
+        "init(1): phase 0 needs one arrival. A wait for parity 1 passes, a wait for parity 0 doesn't."
+    )
+    for load in range(2):
+        bar.arrive_expect_tx(8192)
+        yield state(
+            f"Load {load}: the producer arrives and announces 8,192 bytes. Only bytes are missing now."
+        )
+        bar.complete_tx(4096)
+        yield state(f"Load {load}: the TMA has delivered the first 4,096 bytes.")
+        bar.complete_tx(4096)
+        yield state(
+            f"Load {load}: the last bytes. Phase {load} is complete, and phase {load + 1} begins: "
+            f"a wait for parity {load % 2} passes now."
+        )
+
+
+LIFE = list(life())
+assert [one.values["phase"] for one in LIFE] == [0, 0, 0, 1, 1, 1, 2]
+show(
+    stepped(
+        LIFE,
+        title="A phase ends when arrivals and bytes are both complete",
+        caption="One mbarrier through two loads, computed by the class above. 1 means that the wait passes.",
+    )
+)
+
+# %% [markdown]
+# ## A ring of buffers
+#
+# One buffer means load, wait, compute, load, wait, compute. To overlap loads with work, use several buffers, the
+# *stages* of a ring, and split the roles: a *producer* thread that only issues loads, and *consumers* that only compute. Each stage
+# has two mbarriers. `full` completes when the stage's bytes have arrived; `empty` completes when all
+# consumers have read them. Tile *t* uses stage `t % STAGES`, and it's the stage's use number `t / STAGES`, so:
+#
+# - the consumer waits on `full` with parity `t / STAGES % 2`;
+# - the producer waits on `empty` with parity `t / STAGES % 2 ^ 1`.
+#
+# Why the `^ 1`? In the first round the stages are empty, but no consumer has ever arrived at `empty`. The producer
+# needs a wait that passes on a fresh mbarrier, and that's the wait for parity 1. From then on
+# producer and consumer stay one phase apart. Here is the ring with two stages, for five tiles:
+
+# %% fold="Code of the table"
+
+
+def parities(tiles, stages):
+    """For each tile: stage, the producer's and the consumer's parity, checked by running both on model mbarriers."""
+    full = [Mbarrier(1) for _ in range(stages)]
+    empty = [Mbarrier(1) for _ in range(stages)]
+    rows = []
+    for t in range(tiles + stages):
+        if t >= stages:  # the consumer is as many tiles behind as there are stages
+            u = t - stages
+            assert full[u % stages].try_wait(u // stages % 2), "tile u has arrived"
+            empty[u % stages].arrive()
+        if t < tiles:
+            s, use = t % stages, t // stages
+            assert empty[s].try_wait(use % 2 ^ 1), "the stage is free"
+            full[s].arrive_expect_tx(8192)
+            assert not full[s].try_wait(use % 2), "nothing has arrived yet"
+            full[s].complete_tx(8192)
+            why = (
+                "fresh, so parity 1 passes" if use == 0 else f"after the consumer has read tile {t - stages}"
+            )
+            rows.append([t, s, use, use % 2 ^ 1, why, use % 2])
+    return rows
+
+
+RING_OF_TWO = parities(5, 2)
+show(
+    Table(
+        [
+            "tile t",
+            "stage",
+            "use of the stage",
+            "producer waits on empty for parity",
+            "which passes",
+            "consumer waits on full for parity",
+        ],
+        RING_OF_TWO,
+        caption="A ring of two stages traced for five tiles. Each wait was checked on the mbarriers of the class above.",
+    )
+)
+parities(40, 3)
+
+# %% [markdown]
+# The kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer. A lane sums one row, so its eight
+# `float4` loads go across a row while the warp goes down a column: without the swizzle they would have 8-way bank conflicts.
+# The small functions at the top are the ones that every Hopper kernel in this course starts with.
+
+
+# %% tab="Pseudocode"
+def row_sums(x, out):
+    for rows in tiles(len(x), 32):  # one block each
+        acc = np.zeros(len(rows))
+        # [producer
+        stream = (x[rows][:, cols] for cols in tiles(x.shape[1], 32))
+        # producer]
+        # [consumer
+        for tile in stream:  # as they arrive
+            acc += tile.sum(axis=1)
+        # consumer]
+        out[rows] = acc
+
+
+# %% tab="CUDA C"
+ROW_SUMS = Kernel(
+    r"""
+typedef unsigned long long u64;
+struct __align__(128) TensorMap { u64 opaque[16]; };
+
+static __device__ unsigned smem_addr(const void* p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+static __device__ void mbarrier_init(u64* bar, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
+}
+static __device__ void mbarrier_init_fence() {  // the TMA may use them from here on
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+static __device__ void mbarrier_arrive(u64* bar) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(smem_addr(bar)) : "memory");
+}
+static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
+}
+static __device__ void mbarrier_wait(u64* bar, int parity) {
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
+}
+static __device__ void tma_load_2d(void* to, const TensorMap* map, int x, int y, u64* bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                 :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y) : "memory");
+}
+
+#define TILE_BYTES 4096  // 32 x 32 floats
+
+// out[r] = sum of row r of x, for r < rows.
+// map: boxes of 32 x 32 floats of x, 128-byte swizzle. Any rows; any cols that a map allows (a multiple of 4).
+// Grid: ceil(rows / 32). Block: 64 threads. Dynamic shared memory: STAGES * 4096 bytes.
+extern "C" __global__ void __launch_bounds__(64)
+row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    __shared__ u64 full[STAGES], empty[STAGES];
+    int lane = threadIdx.x % 32, tiles = (cols + 31) / 32;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            mbarrier_init(&full[s], 1);    // the producer arrives, with bytes
+            mbarrier_init(&empty[s], 32);  // every lane of the consumer arrives
+        }
+        mbarrier_init_fence();
+    }
+    __syncthreads();  // the mbarriers are initialised
+    if (threadIdx.x < 32) {
+        // [producer
+        if (lane == 0)
+            for (int t = 0; t < tiles; ++t) {
+                int stage = t % STAGES, use = t / STAGES;
+                mbarrier_wait(&empty[stage], use % 2 ^ 1);  // passes at once in round 0
+                mbarrier_arrive_expect_tx(&full[stage], TILE_BYTES);
+                tma_load_2d(smem + stage * TILE_BYTES, &map, 32 * t, 32 * blockIdx.x, &full[stage]);
+            }
+        // producer]
+    } else {
+        // [consumer
+        float acc = 0.0f;
+        for (int t = 0; t < tiles; ++t) {
+            int stage = t % STAGES, use = t / STAGES;
+            const float4* row = (const float4*)(smem + stage * TILE_BYTES) + 8 * lane;
+            mbarrier_wait(&full[stage], use % 2);
+            #pragma unroll
+            for (int chunk = 0; chunk < 8; ++chunk) {
+                float4 v = row[chunk ^ lane % 8];  // the swizzle
+                acc += v.x + v.y + v.z + v.w;
+            }
+            mbarrier_arrive(&empty[stage]);
+        }
+        int r = 32 * blockIdx.x + lane;
+        if (r < rows) out[r] = acc;
+        // consumer]
+    }
+}
+""",
+    defines={"STAGES": 4},
+    options=OPTIONS,
+)
+
+# %%
+x, sums = np.ones((50, 100), np.float32), np.zeros(50, np.float32)
+ROW_SUMS(tensor_map(x, box=(32, 32), swizzle=128), sums, 50, 100, grid=2, block=64, shared_bytes=4 * 4096)
+print(sums[0], sums[49], "= 100 ones per row, from tiles that stick out on two sides")
+
+# %% fold="Code of the checks"
+
+
+def ring(stages):
+    return Kernel(ROW_SUMS.source, defines={"STAGES": stages}, options=OPTIONS)
+
+
+def summing(stages, rows, cols, **more):
+    """A launch of row_sums with so many stages."""
+    made = case(
+        ceil_div(rows, 32),
+        64,
+        shared_bytes=stages * 4096,
+        x=integers(rows, cols, low=-8, high=9, dtype="float32"),  # their sums are exact
+        map=tensor_map("x", box=(32, 32), swizzle=128),
+        out=output(rows),
+        rows=rows,
+        cols=cols,
+        **more,
+    )
+    return ring(stages).on(made)
+
+
+for stages in (1, 2, 4):
+    agree(
+        row_sums,
+        ring(stages),
+        [summing(stages, 50, 100).case, summing(stages, 70, 516).case],
+        rtol=0.0,
+    )
+seen = summing(4, 64, 128).simulate().counts.shared_load
+publish(seen={"requests": seen.requests, "wavefronts": seen.wavefronts})
+assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavefronts, no conflict"
+
+# %% [markdown]
+# ## Missing pieces, and the hazards they cause
+#
+# Every line of that kernel is there for a reason. Take one out, and the simulator shows what goes wrong. On a GPU you
+# would see a hang, or now and then a wrong sum.
+
+# %% fold="Code of the table"
+FAULTS = {
+    "the consumer's wait on full": ("mbarrier_wait(&full[stage], use % 2);", ""),
+    "the producer's wait on empty": ("mbarrier_wait(&empty[stage], use % 2 ^ 1);", ""),
+    "the ^ 1 in that wait": ("use % 2 ^ 1", "use % 2"),
+    "the consumer's arrival": ("mbarrier_arrive(&empty[stage]);", ""),
+    "31 of the 32 arrivals": (
+        "mbarrier_arrive(&empty[stage]);",
+        "if (lane == 0) mbarrier_arrive(&empty[stage]);",
+    ),
+    "half of the announced bytes": (
+        "TILE_BYTES);\n                tma",
+        "TILE_BYTES / 2);\n                tma",
+    ),
+    "the fence after init": ("        mbarrier_init_fence();\n", ""),
+}
+
+
+def first_hazard(old, new):
+    """What the simulator says of row_sums with two stages and one edit."""
+    assert ROW_SUMS.source.count(old) == 1, old
+    spoilt = Kernel(ROW_SUMS.source.replace(old, new), defines={"STAGES": 2}, options=OPTIONS)
+    try:
+        spoilt.on(summing(2, 32, 256).case).simulate()
+    except HazardError as error:
+        return error.hazard
+    raise AssertionError(f"nothing happened without {old!r}")
+
+
+CAUGHT = {name: first_hazard(*edit) for name, edit in FAULTS.items()}
+assert [one.kind for one in CAUGHT.values()] == [
+    *("undelivered", "mbarrier"),
+    *["deadlock"] * 4,
+    "proxy",
+]
+show(
+    Table(
+        ["taken out", "the simulator says"],
+        [[name, f"{hazard}"] for name, hazard in CAUGHT.items()],
+        caption="row_sums with two stages and one edit each, run on the simulator: the first hazard of each run.",
+    )
+)
+
+# %% [markdown]
+# ## Back to memory, and the async proxy
+#
+# The TMA also stores tiles. There's no mbarrier on the way out: the thread that issued the stores commits them as a
+# *group* and waits until the group has read its shared memory (`.read`) or until it's complete.
+#
+# One more thing is needed, and it's new. The TMA and the tensor cores of Hopper reach shared memory by another path than ordinary
+# loads and stores. \PTX calls the two paths the *generic proxy* and the *async proxy*. What a thread has written through one isn't
+# automatically visible through the other, not even after `__syncthreads()`.
+#
+# ??? definition "Async proxy | generic proxy"
+#     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
+#     `fence.proxy.async` makes a thread's writes through the generic proxy visible to the async proxy.
+
+
+# %% tab="Pseudocode"
+def scale_tiles(x, y, alpha):
+    for rows in tiles(len(x), 32):
+        for cols in tiles(x.shape[1], 32):
+            tile = np.ix_(rows, cols)
+            y[tile] = alpha * x[tile]
+
+
+# %% tab="CUDA C"
+HELPERS, _, _ = ROW_SUMS.source.partition("#define TILE_BYTES")
+SCALE_TILES = Kernel(
+    HELPERS
+    + r"""
+static __device__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
+                 :: "l"(map), "r"(smem_addr(from)), "r"(x), "r"(y) : "memory");
+}
+
+// y = alpha * x, one tile of 32 x 32 floats per block.
+// Grid: ceil(columns / 32) x ceil(rows / 32). Block: 128 threads. No bounds check: the TMA has both extents.
+extern "C" __global__ void __launch_bounds__(128)
+scale_tiles(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap y_map, float alpha) {
+    __shared__ __align__(1024) float tile[32 * 32];
+    __shared__ u64 full;
+    int col = 32 * blockIdx.x, row = 32 * blockIdx.y;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_init_fence();
+        mbarrier_arrive_expect_tx(&full, sizeof(tile));
+        tma_load_2d(tile, &x_map, col, row, &full);
+    }
+    __syncthreads();
+    mbarrier_wait(&full, 0);
+    for (int i = threadIdx.x; i < 32 * 32; i += 128) tile[i] *= alpha;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // each thread, for what it wrote
+    __syncthreads();  // all threads have written, and fenced
+    if (threadIdx.x == 0) {
+        tma_store_2d(&y_map, tile, col, row);
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the tile has been read
+    }
+}
+""",
+    options=OPTIONS,
+)
+
+# %% fold="Code of the checks"
+
+
+def scaling(rows, cols):
+    """A launch of scale_tiles."""
+    made = case(
+        (ceil_div(cols, 32), ceil_div(rows, 32)),
+        128,
+        x=normal(rows, cols),
+        y=output(rows, cols),
+        x_map=tensor_map("x", box=(32, 32)),
+        y_map=tensor_map("y", box=(32, 32)),
+        alpha=0.5,
+    )
+    return SCALE_TILES.on(made)
+
+
+agree(scale_tiles, SCALE_TILES, [scaling(32, 32).case, scaling(50, 100).case], rtol=0.0)
+for old, kind in (
+    (
+        '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // each thread, for what it wrote\n',
+        "proxy",
+    ),
+    (
+        '        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the tile has been read\n',
+        "overwritten",
+    ),
+):
+    spoilt = Kernel(SCALE_TILES.source.replace(old, ""), options=OPTIONS)
+    expect_hazard(spoilt.on(scaling(50, 100).case), kind)
+
+# %% [markdown]
+# Which instruction uses which proxy, and what do you need between two of them?
+#
+# | instruction | proxy |
+# |---|---|
+# | loads, stores, atomics, `ldmatrix`, `stmatrix`, `cp.async` of 4, 8 or 16 bytes | generic |
+# | `cp.async.bulk` and `cp.async.bulk.tensor` (TMA), `wgmma` on operands in shared memory | async |
+# | `mbarrier` operations, `__syncthreads()` | they order, and move no data |
+#
+# | first | then | what makes it safe |
+# |---|---|---|
+# | TMA load | ordinary load | wait on the mbarrier |
+# | ordinary store | TMA store, or `wgmma` that reads it | `fence.proxy.async` by each writer, then a barrier |
+# | ordinary load | TMA load into the same stage | the consumers' arrival on `empty`; no fence |
+# | TMA store | ordinary store into the same buffer | `cp.async.bulk.wait_group.read`, then a barrier |
+# | `mbarrier.init` | TMA load that reports to it | `fence.mbarrier_init` by the initialising thread |
+#
+# The third row surprises people. A fence makes *writes* visible, and here the consumer has only read; the mbarrier already
+# orders the reads before the next load.
+
+# %% [markdown]
+# ## How many stages?
+#
+# Little's law gives the answer before any measurement. A block has STAGES × 4 KiB in flight, and a tile arrives one latency after it was
+# requested, so with one block per SM the rate is STAGES × 4 KiB per latency on each SM, until memory is the limit. Doubling the stages should
+# halve the time at first, and then stop helping. On {{ sizes.rows | , }} × {{ sizes.cols | , }} floats, with one block per SM of an H200:
+
+# %% fold="Code of the measurement"
+ROWS, COLS = 132 * 32, 16384
+STAGE_COUNTS = (1, 2, 4, 8, 16, 32)
+
+
+def torch_sum(arrays):
+    import torch
+
+    x, out = torch.as_tensor(arrays["x"], device="cuda"), torch.as_tensor(arrays["out"], device="cuda")
+    return lambda: torch.sum(x, dim=1, out=out)
+
+
+stages_time = measure(
+    "tma_ring_stages",
+    variants={
+        f"{stages} stage{'s' if stages > 1 else ''}": lambda rows, cols, stages=stages: summing(
+            stages, rows, cols
+        )
+        for stages in STAGE_COUNTS
+    },
+    cases=[{"rows": ROWS, "cols": COLS}],
+    count_case={"rows": 64, "cols": 256},
+    bytes=lambda rows, cols: 4 * rows * cols + 4 * rows,
+    library={"torch": torch_sum},
+    reference=lambda x: {"out": x.astype(np.float64).sum(axis=1)},
+    tolerance=0.0,
+    counts=("wavefronts",),
+    reasons=dict.fromkeys(("1 stage", "2 stages"), "How many stages?"),
+    fold="All rows",
+)
+publish(sizes={"rows": ROWS, "cols": COLS})
+TIMES = medians_us(stages_time)
+ONE = TIMES["1 stage"]
+PEAK_US = 4 * ROWS * COLS / recorded_device().memory_gb_per_s / 1e3
+LITTLE = [max(ONE / stages, PEAK_US) for stages in STAGE_COUNTS]
+DONE = np.isfinite([TIMES[label] for label in list(TIMES)[: len(STAGE_COUNTS)]]).all()
+
+# %% fold="Code of the figure"
+if DONE:
+    show(
+        line_chart(
+            [
+                Series("Little's law, from one stage", STAGE_COUNTS, LITTLE, role="predicted"),
+                Series("measured", STAGE_COUNTS, list(TIMES.values())[: len(STAGE_COUNTS)]),
+            ],
+            x="stages",
+            y="µs",
+            log_x=True,
+            log_y=True,
+            title="Stages help until their bytes cover the latency",
+            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM, on an {{machine}}. The prediction divides the time with one stage by the number of stages, down to the time that the bytes take at the peak bandwidth of the data sheet.",
+        )
+    )
+
+# %% [markdown]
+# One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take {{ tma_ring_stages._4_stages.median | us }}, a third instead of a quarter: part
+# of a tile's time is the consumer's own work, which more stages don't shorten. From 8 stages on there's little left to gain. With 16, one consumer warp per SM sums the
+# matrix in {{ tma_ring_stages._16_stages.median | us }}; PyTorch, with thousands of threads, takes {{ tma_ring_stages.torch.median | us }}.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - A tensor map describes an array once; after that one thread copies a tile with one instruction, and elements outside the
+#   array arrive as zeros. Strides, addresses and the first coordinate are multiples of 16 bytes, and a box row is at most as wide as its swizzle.
+# - A swizzle is an exclusive or on the address, bits 4 to 6 with bits 7 to 9, so whoever reads the tile applies the same
+#   formula, and buffers are aligned to 1,024 bytes.
+# - An mbarrier completes a phase when arrivals *and* bytes are complete. You wait for a parity: consumers start with 0, the
+#   producer with 1. A thread's own writes need `fence.proxy.async` before the TMA or a tensor core reads them.
+#
+# ## In your own kernel
+#
+# If a pipelined kernel hangs, print stage, use and parity of the wait that never returns, or run the kernel on the simulator, which names the
+# mbarrier and what it lacks; compute-sanitizer's `synccheck` checks the use of mbarriers too. If it's slow, look at `smsp__average_warp_latency_issue_stalled_long_scoreboard`
+# and the `mbarrier.try_wait` lines in the source view of Nsight Compute: consumers that wait on `full` need more stages or larger tiles.
+
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+from tilewise import exercise
+
+UNSWIZZLE = Kernel(
+    HELPERS
+    + r"""
+extern "C" __global__
+void load_unswizzled(const __grid_constant__ TensorMap map, int* out) {
+    __shared__ __align__(1024) int tile[16 * 32];
+    __shared__ u64 full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_init_fence();
+        mbarrier_arrive_expect_tx(&full, sizeof(tile));
+        tma_load_2d(tile, &map, 0, 0, &full);
+    }
+    __syncthreads();
+    mbarrier_wait(&full, 0);
+    for (int i = threadIdx.x; i < 16 * 32; i += blockDim.x) {
+        int row = i / 32, chunk = i % 32 / 4;
+        out[i] = tile[32 * row + 4 * (chunk ^ row % 8) + i % 4];
+    }
+}
+""",
+    options=OPTIONS,
+)
+
+
+def edited(old, new):
+    assert UNSWIZZLE.source.count(old) == 1
+    return Kernel(UNSWIZZLE.source.replace(old, new), options=OPTIONS)
+
+
+def unswizzle_tests(kernel):
+    for first in (0, 1000):
+        array = np.arange(first, first + 512, dtype=np.int32).reshape(16, 32)
+        out = np.zeros((16, 32), np.int32)
+        kernel.simulate(tensor_map(array, box=(16, 32), swizzle=128), out, grid=1, block=64)
+        wrong = np.argwhere(out != array)
+        assert not len(wrong), (
+            f"out[{wrong[0][0]}, {wrong[0][1]}] is not element ({wrong[0][0]}, {wrong[0][1]})"
+        )
+
+
+exercise(
+    "Undo the swizzle",
+    """
+    Write `load_unswizzled(map, out)`: it loads a box of 16 × 32 integers with a 128-byte swizzle and copies it to `out` in
+    row-major order. The tests compare every element. Take the small functions of `row_sums`.
+    """,
+    answer=UNSWIZZLE,
+    tests=unswizzle_tests,
+    wrong=[
+        edited("chunk ^ row % 8", "chunk"),
+        edited("4 * (chunk ^ row % 8) + i % 4", "(i % 32 ^ row % 8)"),
+        edited("mbarrier_wait(&full, 0);", "mbarrier_wait(&full, 1);"),
+    ],
+    hint="Chunk c of row r is at chunk c ^ (r % 8) of its line. How many integers are in a chunk?",
+    explanation="A chunk is 16 bytes, four integers. The row's number modulo 8 is bits 7 to 9 of the offset, and the chunk bits 4 to 6.",
+)
+
+# %% [markdown]
+# Next, the tensor cores read these tiles straight from shared memory: [wgmma](wgmma.py).

@@ -1,0 +1,675 @@
+# ---
+# title: "wgmma: four warps, one matrix instruction"
+# needs: [matmul/tma, matmul/matrix_units]
+# summary: "A warpgroup multiplies 64 × 64 by 64 × 128. How many instructions does that take with mma.sync, and how many with wgmma?"
+# description: "Hopper's warpgroup MMA explained: the shared-memory descriptor field by field, K-major and MN-major operands, the register layout, A from registers, fences and groups, and the register budget."
+# date: 2026-11-23
+# tags: [Hopper, wgmma, tensor cores, descriptor]
+# ---
+
+# %% [markdown]
+# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} instructions of one warp each, and
+# {{ task.ldmatrix }} more to load the fragments from shared memory. Hopper's `wgmma` does it with {{ task.wgmma }}. Its operands
+# stay in shared memory, where the [TMA](tma.py) put them, and it runs in the background while the warps do something else.
+#
+# Only `wgmma` reaches the full rate of Hopper's tensor cores, so you can't avoid it in a fast kernel. But it's
+# famous for being hard to get right: one wrong number in a 64-bit *descriptor* and the result is garbage without any error.
+# This lesson takes the descriptor, the register layout and the ordering rules apart, one at a time, with a kernel that fits on
+# a page.
+#
+# ??? definition "Warpgroup | warpgroups"
+#     Four consecutive warps of a block, 128 threads; the first thread's number is a multiple of 128.
+#
+# ??? definition "wgmma"
+#     Hopper's matrix instruction `wgmma.mma_async`: a warpgroup multiplies a 64 × 16 tile of 16-bit elements by a 16 × N tile,
+#     asynchronously. B comes from shared memory, A from shared memory or registers, and the accumulators are registers.
+
+# %% [markdown]
+# ## One warpgroup, one tile
+#
+# The kernel computes D = A B for one tile. A is 64 × 64 and row-major. B is 64 × 128, and we start with its transpose in memory, 128 rows of 64, as the
+# weights of a linear layer are usually stored. Then both have K along their rows, which is called *K-major*.
+# One thread loads both tiles with the TMA, 128-byte swizzle on. Then the warpgroup issues four `wgmma`, one per 16 of K.
+
+
+# %% tab="Pseudocode"
+import numpy as np
+
+from tilewise import tiles
+
+
+def one_tile(A, Bt, D):
+    acc = np.zeros(D.shape)
+    # [multiply
+    for ks in tiles(A.shape[1], 16):
+        acc += A[:, ks] @ Bt[:, ks].T
+    # multiply]
+    D[:] = acc
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+OPTIONS = ("-std=c++17", "-arch=sm_90a")
+ONE_TILE = Kernel(
+    r"""
+typedef unsigned long long u64;
+struct __align__(128) TensorMap { u64 opaque[16]; };
+
+static __device__ unsigned smem_addr(const void* p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+static __device__ void mbarrier_init(u64* bar, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
+}
+static __device__ void mbarrier_wait(u64* bar, int parity) {
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
+}
+static __device__ void tma_load_2d(void* to, const TensorMap* map, int x, int y, u64* bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                 :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y) : "memory");
+}
+
+// Where wgmma finds an operand with a 128-byte swizzle: its address and two byte offsets.
+static __device__ u64 descriptor(const void* p, int leading, int stride) {
+    return (u64)((smem_addr(p) & 0x3ffff) >> 4)  // bits 0 to 13: start address / 16
+         | (u64)(leading >> 4) << 16             // bits 16 to 29: leading byte offset / 16
+         | (u64)(stride >> 4) << 32              // bits 32 to 45: stride byte offset / 16
+         | 1ull << 62;                           // bits 62 and 63: 128-byte swizzle
+}
+#define R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
+// d += A B: 64 x 16 times 16 x 128, in the background. accumulate = 0: d = A B.
+static __device__ void wgmma_m64n128k16(float (&d)[64], u64 a, u64 b, int accumulate) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
+        "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
+        "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, "
+        "%41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, "
+        "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, %64, %65, p, 1, 1, 0, %67;\n}"
+        : R16(0), R16(16), R16(32), R16(48)
+        : "l"(a), "l"(b), "r"(accumulate), "n"(B_IS_MN_MAJOR));
+}
+static __device__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+static __device__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Wait until at most N groups are in flight. Names d, so that no use of it moves before the wait.
+template <int N> static __device__ void wgmma_wait(float (&d)[64]) {
+    asm volatile("wgmma.wait_group.sync.aligned %64;"
+        : R16(0), R16(16), R16(32), R16(48) : "n"(N) : "memory");
+}
+
+// D = A B for one tile: A M x K, B K x N, D M x N floats, row-major; A and B in BF16. M and K up
+// to 64, N up to 128: what is missing arrives as zeros.
+// a_map: boxes of 64 x 64. b_map: B transposed, boxes of 128 x 64; or, if B_IS_MN_MAJOR, B itself
+// in boxes of 64 x 64. All with a 128-byte swizzle. Grid: 1. Block: 128. sm_90a only.
+extern "C" __global__ void __launch_bounds__(128)
+one_tile(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* D,
+         int M, int N) {
+    __shared__ __align__(1024) unsigned char a[8192], b[16384];
+    __shared__ u64 full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_arrive_expect_tx(&full, sizeof(a) + sizeof(b));
+        tma_load_2d(a, &a_map, 0, 0, &full);
+        tma_load_2d(b, &b_map, 0, 0, &full);
+        if (B_IS_MN_MAJOR) tma_load_2d(b + 8192, &b_map, 64, 0, &full);
+    }
+    __syncthreads();
+    mbarrier_wait(&full, 0);
+    // [multiply
+    float acc[64];
+    wgmma_fence();
+    #pragma unroll
+    for (int k = 0; k < 4; ++k)
+        wgmma_m64n128k16(acc, descriptor(a + 32 * k, 16, 1024),
+                         B_IS_MN_MAJOR ? descriptor(b + 2048 * k, 8192, 1024)
+                                       : descriptor(b + 32 * k, 16, 1024), k > 0);
+    wgmma_commit();
+    wgmma_wait<0>(acc);
+    // multiply]
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) {
+        int row = 16 * warp + lane / 4 + i / 2 % 2 * 8;
+        int col = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (row < M && col < N) D[N * row + col] = acc[i];
+    }
+}
+""",
+    defines={"B_IS_MN_MAJOR": 0},
+    options=OPTIONS,
+)
+
+# %% [markdown]
+# Run it. The simulator executes `wgmma` with its descriptors, so you can try all of this on a laptop.
+
+# %%
+from tilewise import bf16, tensor_map
+
+A = bf16.bits(np.ones((64, 64)))
+Bt = bf16.bits(np.full((128, 64), 0.5))
+D = np.zeros((64, 128), np.float32)
+a_map = tensor_map(A, box=(64, 64), swizzle=128, dtype="bfloat16")
+b_map = tensor_map(Bt, box=(128, 64), swizzle=128, dtype="bfloat16")
+ONE_TILE(a_map, b_map, D, 64, 128, grid=1, block=128)
+print(D[0, 0], D[63, 127], "= 64 times 1 times 0.5")
+
+# %% [markdown]
+# The instruction that does the work has everything in it. Read it from left to right:
+
+# %% fold="Code of the tables, the checks, and numbers for the text"
+from tilewise import (
+    HazardError,
+    Table,
+    agree,
+    case,
+    check,
+    expect_hazard,
+    integers,
+    output,
+    publish,
+    show,
+)
+from tilewise.figures import State, stepped
+
+show(
+    Table(
+        ["part", "meaning"],
+        [
+            ["wgmma.mma_async", "a multiplication by a warpgroup that runs in the background"],
+            [".sync.aligned", "all threads of all four warps execute this same instruction"],
+            [".m64n128k16", "64 × 16 times 16 × 128. M is always 64; N is 8, 16, 24, … 256; K is 32 bytes"],
+            [".f32.bf16.bf16", "types of D, A and B"],
+            ["{%0, …, %63}", "D: 64 × 128 accumulators over 128 threads are 64 registers per thread"],
+            ["%64, %65", "descriptors of A and B"],
+            ["p", "scale-d: false means D = A B, true D += A B"],
+            ["1, 1", "scale-a and scale-b: 1, or −1 to negate the operand"],
+            ["0, %67", "transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only"],
+        ],
+        caption="The operands of the course's wgmma instruction. K is 16 for 16-bit types, 8 for TF32, 32 for FP8 and INT8.",
+    )
+)
+
+
+def tile_case(transposed=True, M=64, N=128, K=64):
+    """A launch of one_tile on integers, whose sums are exact."""
+    whole = {"low": -4, "high": 5, "dtype": "bfloat16"}
+    B = {"Bt": integers(N, K, **whole)} if transposed else {"B": integers(K, N, **whole)}
+    (name,) = B
+    return case(
+        1,
+        128,
+        A=integers(M, K, **whole),
+        **B,
+        a_map=tensor_map("A", box=(64, 64), swizzle=128, dtype="bfloat16"),
+        b_map=tensor_map(name, box=(128, 64) if transposed else (64, 64), swizzle=128, dtype="bfloat16"),
+        D=output(M, N),
+        M=M,
+        N=N,
+    )
+
+
+def exact(arrays):
+    """D in 64-bit floats."""
+    B = bf16.values(arrays["Bt"]).T if "Bt" in arrays else bf16.values(arrays["B"])
+    return bf16.values(arrays["A"]).astype(np.float64) @ B
+
+
+arrays = ONE_TILE.on(tile_case()).run()
+check(arrays["D"], exact(arrays), rtol=0.0, name="D of one_tile, B K-major")
+MMA = 64 // 16 * (128 // 8) * (64 // 16)  # m16n8k16
+LDMATRIX = 64 // 16 * (64 // 16) + (64 // 16) * (128 // 16)  # .x4: 16 x 16 of A or of B
+publish(task={"mma": MMA, "ldmatrix": LDMATRIX, "wgmma": 64 // 16})
+
+# %% [markdown]
+# ## The descriptor
+#
+# A descriptor is 64 bits that say where an operand is in shared memory and how it's laid out. All byte counts are divided by 16.
+#
+# | bits | field | for a 128-byte swizzle |
+# |---|---|---|
+# | 0 to 13 | start address | address of the first element, in shared memory |
+# | 16 to 29 | leading byte offset (LBO) | K-major: not used. MN-major: from one group of 64 columns to the next |
+# | 32 to 45 | stride byte offset (SBO) | from one group of eight rows to the next: 8 × 128 = 1,024 bytes |
+# | 49 to 51 | base offset | 0 if the buffer is aligned to 1,024 bytes |
+# | 62, 63 | swizzle mode | 1 for 128 bytes, 2 for 64, 3 for 32, 0 for none |
+#
+# The key is to think in *swizzle atoms*: with a 128-byte swizzle, an atom is eight rows of 128 bytes, 1,024 bytes in a row, and a tile is a
+# grid of atoms. Inside an atom everything is fixed. LBO and SBO only say how to step from atom to atom.
+#
+# ??? definition "Swizzle atom | swizzle atoms"
+#     The block of shared memory after which a swizzle pattern repeats: eight rows of 128, 64 or 32 bytes.
+#
+# For our K-major A, an atom is 8 rows of A by 64 columns, and K = 64 is exactly as wide as one atom. So only one step exists, from eight rows to the next eight,
+# and that's SBO = 1,024. LBO isn't used, whatever you write there.
+#
+# Is that so? Try other values, and let the result decide:
+
+# %% fold="Code of the table"
+
+
+def outcome(old, new, transposed=True, kernel=None):
+    """Whether D is right after one edit of the kernel, or what the simulator says."""
+    kernel = kernel or ONE_TILE
+    assert kernel.source.count(old) == 1, old
+    spoilt = Kernel(kernel.source.replace(old, new), defines=kernel.defines, options=OPTIONS)
+    try:
+        got = spoilt.on(tile_case(transposed)).run()
+    except HazardError as error:
+        return error.hazard.kind
+    wrong = got["D"] != exact(got)
+    return f"{wrong.mean():.0%} of D wrong" if wrong.any() else "right"
+
+
+A_DESCRIPTOR = "descriptor(a + 32 * k, 16, 1024)"
+TRIED = {
+    "LBO 16, SBO 1,024": (A_DESCRIPTOR, A_DESCRIPTOR),
+    "LBO 0, SBO 1,024": (A_DESCRIPTOR, "descriptor(a + 32 * k, 0, 1024)"),
+    "LBO 4,096, SBO 1,024": (A_DESCRIPTOR, "descriptor(a + 32 * k, 4096, 1024)"),
+    "LBO 16, SBO 512": (A_DESCRIPTOR, "descriptor(a + 32 * k, 16, 512)"),
+    "LBO 1,024, SBO 16": (A_DESCRIPTOR, "descriptor(a + 32 * k, 1024, 16)"),
+    "K step of 16 bytes": (A_DESCRIPTOR, "descriptor(a + 16 * k, 16, 1024)"),
+    "no swizzle": ("| 1ull << 62;", ";"),
+    "64-byte swizzle": ("| 1ull << 62;", "| 2ull << 62;"),
+}
+K_MAJOR = {name: outcome(*edit) for name, edit in TRIED.items()}
+show(
+    Table(
+        ["descriptor of A (last two: of A and B)", "result"],
+        [[name, result] for name, result in K_MAJOR.items()],
+        caption="one_tile with other descriptors, run on the simulator against sums in 64 bits. A is K-major with a 128-byte swizzle.",
+    )
+)
+assert list(K_MAJOR.values())[:3] == ["right"] * 3, "LBO is not used for K-major operands"
+assert "right" not in list(K_MAJOR.values())[3:]
+
+# %% [markdown]
+# ## Stepping along K
+#
+# Each `wgmma` takes 16 of K, which are 32 bytes of each row. To reach the next 16 the kernel adds 32 to the start address. Under a swizzle that looks
+# wrong: chunk 2 of row 1 isn't 32 bytes after chunk 0. It works because the hardware computes the *unswizzled* address first and then applies the exclusive or to
+# its bits. Adding 32 changes bits 5 and 6 only, the row is in bits 7 to 9, and each row gets its own permutation. The condition is that bits 4 to 6 of the buffer's
+# start are zero, and 7 to 9 as well, so that the pattern starts at row 0: hence the alignment to 1,024 bytes.
+#
+# ## MN-major: B as it is
+#
+# Often B is stored as K rows of N elements, row-major. Then K doesn't run along the rows, N does, and the operand is *MN-major*. For 16-bit types, `wgmma` reads it if the
+# transpose bit of B is 1. A row of a TMA box has at most 128 bytes under this swizzle, so the 64 × 128 tile takes two loads, each an 8 KiB
+# sub-tile of 64 rows (K) × 64 columns (N). Now the atoms are eight rows of K by 64 columns of N, and both offsets matter:
+#
+# - **SBO** = 1,024: from eight rows of K to the next eight. One `wgmma` takes 16 rows, two atoms.
+# - **LBO** = 8,192: from 64 columns of N to the next 64, that is from one sub-tile to the next.
+# - The step along K is 16 rows of 128 bytes, **2,048** bytes.
+#
+# These are the course's numbers for B, and for V in FlashAttention, where the sub-tiles are as high as a tile has keys: LBO = keys × 128.
+
+# %% fold="Code of the check and of the table"
+MN_MAJOR = Kernel(ONE_TILE.source, defines={"B_IS_MN_MAJOR": 1}, options=OPTIONS)
+agree(one_tile, ONE_TILE, [tile_case(), tile_case(M=50, N=100, K=40), tile_case(M=33, N=72, K=24)], rtol=0.0)
+arrays = MN_MAJOR.on(tile_case(transposed=False)).run()
+check(arrays["D"], exact(arrays), rtol=0.0, name="D of one_tile, B MN-major")
+B_DESCRIPTOR = "descriptor(b + 2048 * k, 8192, 1024)"
+TRIED_MN = {
+    "LBO 8,192, SBO 1,024, step 2,048": (B_DESCRIPTOR, B_DESCRIPTOR),
+    "LBO 16": (B_DESCRIPTOR, "descriptor(b + 2048 * k, 16, 1024)"),
+    "LBO and SBO exchanged": (B_DESCRIPTOR, "descriptor(b + 2048 * k, 1024, 8192)"),
+    "step of 32 bytes": (B_DESCRIPTOR, "descriptor(b + 32 * k, 8192, 1024)"),
+    "transpose bit 0": ('"n"(B_IS_MN_MAJOR)', '"n"(0)'),
+}
+MN = {name: outcome(*edit, transposed=False, kernel=MN_MAJOR) for name, edit in TRIED_MN.items()}
+show(
+    Table(
+        ["B, MN-major", "result"],
+        [[name, result] for name, result in MN.items()],
+        caption="The same for B stored as 64 rows of 128 columns.",
+    )
+)
+assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "right"
+assert "right" not in MN.values()
+
+# %% [markdown]
+# ## Who holds which accumulator
+#
+# D is spread over the registers of 128 threads. Warp *w* of the warpgroup has rows 16 *w* to 16 *w* + 15. Within a warp it's the layout of `mma.sync`, repeated every eight columns:
+# register *i* of a lane is
+#
+# - row 16 · warp + lane / 4 + 8 · (i / 2 % 2),
+# - column 8 · (i / 4) + 2 · (lane % 4) + i % 2.
+#
+# The figure shows it for warp 0 and the first 16 columns. It was read off a run: A is the identity, B numbers the elements of D, and each
+# thread writes its registers in order.
+
+# %% fold="Code of the figure"
+RAW = Kernel(
+    ONE_TILE.source.replace(
+        "if (row < M && col < N) D[N * row + col] = acc[i];", "D[64 * threadIdx.x + i] = acc[i];"
+    ),
+    defines=ONE_TILE.defines,
+    options=OPTIONS,
+)
+
+
+def registers_of(digit):
+    """What each register of each thread holds, if D is the column's or the row's number."""
+    row, col = np.mgrid[0:64, 0:128]
+    wanted = (row if digit == "row" else col).astype(float)
+    # D = A B with A the identity: B is 64 x 128, and holds D
+    arrays = {"A": bf16.bits(np.eye(64)), "Bt": bf16.bits(wanted.T.copy())}
+    held = np.zeros((128, 64), np.float32)
+    maps = [
+        tensor_map(arrays["A"], box=(64, 64), swizzle=128, dtype="bfloat16"),
+        tensor_map(arrays["Bt"], box=(128, 64), swizzle=128, dtype="bfloat16"),
+    ]
+    RAW.simulate(*maps, held, 64, 128, grid=1, block=128)
+    return held.astype(int)
+
+
+ROW, COL = registers_of("row"), registers_of("col")
+thread, i = np.mgrid[0:128, 0:64]
+check(ROW, 16 * (thread // 32) + thread % 32 // 4 + i // 2 % 2 * 8, rtol=0.0, name="row of each register")
+check(COL, i // 4 * 8 + thread % 4 * 2 + i % 2, rtol=0.0, name="column of each register")
+LANE, REGISTER = np.zeros((16, 16), int), np.zeros((16, 16), int)
+for t in range(32):
+    for r in range(64):
+        if COL[t, r] < 16:
+            LANE[ROW[t, r], COL[t, r]], REGISTER[ROW[t, r], COL[t, r]] = t, r
+show(
+    stepped(
+        [
+            State(
+                f"Lane {lane} has rows {lane // 4} and {lane // 4 + 8}, and two columns out of every eight.",
+                arrays={"lane": LANE, "register": REGISTER},
+                reads={"lane": lane == LANE, "register": lane == LANE},
+            )
+            for lane in range(32)
+        ],
+        start=5,
+        title="A lane holds pairs of neighbouring columns in two rows",
+        caption="The first 16 rows and columns of D: which lane of warp 0 holds each element, and in which of its registers. Further columns repeat this with higher registers, further warps with lower rows. Read off a run.",
+    )
+)
+
+# %% [markdown]
+# ## D of one wgmma is A of the next
+#
+# A may also come from registers: instead of its descriptor, the instruction takes four registers with two 16-bit elements each. And the layout it wants is the one that D has.
+# Columns 16 *k* to 16 *k* + 15 of D are a lane's registers 8 *k* to 8 *k* + 7; packed in pairs to BF16, they're exactly the four registers of A for step *k*.
+# So a chain of two products, (A B) C, needs no shared memory in between. That's how FlashAttention multiplies the softmax of Q K^T by V.
+
+
+# %% tab="Pseudocode"
+def chain(A, Bt, C, E):
+    P = bf16.values(bf16.bits(A @ Bt.T))  # rounded
+    E[:] = P @ C
+
+
+# %% tab="CUDA C"
+SETUP, _, _ = ONE_TILE.source.partition("// D = A B for one tile")
+CHAIN = Kernel(
+    SETUP
+    + r"""
+// d += A B with A in registers: 64 x 16 times 16 x 128.
+static __device__ void wgmma_m64n128k16_rs(float (&d)[64], const unsigned (&a)[4], u64 b, int accumulate) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
+        "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
+        "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, "
+        "%41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, "
+        "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
+        : R16(0), R16(16), R16(32), R16(48)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+static __device__ unsigned pack_bf16x2(float low, float high) {
+    unsigned bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+
+// E = (A B) C: A M x 64, B transposed in memory 128 x 64, C 128 x N row-major (MN-major for wgmma),
+// E M x N floats, M up to 64 and N up to 128.
+// c_map: boxes of 128 rows x 64 columns. Grid: 1. Block: 128. Dynamic shared memory: 57,344 bytes.
+extern "C" __global__ void __launch_bounds__(128)
+chain(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+      const __grid_constant__ TensorMap c_map, float* E, int M, int N) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    __shared__ u64 full;
+    unsigned char *a = smem, *b = a + 8192, *c = b + 16384;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_arrive_expect_tx(&full, 8192 + 16384 + 32768);
+        tma_load_2d(a, &a_map, 0, 0, &full);
+        tma_load_2d(b, &b_map, 0, 0, &full);
+        tma_load_2d(c, &c_map, 0, 0, &full);
+        tma_load_2d(c + 16384, &c_map, 64, 0, &full);
+    }
+    __syncthreads();
+    mbarrier_wait(&full, 0);
+    float d[64], e[64];
+    wgmma_fence();
+    #pragma unroll
+    for (int k = 0; k < 4; ++k)
+        wgmma_m64n128k16(d, descriptor(a + 32 * k, 16, 1024), descriptor(b + 32 * k, 16, 1024), k > 0);
+    wgmma_commit();
+    wgmma_wait<0>(d);
+    // [pack
+    unsigned p[8][4];
+    #pragma unroll
+    for (int k = 0; k < 8; ++k)
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) p[k][r] = pack_bf16x2(d[8 * k + 2 * r], d[8 * k + 2 * r + 1]);
+    // pack]
+    wgmma_fence();  // orders the writes of p before the first wgmma that reads them
+    #pragma unroll
+    for (int k = 0; k < 8; ++k)
+        wgmma_m64n128k16_rs(e, p[k], descriptor(c + 2048 * k, 16384, 1024), k > 0);
+    wgmma_commit();
+    wgmma_wait<0>(e);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) {
+        int row = 16 * warp + lane / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (row < M && col < N) E[N * row + col] = e[i];
+    }
+}
+""",
+    defines={"B_IS_MN_MAJOR": 0},
+    options=OPTIONS,
+)
+
+# %%
+CHAIN.region("pack")
+
+# %% fold="Code of the checks"
+
+
+def chain_case(M=64, N=128):
+    whole = {"low": -2, "high": 3, "dtype": "bfloat16"}
+    maps = {"a_map": ("A", (64, 64)), "b_map": ("Bt", (128, 64)), "c_map": ("C", (128, 64))}
+    return case(
+        1,
+        128,
+        shared_bytes=8192 + 16384 + 32768,
+        A=integers(M, 64, **whole),
+        Bt=integers(128, 64, **whole),
+        C=integers(128, N, **whole),
+        E=output(M, N),
+        M=M,
+        N=N,
+        **{
+            name: tensor_map(array, box=box, swizzle=128, dtype="bfloat16")
+            for name, (array, box) in maps.items()
+        },
+    )
+
+
+agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rtol=0.0)
+
+# %% [markdown]
+# ## Fence, commit, wait
+#
+# `wgmma` is asynchronous: after the instruction, nothing has happened yet. Three instructions order it.
+#
+# - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and to A if it's in registers. You need one before the first
+#   `wgmma`, and again whenever you've touched these registers. It doesn't cover shared memory: operands that ordinary stores wrote
+#   need `fence.proxy.async`, those from the TMA only the wait on the mbarrier.
+# - **`wgmma.commit_group`** puts all `wgmma` issued so far into a group.
+# - **`wgmma.wait_group N`** waits until at most N groups are in flight. Until then nobody may read or write the accumulators, or overwrite the operands.
+#
+# Several `wgmma` that accumulate into the same registers need no fence between them: the hardware keeps their order.
+# Leave one of them out, and the simulator stops:
+
+# %% fold="Code of the table"
+LEFT_OUT = {
+    "the wait for the group": ("    wgmma_wait<0>(acc);\n", ""),
+    "the commit": ("    wgmma_commit();\n", ""),
+    "the wait on the mbarrier": ("    mbarrier_wait(&full, 0);\n", ""),
+}
+ORDER = {}
+for name, (old, new) in LEFT_OUT.items():
+    assert ONE_TILE.source.count(old) == 1
+    spoilt = Kernel(ONE_TILE.source.replace(old, new), defines=ONE_TILE.defines, options=OPTIONS)
+    try:
+        spoilt.on(tile_case()).run()
+        ORDER[name] = "nothing"
+    except HazardError as error:
+        ORDER[name] = f"{error.hazard}"
+show(
+    Table(
+        ["taken out", "the simulator says"],
+        [[name, text] for name, text in ORDER.items()],
+        caption="one_tile with one instruction less, run on the simulator.",
+    )
+)
+spoilt = Kernel(
+    CHAIN.source.replace("    wgmma_fence();  // orders the writes of p", "    // "),
+    defines=CHAIN.defines,
+    options=OPTIONS,
+)
+expect_hazard(spoilt.on(chain_case()), "accumulator")
+assert "nothing" not in ORDER.values()
+
+# %% [markdown]
+# On a GPU there's another trap: the compiler. If it can't prove that the accumulators stay untouched between the `wgmma` and the wait, because of a branch, a function call that isn't inlined, or too few
+# registers, it *serialises*: it waits after every single instruction. The result is right and the kernel slow. `ptxas` says so, with `-v` as a note and by default as the warning
+# C7510, "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the \SASS, a healthy loop has
+# several `HGMMA` in a row and one `WARPGROUP.DEPBAR`; a serialised one has a wait after each.
+#
+# ## The register budget
+#
+# A 64 × 256 tile of accumulators takes 128 registers per thread before anything else. An SM has 65,536 registers. With a producer and two consumer warpgroups, 384 threads, the compiler
+# can give each thread {{ budget.even }}, the most that is a multiple of 8. That's plenty for the producer, which needs a loop counter, and tight for the consumers. `setmaxnreg` moves registers at run time:
+# the producer goes down to 24 and the two consumers up to 240.
+
+# %% fold="Code of the table"
+EVEN = 65536 // 384 // 8 * 8
+show(
+    Table(
+        ["", "producer, 128 threads", "two consumers, 256 threads", "in all, of 65,536"],
+        [
+            ["at the launch", EVEN, EVEN, 384 * EVEN],
+            ["after setmaxnreg", 24, 240, 128 * 24 + 256 * 240],
+        ],
+        caption="Registers per thread, and what a block of 384 threads holds in all.",
+    )
+)
+assert 128 * 24 + 256 * 240 <= 384 * EVEN <= 65536, "what is taken was given back before"
+publish(budget={"even": EVEN})
+
+# %% [markdown]
+# Three conditions: the counts are multiples of 8 between 24 and 256; all warps of the warpgroup execute the instruction; and the kernel has `__launch_bounds__`, since
+# the pool is what the block got at its launch. `setmaxnreg.inc` blocks until enough registers have been released, so the producer's `.dec` comes first.
+#
+# ## Takeaways
+#
+# - `wgmma` multiplies 64 × 16 by 16 × N with operands in shared memory, each described by an address, a swizzle mode and up to two offsets between swizzle atoms.
+# - K-major with a 128-byte swizzle: SBO = 1,024, step 32 bytes. MN-major: SBO = 1,024, LBO = the size of a sub-tile of 64 columns, step 2,048 bytes, transpose bit 1. Buffers are aligned to 1,024 bytes.
+# - D's layout is A's layout, so chained products stay in registers. Fence what you wrote, commit, and touch neither accumulators nor operands before the wait.
+#
+# ## In your own kernel
+#
+# If the result is garbage, multiply by the identity and print D: a wrong offset shows as permuted blocks, a wrong swizzle as permuted chunks of eight columns. If it's slow, look for
+# C7510 in the output of `ptxas`, and in Nsight Compute at `sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active`, the utilisation of the tensor cores.
+
+# %% fold="Code of the exercise, with four wrong answers that the tests reject"
+from tilewise import exercise
+
+TALL = ONE_TILE.source.replace("one_tile", "tall_tile")
+for old, new in (
+    (
+        "__shared__ __align__(1024) unsigned char a[8192], b[16384];",
+        "extern __shared__ __align__(1024) unsigned char a[];\n    unsigned char* b = a + 16384;",
+    ),
+    ("sizeof(a) + sizeof(b)", "16384 + 32768"),
+    (
+        "tma_load_2d(a, &a_map, 0, 0, &full);",
+        "for (int h = 0; h < 2; ++h) tma_load_2d(a + 8192 * h, &a_map, 64 * h, 0, &full);",
+    ),
+    (
+        "tma_load_2d(b, &b_map, 0, 0, &full);",
+        "for (int h = 0; h < 2; ++h) tma_load_2d(b + 16384 * h, &b_map, 64 * h, 0, &full);",
+    ),
+    ("k < 4; ++k", "k < 8; ++k"),
+    ("descriptor(a + 32 * k, 16, 1024)", "descriptor(a + 8192 * (k / 4) + 32 * (k % 4), 16, 1024)"),
+    (": descriptor(b + 32 * k, 16, 1024)", ": descriptor(b + 16384 * (k / 4) + 32 * (k % 4), 16, 1024)"),
+):
+    assert TALL.count(old) == 1, old
+    TALL = TALL.replace(old, new)
+DEEP = Kernel(TALL, defines={"B_IS_MN_MAJOR": 0}, options=OPTIONS)
+
+
+def changed(old, new):
+    assert TALL.count(old) == 1, old
+    return Kernel(TALL.replace(old, new), defines={"B_IS_MN_MAJOR": 0}, options=OPTIONS)
+
+
+def deep_tests(kernel):
+    rng = np.random.default_rng(1)
+    A, Bt = (bf16.bits(rng.integers(-3, 4, shape).astype(float)) for shape in ((64, 128), (128, 128)))
+    D = np.zeros((64, 128), np.float32)
+    maps = [
+        tensor_map(one, box=(rows, 64), swizzle=128, dtype="bfloat16") for one, rows in ((A, 64), (Bt, 128))
+    ]
+    kernel.simulate(*maps, D, 64, 128, grid=1, block=128, shared_bytes=49152)
+    wrong = np.argwhere(bf16.values(A).astype(float) @ bf16.values(Bt).T != D)
+    assert not len(wrong), f"D[{wrong[0][0]}, {wrong[0][1]}] is wrong, and {len(wrong)} elements in all"
+
+
+exercise(
+    "A deeper tile",
+    """
+    Change `one_tile` into `tall_tile(a_map, b_map, D, M, N)` for K = 128: A is 64 × 128, B^T 128 × 128. The boxes stay 64 columns wide, since a row of a
+    box has at most 128 bytes. How many loads does each operand take now, and how do the descriptors step along K? The tests launch it with
+    49,152 bytes of dynamic shared memory and compare D with NumPy.
+    """,
+    answer=DEEP,
+    tests=deep_tests,
+    wrong=[
+        changed(
+            "descriptor(a + 8192 * (k / 4) + 32 * (k % 4), 16, 1024)", "descriptor(a + 32 * k, 16, 1024)"
+        ),
+        changed(
+            "descriptor(a + 8192 * (k / 4) + 32 * (k % 4), 16, 1024)",
+            "descriptor(a + 32 * (k % 4), 8192, 1024)",
+        ),
+        changed("16384 * (k / 4) + 32 * (k % 4)", "8192 * (k / 4) + 32 * (k % 4)"),
+        changed("k < 8; ++k", "k < 4; ++k"),
+    ],
+    hint="After four steps of 32 bytes you're at the end of a 128-byte row. Where does the next 64 of K begin?",
+    explanation="Each operand takes two loads of 64 columns. Steps 0 to 3 are in the first sub-tile and 4 to 7 in the second, 8,192 bytes later for A and 16,384 for B. A descriptor never reaches along K beyond its atom: the kernel has to step.",
+)
+
+# %% [markdown]
+# With both units at hand, build the [GEMM](hopper.py).

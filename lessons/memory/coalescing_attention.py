@@ -1,0 +1,421 @@
+# ---
+# title: "Coalesced attention: lanes along the queries"
+# needs: [memory/coalescing, kernels/serial_attention]
+# further: memory/coalescing
+# summary: "Store three matrices transposed and swap two thread indices. How much faster does attention get with the same operations?"
+# description: "Attention with coalesced loads: transposed Q, S and P put the lanes of a warp side by side. Sectors predicted, counted and timed, step by step."
+# date: 2026-11-23
+# tags: [coalescing, attention, transpose]
+# ---
+
+# %% [markdown]
+# The three kernels of [parallel attention](../kernels/serial_attention.py) take
+# {{ third.before_us | us }} for 1,024 queries on an H100. The scores kernel alone fetches
+# {{ third.fewer | .1f }}× as many sectors as it needs to. Change no operation, only the layout of three
+# matrices and the direction of the lanes: how much time does that save?
+
+# %% [markdown]
+# ## Which loads are uncoalesced?
+#
+# In those kernels, the lanes of a warp run along the keys, `j`. For the scores, they read `K[j, k]` at one `k`. That's a
+# column of a row-major matrix, so it takes {{ sectors.stride_8 }} sectors. In the softmax kernel, each lane reads along its own row
+# of $S$: {{ sectors.stride_8 }} sectors again. Only the weighted sum is coalesced.
+#
+# Let the lanes run along the queries, `i`, instead, and store $Q^\top$, $S^\top$ and $P^\top$. Now each lane has a
+# column of its own, and neighbouring lanes read neighbouring elements. `K[j, k]` is the same element for the whole
+# warp, so it takes a single sector.[^broadcast] The price is one small extra launch that transposes $Q$.
+#
+# [^broadcast]: A common misconception: in a matrix multiplication the row operand is read uncoalesced. If the lanes run
+#     along the columns, all of them need the same element of the row operand, and one sector serves them all.
+
+# %% [markdown]
+# ## Four kernels
+#
+# First, transpose $Q$ once:
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+TURN = Kernel(r"""
+// QT = Q transposed. Q: N x d, row-major; QT: d x N, row-major.
+// Two-dimensional grid and block that cover N (x) and d (y).
+extern "C" __global__
+void turn(const float* Q, float* QT, int N, int d) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int k = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i >= N || k >= d) return;
+    QT[k * N + i] = Q[i * d + k];
+}
+""")
+
+
+# %% tab="Pseudocode"
+import numpy as np
+
+from tilewise import parallel
+
+
+def turn(Q, QT):
+    N, d = Q.shape
+    for i, k in parallel(N, d):
+        QT[k, i] = Q[i, k]
+
+
+# %% [markdown]
+# In the scores kernel, neighbouring lanes now read neighbouring elements of a row of `QT`.
+
+
+# %% tab="CUDA C"
+SCORES_TURNED = Kernel(r"""
+// ST[j, i] = scale * dot(Q[i], K[j]). QT: d x N; K: N x d; ST: N x N; all row-major.
+// Two-dimensional grid and block that cover N queries (x) and N keys (y).
+extern "C" __global__
+void scores_turned(const float* QT, const float* K, float* ST,
+                   int N, int d, float scale) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // New: lanes along the queries
+    int j = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i >= N || j >= N) return;
+    float acc = 0.0f;
+    for (int k = 0; k < d; ++k) acc += QT[k * N + i] * K[j * d + k];
+    ST[j * N + i] = acc * scale;
+}
+""")
+
+
+# %% tab="Pseudocode"
+def scores_turned(QT, K, ST, scale):
+    d, N = QT.shape
+    for i, j in parallel(N, N):
+        acc = 0.0
+        for k in range(d):
+            acc += QT[k, i] * K[j, k]
+        ST[j, i] = acc * scale
+
+
+# %% [markdown]
+# Softmax keeps one thread per query, which reads down a column three times.
+
+
+# %% tab="CUDA C"
+SOFTMAX_COLUMNS = Kernel(r"""
+// PT = softmax of each column of ST. ST, PT: N x N, row-major.
+// One thread per column: 1-D, at least N threads in total.
+extern "C" __global__
+void softmax_columns(const float* ST, float* PT, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= N) return;
+    float row_max = -INFINITY, row_sum = 0.0f;
+    for (int j = 0; j < N; ++j) row_max = fmaxf(row_max, ST[j * N + i]);
+    for (int j = 0; j < N; ++j) row_sum += expf(ST[j * N + i] - row_max);
+    for (int j = 0; j < N; ++j) PT[j * N + i] = expf(ST[j * N + i] - row_max) / row_sum;
+}
+""")
+
+
+# %% tab="Pseudocode"
+def softmax_columns(ST, PT):
+    N = len(ST)
+    for i in parallel(N):
+        row_max, row_sum = -np.inf, 0.0
+        for j in range(N):
+            row_max = max(row_max, ST[j, i])
+        for j in range(N):
+            row_sum += np.exp(ST[j, i] - row_max)
+        for j in range(N):
+            PT[j, i] = np.exp(ST[j, i] - row_max) / row_sum
+
+
+# %% [markdown]
+# The weighted sum stays as it was, except that it finds its weight in the transposed matrix.
+
+
+# %% tab="CUDA C"
+WEIGHTED_SUM_TURNED = Kernel(r"""
+// O[i, c] = sum over j of PT[j, i] * V[j, c]. PT: N x N; V, O: N x d; row-major.
+// Two-dimensional grid and block that cover d (x) and N (y).
+extern "C" __global__
+void weighted_sum_turned(const float* PT, const float* V, float* O,
+                         int N, int d) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;
+    int i = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i >= N || c >= d) return;
+    float acc = 0.0f;
+    for (int j = 0; j < N; ++j) acc += PT[j * N + i] * V[j * d + c];
+    O[i * d + c] = acc;
+}
+""")
+
+
+# %% tab="Pseudocode"
+def weighted_sum_turned(PT, V, O):
+    N, d = V.shape
+    for i, c in parallel(N, d):
+        acc = 0.0
+        for j in range(N):
+            acc += PT[j, i] * V[j, c]
+        O[i, c] = acc
+
+
+# %% [markdown]
+# Run all four in a row, as one stream would:
+
+# %%
+N, d = 64, 32
+rng = np.random.default_rng(0)
+Q, K, V = (rng.standard_normal((N, d), dtype=np.float32) for _ in range(3))
+QT, ST, PT, O = (np.zeros(shape, np.float32) for shape in ((d, N), (N, N), (N, N), (N, d)))
+
+TURN(Q, QT, N, d, grid=(2, 4), block=(32, 8))
+SCORES_TURNED(QT, K, ST, N, d, d**-0.5, grid=(2, 8), block=(32, 8))
+SOFTMAX_COLUMNS(ST, PT, N, grid=2, block=32)
+WEIGHTED_SUM_TURNED(PT, V, O, N, d, grid=(1, 8), block=(32, 8))
+print("weights of each query add up to 1:", np.allclose(PT.sum(axis=0), 1))
+
+# %% [markdown]
+# ## Prediction and measurement
+#
+# The loops are the same as before; only addresses differ. If sectors set the pace, the scores should be
+# {{ third.fewer | .1f }}× faster. Softmax is limited by its long chain of dependent operations, and the weighted sum
+# hasn't changed, so neither should gain. That predicts {{ third.expected_us | us }} instead of {{ third.before_us | us }}.
+
+
+# %% fold="Code of the checks and of the prediction"
+from tilewise import agree, case, ceil_div, check, measure, normal, output, publish, show
+from tilewise.figures import bars
+from tilewise.measurements import medians_us, recorded
+from tilewise.models import sectors_of_stride
+
+
+def attention(N, d):
+    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
+    turned = {"QT": output(d, N), "ST": output(N, N), "PT": output(N, N)}
+    return case(**inputs, **turned, O=output(N, d), N=N, d=d, scale=d**-0.5, grid=1, block=1)
+
+
+def kernel_3(inputs):
+    """The four launches, in the order in which the stream runs them."""
+    N, d = inputs.values["N"], inputs.values["d"]
+    return [
+        TURN.on(inputs, grid=(ceil_div(N, 32), ceil_div(d, 8)), block=(32, 8)),
+        SCORES_TURNED.on(inputs, grid=(ceil_div(N, 32), ceil_div(N, 8)), block=(32, 8)),
+        SOFTMAX_COLUMNS.on(inputs, grid=ceil_div(N, 32), block=32),
+        WEIGHTED_SUM_TURNED.on(inputs, grid=(ceil_div(d, 32), ceil_div(N, 8)), block=(32, 8)),
+    ]
+
+
+def part(which, N, d):
+    Q, K, V = normal(N, d), normal(N, d), normal(N, d)
+    square = normal(N, N, scale=3.0)
+    block = (8, 4)
+    rows, columns = ceil_div(N, 8), ceil_div(d, 8)
+    return {
+        "turn": case(Q=Q, QT=output(d, N), N=N, d=d, grid=(rows, ceil_div(d, 4)), block=block),
+        "scores": case(
+            QT=normal(d, N),
+            K=K,
+            ST=output(N, N),
+            N=N,
+            d=d,
+            scale=d**-0.5,
+            grid=(rows, ceil_div(N, 4)),
+            block=block,
+        ),
+        "softmax": case(ST=square, PT=output(N, N), N=N, grid=rows, block=8),
+        "sum": case(PT=square, V=V, O=output(N, d), N=N, d=d, grid=(columns, ceil_div(N, 4)), block=block),
+    }[which]
+
+
+SIZES = ((5, 3), (21, 13))
+steep = case(ST=normal(21, 21, scale=90.0), PT=output(21, 21), N=21, grid=3, block=8)
+near = {"rtol": 1e-5, "atol": 1e-5}
+agree(turn, TURN, [part("turn", *size) for size in SIZES], rtol=0.0)
+agree(scores_turned, SCORES_TURNED, [part("scores", *size) for size in SIZES], **near)
+agree(softmax_columns, SOFTMAX_COLUMNS, [*(part("softmax", *size) for size in SIZES), steep], **near)
+agree(weighted_sum_turned, WEIGHTED_SUM_TURNED, [part("sum", *size) for size in SIZES], **near)
+
+
+def touched_by(N, d):
+    """Sectors that each launch touches, before and after; N and d are multiples of 32."""
+    warps = N * N // 32
+    second = {"turn": 0, "scores": warps * (d * 33 + 4), "softmax": warps * 4 * 32}
+    third = {"turn": N * d // 32 * (32 + 4), "scores": warps * (d * 5 + 4), "softmax": warps * 4 * 4}
+    last = {"sum": N * (d // 32) * (N * 5 + 4)}
+    return second | last, third | last
+
+
+for N, d in ((32, 32), (64, 32), (64, 96)):
+    counted, arrays = [], attention(N, d).make()
+    for launch in kernel_3(attention(N, d)):
+        counts = launch.simulate(arrays=arrays).counts
+        counted.append(counts.global_load.sectors + counts.global_store.sectors)
+    check(
+        counted,
+        list(touched_by(N, d)[1].values()),
+        name=f"sectors of the coalesced kernels, N = {N}, d = {d}",
+    )
+
+before, after = touched_by(1024, 128)
+until = [
+    recorded(f"attention_steps.{name}.median")
+    for name in ("scores", "scores_softmax", "scores_softmax_weighted_sum")
+]
+step_2_us = dict(zip(("turn", "scores", "softmax", "sum"), np.diff([0.0, 0.0, *until]), strict=True))
+expected_us = (
+    step_2_us["scores"] * after["scores"] / before["scores"] + step_2_us["softmax"] + step_2_us["sum"]
+)
+publish(
+    sectors={"stride_8": sectors_of_stride(8)},
+    third={
+        "fewer": before["scores"] / after["scores"],
+        "lines": 33 / 2,
+        "expected_us": expected_us,
+        "before_us": until[-1],
+    },
+)
+
+
+# %% fold="Code of the measurement"
+
+
+def torch_three_operations(arrays):
+    """What you would write in eager mode: two matrix multiplications and a softmax."""
+    import torch
+
+    Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
+    S = torch.empty(len(Q), len(Q), device="cuda")
+    P = torch.empty_like(S)
+    scale = float(arrays["scale"])
+
+    def run():
+        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
+        torch.softmax(S, dim=-1, out=P)
+        torch.mm(P, V, out=O)
+
+    return run
+
+
+def attended(Q, K, V, scale):
+    """Every array that the launches write, in 64-bit floats."""
+    S = scale * Q @ K.T
+    P = np.exp(S - S.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    return {"QT": Q.T, "ST": S.T, "PT": P.T, "O": P @ V}
+
+
+third = measure(
+    "attention_coalesced",
+    variants={"Kernel 3: coalesced": lambda N, d: kernel_3(attention(N, d))},
+    cases=[{"N": 256, "d": 128}, {"N": 1024, "d": 128}],
+    count_case={"N": 64, "d": 32},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    library={"torch, three operations": torch_three_operations},
+    reference=attended,
+    tolerance=1e-4,
+    reasons={"*": "Prediction and measurement"},
+)
+
+steps = measure(
+    "attention_coalesced_steps",
+    variants={
+        "turn": lambda N, d: kernel_3(attention(N, d))[:1],
+        "turn, scores": lambda N, d: kernel_3(attention(N, d))[:2],
+        "turn, scores, softmax": lambda N, d: kernel_3(attention(N, d))[:3],
+        "turn, scores, softmax, sum": lambda N, d: kernel_3(attention(N, d)),
+    },
+    cases=[{"N": 1024, "d": 128}],
+    count_case={"N": 64, "d": 32},
+    reference=attended,
+    tolerance=1e-4,
+    fold="All four rows",
+)
+
+# %% fold="Code of the table"
+from tilewise import Table
+
+until_3 = list(medians_us(steps).values())
+publish(third_gain={"times": until[-1] / until_3[-1]})
+step_3_us = dict(zip(("turn", "scores", "softmax", "sum"), np.diff([0.0, *until_3]), strict=True))
+rows = [
+    [label, before[name], after[name], step_2_us[name] if name != "turn" else None, step_3_us[name]]
+    for name, label in (
+        ("turn", "transpose Q"),
+        ("scores", "scores"),
+        ("softmax", "softmax"),
+        ("sum", "weighted sum"),
+    )
+]
+show(
+    Table(
+        ["step", "sectors before", "sectors after", "before, µs", "after, µs"],
+        rows,
+        caption="The steps at N = 1024, d = 128, before and after: sectors by formula, times on an {machine} as differences between runs of one more step each.",
+    )
+)
+publish(
+    step={name: {"times": step_2_us[name] / step_3_us[name]} for name in ("scores", "softmax")},
+    third_turn={"us": step_3_us["turn"], "rows": 1024},
+)
+
+
+# %% fold="Code of the figure"
+SHOWN = {"scores": "scores", "softmax": "softmax", "sum": "weighted sum"}
+show(
+    bars(
+        {
+            f"{label}, {when}": us[name]
+            for name, label in SHOWN.items()
+            for when, us in (("before", step_2_us), ("coalesced", step_3_us))
+        },
+        x="time [µs]",
+        form=".0f",
+        title="Coalescing speeds up the scores and softmax",
+        caption="Time of each step of attention at N = 1024, d = 128 on an {machine}, before and after the change of layout.",
+    )
+)
+
+# %% [markdown]
+# The coalesced kernels take {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, better than
+# predicted: {{ third_gain.times | .1f }}× faster than before. Transposing $Q$ costs only
+# {{ third_turn.us | .1f }} µs of that.
+#
+# The scores gain {{ step.scores.times | .1f }}×, more than the sectors predict. A request also costs one L1 look-up per
+# cache line. Before, its 33 sectors were in 33 lines; now its 5 sectors are in 2. That ratio is
+# {{ third.lines | .1f }}×, and the measured gain is between the two.
+#
+# Softmax gains {{ step.softmax.times | .1f }}×, although its chain is as long as before. Each iteration waits for its
+# load, and a load from {{ sectors.stride_8 }} lines takes longer than a load from one. Softmax is now the largest part:
+# {{ third_turn.rows | , }} threads are too few to keep the GPU busy.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - With the lanes along the queries and three matrices transposed, attention is {{ third_gain.times | .1f }}× faster with
+#   the same operations.
+# - If all lanes need the same element, one sector serves the whole warp.
+# - Coalescing shortens a chain of dependent loads too: a request for one cache line returns sooner than a
+#   request for {{ sectors.stride_8 }}.
+
+# %% [markdown]
+# ## In your own kernel
+#
+# In Nsight Compute's source view, sort the loads by `memory_l2_theoretical_sectors_global_excessive`: it counts the sectors
+# beyond those that a coalesced access would need. Then change which index `threadIdx.x` maps to, or store the array transposed.
+
+# %%
+from tilewise import exercise
+
+exercise(
+    "Lanes along the keys, K transposed",
+    """
+    Keep the lanes along the keys, as in the original scores kernel, and store $K^\\top$ instead of $Q^\\top$. How many
+    sectors does a warp need per iteration of the loop over `k`, and which step suffers later?
+    """,
+    hint="For each array, ask which element lane t reads at one k.",
+    explanation="Five: four for 32 neighbouring elements of a row of the transposed K, and one for the element of Q that all lanes share. That's the same as with lanes along the queries. But S is then stored row by row, so the softmax kernel with one thread per row still needs 32 sectors per request.",
+)
+
+# %% [markdown]
+# Transposing $Q$ is still uncoalesced on one side. The lessons on \bank conflicts and \parallel reductions deal with
+# that and with softmax's few threads; first, [number formats](precision.py).

@@ -1,0 +1,412 @@
+# ---
+# title: "Strides beyond a sector: the L2's fetch granularity"
+# needs: [memory/coalescing]
+# further: memory/coalescing
+# summary: "A stride of 16 touches as many sectors as a stride of 8, but it reads more slowly. What else does the GPU fetch?"
+# description: "Strided reads on a GPU follow the 32-byte sectors up to a stride of 8 and then double. The L2's fetch granularity explains it: the page moves the limit to 32, 64 and 128 bytes."
+# date: 2026-11-23
+# tags: [coalescing, L2, sectors]
+# ---
+
+# %% [markdown]
+# The lesson on [memory coalescing](coalescing.py) counts 32-byte sectors. With a stride of 8 elements, each
+# of a warp's 32 lanes needs a sector of its own, and a stride of 16 can't be worse than that. Yet on an H100
+# a stride of 16 takes {{ jump.times | .2f }}× as long as a stride of 8. What does the GPU fetch that nobody
+# requested?
+#
+# If you use only some fields of a large struct, or one column of a table, this doubles the price you pay
+# for each element. It's also a setting that you can change, and we'll change it.
+
+# %% [markdown]
+# ## Strides: time against two models
+#
+# The kernel is the lesson's strided read, repeated here so that this page runs on its own. Element `i` of
+# the sequence is at index `offset + i * stride`.
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+PICK = Kernel(r"""
+// Each thread sums every threads-th element of a strided sequence of n elements.
+// x: more than offset + (n - 1) * stride elements. partial: one sum per thread.
+// One-dimensional grid and block; offset + n * stride < 2^31.
+extern "C" __global__
+void pick(const int* x, int* partial, int n, int stride, int offset) {
+    int tid = blockIdx.x * blockDim.x + threadIdx.x;
+    int threads = gridDim.x * blockDim.x;
+    int acc = 0;
+    for (int i = tid; i < n; i += threads)
+        acc += x[offset + i * stride];
+    partial[tid] = acc;
+}
+""")
+
+
+# %% tab="Pseudocode"
+from tilewise import parallel
+
+
+def pick(x, partial, n, stride, offset):
+    threads = len(partial)
+    taken = x[offset:][::stride][:n]
+    for tid in parallel(threads):
+        partial[tid] = sum(taken[tid::threads])
+
+
+# %% [markdown]
+# Launch it with a stride of 8, then with 16. Both runs need 32 sectors per request.
+
+# %%
+import numpy as np
+
+x = np.ones(16 * 1024, np.int32)
+for stride in (8, 16):
+    partial = np.zeros(256, np.int32)
+    run = PICK.simulate(x, partial, 1024, stride, 0, grid=1, block=256)
+    loads = run.counts.global_load
+    print(f"stride {stride}: {loads.sectors // loads.requests} sectors per request")
+
+# %% [markdown]
+# A second kernel serves as a control. It reads whole runs of neighbouring elements with gaps between the
+# runs, so every request is fully coalesced whatever the gap.
+
+
+# %% tab="CUDA C"
+PICK_RUNS = Kernel(r"""
+// As above, but the sequence is made of runs of `run` elements that start `gap` elements apart.
+// run must divide the number of threads.
+extern "C" __global__
+void pick_runs(const int* x, int* partial, int n, int run, int gap) {
+    int tid = blockIdx.x * blockDim.x + threadIdx.x;
+    int threads = gridDim.x * blockDim.x;
+    int lane = tid % run, jump = threads / run;
+    int acc = 0, r = tid / run;
+    for (int i = tid; i < n; i += threads, r += jump)
+        acc += x[r * gap + lane];
+    partial[tid] = acc;
+}
+""")
+
+
+# %% tab="Pseudocode"
+def pick_runs(x, partial, n, run, gap):
+    threads = len(partial)
+    taken = np.concatenate([x[start:][:run] for start in range(0, len(x), gap)])[:n]
+    for tid in parallel(threads):
+        partial[tid] = sum(taken[tid::threads])
+
+
+# %% fold="Code of the checks and of the measurement"
+from tilewise import agree, case, constant, integers, measure, output, publish, show
+from tilewise.figures import Series, line_chart
+from tilewise.measurements import medians_us, recorded
+
+
+def picking(n, stride, offset, x=None, threads=None, block=256):
+    threads = n // 32 if threads is None else threads
+    taken = {"x": constant(64 * n, value=1, dtype="int32") if x is None else x}
+    partial = output(threads, dtype="int32")
+    sizes = {"n": n, "stride": stride, "offset": offset}
+    return case(**taken, partial=partial, **sizes, grid=threads // block, block=block)
+
+
+def picking_runs(n, run, gap, x=None, threads=None, block=256):
+    threads = n // 32 if threads is None else threads
+    taken = {"x": constant(64 * n, value=1, dtype="int32") if x is None else x}
+    partial = output(threads, dtype="int32")
+    sizes = {"n": n, "run": run, "gap": gap}
+    return case(**taken, partial=partial, **sizes, grid=threads // block, block=block)
+
+
+def drawn(size):
+    return integers(size, low=-1000, high=1000, dtype="int32")
+
+
+cases = [
+    picking(n, stride, offset, drawn(size), 128, 64)
+    for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 31, 4003))
+]
+agree(pick, PICK, cases, rtol=0.0)
+cases = [
+    picking_runs(n, run, gap, drawn(size), 128, 64)
+    for n, run, gap, size in ((101, 8, 16, 401), (77, 1, 7, 533), (500, 16, 33, 1993))
+]
+agree(pick_runs, PICK_RUNS, cases, rtol=0.0)
+
+STRIDES = (1, 2, 4, 8, 16, 32, 64)
+OFFSETS = range(1, 32)
+RUNS = ((8, 16), (8, 32), (16, 32), (32, 64))
+
+
+def strided(stride):
+    return lambda n: PICK.on(picking(n, stride, 0))
+
+
+def shifted(offset):
+    return lambda n: PICK.on(picking(n, 1, offset))
+
+
+def in_runs(run, gap):
+    return lambda n: PICK_RUNS.on(picking_runs(n, run, gap))
+
+
+reads = measure(
+    "reads",
+    variants={
+        **{f"stride {stride}": strided(stride) for stride in STRIDES},
+        **{f"offset {offset}": shifted(offset) for offset in OFFSETS},
+        **{f"{run} of every {gap} elements": in_runs(run, gap) for run, gap in RUNS},
+    },
+    cases=[{"n": 2**23}],
+    count_case={"n": 2**14},
+    bytes=lambda n: 4 * n,
+    reference=lambda n: {"partial": np.full(n // 32, 32)},
+    tolerance=0.0,
+    reasons={"*": "Move the limit: 32, 64 and 128 bytes"},
+    fold="All 42 rows",
+)
+
+# %% [markdown]
+# ## Which sectors come along?
+#
+# Up to a stride of 8 the times follow the sectors: the first model in the figure is a fixed cost per launch
+# plus 32-byte pieces at the peak read rate that was measured on this GPU. From 16 on, pieces of 64 bytes fit,
+# which is two sectors.
+
+# %% fold="Code of the figure"
+reads_us = medians_us(reads)
+READ_GB_PER_S = recorded("reads.ceilings.probes.read_gb_per_s")
+COUNT = 2**23
+fixed_us = reads_us["stride 1"] - 4 * COUNT / READ_GB_PER_S / 1e3
+
+
+def model_us(stride, piece):
+    """The fixed part, fitted to the stride of 1, and pieces of so many bytes at the measured peak rate."""
+    return fixed_us + COUNT * min(4 * stride, piece) / READ_GB_PER_S / 1e3
+
+
+stride_us = [reads_us[f"stride {stride}"] for stride in STRIDES]
+show(
+    line_chart(
+        [
+            Series("measured", STRIDES, stride_us),
+            Series("32-byte pieces", STRIDES, [model_us(s, 32) for s in STRIDES], role="predicted"),
+            Series("64-byte pieces", STRIDES, [model_us(s, 64) for s in STRIDES], role="tile"),
+        ],
+        x="stride [elements]",
+        y="time [µs]",
+        log_x=True,
+        title="From a stride of 8 to 16 the time doubles",
+        caption="Time to read 2²³ ints at a stride on an {machine}, and two models: a fixed cost, fitted to a stride of 1, and pieces of 32 or 64 bytes at the peak read rate measured on the same GPU.",
+    )
+)
+if np.isfinite(stride_us).all():
+    for stride, piece in ((2, 32), (4, 32), (8, 32), (16, 64)):
+        off = model_us(stride, piece) / reads_us[f"stride {stride}"] - 1
+        assert abs(off) < 0.05, f"the text says that a model fits a stride of {stride}"
+
+# %% [markdown]
+# Do neighbouring sectors really come in pairs? The control kernel answers that. All its patterns need 4
+# sectors per request and use every byte of them. They differ only in which sectors they leave out.
+
+# %% fold="Code of the table"
+from tilewise import Table
+
+LAYOUTS = {
+    "stride 1": ("all", "both"),
+    "32 of every 64 elements": ("4 of 8", "both"),
+    "16 of every 32 elements": ("2 of 4", "both"),
+    "8 of every 16 elements": ("1 of 2", "one"),
+    "8 of every 32 elements": ("1 of 4", "one"),
+}
+show(
+    Table(
+        ["pattern", "sectors read", "of each 64-byte pair", "time, µs"],
+        [[label, *layout, reads_us[label]] for label, layout in LAYOUTS.items()],
+        caption="Patterns of whole sectors, 4 per request, on an {machine}.",
+    )
+)
+publish(
+    jump={
+        "times": reads_us["stride 16"] / reads_us["stride 8"],
+        "pair": reads_us["8 of every 16 elements"] / reads_us["16 of every 32 elements"],
+    },
+)
+
+# %% [markdown]
+# Reading both sectors of a pair runs at full speed. Reading only one of the two takes {{ jump.pair | .1f }}× as
+# long, as if both were fetched. So something between the SMs and the memory cells fetches 64 bytes at a time.
+# Is that the memory itself, or the cache in front of it?
+
+# %% [markdown]
+# ## Move the limit: 32, 64 and 128 bytes
+#
+# CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` is the most that the \L2
+# fetches from memory for one miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back.
+# If the memory itself delivers 64 bytes, the setting changes nothing. If it's the L2, the jump moves.
+#
+# The prediction: each element costs what the L2 fetches for it, the stride's own bytes or the limit, whichever
+# is less. With a limit of 32, the time stops growing at a stride of 8; with 64 at 16; with 128 at 32.
+
+# %% fold="Code that times strides under three L2 settings on a GPU" needs="gpu" record="fetch_granularity"
+from tilewise import gpu_here
+
+if gpu_here():
+    from functools import partial as bound_to
+
+    import cupy
+
+    from tilewise.gpu.timing import Contender, Plan, time_contenders
+
+    L2_FETCH = 0x05  # cudaLimitMaxL2FetchGranularity
+    runtime = cupy.cuda.runtime
+    most = 2**25
+    x = cupy.ones(32 * most, dtype=cupy.int32)
+    sums = cupy.zeros(most // 32, dtype=cupy.int32)
+
+    def read_strided(n, stride):
+        PICK(x, sums[: n // 32], n, stride, 0, grid=n // 32 // 256, block=256)
+
+    def contender(n, stride):
+        sums.fill(0)
+        read_strided(n, stride)
+        assert bool((sums[: n // 32] == 32).all()), f"wrong sums at a stride of {stride}"
+        return Contender(f"stride {stride}", bound_to(read_strided, n, stride))
+
+    default = runtime.deviceGetLimit(L2_FETCH)
+    print(f"default limit: {default} bytes")
+    try:
+        for limit in (64, 32, 128):
+            runtime.deviceSetLimit(L2_FETCH, limit)
+            print(f"limit set to {limit}: reads back as {runtime.deviceGetLimit(L2_FETCH)} bytes")
+            for n in (2**25, 2**23):
+                strides = [contender(n, stride) for stride in (1, 2, 4, 8, 16, 32)]
+                times = time_contenders(strides, Plan(budget_s=0.5, repetitions=60))
+                medians = ", ".join(f"{one.median:.1f}" for one in times)
+                spread = max(one.spread for one in times)
+                print(f"limit {limit}, {n} elements, strides 1 to 32: {medians} us; spread {spread:.1%}")
+    finally:
+        runtime.deviceSetLimit(L2_FETCH, default)
+    print(f"limit put back: {runtime.deviceGetLimit(L2_FETCH)} bytes")
+    del x, sums
+    cupy.get_default_memory_pool().free_all_blocks()
+
+# %% fold="Code of the figure"
+from tilewise.measurements import text_record
+from tilewise.measurements.readings import Numbers, printed_rows
+
+PAGE, NAME = "memory/coalescing_fetch_granularity", "fetch_granularity"
+LIMITS, LONG, SHORT = (32, 64, 128), 2**25, 2**23
+SHOWN = (1, 2, 4, 8, 16, 32)
+limit_us = Numbers(
+    {
+        (int(limit), int(n), stride): us
+        for limit, n, *medians in printed_rows(
+            PAGE, NAME, r"^limit (\d+), (\d+) elements.*: " + ", ".join([r"([\d.]+)"] * 6) + " us"
+        )
+        for stride, us in zip(SHOWN, medians, strict=True)
+    }
+)
+read_back = dict(printed_rows(PAGE, NAME, r"^limit set to (\d+): reads back as (\d+) bytes"))
+record = text_record(PAGE, NAME)
+jumps = {limit: [limit_us[limit, LONG, s] for s in SHOWN] for limit in LIMITS}
+
+
+def ratio(limit, stride, over, n=LONG):
+    return limit_us[limit, n, stride] / limit_us[limit, n, over]
+
+
+if record is not None:
+    assert read_back == {limit: limit for limit in LIMITS}, "the text says that the limit was set"
+    for limit, stride in ((32, 8), (64, 16), (128, 32)):
+        for at in (one for one in SHOWN if 8 < one <= stride):
+            assert 1.8 < ratio(limit, at, at // 2) < 2.1, (
+                "the text says that the time doubles up to the limit"
+            )
+    for limit, stride in ((32, 16), (64, 32)):
+        assert ratio(limit, stride, stride // 2) < 1.4, "the title says that the jump moves"
+    show(
+        line_chart(
+            [
+                Series(f"limit {limit} bytes", SHOWN, jumps[limit], role=role)
+                for limit, role in zip(LIMITS, ("read", "tile", "write"), strict=True)
+            ],
+            x="stride [elements]",
+            y="time [µs]",
+            log_x=True,
+            log_y=True,
+            title="The jump moves with the L2's fetch granularity",
+            caption=f"Time to read 2²⁵ ints at a stride on an {record.provenance['device']} with cudaLimitMaxL2FetchGranularity set to 32, 64 and 128 bytes, L2 cold.",
+        )
+    )
+
+rest, rest_short = ratio(32, 32, 8), ratio(32, 32, 8, SHORT)
+publish(
+    limit={f"of_{limit}": {f"stride_{s}": limit_us[limit, LONG, s] for s in SHOWN} for limit in LIMITS},
+    rest={
+        "times": rest,
+        "short": rest_short,
+        "span": "isn't the reason" if rest_short > 0.9 * rest else "is part of the reason",
+    },
+    l2={"default": dict(printed_rows(PAGE, NAME, r"^(default) limit: (\d+) bytes")).get("default", np.nan)},
+)
+
+# %% [markdown]
+# On an H200, the jump moves with the limit, so the 64 bytes are a choice of the L2. With a limit of 32 bytes, a
+# stride of 16 takes {{ limit.of_32.stride_16 | us }} instead of {{ limit.of_64.stride_16 | us }} with 64. With a
+# limit of 128, a stride of 32 takes {{ limit.of_128.stride_32 | us }} instead of
+# {{ limit.of_64.stride_32 | us }}. The default that the driver reported was {{ l2.default }} bytes.[^burst]
+#
+# One residual is left. With a limit of 32, a stride of 32 takes {{ rest.times | .1f }}× as long as a stride
+# of 8, where the prediction says the same time. A quarter of the elements, spread over a quarter of the
+# addresses, gives {{ rest.short | .1f }}×, so the size of the array {{ rest.span }}. Either the L2 sometimes
+# fetches more than the hint says, or the memory serves scattered sectors more slowly. Nsight Compute's
+# `dram__bytes_read.sum` would tell the two apart.
+#
+# [^burst]: A common misconception: the 64 bytes are one burst of the DRAM. Memory chips do deliver bursts, but
+#     then no setting of the cache could make the jump disappear at a stride of 16.
+
+# %% [markdown]
+# ## Should you change it?
+#
+# Rarely. The limit holds for the whole device context, and coalesced kernels use whole lines anyway. For
+# sparse reads of single sectors, such as table look-ups by a random index, try 32:
+#
+# ```python
+# cupy.cuda.runtime.deviceSetLimit(0x05, 32)  # cudaLimitMaxL2FetchGranularity
+# ```
+#
+# Measure before you keep it. A better layout often helps more: store a struct's fields in separate arrays, and
+# the stride is gone.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - The GPU requests 32-byte sectors, but the L2 may fetch more: 64 bytes by default here. A lone sector then
+#   costs as much as a pair.
+# - The unit belongs to the L2, not to the DRAM: `cudaLimitMaxL2FetchGranularity` moves it to 32 or 128 bytes.
+# - To find out which part of a system sets a size, change the setting of one part and see what moves.
+
+# %% [markdown]
+# ## In your own kernel
+#
+# In Nsight Compute, compare `dram__bytes_read.sum` with 32 times `lts__t_sectors_op_read.sum`: if the first is
+# larger, the L2 fetched bytes that nobody requested. Then change the layout, or try a limit of 32.
+
+# %%
+from tilewise import exercise
+
+exercise(
+    "One field of a 64-byte struct",
+    """
+    An array holds 2²⁴ structs of 64 bytes. A kernel reads one float of each, with neighbouring lanes on neighbouring
+    structs. How many bytes per struct does the L2 fetch with limits of 32, 64 and 128 bytes? What would a separate
+    array for that field need?
+    """,
+    hint="What's the stride in elements, and how many structs share 128 bytes?",
+    explanation="The stride is 16 elements. With a limit of 32 the L2 fetches 32 bytes per struct, and with 64 it fetches 64. With 128 it fetches a line that holds two structs, and both are used, so it's 64 bytes per struct again. A separate array needs 4.",
+)
+
+# %% [markdown]
+# The next Further page looks at kernels whose every byte is used: [streaming](coalescing_streaming.py).

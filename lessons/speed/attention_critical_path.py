@@ -1,0 +1,482 @@
+# ---
+# title: "Attention's critical path: predicted and measured"
+# needs: [kernels/serial_attention, machine/chip, speed/roofline, speed/occupancy]
+# further: kernels/serial_attention
+# summary: "Attention on one GPU thread needs 17 million iterations in sequence; spread over 65,536 threads, it needs 1,152. How much faster is it?"
+# description: "Lower bounds by bytes and operations, and the longest chain of dependent iterations, for attention on one thread and on many. Then the measurement, and what the prediction missed."
+# date: 2026-11-23
+# tags: [attention, critical path, work and span]
+# ---
+
+# %% [markdown]
+# This is a Further page of [Attention with one thread per query](../kernels/serial_attention.py). There we
+# turned attention's independent loops into threads. How much does that gain?
+#
+# For 256 queries, one GPU thread has to run {{ path.one_256 | , }} loop iterations in sequence. Split into three
+# kernels with up to {{ path.threads_256 | , }} threads, the longest sequence is {{ path.two_256 | , }} iterations, about
+# {{ gain.at_256 | ,.0f }}× shorter. Is the second version that much faster?
+
+# %% [markdown]
+# ## Kernel 1: all ten loops on one thread
+#
+# As a baseline, run everything in one thread: three nests of loops, one per formula, ten loops in total. All other threads
+# return at once.
+
+
+# %% tab="Pseudocode"
+import numpy as np
+
+
+def attention_serial(Q, K, V, S, P, O, scale):
+    N, d = Q.shape
+    for i in range(N):
+        for j in range(N):
+            acc = 0.0
+            for k in range(d):
+                acc += Q[i, k] * K[j, k]
+            S[i, j] = acc * scale
+    for i in range(N):
+        row_max, row_sum = -np.inf, 0.0
+        for j in range(N):
+            row_max = max(row_max, S[i, j])
+        for j in range(N):
+            row_sum += np.exp(S[i, j] - row_max)
+        for j in range(N):
+            P[i, j] = np.exp(S[i, j] - row_max) / row_sum
+    for i in range(N):
+        for c in range(d):
+            acc = 0.0
+            for j in range(N):
+                acc += P[i, j] * V[j, c]
+            O[i, c] = acc
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+ATTENTION_SERIAL = Kernel(r"""
+// Attention for one head, every loop in one thread; all other threads return.
+// Q, K, V, O: N x d; S, P: N x N; row-major, fewer than 2^31 elements each.
+extern "C" __global__
+void attention_serial(const float* Q, const float* K, const float* V,
+                      float* S, float* P, float* O,
+                      int N, int d, float scale) {
+    if (blockIdx.x > 0 || threadIdx.x > 0) return;
+    for (int i = 0; i < N; ++i)
+        for (int j = 0; j < N; ++j) {
+            float acc = 0.0f;
+            for (int k = 0; k < d; ++k) acc += Q[i * d + k] * K[j * d + k];
+            S[i * N + j] = acc * scale;
+        }
+    for (int i = 0; i < N; ++i) {
+        float row_max = -INFINITY, row_sum = 0.0f;
+        for (int j = 0; j < N; ++j) row_max = fmaxf(row_max, S[i * N + j]);
+        for (int j = 0; j < N; ++j) row_sum += expf(S[i * N + j] - row_max);
+        for (int j = 0; j < N; ++j) P[i * N + j] = expf(S[i * N + j] - row_max) / row_sum;
+    }
+    for (int i = 0; i < N; ++i)
+        for (int c = 0; c < d; ++c) {
+            float acc = 0.0f;
+            for (int j = 0; j < N; ++j) acc += P[i * N + j] * V[j * d + c];
+            O[i * d + c] = acc;
+        }
+}
+""")
+
+# %% [markdown]
+# Six of the ten loops are independent: the query loop `i` in each nest, `j` in the scores, the last `j` in
+# softmax, and `c` in the output. Kernel 2 maps five of them to grid axes. The sixth writes the weights, and it has to wait
+# for the maximum and the sum of the same row, so it stays in that row's thread. The kernels are the ones from the lesson.
+
+# %% fold="Kernel 2: scores, softmax and weighted sum"
+SCORES = Kernel(r"""
+// S = scale * Q K^T. Q, K: N x d; S: N x N, row-major. One thread per
+// score; 2-D grid and block that cover N (x, keys) by N (y, queries).
+extern "C" __global__
+void scores(const float* Q, const float* K, float* S,
+            int N, int d, float scale) {
+    int j = blockIdx.x * blockDim.x + threadIdx.x;  // key
+    int i = blockIdx.y * blockDim.y + threadIdx.y;  // query
+    if (i >= N || j >= N) return;
+    float acc = 0.0f;
+    for (int k = 0; k < d; ++k) acc += Q[i * d + k] * K[j * d + k];
+    S[i * N + j] = acc * scale;
+}
+""")
+
+SOFTMAX_ROWS = Kernel(r"""
+// P = softmax of each row of S. S, P: N x N, row-major. One thread per row.
+extern "C" __global__
+void softmax_rows(const float* S, float* P, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // query
+    if (i >= N) return;
+    float row_max = -INFINITY, row_sum = 0.0f;
+    for (int j = 0; j < N; ++j) row_max = fmaxf(row_max, S[i * N + j]);
+    for (int j = 0; j < N; ++j) row_sum += expf(S[i * N + j] - row_max);
+    for (int j = 0; j < N; ++j)
+        P[i * N + j] = expf(S[i * N + j] - row_max) / row_sum;
+}
+""")
+
+WEIGHTED_SUM = Kernel(r"""
+// O = P V. P: N x N; V, O: N x d, row-major. One thread per element of O;
+// 2-D grid and block that cover d (x, columns) by N (y, queries).
+extern "C" __global__
+void weighted_sum(const float* P, const float* V, float* O,
+                  int N, int d) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;  // column of V
+    int i = blockIdx.y * blockDim.y + threadIdx.y;  // query
+    if (i >= N || c >= d) return;
+    float acc = 0.0f;
+    for (int j = 0; j < N; ++j) acc += P[i * N + j] * V[j * d + c];
+    O[i * d + c] = acc;
+}
+""")
+
+# %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, check, integers, normal, output
+
+
+def attention(N, d):
+    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
+    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
+    return case(**inputs, **written, N=N, d=d, scale=d**-0.5, grid=1, block=1)
+
+
+def steep_attention(N, d):
+    whole = {name: integers(N, d, low=-4, high=5, dtype="float32") for name in "QKV"}
+    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
+    return case(**whole, **written, N=N, d=d, scale=8.0, grid=1, block=1)
+
+
+def kernel_2(inputs):
+    """The three launches of Kernel 2, in the order in which the stream runs them."""
+    N, d = inputs.values["N"], inputs.values["d"]
+    return [
+        SCORES.on(inputs, grid=(ceil_div(N, 32), ceil_div(N, 8)), block=(32, 8)),
+        SOFTMAX_ROWS.on(inputs, grid=ceil_div(N, 32), block=32),
+        WEIGHTED_SUM.on(inputs, grid=(ceil_div(d, 32), ceil_div(N, 8)), block=(32, 8)),
+    ]
+
+
+def softmax(S):
+    weights = np.exp(S - S.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def reference(Q, K, V, scale):
+    """S, P and O in 64-bit floats."""
+    Q, K, V = (matrix.astype(np.float64) for matrix in (Q, K, V))
+    S = scale * Q @ K.T
+    P = softmax(S)
+    return {"S": S, "P": P, "O": P @ V}
+
+
+cases = [attention(7, 5), attention(21, 12), steep_attention(13, 6)]
+agree(attention_serial, ATTENTION_SERIAL, cases, rtol=1e-5, atol=1e-6)
+
+arrays = attention(77, 24).make()
+for launch in kernel_2(attention(77, 24)):
+    launch.run(arrays)
+inputs = {name: arrays[name] for name in ("Q", "K", "V", "scale")}
+check(arrays["O"], reference(**inputs)["O"], rtol=0.0, atol=2e-6, name="Kernel 2 against 64-bit NumPy")
+
+# %% [markdown]
+# ## Lower bounds: bytes, operations and the critical path
+#
+# The roofline gives two lower bounds. At N = 1,024 and d = 128, the two matrix multiplications do $4N^2d$
+# operations, which take at least {{ work.arithmetic_us | us }} at the H100's \FP32 peak. The compulsory traffic is
+# $Q$, $K$, $V$ and $O$, and takes at least {{ work.memory_us | us }}.
+#
+# Neither knows about dependencies. A third limit does: the *critical path*, the longest sequence of iterations in which
+# each has to wait for the one before. No number of threads makes it shorter. With *p* processors, steps of equal length
+# and no other cost, [Brent's theorem](https://doi.org/10.1145/321812.321815) says how close you can get:
+#
+# $$
+# \max\left(\frac{\text{work}}{p}, \text{path}\right) \;\le\; T_p \;\le\; \frac{\text{work}}{p} + \text{path}
+# $$
+#
+# Take 8 sums of 100 elements each. The work is 800 additions, and the critical path is 100. With 4 processors, the time is at least
+# 200 steps and at most 300. With 8 or more it can't drop below 100.
+#
+# ??? definition "Critical path | critical paths"
+#     The longest sequence of steps in a computation in which each step needs the result of the one before it. It's
+#     a lower bound on the time for any number of processors.
+
+# %%
+from tilewise.models import bound, device, stated
+
+
+def iterations(N, d):
+    """Iterations in sequence: in Kernel 1, then in each step of Kernel 2."""
+    return {
+        "one thread": 2 * N * N * d + 3 * N * N,
+        "scores": d,
+        "softmax": 3 * N,
+        "weighted sum": N,
+    }
+
+
+def path_of_kernel_2(N, d):
+    steps = iterations(N, d)
+    return steps["scores"] + steps["softmax"] + steps["weighted sum"]
+
+
+# %% fold="Code of the table"
+from tilewise import Table, publish, show
+
+N, d = 1024, 128
+operations = 4 * N * N * d
+least = bound(stated(device("H100 SXM")), bytes_moved=4 * 4 * N * d, flop=operations)
+chain = iterations(N, d)
+show(
+    Table(
+        ["kernel", "threads", "iterations per thread", "operations"],
+        [
+            ["Kernel 1", 1, chain["one thread"], operations],
+            ["Kernel 2: scores", N * N, chain["scores"], operations // 2],
+            ["Kernel 2: softmax", N, chain["softmax"], 5 * N * N],
+            ["Kernel 2: weighted sum", N * d, chain["weighted sum"], operations // 2],
+        ],
+        caption="Threads, iterations and operations at N = 1,024, d = 128. Softmax has the fewest operations, and the longest path in Kernel 2.",
+    )
+)
+publish(
+    work={"arithmetic_us": least.arithmetic_us, "memory_us": least.memory_us},
+    path={
+        "one_256": iterations(256, d)["one thread"],
+        "two_256": path_of_kernel_2(256, d),
+        "threads_256": 256 * 256,
+        "scores": chain["scores"],
+    },
+    gain={
+        "at_256": round(iterations(256, d)["one thread"] / path_of_kernel_2(256, d), -3),
+        "softmax_fraction": chain["softmax"] / path_of_kernel_2(N, d),
+    },
+)
+
+# %% [markdown]
+# ## Predict, then measure
+#
+# If every iteration takes equally long, Kernel 2 is faster by the ratio of the paths, {{ gain.at_256 | ,.0f }}× at
+# N = 256. And softmax, which has {{ gain.softmax_fraction | .0% }} of Kernel 2's path at N = 1,024, takes most of its
+# time. Make your own guess before you look.
+
+# %% fold="Code of the measurement"
+from tilewise import Guess, measure
+
+
+def torch_three_operations(arrays):
+    """What a reader would write in eager mode: two products and a softmax."""
+    import torch
+
+    Q, K, V, S, P, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVSPO")
+    scale = float(arrays["scale"])
+
+    def run():
+        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
+        torch.softmax(S, dim=-1, out=P)
+        torch.mm(P, V, out=O)
+
+    return run
+
+
+timed = measure(
+    "attention_one_thread",
+    variants={
+        "Kernel 1: one thread": lambda N, d: ATTENTION_SERIAL.on(attention(N, d)),
+        "Kernel 2: three kernels": lambda N, d: kernel_2(attention(N, d)),
+    },
+    cases=[{"N": 128, "d": 128}, {"N": 256, "d": 128}],
+    count_case={"N": 24, "d": 16},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    library={"torch, three operations": torch_three_operations},
+    reference=reference,
+    tolerance=1e-4,
+    reasons={"*": "Iterations are not equally long"},
+    note="Kernel 1 is timed at small N only, because its time grows with the square of N.",
+    fold="All rows of the measurement",
+    guess=Guess(
+        "How much faster than one thread is Kernel 2 at N = 256?",
+        of="Kernel 2: three kernels",
+        over="Kernel 1: one thread",
+        at={"N": 256, "d": 128},
+        between=(1, 1_000_000),
+        models={
+            "ratio of the critical paths": iterations(256, d)["one thread"] / path_of_kernel_2(256, d),
+            "threads in the largest launch": 256 * 256,
+        },
+        because="The iterations of Kernel 1 and those of Kernel 2 don't take equally long.",
+    ),
+)
+
+# %% [markdown]
+# At N = 256 one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is {{ seen.times | ,.0f }}× faster: a great deal, but far
+# less than {{ gain.at_256 | ,.0f }}×. The second measurement continues without Kernel 1 up to N = 1,024. Its library rows
+# are three PyTorch calls, two matrix multiplications and a softmax, in the same 32-bit floats.
+
+# %% fold="Code of the measurement"
+from tilewise.measurements import medians_us, recorded
+
+large = measure(
+    "attention_three_kernels",
+    variants={"Kernel 2: three kernels": lambda N, d: kernel_2(attention(N, d))},
+    cases=[{"N": 128, "d": 128}, {"N": 256, "d": 128}, {"N": 512, "d": 128}, {"N": 1024, "d": 128}],
+    count_case={"N": 64, "d": 32},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    library={"torch, three operations": torch_three_operations},
+    reference=reference,
+    tolerance=1e-4,
+    reasons={"*": "Iterations are not equally long"},
+    fold="All rows of the measurement",
+)
+
+# %% fold="Code of the table"
+SO_FAR = {
+    "Kernel 1: one thread": "ten loops in one thread",
+    "Kernel 2: three kernels": "five independent loops are axes",
+    "torch, three operations": "library",
+}
+us = medians_us(timed, "N") | medians_us(large, "N")
+show(
+    Table(
+        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
+        [[name, what, *(us.get((name, N)) for N in (256, 1024))] for name, what in SO_FAR.items()],
+        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
+    )
+)
+one_us, two_us = us["Kernel 1: one thread", 256], us["Kernel 2: three kernels", 256]
+publish(seen={"one_ms": one_us / 1000, "times": round(float(one_us / two_us), -2)})
+
+# %% [markdown]
+# ## Iterations are not equally long
+#
+# Divide each recorded time by its number of iterations. For the three steps of Kernel 2, use the times from
+# [the lesson](../kernels/serial_attention.py#same-multiply-adds-different-time-sectors).
+
+# %% fold="Code of the figure"
+from tilewise.figures import bars
+
+STEPS = ("scores", "softmax", "weighted sum")
+until = [
+    recorded(f"attention_steps.{name}.median")
+    for name in ("scores", "scores_softmax", "scores_softmax_weighted_sum")
+]
+step_us = dict(zip(STEPS, np.diff([0.0, *until]), strict=True))
+each_ns = {"Kernel 1": 1000 * one_us / iterations(256, d)["one thread"]}
+each_ns |= {f"Kernel 2: {name}": 1000 * step_us[name] / chain[name] for name in STEPS}
+show(
+    bars(
+        each_ns,
+        x="time per iteration [ns]",
+        form=",.0f",
+        title="One iteration of the scores takes the longest by far",
+        caption="Recorded time divided by the iterations that one thread runs in sequence, on an {machine}: Kernel 1 at N = 256, the three steps of Kernel 2 at N = 1,024, d = 128.",
+    )
+)
+
+GPU = device("H100 SXM")
+lines = {"scores": N * (N // 32) * d * (1 + 32), "weighted sum": N * (d // 32) * N * (1 + 1)}
+line_us = {name: count / GPU.sms / GPU.boost_mhz for name, count in lines.items()}
+if np.isfinite(until).all():
+    assert max(each_ns, key=each_ns.get) == "Kernel 2: scores", "the title says so"
+    assert 0.85 < line_us["scores"] / step_us["scores"] < 1, "the text says that lines account for nearly all"
+    assert line_us["weighted sum"] < step_us["weighted sum"], "the estimate by lines is not beaten"
+publish(
+    each={
+        "one_ns": each_ns["Kernel 1"],
+        "scores_us": each_ns["Kernel 2: scores"] / 1000,
+        "softmax_ns": each_ns["Kernel 2: softmax"],
+    },
+    lines={
+        "millions": lines["scores"] / 1e6,
+        "us": line_us["scores"],
+        "fraction": line_us["scores"] / step_us["scores"],
+    },
+    step={"scores": step_us["scores"], "softmax": step_us["softmax"]},
+    fraction={name.replace(" ", "_"): us / until[-1] for name, us in step_us.items()},
+    softmax={"warps": N // 32, "sms": GPU.sms},
+)
+
+# %% [markdown]
+# An iteration of Kernel 1 takes {{ each.one_ns | .0f }} ns, and one of softmax {{ each.softmax_ns | .0f }} ns. Two things happen:
+#
+# - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs. At most one SM in
+#   four has work, and it has a single resident warp. Nothing hides the latency, and each load touches
+#   32 sectors, one per lane. Here the critical path is the right model, but each of its steps is slow.
+# - **The scores queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share the SMs. Brent's other
+#   term, work divided by processors, is what counts. The work isn't the arithmetic, it's the loads.
+#
+# How long should the loads of the scores take? In each iteration a warp reads 33 different 128-byte lines: 1 of $Q$ and
+# 32 of $K$. Assume that the L1 cache of an SM looks up one line per cycle. Then {{ lines.millions | .0f }} million lines take
+# {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That estimate is {{ lines.fraction | .0%}} of the recorded {{ step.scores | .0f }} µs, so
+# it accounts for nearly all of it. Loads that touch fewer lines should help most, and that is the subject of
+# [memory coalescing](../memory/coalescing.py).
+
+# %% [markdown]
+# ## The answer
+#
+# Kernel 2 is {{ seen.times | ,.0f }}× faster than one thread at N = 256, not {{ gain.at_256 | ,.0f }}×. At N = 1,024,
+# softmax takes {{ fraction.softmax | .0% }} of the time instead of the predicted {{ gain.softmax_fraction | .0% }}. The scores take
+# {{ fraction.scores | .0% }}, and loads from the L1 cache account for nearly all of that. PyTorch's three calls are
+# {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - The critical path is a lower bound on time that no number of threads changes.
+# - It predicts the time only if steps are equally long and there are enough processors. Otherwise work divided by
+#   processors adds to it.
+# - Count loads as work, too. The scores touch 33 lines per warp and iteration, which accounts for
+#   nearly all of their time.
+#
+# ## In your own kernel
+#
+# In Nsight Compute's section Warp State Statistics, compare the \stall \reasons. A kernel that waits for its
+# critical path shows `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio` high with few resident warps; a
+# kernel that queues for the L1 shows `smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio` high with many.
+
+# %% fold="Code of the exercise, with two wrong answers that the tests reject"
+from tilewise import exercise
+
+
+def limits(work, path, processors):
+    return max(work / processors, path), work / processors + path
+
+
+def forgets_the_path(work, path, processors):
+    return work / processors, work / processors + path
+
+
+def adds_both(work, path, processors):
+    return work / processors + path, work / processors + path
+
+
+def limits_tests(answer):
+    assert answer(800, 100, 4) == (200, 300), "8 sums of 100 elements on 4 processors"
+    assert answer(800, 100, 16) == (100, 150), "8 sums of 100 elements on 16 processors"
+    for processors in (1, 32, 16_896):
+        work, path = 1024**2 * 128, 128
+        expected = max(work / processors, path), work / processors + path
+        assert answer(work, path, processors) == expected, f"{processors} processors"
+
+
+exercise(
+    "Brent's limits",
+    """
+    Write `limits(work, path, processors)`: the least and the most steps that a greedy schedule can take. Then use it:
+    with the 16,896 \\FP32 lanes of an H100, which of the two terms is larger for the scores at N = 1,024, d = 128, and
+    which for softmax, with 3 N² iterations of work and a path of 3 N?
+    """,
+    answer=limits,
+    tests=limits_tests,
+    wrong=[forgets_the_path, adds_both],
+    hint="Write down both terms for 8 sums of 100 elements first, with 4 processors and with 16.",
+    explanation="For the scores, work / processors is about 7,900 and the path is 128: the lanes are what's short. For softmax, work / processors is about 190 and the path is 3,072: more threads wouldn't help, a shorter path would.",
+)
+
+# %% [markdown]
+# Parallel \reductions shorten the path of softmax: [a later lesson](../memory/reductions.py) lets many threads share the
+# sum of one row.

@@ -1,0 +1,201 @@
+"""Language: words of a dialect that nobody speaks, each with the word that the field has for it.
+
+In: lessons, or pages of docs/. Out: an error for each such word, each heading that is a clause, and each
+sentence that has no verb. The words are in ``language.txt``; what is everyday English is not among them,
+since a linter that cries often is not read.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from tilewise.course.lesson import Lesson
+from tilewise.course.mask import FILLER, mask, spans
+from tilewise.course.rules.model import LessonRule
+from tilewise.course.sentences import without_verb
+from tilewise.errors import LessonError
+
+NOT_YET = (
+    "kernels/puzzles",
+    "speed/puzzles",
+    "memory/barriers",
+    "memory/coalescing",
+    "memory/reductions",
+    "memory/puzzles",
+    "matmul/alignment",
+    "matmul/hopper",
+    "matmul/matrix_units",
+    "matmul/puzzles",
+    "matmul/register_tiles",
+    "matmul/shared_tiles",
+    "matmul/tiles_and_waves",
+    "matmul/tiling",
+    "attention/",
+    "toolbox/",
+    "docs/from-symptom-to-lesson.md",
+    "docs/index.md",
+    "docs/questions.md",
+    "docs/recap.md",
+    "docs/what-the-course-has.md",
+)
+"""Lessons and parts that are not held until they have been rewritten; this list only shrinks."""
+
+_HIDDEN = (
+    "fence", "code", "math", "comment", "tag", "number", "attributes", "target", "reference", "address",
+)  # fmt: skip
+"""What is no prose."""
+_SPACE = r"(?:[^\S\n]+|[^\S\n]*\n[^\S\n]*)"
+"""White space, but no blank line."""
+_COUNT = (
+    r"(?:\d[\d,.]*|one|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|twenty|thirty-two|sixty-four|"
+    r"a hundred|hundreds|thousands|a thousand)"
+)
+_COUNTED = (
+    r"(?:threads?|warps?|blocks?|tiles?|lanes?|rows?|columns?|loads?|stores?|reads?|writes?|launch(?:es)?|"
+    r"elements?|values?|numbers?|bytes?|bits?|words?|sectors?|lines?|requests?|instructions?|cycles?|clocks?|"
+    r"operations?|registers?|quer(?:y|ies)|keys?|heads?|barriers?|copies|copy|passes|wavefronts?|[KM]i?B)"
+)
+_ONE = (
+    r"(?:thread|warp|block|tile|lane|row|column|load|store|launch|element|byte|line|sector|request|instruction|"
+    r"cycle|clock|query|key|head|batch|SM|warpgroup|cluster|wavefront|operation|multiply-add|pair|piece)"
+)
+_NOUN_ENDS = (
+    r"(?=\s*(?:[.,;:!?()\]|—–]|$)|\s+(?:and|or|in|on|at|for|from|to|with|of|when|if|is|are|was|than|as|by|that|"
+    r"which|each|because|but|while|where|instead|only|once|twice|per)\b)"
+)
+_PARTS = {"{n}": _COUNT, "{counted}": _COUNTED, "{one}": _ONE, "{end}": _NOUN_ENDS}
+_NO_SENTENCE = ("heading", "block", "note")
+_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
+_LISTED = re.compile(r"(?:[-*|+>]|\d+\.)\s|\||\[\^|:")
+_CLAUSE = re.compile(r"(?:What|How|That)\s(?!to\s)(?![^?]*\?\s*$)")
+"""A heading that is a clause; a question and "How to ..." are none."""
+
+
+@cache
+def words() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Each pattern of the list, with the better words."""
+    found = []
+    for line in files(__package__).joinpath("language.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            pattern, better = line.split(" = ")
+            for name, meant in _PARTS.items():
+                pattern = pattern.replace(name, meant)
+            # Not behind a backslash: \word is the everyday word.
+            edges = rf"(?<![\w\\-])(?:{pattern})(?![\w-])"
+            found.append((re.compile(edges.replace(" ", _SPACE), re.IGNORECASE), better))
+    return tuple(found)
+
+
+def is_held(name: str) -> bool:
+    """Whether a lesson, by its id, or a page of docs/, by its path, is held to its language yet."""
+    return not name.startswith(NOT_YET)
+
+
+def page_faults(path: str, text: str) -> Iterator[LessonError]:
+    """The faults of a page of docs/, each with its line.
+
+    Args:
+        path: the page's file, for messages.
+        text: the whole file.
+    """
+    if is_held(path):
+        yield from _at(path, 1, text, _prose_faults(text))
+
+
+def _at(path: str, line: int, text: str, found: Iterator[tuple[int, str, str]]) -> Iterator[LessonError]:
+    """The faults of a text that begins on a line of a file."""
+    for at, message, repair in found:
+        yield LessonError(path, line + text.count("\n", 0, at), message, repair)
+
+
+def _faults(lesson: Lesson) -> Iterator[LessonError]:
+    """Words of the header, of prose, and of what code shows: strings and comments."""
+    if not is_held(lesson.id):
+        return
+    header = lesson.header
+    for key in ("title", "summary", "description"):
+        text = getattr(header, key)
+        for _, message, repair in (
+            *_word_faults(text),
+            *(_heading_faults(0, text) if key == "title" else ()),
+        ):
+            yield LessonError(lesson.path, header.line(key), message, repair)
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            yield from _at(lesson.path, cell.source_line, cell.source, _prose_faults(cell.source))
+            shown = mask(cell.source, spans(cell.source, _HIDDEN))
+            for heading in spans(shown, ("heading",)):
+                found = _heading_faults(heading.start, heading.text.strip().lstrip("#").strip())
+                yield from _at(lesson.path, cell.source_line, cell.source, found)
+            continue
+        for name in (cell.title, cell.fold, cell.tab):
+            yield from _at(lesson.path, cell.first_line, "", _word_faults(name))
+        for line, text in _texts(cell.source):
+            yield from _at(lesson.path, cell.source_line + line - 1, text, _word_faults(text))
+
+
+def _prose_faults(source: str) -> Iterator[tuple[int, str, str]]:
+    """What is wrong in Markdown: the place, what, and how to repair it."""
+    shown = mask(source, spans(source, _HIDDEN))
+    yield from _word_faults(shown)
+    yield from _verbless_faults(source, shown)
+
+
+def _word_faults(text: str) -> Iterator[tuple[int, str, str]]:
+    for pattern, better in words():
+        for match in pattern.finditer(text):
+            said = " ".join(match[0].split()).replace(FILLER, "")
+            repair = f"Write {better}; in prose, \\{said} is the everyday word."
+            yield match.start(), f'"{said}" is not what the field says.', repair
+
+
+def _heading_faults(at: int, text: str) -> Iterator[tuple[int, str, str]]:
+    if _CLAUSE.match(text):
+        message = f'the heading "{text.replace(FILLER, "")}" is a clause.'
+        yield at, message, "Name the technique or the finding, or ask a question."
+
+
+def _verbless_faults(source: str, shown: str) -> Iterator[tuple[int, str, str]]:
+    """Paragraphs of running text only: a list, a table or a caption may well name things."""
+    for paragraph in _PARAGRAPH.finditer(mask(shown, spans(shown, _NO_SENTENCE))):
+        if _LISTED.match(source, paragraph.start()):
+            continue
+        for at, sentence in without_verb(paragraph[0]):
+            start = paragraph.start() + at
+            is_formula = re.search(r"[=<>]|\\(?:le|ge|approx)", source[start : start + len(sentence)])
+            if not is_formula and not sentence.startswith("**"):
+                message = f'"{" ".join(sentence.replace(FILLER, "").split())}" has no verb.'
+                yield start, message, "Say who does what; a \\ in front of it lets it pass."
+
+
+@lru_cache(maxsize=4096)
+def _texts(source: str) -> tuple[tuple[int, str], ...]:
+    """Strings and comments of a code cell, with the line in the cell that each begins on."""
+    found = [
+        (part.lineno, part.value)
+        for part in ast.walk(ast.parse(source))
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    found += [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    return tuple(found)
+
+
+LANGUAGE = LessonRule(
+    "language",
+    "Prose, headings, labels and captions use the field's words, src/tilewise/course/rules/language.txt; no "
+    "heading is a clause, and no sentence lacks its verb. In "
+    f"prose, \\word is the everyday word. Not held until they are rewritten: {', '.join(NOT_YET)}.",
+    "# %% [markdown]\n# ## Loads in flight\n#\n# Two loads are in flight. Work is \\under way.\n\n"
+    '# %%\nshow(1, caption="One block per tile.")\n',
+    "# %% [markdown]\n# ## Loads in flight\n#\n# Two loads are under way. Work is \\under way.\n\n"
+    '# %%\nshow(1, caption="One block a tile.")\n',
+    _faults,
+    stops=False,
+)

@@ -1,0 +1,79 @@
+"""A sector map: the 32 lanes of a warp above the memory that they read, in sectors of one colour each.
+
+In: strides and offsets. Out: a Figure that holds the element of every lane for every position of its two
+sliders. Drawing is left to ``draw.js``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewise.figures.figure import Figure
+from tilewise.models import sectors_of_stride
+
+LANES, LINE, SECTOR = 32, 32, 8
+"""Lanes of a warp, and elements of 4 bytes in a cache line and in a sector."""
+ROW, AROUND = 18, 196
+"""Height in px of a row of memory, and of all that is around the memory."""
+
+
+def sector_map(
+    strides: Sequence[int],
+    offsets: Sequence[int],
+    *,
+    start: tuple[int, int],
+    title: str,
+    caption: str,
+) -> Figure:
+    """Return a figure with 32 lanes, the cache lines that they touch, and sliders for stride and offset.
+
+    Args:
+        strides: from lane to lane, in elements of 4 bytes; what the first slider sets.
+        offsets: of lane 0, in elements; what the second one sets.
+        start: the stride and the offset shown first.
+        title: what is to be seen, as a statement.
+        caption: what the figure shows, read alone.
+
+    Raises:
+        ValueError: the start is no position of the sliders, or a stride or an offset is negative.
+    """
+    if start[0] not in strides or start[1] not in offsets:
+        raise ValueError(f"a sector map starts at a stride and an offset of its sliders, not at {start}")
+    if min(*strides, *offsets, 0) < 0:
+        raise ValueError("a sector map needs strides and offsets of at least 0")
+    elements = {
+        (stride, offset): [offset + lane * stride for lane in range(LANES)]
+        for stride in strides
+        for offset in offsets
+    }
+    rows = max(max(of) for of in elements.values()) // LINE + 1
+    first = (strides[0], offsets[0])
+    shown = dict.fromkeys([(one, start[1]) for one in strides] + [(start[0], one) for one in offsets], first)
+    return Figure(
+        title=title,
+        caption=caption,
+        alt="The 32 lanes of a warp above the memory they read, a cache line of four sectors per row. Lanes "
+        "served by one sector have its colour. Each line below is a position of the sliders.",
+        height=AROUND + ROW * rows,
+        narrow_height=AROUND + ROW * rows,
+        kind="sector_map",
+        spec={
+            "strides": list(strides),
+            "offsets": list(offsets),
+            "start": [list(strides).index(start[0]), list(offsets).index(start[1])],
+            "rows": rows,
+            "elements": list(elements.values()),
+            "said": [_said(*position) for position in elements],
+        },
+        steps=tuple(f"stride {one[0]}, offset {one[1]}: {_said(*one)}" for one in shown),
+    )
+
+
+def _said(stride: int, offset: int) -> str:
+    """What one request fetches and uses."""
+    sectors = sectors_of_stride(stride, offset=4 * offset)
+    used = 4 * (LANES if stride else 1)
+    many = "sector" if sectors == 1 else "sectors"
+    return (
+        f"{sectors} {many}, {32 * sectors:,} bytes fetched, {100 * used / (32 * sectors):.3g}% of them used"
+    )
