@@ -43,9 +43,7 @@ def write_project(folder: Path, lessons: int, size: Size = SMALL) -> list[str]:
     """
     names = [f"part_{index // 6 + 1}/lesson_{index + 1:02}" for index in range(lessons)]
     (folder / "docs").mkdir(parents=True, exist_ok=True)
-    (folder / "docs" / "index.md").write_text(
-        "# Course\n\n{{ course.map }}\n\n{{ course.lessons }}\n", encoding="utf-8"
-    )
+    (folder / "docs" / "index.md").write_text("# Course\n\n{{ course.map }}\n", encoding="utf-8")
     (folder / "docs" / "glossary.md").write_text("# Glossary\n\n{{ course.glossary }}\n", encoding="utf-8")
     (folder / "docs" / "errors.md").write_text("# Errors\n\n::: tilewise.errors\n", encoding="utf-8")
     for part in sorted({name.split("/")[0] for name in names}):

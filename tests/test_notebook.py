@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tilewise.build.installation import Package
+from tilewise.build.installation import NOTEBOOKS, Package
 from tilewise.build.notebook import to_notebook
 from tilewise.course.lesson import parse
 
@@ -57,6 +62,53 @@ def test_the_first_cell_installs_the_package_at_its_revision() -> None:
     assert "%pip install" in first.source and "[cuda12,simulator]" in first.source
     plain = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
     assert [cell.source for cell in notebook.cells[1:]] == [cell.source for cell in plain.cells]
+
+
+def test_the_first_cell_installs_once_and_again_after_a_broken_try(tmp_path: Path) -> None:
+    """Run with a stand-in for git, pip and cd."""
+    cell = PACKAGE.installation()
+    for magic in ("!", "%"):
+        cell = re.sub(rf"^( *){magic}(.*)$", r"\1run('\2')", cell, flags=re.M)
+    done: list[str] = []
+
+    def run(command: str) -> None:
+        done.append(" ".join(command.split()[:2]))
+        if command.startswith("git clone"):
+            (tmp_path / "tilewise" / "lessons").mkdir(parents=True)
+
+    def executed(installed: bool) -> list[str]:
+        done.clear()
+        find = SimpleNamespace(origin="there" if installed else None)
+        exec(
+            cell.replace("from importlib.util import find_spec", ""),
+            {"run": run, "find_spec": lambda _: find},
+        )
+        return list(done)
+
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        assert executed(False) == ["git clone", "git -C", "pip install", "cd -q"]
+        assert executed(False) == ["git -C", "pip install", "cd -q"], "a clone without its package"
+        assert executed(True) == ["cd -q"], "after a restart"
+        os.chdir("tilewise")
+        assert executed(True) == []
+    finally:
+        os.chdir(here)
+
+
+def test_colab_opens_notebooks_of_repositories_on_github_only() -> None:
+    for repository in ("https://github.com/owner/a.name", "https://github.com/owner/a.name.git"):
+        address = Package(repository, "v1").colab("part/one")
+        assert (
+            address
+            == f"https://colab.research.google.com/github/owner/a.name/blob/{NOTEBOOKS}/part/one.ipynb"
+        )
+    assert (
+        PACKAGE.colab("part/one") == Package("https://github.com.example/a/b", "v1").colab("part/one") == ""
+    )
+    workflow = (Path(__file__).parents[1] / ".github/workflows/pages.yml").read_text()
+    assert f"--initial-branch={NOTEBOOKS}" in workflow and f'$GITHUB_REPOSITORY" {NOTEBOOKS}\n' in workflow
 
 
 @pytest.mark.parametrize(

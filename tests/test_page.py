@@ -7,22 +7,27 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import markdown
 import pytest
 
 from tilewise.build import page
+from tilewise.build.installation import Package
 from tilewise.build.page.code import source
 from tilewise.build.page.corrections import corrections
+from tilewise.build.page.front import clone, first_figure, notebooks
 from tilewise.build.page.gallery import gallery
 from tilewise.build.page.layout import source_path
 from tilewise.build.page.questions import questions
+from tilewise.build.page.reading_time import CODE_LINES_A_MINUTE, MINUTES, WORDS_A_MINUTE, reading_time
 from tilewise.build.page.recap import recap
 from tilewise.build.run import Runner
 from tilewise.course.lesson import Lesson, parse
 from tilewise.course.order import Course, Part
 from tilewise.outputs import Context, KernelOutput
+from tilewise.outputs.exercise import ExerciseOutput
 
 PAGES = sorted((Path(__file__).parent / "pages").glob("*.py"))
 EXTENSIONS = [
@@ -107,7 +112,7 @@ def test_links_between_lessons_terms_and_pages_follow_the_layout(project: Any) -
     text = page.render(second, project.run(second), course).markdown
     assert '[warps](one.py#term-warp "32 lanes."){ .tw-term }' in text
     assert "[one](one.py)" in text and "[docs](../../how.md#x)" in text
-    assert 'needs <a href="../one/">Title of part/one</a>' in text
+    assert 'Prerequisites: <a href="../one/">Title of part/one</a>' in text
 
 
 def test_the_end_lists_the_terms_added_and_folds_all_so_far(project: Any) -> None:
@@ -135,7 +140,7 @@ def test_notes_on_the_sources_stand_together_with_links_from_the_root(project: A
         "# %% [markdown]\n# ## How *many*\n#\n"
         "# Where the sources differ: they say 2, and it is\n# {{ add.median }}.\n#\n"
         "# Not this.\n#\n# ## How far\n#\n# Far.[^far] Near.[^near]\n#\n"
-        "# [^far]: [Where the sources differ](../../conventions.md#the-sources): one says near,\n"
+        "# [^far]: *A common misconception:* one says near,\n"
         "#     [here](one.py#there).[^near]\n#\n# [^near]: Nearer than far.\n"
     )
     course = Course.of([lesson])
@@ -265,22 +270,78 @@ def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) 
     assert gallery(course, parts, twice) == text, "figures of further machines are the same figures"
 
 
-SVG = {"svg": "http://www.w3.org/2000/svg"}
-LINK = "{http://www.w3.org/1999/xlink}href"
-
-
 def diamond(project: Any) -> Course:
     needs = {"part/a": "", "part/b": "part/a", "part/c": "part/a", "part/d": "part/a, part/b, part/c"}
     return Course.of([project.lesson("# %%\nx = 1\n", name, wanted) for name, wanted in needs.items()])
 
 
-def test_the_map_layers_lessons_and_leaves_implied_needs_out(project: Any) -> None:
-    tree = ET.fromstring(page.course_map(diamond(project)))
-    assert len(tree.findall(".//svg:path", SVG)) == 4, "part/d needs part/a only through the others"
-    links = [node.get(LINK) for node in tree.findall(".//svg:a", SVG)]
-    assert links == [f"lessons/part/{name}/" for name in "abcd"]
-    heights = [float(str(node.get("y"))) for node in tree.findall(".//svg:rect", SVG)]
-    assert heights[0] < heights[1] == heights[2] < heights[3]
+def with_further(project: Any) -> Course:
+    """The diamond, with part/b a Further page of part/a."""
+    lessons = [
+        replace(one, header=replace(one.header, further="part/a")) if one.id == "part/b" else one
+        for one in diamond(project).lessons
+    ]
+    return Course.of(lessons)
+
+
+def test_the_map_lists_each_lesson_once_below_its_part_and_further_pages_below_their_lesson(
+    project: Any,
+) -> None:
+    parts = [Part("First & last", ("part/a", "part/b", "part/d"), "Where 1 < 2."), Part("Next", ("part/c",))]
+    made = page.course_map(with_further(project), [*parts, Part("Empty", ("part/b",))])
+    tree = ET.fromstring(made)
+    links = [node.get("href") for node in tree.iter("a")]
+    assert links == [f"lessons/part/{name}/" for name in "abdc"]
+    assert [node.text for node in tree.iter("h3")] == ["First & last", "Next"]
+    assert [node.text for node in tree.iter("p")] == ["Where 1 < 2."]
+    assert [node.text for node in tree.iter("span")] == ["1", "3", "2"], "Further pages have no number"
+    assert [node.get("href") for node in tree.findall(".//ul/li/ul/li/a")] == ["lessons/part/b/"]
+    assert "\n\n" not in made
+
+
+def test_a_lesson_leads_to_its_further_pages_and_they_lead_back(project: Any) -> None:
+    course = with_further(project)
+    shown = {
+        one.id: page.render(one, project.run(one), course).markdown
+        for one in course.lessons
+        if one.id != "part/d"
+    }
+    assert "Further: [Title of part/b](b.py)\n{: .tw-further }" in shown["part/a"]
+    assert "Back to lesson 1: [Title of part/a](a.py)\n{: .tw-further }" in shown["part/b"]
+    assert 'status: "further"' in shown["part/b"]
+    assert "tw-further" not in shown["part/c"] and "status" not in shown["part/c"]
+    leads = re.search(r"Leads to: (.*?)</span>", shown["part/a"])
+    assert leads and "part/c/" not in leads[1] and "../c/" in leads[1] and "../b/" not in leads[1]
+
+
+def test_the_front_page_shows_the_first_stepped_figure_without_its_caption(project: Any) -> None:
+    course = Course.of([project.lesson("# %%\nx = 1\n")])
+    figure = (
+        '<figure class="tw-figure" id="figure" data-figure="../../../assets/figures/a.json" '
+        'data-kind="{}">\n<p>Title</p>\n<figcaption>See below.</figcaption>\n</figure>'
+    )
+    text = "Before.\n\n" + figure.format("chart") + "\n\n" + figure.format("stepped") + "\n\nAfter."
+    path = source_path("part/one")
+    assert first_figure(course, {path: page.Page(text, {})}) == (
+        '<figure class="tw-figure" id="figure" data-figure="assets/figures/a.json" '
+        'data-kind="stepped">\n<p>Title</p>\n</figure>'
+    )
+    assert first_figure(course, {path: page.Page("None.", {})}) == first_figure(course, {}) == ""
+
+
+def test_how_to_get_the_course_follows_the_repository(project: Any) -> None:
+    course = Course.of([project.lesson("# %%\nx = 1\n")])
+    assert clone(None).startswith("Clone the repository.") and "git" not in clone(None)
+    here = Package("https://github.com/owner/na-me", "v1")
+    assert clone(here) == "```sh\ngit clone https://github.com/owner/na-me\ncd na-me\nmake serve\n```"
+    assert "cd name\n" in clone(Package("https://host.example/owner/name.git", "v1"))
+    colab = "https://colab.research.google.com/github/owner/na-me/blob/notebooks/part/one.ipynb"
+    assert f'href="{colab}"' in notebooks(course, here)
+    for other in (None, Package("https://host.example/owner/name", "v1")):
+        assert "colab.research" not in notebooks(course, other)
+        assert 'href="lessons/part/one/one.ipynb"' in notebooks(course, other)
+    lesson = course.lessons[0]
+    assert f'href="{colab}"' in page.render(lesson, project.run(lesson), course, package=here).markdown
 
 
 REGIONS = """# %%
@@ -366,3 +427,21 @@ def test_reading_time_leaves_out_what_the_page_folds() -> None:
     assert page.minutes(lesson('# %% fold="All"\n' + "x = 1\n" * 180)) == 1
     assert page.minutes(lesson("# %%\n" + "x = 1\n" * 180)) == 10
     assert page.minutes(lesson('# %%\nFILL = Kernel(r"""\n' + lines[:600] + '""")')) == 2
+
+
+def test_working_time_stands_apart_and_counts_exercises_and_puzzles() -> None:
+    header = '# ---\n# title: "One"\n# needs: []\n# summary: "How long?"\n# ---\n\n'
+    lesson = parse(header + "# %%\n" + "x = 1\n" * 180, "lessons/part/one.py", "part/one")
+    exercise = ExerciseOutput(title="One", task="Do it.", answer="")
+    puzzle = SimpleNamespace(kind="puzzle")
+    assert reading_time(lesson).text == "10 min reading"
+    one = reading_time(lesson, [exercise, KernelOutput(name="fill", source="")])
+    assert one.text == "10 min reading · about 15 min with the exercise"
+    many: Any = [exercise, exercise, puzzle]
+    assert reading_time(lesson, many).text == "10 min reading · about 35 min with the exercises and puzzle"
+
+
+def test_how_to_read_says_how_times_are_estimated() -> None:
+    said = " ".join((Path(__file__).parents[1] / "docs" / "conventions.md").read_text().split())
+    assert f"{WORDS_A_MINUTE} words and {CODE_LINES_A_MINUTE} lines of code in view per minute" in said
+    assert all(f"{minutes} minutes per {kind}" in said for kind, minutes in MINUTES.items())

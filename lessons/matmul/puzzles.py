@@ -45,4 +45,4 @@ puzzle("matmul/register_tile")
 # - Sums that are neighbours in both directions share their factors: eight values make sixteen
 #   products.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#products-of-matrices).
+# What this part has shown, claim by claim: [recap](../../recap.md#matrix-multiplication).

@@ -48,7 +48,6 @@ def test_the_next_page_has_an_address_of_its_own_without_a_heading_of_the_page_b
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
     page.locator(".md-footer__link--next").scroll_into_view_if_needed()
-    page.wait_for_timeout(800)  # the address has the last heading by now
     page.locator(".md-footer__link--next").click()
     expect(page.locator("article h1")).to_contain_text("Grids")
     page.wait_for_timeout(1200)

@@ -83,8 +83,8 @@ def test_every_broken_lesson_is_named_at_its_own_line_without_a_traceback(
         (
             "docs/index.md",
             "{{ course.map }}",
-            '??? note "The lessons"\n\n    {{ course.lessons }}\n\nAfter the fold.',
-            "docs/index.md:5: {{ course.lessons }} is more than one line, and indented",
+            '??? note "The lessons"\n\n    {{ course.map }}\n\nAfter the fold.',
+            "docs/index.md:5: {{ course.map }} is more than one line, and indented",
         ),
         (LESSON, "$n = 2$", r"$n = \unheard$", rf"{LESSON}:8: the formula $n = \unheard$ cannot be read"),
     ],

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
+from tilewise.build.installation import Package
 from tilewise.build.page import Page, course_map, glossary
 from tilewise.build.page.corrections import corrections
+from tilewise.build.page.front import clone, first_figure, notebooks
 from tilewise.build.page.gallery import gallery
-from tilewise.build.page.layout import source_path
 from tilewise.build.page.questions import questions
 from tilewise.build.page.recap import recap
 from tilewise.course.order import Course, Part
@@ -29,6 +29,8 @@ class Quoted:
     """The sections of the navigation that hold them."""
     pages: Mapping[str, Page]
     """Their pages, by source path."""
+    package: Package | None = None
+    """Where readers get the course from."""
 
     @property
     def texts(self) -> dict[str, str]:
@@ -36,18 +38,11 @@ class Quoted:
         return {path: page.markdown for path, page in self.pages.items()}
 
 
-def _lessons(quoted: Quoted) -> str:
-    """The published lessons as a numbered list with their questions."""
-    return "\n".join(
-        f"{quoted.course.number(lesson.id)}. [{lesson.header.title}]({source_path(lesson.id)})"
-        + (f"<br>\n    {escape(lesson.header.summary, quote=False)}" if lesson.header.summary else "")
-        for lesson in quoted.course.lessons
-    )
-
-
 COURSE: Mapping[str, Callable[[Quoted], str]] = {
-    "map": lambda quoted: course_map(quoted.course),
-    "lessons": _lessons,
+    "map": lambda quoted: course_map(quoted.course, quoted.parts),
+    "first_figure": lambda quoted: first_figure(quoted.course, quoted.pages),
+    "clone": lambda quoted: clone(quoted.package),
+    "notebooks": lambda quoted: notebooks(quoted.course, quoted.package),
     "glossary": lambda quoted: glossary(quoted.course).removeprefix("# Glossary").strip(),
     "corrections": lambda quoted: corrections(quoted.course, quoted.texts),
     "questions": lambda quoted: questions(quoted.course, quoted.parts, quoted.texts),

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+NOTEBOOKS = "notebooks"
+"""The branch onto which `.github/workflows/pages.yml` pushes the built notebooks, for Colab."""
+
 
 @dataclass(frozen=True)
 class Package:
@@ -28,16 +31,34 @@ class Package:
             raise ValueError(f"{self.revision!r} is no tag or commit.")
 
     def installation(self) -> str:
-        """A cell that installs the package at this revision, with the records, unless it is installed."""
+        """A cell that installs the package at this revision, with the records, unless it is installed.
+
+        It can run again, also after a restart or where the first try broke off: a folder that is called
+        tilewise is no package.
+        """
         return "\n".join(
             [
                 f"# tilewise {self.revision[:12]}: package, records, CuPy and the simulator.",
                 "from importlib.util import find_spec",
+                "from pathlib import Path",
                 "",
-                'if find_spec("tilewise") is None:',
-                f"    !git clone --quiet --filter=blob:none {self.repository} tilewise",
+                'if not getattr(find_spec("tilewise"), "origin", None):',
+                '    if not Path("tilewise").exists():',
+                f"        !git clone --quiet --filter=blob:none {self.repository} tilewise",
                 f"    !git -C tilewise checkout --quiet {self.revision}",
                 '    %pip install --quiet "./tilewise[cuda12,simulator]"',
+                'if Path("tilewise/lessons").is_dir():',
                 "    %cd -q tilewise",
             ]
         )
+
+    def colab(self, lesson_id: str) -> str:
+        """Where Colab opens a lesson's notebook: from a branch of a repository on GitHub; elsewhere empty.
+
+        Args:
+            lesson_id: the lesson.
+        """
+        found = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?", self.repository)
+        if found is None:
+            return ""
+        return f"https://colab.research.google.com/github/{found[1]}/blob/{NOTEBOOKS}/{lesson_id}.ipynb"

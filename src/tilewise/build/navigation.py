@@ -13,16 +13,17 @@ from tilewise.build.page.layout import is_lesson, lesson_id_of, source_path
 from tilewise.course.order import Navigation, Part
 
 
-def read(nav: object, file: Path, shown: str) -> Navigation:
+def read(nav: object, file: Path, shown: str, about: object = None) -> Navigation:
     """What a navigation says of the lessons.
 
     Args:
         nav: ``nav`` in mkdocs.yml.
         file: that file.
         shown: the file as messages name it.
+        about: ``extra.parts`` there: a sentence on each part, by its title.
     """
     order = reading_order(nav)
-    return Navigation(order, shown, lines(file, order), parts(nav))
+    return Navigation(order, shown, lines(file, order), parts(nav, about))
 
 
 def reading_order(nav: object) -> list[str]:
@@ -30,11 +31,14 @@ def reading_order(nav: object) -> list[str]:
     return [lesson_id_of(path) for path in _paths(nav) if is_lesson(path)]
 
 
-def parts(nav: object) -> tuple[Part, ...]:
+def parts(nav: object, about: object = None) -> tuple[Part, ...]:
     """The sections of a navigation that hold lessons, in its order; sections within one belong to it."""
+    said = about if isinstance(about, dict) else {}
     named = [entry for entry in nav if isinstance(entry, dict)] if isinstance(nav, list) else []
     found = [
-        Part(str(title), tuple(reading_order(below))) for entry in named for title, below in entry.items()
+        Part(str(title), tuple(reading_order(below)), str(said.get(title, "")))
+        for entry in named
+        for title, below in entry.items()
     ]
     return tuple(part for part in found if part.lessons)
 

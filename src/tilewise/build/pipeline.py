@@ -25,7 +25,7 @@ from tilewise.course.mask import spans
 from tilewise.course.order import Course, Navigation, Part
 from tilewise.course.rules import checked_course, form_faults, run_faults
 from tilewise.errors import LessonError, raise_all
-from tilewise.measurements import every_kernel, validation
+from tilewise.measurements import every_kernel, ladder, validation
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.compiled_kernels import kernel_faults
@@ -52,13 +52,14 @@ class CourseView:
     parts: Sequence[Part]
     """The sections of the navigation that hold lessons."""
 
-    def fill(self, markdown: str, path: str, text: str) -> str:
+    def fill(self, markdown: str, path: str, text: str, package: Package | None = None) -> str:
         """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
 
         Args:
             markdown: a page of docs/, without its header.
             path: the page's file, for messages.
             text: the whole file, to count lines in.
+            package: where readers get the course from.
 
         Raises:
             LessonError: there is no such fragment.
@@ -73,7 +74,7 @@ class CourseView:
             line = text.count(
                 "\n", 0, text.find(markdown[: match.end()].strip()) + len(markdown[: match.end()].strip())
             )
-            made = self._fragment(match[1], match[2], path, line + 1)
+            made = self._fragment(match[1], match[2], path, line + 1, package)
             before = markdown[markdown.rfind("\n", 0, match.start()) + 1 : match.start()]
             if "\n" in made and before.isspace():
                 message = f"{match[0]} is more than one line, and indented: what is indented would end in it."
@@ -83,20 +84,22 @@ class CourseView:
 
         return _PLACEHOLDER.sub(replace, markdown)
 
-    def _fragment(self, family: str, name: str, path: str, line: int) -> str:
+    def _fragment(self, family: str, name: str, path: str, line: int, package: Package | None) -> str:
         archive = Archive(self.root)
         have = {
             "course": list(COURSE),
             "hardware": [*validation.FRAGMENTS, *validation.PLAIN],
-            "measurements": [*measured_page.FRAGMENTS, "roofline"],
+            "measurements": [*measured_page.FRAGMENTS, "roofline", "ladder"],
         }[family]
         if name not in have and not (family == "measurements" and name.startswith(measured_page.MISS)):
             message = f'there is no "{family}.{name}".'
             raise LessonError(path, line, message, f"There is {', '.join(have)}.")
         if family == "course":
-            return COURSE[name](Quoted(self.course, self.parts, self.pages))
+            return COURSE[name](Quoted(self.course, self.parts, self.pages, package))
         if family == "hardware":
             return validation.fragment(name, self.root.parent)
+        if name == "ladder":
+            return ladder.fragment(archive, self._named()[1])
         if name == "roofline":
             return every_kernel.fragment(archive, *self._named())
         try:

@@ -23,6 +23,8 @@ class Part:
     """Its name there."""
     lessons: tuple[str, ...]
     """The ids of its lessons, in reading order."""
+    about: str = ""
+    """A sentence on it."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from tilewise.measurements.archive import Archive
 from tilewise.measurements.machines import machines
 from tilewise.site import publication, publishing
 from tilewise.site.conversion import Conversions, Surroundings, keep_highlighted
+from tilewise.site.core_track import follow_core
 from tilewise.site.faults import explained, formula_fault, let_warnings_count
 from tilewise.site.frontend import FrontendError, build_assets, purge
 from tilewise.site.inputs import config_mark, links_mark, tree_mark
@@ -125,7 +126,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._config_mark = config_mark(Path(config.config_file_path), self._code)
         self._renderer.package = publication.package(config, root)
         file = Path(config.config_file_path)
-        nav = navigation.read(config.nav, file, os.path.relpath(file, root))
+        nav = navigation.read(config.nav, file, os.path.relpath(file, root), config.extra.get("parts"))
         if self._serving:
             self._assets.refresh()
             self._live.configure(nav)
@@ -176,8 +177,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     on_files = CombinedEvent(_on_files_first, _on_files_last)
 
     def on_nav(self, nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:
-        """While serving, let MkDocs go on without pages."""
+        """Lead the footer along the core track; while serving, let MkDocs go on without pages."""
         self._nav = nav
+        follow_core(nav, self._loaded().course)
         self._pages_done = 0
         pages = len(files.documentation_pages())
         self._making.close()
@@ -211,7 +213,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
                 raise_all(faults)
             else:
                 self.preview.note_faults(page.file.src_uri, faults)
-            return self._loaded().fill(edited(markdown, sourced(markdown)), path, text)
+            text_now = edited(markdown, sourced(markdown))
+            return self._loaded().fill(text_now, path, text, self._renderer.package)
         except LessonError as error:
             self._fail(error)
 

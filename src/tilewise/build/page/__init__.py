@@ -16,10 +16,11 @@ from tilewise.build.installation import Package
 from tilewise.build.notebook import to_notebook
 from tilewise.build.page.code import code_cell, tab_set
 from tilewise.build.page.course_map import course_map
-from tilewise.build.page.frame import front_matter, glossary, hardware, head, minutes, terms
+from tilewise.build.page.frame import front_matter, further, glossary, hardware, head, terms
 from tilewise.build.page.layout import asset, beside
 from tilewise.build.page.markers import hide_marker_lines, tell_lines
 from tilewise.build.page.prose import prose_cells, quoted_numbers, without_escapes
+from tilewise.build.page.reading_time import minutes
 from tilewise.build.run import LessonRun
 from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
@@ -86,11 +87,14 @@ def render(
     _check_tasks(lesson, run, course)
     prose = prose_cells(lesson, course, numbers, old, by_machine)
     runs_on = hardware(run)
-    parts = [front_matter(lesson), head(lesson, course, runs_on)]
+    shown = [output for outputs in run.outputs for output in outputs]
+    parts = [front_matter(lesson), head(lesson, course, runs_on, shown, package)]
     if run.pending:
         parts.append(f'<p class="tw-run-status">{_STOPPED if run.stopped else _RUNNING}</p>')
     parts += _body(lesson, run, prose, files)
     quoted = [one.origin for found in (numbers, *by_machine.values()) for one in found.values()]
+    if line := further(lesson, course):
+        parts.append(line)
     if lists := _provenance_lists(lesson, run, quoted):
         parts.append(lists)
     if closing := terms(lesson, course):

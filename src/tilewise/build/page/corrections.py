@@ -1,7 +1,7 @@
-"""Every note of the course that says where its sources differ, gathered for one page.
+"""Every note of the course on a common misconception, gathered for one page.
 
 In: the course and its rendered pages, with numbers in place. Out: Markdown for a page at the site's root. A
-note is a footnote or a paragraph that begins with `OPENING`; nothing is added to what it says.
+note is a footnote or a paragraph that begins with one of `OPENINGS`; nothing is added to what it says.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from tilewise.build.page.layout import source_path
 from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
 
-OPENING = "Where the sources differ"
-"""How such a note begins, linked or not, before a colon."""
-_BEGINS = rf"(?:\[{OPENING}\]\([^)\s]*\)|{OPENING}):\s+"
+OPENINGS = ("A common misconception", "Where the sources differ")
+"""How such a note begins, linked, in italics or plain, before a colon."""
+_OPENING = "|".join(OPENINGS)
+_BEGINS = rf"\*?(?:\[(?:{_OPENING})\]\([^)\s]*\)|{_OPENING}):\*?\s+"
 _FOOTNOTE = re.compile(
     rf"^\[\^([^\]]+)\]: .*?{_BEGINS}((?:.+(?:\n|$))(?:[ \t]+\S.*(?:\n|$)|\n(?=[ \t]+\S))*)", re.M
 )

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
-from tilewise.build.page.code import open_lines
+from tilewise.build.installation import Package
 from tilewise.build.page.layout import GLOSSARY, href, page_link, source_link, source_path
 from tilewise.build.page.prose import Edit, edited, rewritten_link, tooltip
+from tilewise.build.page.reading_time import reading_time
 from tilewise.build.run import LessonRun
 from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
 from tilewise.course.terms import Term
 from tilewise.cuda.capability import HOSTED, named, needed
+from tilewise.outputs import Output
 from tilewise.outputs.kinds import folded
 
-_WORDS_A_MINUTE = 170
-_CODE_LINES_A_MINUTE = 18
+FURTHER = "further"
+"""The status of a Further page, as Material's navigation marks it."""
 
 
 def front_matter(lesson: Lesson) -> str:
@@ -30,6 +32,8 @@ def front_matter(lesson: Lesson) -> str:
     values: dict[str, object] = {"title": header.title}
     if description := header.description or header.summary:
         values["description"] = escape(" ".join(description.split()))  # templates do not escape it
+    if header.further:
+        values["status"] = FURTHER
     if header.tags:
         values["tags"] = list(header.tags)
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
@@ -51,22 +55,39 @@ def hardware(run: LessonRun) -> str:
     )
 
 
-def head(lesson: Lesson, course: Course, runs_on: str = "") -> str:
-    """Title, question, what the lesson needs and unlocks, how long it takes, how to run it, downloads."""
+def head(
+    lesson: Lesson,
+    course: Course,
+    runs_on: str = "",
+    outputs: Iterable[Output] = (),
+    package: Package | None = None,
+) -> str:
+    """Title, question, prerequisites and what it leads to, how long it takes, how to run it, downloads.
+
+    Args:
+        lesson: the lesson.
+        course: the course.
+        runs_on: a sentence on the GPU that its notebook needs.
+        outputs: what its cells showed, for the time that its exercises take.
+        package: where its notebook comes from.
+    """
     name = lesson.id.rsplit("/", 1)[-1]
     if home := lesson.header.further:
         place = f'Further page of <a href="{escape(href(lesson.id, home))}">lesson {course.number(home)}</a>'
     else:
         place = f"Lesson {course.number(lesson.id)} of {len(course.core)}"
-    facts = [place, f"{minutes(lesson)} min"]
-    for word, ids in (("needs", course.needs(lesson.id)), ("unlocks", course.unlocks(lesson.id))):
+    facts = [place, reading_time(lesson, outputs).text]
+    for word, ids in (
+        ("Prerequisites", course.needs(lesson.id)),
+        ("Leads to", [other for other in course.unlocks(lesson.id) if other in course.core]),
+    ):
         links = ", ".join(
             f'<a href="{escape(href(lesson.id, other))}">'
             f"{escape(course.lesson(other).header.title, quote=False)}</a>"
             for other in ids
         )
-        if links or word == "needs":
-            facts.append(f"{word} {links or 'nothing'}")
+        if links or word == "Prerequisites":
+            facts.append(f"{word}: {links or 'none'}")
     lines = ['<div class="tw-lesson">']
     if lesson.header.summary:
         lines.append(f'<p class="tw-question">{escape(lesson.header.summary, quote=False)}</p>')
@@ -77,18 +98,26 @@ def head(lesson: Lesson, course: Course, runs_on: str = "") -> str:
     downloads = " or ".join(
         f'<a href="{name}{suffix}" download>{name}{suffix}</a>' for suffix in (".py", ".ipynb")
     )
-    hosted = f' <span class="tw-hosted">{escape(runs_on, quote=False)}</span>' if runs_on else ""
+    colab = package.colab(lesson.id) if package else ""
+    hosted = f', or <a href="{escape(colab)}">open it in Colab</a>' if colab else ""
+    needs = f' <span class="tw-hosted">{escape(runs_on, quote=False)}</span>' if runs_on else ""
     lines.append(
         f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. '
-        f"Download {downloads}.{hosted}</p>"
+        f"Download {downloads}{hosted}.{needs}</p>"
     )
     return "\n".join([f"# {lesson.header.title}", "", *lines, "</div>"])
 
 
-def minutes(lesson: Lesson) -> int:
-    """How long reading takes, in minutes: prose at a calm pace, code that stands open slower."""
-    code_lines = sum(open_lines(cell) for cell in lesson.code)
-    return max(1, round(lesson.prose.word_count / _WORDS_A_MINUTE + code_lines / _CODE_LINES_A_MINUTE))
+def further(lesson: Lesson, course: Course) -> str:
+    """The line at a lesson's end that leads to its Further pages, or from one back; empty without either."""
+
+    def link(name: str) -> str:
+        return f"[{course.lesson(name).header.title}]({source_link(lesson.id, name)})"
+
+    if home := lesson.header.further:
+        return f"Back to lesson {course.number(home)}: {link(home)}\n{{: .tw-further }}"
+    pages = ", ".join(link(name) for name in course.further(lesson.id))
+    return f"Further: {pages}\n{{: .tw-further }}" if pages else ""
 
 
 def terms(lesson: Lesson, course: Course) -> str:

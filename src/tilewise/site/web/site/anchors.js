@@ -9,17 +9,7 @@ prototype.send = () => undefined;
 window.dispatchEvent(new PopStateEvent("popstate"));
 prototype.send = send;
 
-/** How long Material may take to write the last heading of one page into the address of the next one. */
-const SETTLED_MS = 600;
 let shown = location.pathname;
-/** Where the link leads that was followed last. */
-let asked = null;
-const follow = (event) => {
-  const link = event.target.closest?.("a");
-  if (link) asked = new URL(link.href.baseVal ?? link.href, document.baseURI);
-};
-document.addEventListener("click", follow, { capture: true });
-window.addEventListener("popstate", () => (asked = null));
 
 // The way back within the page: Material leaves it alone until it has brought in a page itself.
 window.addEventListener("popstate", (event) => {
@@ -31,15 +21,6 @@ window.addEventListener("popstate", (event) => {
 });
 
 export function jumpWithin(article, signal) {
-  if (location.pathname !== shown) {
-    const wanted = asked?.pathname === location.pathname ? asked.hash : location.hash;
-    const settle = () => {
-      if (window.scrollY > 0 || location.hash === wanted) return;
-      history.replaceState(history.state, "", location.pathname + location.search + wanted);
-    };
-    const timer = setTimeout(settle, SETTLED_MS);
-    signal.addEventListener("abort", () => clearTimeout(timer));
-  }
   shown = location.pathname;
   for (const part of document.querySelectorAll("[data-md-component=container], [data-md-component=skip]")) {
     part.addEventListener(

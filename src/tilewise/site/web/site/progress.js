@@ -1,4 +1,4 @@
-// In: the mark at a lesson's end, links to lessons in the course map and list. Out: which lessons the
+// In: the mark at a lesson's end, links to lessons in the course map. Out: which lessons the
 // reader has marked as read, kept in this browser from click to click, and a way to clear it.
 
 import { element } from "./dom.js";
@@ -14,8 +14,8 @@ export function markProgress(article, signal) {
 
   const show = () => {
     const read = recall(KEPT) ?? {};
-    for (const link of article.querySelectorAll(".tw-map-node, .tw-lessons li a")) {
-      const isRead = lessonOf(addressOf(link)) in read;
+    for (const link of article.querySelectorAll(".tw-lessons li a")) {
+      const isRead = lessonOf(link.href) in read;
       link.classList.toggle("tw-done", isRead);
       name(link, isRead);
     }
@@ -48,18 +48,10 @@ export function lessonOf(address) {
   return LESSON.exec(new URL(address, document.baseURI).pathname)?.[1] ?? "";
 }
 
-function addressOf(link) {
-  return link.getAttribute("href") ?? link.getAttribute("xlink:href") ?? "";
-}
-
 /** A screen reader hears what the mark shows. */
 function name(link, isRead) {
-  const said = link.getAttribute("aria-label");
-  if (said !== null) link.setAttribute("aria-label", said.replace(/, read$/, "") + (isRead ? ", read" : ""));
-  else {
-    link.querySelector(".tw-done-word")?.remove();
-    if (isRead) link.append(element("span", { class: "tw-done-word" }, " (read)"));
-  }
+  link.querySelector(".tw-done-word")?.remove();
+  if (isRead) link.append(element("span", { class: "tw-done-word" }, " (read)"));
 }
 
 function summary(listed, read, show) {
