@@ -211,7 +211,7 @@ publish(
 # %% [markdown]
 # ## Column-wise access: lanes side by side
 #
-# Back to the two kernels. In the column-wise kernel, thread `c` sums column `c` of a row-major matrix. From one
+# Now return to the two kernels. In the column-wise kernel, thread `c` sums column `c` of a row-major matrix. From one
 # iteration to the next, a thread jumps a whole row ahead. That looks bad for one thread, but look across the
 # warp: in any iteration, lanes 0 to 31 read 32 neighbouring elements, which are {{ sectors.stride_1 }} sectors.
 

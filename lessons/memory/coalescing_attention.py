@@ -394,7 +394,7 @@ show(
 # - With the lanes along the queries and three matrices transposed, attention is {{ third_gain.times | .1f }}× faster with
 #   the same operations.
 # - If all lanes need the same element, one sector serves the whole warp.
-# - Coalescing shortens a chain of dependent loads too: a request for one cache line returns sooner than a
+# - Coalescing shortens a chain of dependent loads too: a request for one cache line returns earlier than a
 #   request for {{ sectors.stride_8 }}.
 
 # %% [markdown]

@@ -213,7 +213,7 @@ additions = measure(
 # %% [markdown]
 # `float4` loads bring the addition to {{ streams.add.float4_loads | .0% }} of the copy's speed, and `float2` loads are
 # just as good, at {{ streams.add.float2_loads | .0% }}. The sectors are the same in all variants. What changes is how many
-# bytes each request asks for, and so how many are in flight.
+# bytes each request moves, and so how many are in flight.
 #
 # Nothing else helps. A \grid-stride loop alone reaches {{ streams.add.float_grid_stride_loop | .0% }}. Streaming hints
 # end up at {{ streams.add.float4_streaming_hints | .0% }}, a little below plain `float4` loads. PyTorch's `torch.add`
@@ -364,7 +364,7 @@ if np.isfinite(list(of_copy.values())).all():
 #
 # - A coalesced kernel can still be too slow: with one float per load, too few bytes are in flight.
 # - `float2` or `float4` loads fix that. Vector addition and ReLU then run at the speed of a copy.
-# - Larger blocks, streaming hints and more loads per thread bring no further gain here.
+# - Larger blocks, streaming hints and more loads per thread don't help any further here.
 
 # %% [markdown]
 # ## In your own kernel

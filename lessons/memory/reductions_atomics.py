@@ -18,7 +18,20 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import Guess, Kernel, agree, case, ceil_div, constant, integers, measure, parallel, publish
+from tilewise import (
+    Guess,
+    Kernel,
+    agree,
+    case,
+    ceil_div,
+    constant,
+    integers,
+    measure,
+    parallel,
+    publish,
+    show,
+)
+from tilewise.figures import bars
 from tilewise.measurements import medians_us
 
 # %% [markdown]
@@ -173,6 +186,15 @@ publish(
         "integer_issued": issued["integer, one atomic per thread"],
     }
 )
+if np.isfinite(list(tally_us.values())).all():
+    show(
+        bars(
+            tally_us,
+            x="time [µs]",
+            title="One atomic per warp is far cheaper than one per thread",
+            caption=f"Time to add {TALLIED:,} elements up in one place, on an {{machine}}.",
+        )
+    )
 
 # %% [markdown]
 # One float atomic per thread takes {{ tallied.each_ns | .1f }} ns per element, as if they were executed one by one. One per warp takes

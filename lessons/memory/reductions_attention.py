@@ -34,6 +34,7 @@ from tilewise import (
     publish,
     show,
 )
+from tilewise.figures import bars
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, stated
 
@@ -445,6 +446,16 @@ show(
         caption="The steps at N = 1,024 and d = 128 on an {machine}: sectors by formula, and times as differences between successive measurements.",
     )
 )
+if np.isfinite([*fourth_us.values(), *third_us.values()]).all():
+    show(
+        bars(
+            {LABELS[name]: {"Kernel 3": third_us[name], "Kernel 4": fourth_us[name]} for name in STEPS},
+            x="time [µs]",
+            roles={"Kernel 3": "muted"},
+            title="Kernel 4 is faster where Kernel 3 lacked threads",
+            caption="The steps of Kernels 3 and 4 at N = 1,024 and d = 128 on an {machine}: differences between successive measurements.",
+        )
+    )
 publish(
     fourth_seen={"launch_us": recorded("attention_reduced_steps.ceilings.launch_us")}
     | {f"{name}_us": us for name, us in fourth_us.items()}
