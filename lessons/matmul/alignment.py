@@ -137,7 +137,7 @@ publish(
 # rest of this lesson is about that factor.
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal reuse,
-#     a GEMM does n / 3 FLOP per byte of BF16, so an H100 passes its ridge point near n = {{ plot.ridge_n | .0f }}. Yet
+#     a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n = {{ plot.ridge_n | .0f }}. Yet
 #     1,536 has only {{ plot.tiles1536 }} tiles of 256 × 128, enough for {{ plot.of_sms | .0% }} of the SMs.
 
 # %% [markdown]
@@ -976,7 +976,7 @@ publish(
 # %% [markdown]
 # With an eager projection, {{ vocabulary.round | , }} words make the whole step {{ step.eager_gain | .0% }} faster, and with a compiled
 # one {{ step.off_gain | .0% }}. With the compiler's padding on, {{ vocabulary.words | , }} words take
-# {{ step.on_odd | .0f }} ms per step, nearly as fast as the {{ step.off_round | .0f }} ms of the rounded vocabulary. So 25 % isn't
+# {{ step.on_odd | .0f }} ms per step, about as fast as the {{ step.off_round | .0f }} ms of the rounded vocabulary. So 25 % isn't
 # a constant: it depends on the GPU, and on how much of the step is the projection.
 
 # %% [markdown]

@@ -493,7 +493,7 @@ publish(
 # The 16-byte loads gain nothing. Both pads take {{ parts.pads_new | .1f }} µs with them and {{ parts.pads | .1f }} µs without. At
 # 4,095, the pads run at {{ parts.of_peak_large | .0% }} of the peak bandwidth (data sheet) already, so loads have little left to give. At
 # 1,793, it's {{ parts.of_peak | .0% }}, but the time above the traffic is about the same: {{ parts.fixed | .1f }} µs here and
-# {{ parts.fixed_large | .1f }} µs there. That's a fixed cost per launch. Only the copy back, whose old kernel
+# {{ parts.fixed_large | .1f }} µs there. So it's mostly a fixed cost per launch. Only the copy back, whose old kernel
 # has the split stores, gains a little: {{ parts.back_new | .1f }} instead of {{ parts.back | .1f }} µs.
 
 # %% [markdown]
