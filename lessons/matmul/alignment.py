@@ -133,8 +133,7 @@ publish(
 # several tile shapes.
 #
 # And there are *bands*, which the model doesn't have. From 2,048 on, odd sizes reach a median of {{ plot.band1 | .0f }}
-# TFLOP/s. Sizes divisible by 2 or 4 reach {{ plot.band4 | .0f }}, and sizes divisible by 8 {{ plot.band8 | .0f }}. The
-# rest of this lesson is about that factor.
+# TFLOP/s. If 2 or 4 divides the size, it's {{ plot.band4 | .0f }}, but if 8 does, it's {{ plot.band8 | .0f }}. The rest of this lesson is about that factor.
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal reuse,
 #     a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n = {{ plot.ridge_n | .0f }}. Yet
