@@ -129,8 +129,8 @@ publish(
 
 # %% [markdown]
 # Three effects overlap in this picture. On the left is a ramp, because small results have fewer tiles than the GPU has
-# SMs.[^ramp] Then there are the waves of [tile quantisation](tiles_and_waves.py), softened because cuBLAS chooses among
-# several tile shapes.
+# SMs.[^ramp] Then there's [wave quantisation](tiles_and_waves.py), softened because cuBLAS chooses among several tile
+# shapes.
 #
 # And there are *bands*, which the model doesn't have. From 2,048 on, odd sizes reach a median of {{ plot.band1 | .0f }}
 # TFLOP/s. If 2 or 4 divides the size, it's {{ plot.band4 | .0f }}, but if 8 does, it's {{ plot.band8 | .0f }}. The rest of this lesson is about that factor.
@@ -185,8 +185,8 @@ show(
 )
 
 # %% [markdown]
-# Misaligned rows cost something in two ways. The first is known from [coalescing](../memory/coalescing.py): a piece of a
-# row that doesn't start at a sector touches one sector more. How much that matters depends on how wide the piece is.
+# Misaligned rows cost time in two ways. The first is known from [coalescing](../memory/coalescing.py): a piece of a row
+# that doesn't start at a sector boundary can touch one more sector. How much that matters depends on how wide the piece is.
 
 
 # %%
@@ -540,7 +540,7 @@ publish(
 # %% [markdown]
 # With 16 bytes per lane, the copy takes {{ copy.wide_us | .0f }} µs, at {{ copy.of_peak | .0% }} of the peak bandwidth. With
 # one element per lane, it takes {{ copy.narrow_us | .0f }} µs. PyTorch takes {{ copy.torch_us | .0f }}: it pads into a new array
-# and copies that. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is that much? It depends on what they save.
+# and copies that. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
 
 # %% [markdown]
 # ## GEMM with the copies counted in

@@ -306,8 +306,8 @@ show(
 # 64 along $K$ to shared memory, and each warp uses a fragment several times before it loads the next.
 #
 # `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight lanes
-# pass the addresses of its eight rows, 16 bytes each. A row of eight elements is a *chunk*. The lane doesn't get what it
-# pointed to, it gets what its fragment needs. $B$ is row-major here, but its fragments are columns, so the kernel uses
+# pass the addresses of its eight rows, 16 bytes each. A row of eight elements is a *chunk*. A lane doesn't receive the
+# row that it points to. It receives what its fragment needs. $B$ is row-major here, but its fragments are columns, so the kernel uses
 # `.trans`, which transposes each 8 × 8 matrix on the fly.
 #
 # ??? definition "Slab | slabs"
@@ -839,7 +839,7 @@ publish(
 )
 
 # %% [markdown]
-# The order is as predicted; the sizes aren't. The swizzle makes the kernel {{ reached.gain | .1f }}× faster, not
+# The order is as predicted; the factors aren't. The swizzle makes the kernel {{ reached.gain | .1f }}× faster, not
 # {{ estimate.gain | .1f }}×, because the banks weren't what it waited for. Both versions load a slab, wait for it, store
 # it, synchronise and multiply, one after the other. The pipeline removes that wait: it's another
 # {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of what `mma.sync` does alone.
@@ -1017,6 +1017,5 @@ exercise(
 )
 
 # %% [markdown]
-# Hopper's answer is `wgmma`, an instruction of four warps that reads its operands from shared memory. The hardware that
-# loads them there is the subject of [the lesson on tensor maps](tma.py), after one on
-# [why the 8 in the strides matters](alignment.py).
+# Hopper's answer is `wgmma`, an instruction of four warps that reads its operands from shared memory. Before we get there,
+# [Alignment](alignment.py) shows why $K$ and $N$ should be multiples of 8, whatever the kernel.
