@@ -616,7 +616,7 @@ ring(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
     for (int t = 0; t < STAGES - 1; ++t) load_stage(t);
     for (int t = 0; t < slabs; ++t) {
         asm volatile("cp.async.wait_group %0;"
-                     :: "n"(STAGES - 2) : "memory");  // this thread's copies of slab t
+                     :: "n"(STAGES - 2) : "memory");  // own copies of slab t
         __syncthreads();  // all threads'; slab t - 1 has been read
         load_stage(t + STAGES - 1);
         uint4 *smem_a = smem + t % STAGES * 2048, *smem_b = smem_a + 1024;
