@@ -20,7 +20,11 @@ THREE = ("attention/flash_forward", TORCH.format("torch_three_operations"))
 FUSED = ("attention/flash_forward", TORCH.format("torch_fused"))
 ITSELF = {"len(K)": "len(Q)"}
 """Where there are as many keys as queries."""
+PADDING = ("matmul/alignment", r"^PAD_BOTH = .*?^\"\"\"\)\n")
+PIECES = ("matmul/alignment", r"void restride\([^{]*{\n    long long total.*?^\"\"\"\)\n")
 TWINS = [
+    (PADDING, ("matmul/alignment_strides", PADDING[1]), {}),
+    (PIECES, ("matmul/alignment_strides", PIECES[1]), {"// New: 8": "// 8"}),
     (("speed/occupancy", SCORE), ("toolbox/machine_code", SCORE), {}),
     (
         ("attention/flash_steps", JOIN.format("combine")),

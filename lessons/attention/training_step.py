@@ -483,7 +483,7 @@ publish(optimizer={"ms": OPTIMIZER_MS})
 # %% [markdown]
 # ## Measure
 #
-# Now the real thing. The model is the one of [The wavy plot](../matmul/alignment.py#the-whole-step), with weights drawn
+# Now the real thing. The model is the one of [Alignment](../matmul/alignment.py#the-effect-on-a-training-step), with weights drawn
 # as GPT-2 draws them and random tokens. What changes is one function, and whether layers and loss are
 # compiled. This is the stored one, line by line the table above:
 

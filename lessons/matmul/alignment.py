@@ -1,17 +1,19 @@
 # ---
-# title: The wavy plot
+# title: "Alignment: why 4,095 is slower than 4,096"
 # needs: [matmul/matrix_units, matmul/tiles_and_waves]
-# summary: "A product of 4,096 rows and columns, and one of 4,097. How many times as long does the second take?"
-# description: "The rate of cuBLAS over hundreds of sizes explained: tiles, waves, the byte at which rows begin, and what padding costs."
+# summary: "Take one row and one column away from two 4,096 × 4,096 matrices. How much longer does their product take?"
+# description: "The speed of cuBLAS over hundreds of matrix sizes: row strides, 16-byte alignment, and padding that makes awkward sizes several times faster, in GEMM and in a model's vocabulary."
 # date: 2026-11-21
 # tags: [alignment, padding, cuBLAS, BF16]
 # ---
 
 # %% [markdown]
-# cuBLAS, NVIDIA's library, multiplies two BF16 matrices of {{ ask.even | , }} rows and columns. Then each
-# of them gets one more row and one more column, {{ ask.more | .2% }} more work. The tiles and waves of
-# the last lesson would add little. How many times as long does it take? Here is the whole picture
-# first: the rate for hundreds of sizes of square matrices.
+# cuBLAS multiplies two 4,096 × 4,096 BF16 matrices in {{ plot.even_us | .0f }} µs. Now take one row and one column away
+# from each. That's {{ ask.less | .2% }} less work, and the same number of [tiles](tiles_and_waves.py). How much longer
+# can it take? Here are the rates of hundreds of sizes, in colours by the largest power of two that divides them.
+#
+# You'll meet this outside of benchmarks: GPT-2's vocabulary has 50,257 words, and rounding it up to 50,304 is one of the
+# best-known tricks for training it faster.
 
 # %% fold="Imports"
 import re
@@ -34,7 +36,7 @@ from tilewise import (
     show,
 )
 from tilewise.figures import Series, bars, heat_map, line_chart
-from tilewise.measurements import Numbers, complete, medians_us, printed_numbers, text_record
+from tilewise.measurements import Numbers, complete, medians_us, printed_numbers, recorded_device, text_record
 from tilewise.models import waves
 
 # %% needs="gpu torch" record="sweep" fold="Code of the sweep"
@@ -72,12 +74,12 @@ def text_of(name):
 
 
 def power_in(n):
-    """The largest power of two that divides n, 32 for all above."""
+    """The largest power of two that divides n, up to 32."""
     return min(n & -n, 32)
 
 
 def tile_model(n):
-    """The share of 132 SMs' time that goes into an n x n result, in tiles of 256 x 128."""
+    """The fraction of 132 SMs' time that an n x n result uses, in tiles of 256 x 128."""
     found = waves(ceil_div(n, 256) * ceil_div(n, 128), 132)
     return n * n / (found.blocks * 256 * 128) * found.busy_share
 
@@ -90,76 +92,70 @@ if RATES:
     drawn = []
     for kind, role in KINDS.items():
         mine = [n for n in RATES if power_in(n) == kind]
-        label = f"{kind}" if kind < 32 else "32 and more"
+        label = f"divisible by {kind}" if 1 < kind < 32 else "odd" if kind == 1 else "by 32 or more"
         drawn.append(Series(label, mine, [RATES[n] for n in mine], role=role, line=False))
     model = [TOP * tile_model(int(n)) for n in SIZES]
     show(
         line_chart(
-            [*drawn, Series("tiles and waves", SIZES, model, role="predicted", marks=False)],
+            [*drawn, Series("tile and wave model", SIZES, model, role="predicted", marks=False)],
             x="rows and columns n",
             y="rate [TFLOP/s]",
             y_range=(0, 1.08 * TOP),
             height=460,
-            title="What decides most is the power of two that divides n, not n",
-            caption="The rate of cuBLAS for n × n matrices of BF16 numbers on an {machine}, coloured by the largest power of two that divides n, and the model of tiles and waves on 132 SMs with its best rate set to the best recorded one.",
+            title="Sizes that 8 doesn't divide are several times slower",
+            caption="Rate of cuBLAS for n × n BF16 matrices on an {machine}, coloured by the largest power of two that divides n. Dashed: the model of tile and wave quantisation on 132 SMs, scaled to the best recorded rate.",
         )
     )
 
 
 # %% fold="Code of the numbers"
 def band(kind):
-    """The median rate of the sizes from 2,048 on whose largest power of two is this."""
+    """The median rate of the sizes from 2,048 on with this power of two."""
     return np.median([rate for n, rate in RATES.items() if n >= 2048 and power_in(n) == kind] or [np.nan])
 
 
+GPU = recorded_device()
 publish(
-    ask={"even": 4096, "odd": 4097, "more": (4097 / 4096) ** 3 - 1},
+    ask={"less": 1 - (4095 / 4096) ** 3},
     plot={
-        "even": RATES[4096],
-        "odd": RATES[4097],
-        "times": US[4097] / US[4096],
+        "even_us": US[4096],
+        "odd_us": US[4097],
         **{f"band{kind}": band(kind) for kind in (1, 2, 4, 8, 16)},
         "tiles1536": ceil_div(1536, 256) * ceil_div(1536, 128),
-        "of108": 72 / 108,
-        "ridge_n": 3 * 312e12 / 2.039e12,
+        "of_sms": ceil_div(1536, 256) * ceil_div(1536, 128) / 132,
+        "ridge_n": 3 * GPU.peak_tflop_per_s["bf16_matrix"] * 1e3 / GPU.memory_gb_per_s,
     },
 )
 
 # %% [markdown]
-# Three things are in the picture. The left side is a ramp; the dashed model has one too, because a
-# small result has fewer tiles than the device has SMs.[^ramp] Waves are there, though softer than the
-# model's: the library has tiles of several shapes and chooses. And then there are bands, which the model
-# knows nothing of. From 2,048 on, odd sizes reach {{ plot.band1 | .0f }} TFLOP/s in the median, those
-# that 2 divides and not 4 {{ plot.band2 | .0f }}, and with 4 it is {{ plot.band4 | .0f }}, no more. With 8
-# it is {{ plot.band8 | .0f }}, and with 16 {{ plot.band16 | .0f }}.[^which]
+# Three effects overlap in this picture. On the left is a ramp, because small results have fewer tiles than the GPU has
+# SMs.[^ramp] Then there's [wave quantisation](tiles_and_waves.py), softened because cuBLAS chooses among several tile
+# shapes.
 #
-# [^ramp]: Where the sources differ: the lecture explains the ramp up to 1,536 by a lack of memory
-#     bandwidth. With ideal reuse a product does n / 3 operations for each byte of 16-bit numbers, and an
-#     A100's ridge is passed near n = {{ plot.ridge_n | .0f }}. At 1,536 there are {{ plot.tiles1536 }}
-#     tiles of 256 × 128, enough for {{ plot.of108 | .0% }} of its SMs.
+# And there are *bands*, which the model doesn't have. From 2,048 on, odd sizes reach a median of {{ plot.band1 | .0f }}
+# TFLOP/s. If 2 or 4 divides the size, it's {{ plot.band4 | .0f }}, but if 8 does, it's {{ plot.band8 | .0f }}. The rest of this lesson is about that factor.
 #
-# [^which]: Where the sources differ: the lecture tells the drop behind 1,792 on the line of sizes with
-#     a factor of 2. But 1,792 is 2⁸ · 7 and lies on the best line; on the other the step is from 1,790 to
-#     1,794. From 1,792 to 1,794 the wave and the band change at once.
+# [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal reuse,
+#     a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n = {{ plot.ridge_n | .0f }}. Yet
+#     1,536 has only {{ plot.tiles1536 }} tiles of 256 × 128, enough for {{ plot.of_sms | .0% }} of the SMs.
 
 # %% [markdown]
-# ## Where rows begin
+# ## Row stride: where each row starts
 #
-# A matrix lies in memory row after row. With n numbers of 2 bytes in a row, row i begins at byte
-# 2 · n · i. If n is a multiple of 8, every row begins at a multiple of 16 bytes. If n is odd, seven of
-# eight rows do not. Move the slider and watch where rows begin: that distance between two rows,
-# counted in elements, is the row stride.
+# A row-major matrix stores one row after another. The distance between the starts of two rows, in elements, is the *row
+# stride*. Take a small example: BF16 rows of 17 elements are 34 bytes, so row 1 starts at byte 34, row 2 at byte 68, and
+# only every eighth row starts at a multiple of 16 bytes. With 16 elements per row, every row does. Move the slider.
 #
 # ??? definition "Row stride | row strides"
-#     How many elements of memory lie between the first elements of two neighbouring rows; at least as
-#     many as a row has.
+#     The distance in memory between the first elements of two neighbouring rows, counted in elements; at least the
+#     number of elements in a row.
 
 # %% fold="Code of the figure"
-WORDS, LINES = 16, 10  # a line of the figure is a sector: 32 bytes, 16 numbers
+WORDS, LINES = 16, 10  # a line of the figure is a sector: 32 bytes, 16 BF16
 
 
 def laid_out(n):
-    """Rows of n numbers one after the other: the first number of a row 1, its others 0.55 or 0.25."""
+    """Rows of n elements one after the other: a row's first element is 1, the others 0.55 or 0.25."""
     at = np.arange(WORDS * LINES)
     shade = np.where(at // n % 2 == 0, 0.55, 0.25)
     shade[at % n == 0] = 1.0
@@ -171,17 +167,17 @@ show(
     heat_map(
         {"memory": np.stack([laid_out(n) for n in STRIDES])},
         steps=list(STRIDES),
-        step_name="numbers in a row",
+        step_name="elements per row",
         start=STRIDES.index(17),
-        x="number within 32 bytes",
+        x="element within 32 bytes",
         y="sector of 32 bytes",
         role="read",
         ranges={"memory": (0, 1)},
         key=False,
-        title="With 16 numbers in a row, each begins where a sector does; with 17, each begins elsewhere",
-        caption="The first 320 bytes of a matrix of 16-bit numbers. Full colour: the first number of a row; rows are shaded in turn. Columns 0 and 8 are multiples of 16 bytes.",
+        title="Rows of 16 start at sectors; rows of 17 start anywhere",
+        caption="The first 320 bytes of a BF16 matrix. Full colour: the first element of a row; rows are shaded alternately. Columns 0 and 8 are multiples of 16 bytes.",
         alt="; ".join(
-            f"{n} numbers in a row: rows begin at {', '.join(str(row * n % WORDS) for row in range(6))} of 16"
+            f"{n} elements per row: rows start at {', '.join(str(row * n % WORDS) for row in range(6))} of 16"
             for n in STRIDES
         )
         + ".",
@@ -189,52 +185,49 @@ show(
 )
 
 # %% [markdown]
-# What does that cost? One cost is known from coalescing: a piece of a row that does not begin at a
-# sector touches one sector more. How much that is depends on the width of the piece.
+# Misaligned rows cost time in two ways. The first is known from [coalescing](../memory/coalescing.py): a piece of a row
+# that doesn't start at a sector boundary can touch one more sector. How much that matters depends on how wide the piece is.
 
 
 # %%
 def sectors_of_piece(first_byte, size_bytes):
-    """How many sectors of 32 bytes a piece of a row touches."""
+    """Count the 32-byte sectors that a piece of a row touches."""
     return (first_byte + size_bytes - 1) // 32 - first_byte // 32 + 1
 
 
 def extra(columns, element_bytes):
-    """Sectors of a piece of a row, averaged over where rows of odd length begin, over those when aligned."""
+    """Sectors of a piece of a row, averaged over the starts of odd-length rows, relative to aligned rows."""
     size = columns * element_bytes
     begins = [element_bytes * at for at in range(32 // element_bytes)]
     mean = np.mean([sectors_of_piece(first, size) for first in begins])
     return mean / sectors_of_piece(0, size)
 
 
-PIECES = ((8, 4), (32, 4), (128, 4), (64, 2), (128, 2))
+PIECES = ((8, 4), (32, 4), (64, 2), (128, 2))
 show(
     Table(
-        ["columns of a tile", "bytes of a number", "sectors, aligned = 1"],
+        ["tile columns", "bytes per element", "sectors, aligned = 1"],
         [[columns, size, f"{extra(columns, size):.2f}"] for columns, size in PIECES],
-        caption="Sectors that a row of a tile touches if rows begin anywhere, averaged over all places.",
+        caption="Sectors that one row of a tile touches if rows start anywhere, averaged over all starts.",
     )
 )
 publish(cost={"tile": extra(64, 2), "narrow": extra(8, 4), "needed": 16, "plain": 2, "loads": 16 // 2})
 
 # %% [markdown]
-# A tile of 64 columns touches {{ cost.tile | .2f }} times the sectors.[^twice] That cannot explain the
-# lowest band. The other cost is the width of a load: an address must be a multiple of the size that is
-# loaded. With 16-byte rows a lane fetches 8 numbers at once, and an H100 has a unit that copies whole
-# tiles, which takes rows that are multiples of {{ cost.needed }} bytes and no others. If rows begin at
-# odd multiples of {{ cost.plain }} bytes, what is left are loads of one number: {{ cost.loads }} times
-# as many of them, each with an instruction to issue and an address to work out.
+# A BF16 tile of 64 columns touches only {{ cost.tile | .2f }}× the sectors.[^twice] That can't explain a factor of five.
 #
-# [^twice]: Where the sources differ: in the lecture one column more doubles the reads. That holds for
-#     rows that are exactly one burst wide; with eight 32-bit numbers in a tile's row and sectors of 32
-#     bytes it is {{ cost.narrow | .2f }} times. And what counts is where rows begin, in bytes: the row
-#     stride times the size of a number.
+# The second cost is the width of a load. A vectorised load of 16 bytes needs an address that is a multiple of 16. With
+# aligned rows, a lane loads eight BF16 values with one instruction, by `cp.async` or `ld.global.v4`. Hopper's hardware for
+# copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With odd row
+# strides, rows start at odd multiples of {{ cost.plain }} bytes, and only single-element loads are left. They take
+# {{ cost.loads }} times the instructions, and `cp.async` can't be used at all, since it copies at least 4 bytes.
+#
+# [^twice]: *A common misconception:* one more column doubles the memory traffic. That's nearly true for rows that are
+#     exactly one sector wide: eight FP32 values touch {{ cost.narrow | .2f }}× the sectors. Wider rows hardly notice.
 
 # %% [markdown]
-# If that is the reason, then it should matter which of the three sizes is odd. In $C = A B$ with $A$ of
-# $M \times K$, $B$ of $K \times N$ and $C$ of $M \times N$, the row strides are $K$, $N$ and $N$. $M$ is no row
-# stride of any of them. So predict: M = {{ ask.odd | , }} alone costs a few tiles, K spoils the rows of
-# A, and N those of B and C.
+# This explanation makes a prediction. In $C = A B$, with $A$ of $M × K$, $B$ of $K × N$ and $C$ of $M × N$, the row
+# strides are $K$, $N$ and $N$. $M$ isn't a row stride, so an odd $M$ should cost almost nothing.
 
 # %% needs="gpu torch" record="one_size_odd" fold="Code of the five products"
 if gpu_here() and find_spec("torch"):
@@ -266,14 +259,14 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the figure"
 NAMES = {
-    "none": (4096, 4096, 4096),
-    "M": (4097, 4096, 4096),
-    "K: rows of A": (4096, 4096, 4097),
-    "N: rows of B and C": (4096, 4097, 4096),
-    "all three": (4097, 4097, 4097),
+    "none odd": (4096, 4096, 4096),
+    "M odd": (4097, 4096, 4096),
+    "K odd: rows of A": (4096, 4096, 4097),
+    "N odd: rows of B and C": (4096, 4097, 4096),
+    "all three odd": (4097, 4097, 4097),
 }
-SAID_US = printed_numbers(HERE, "one_size_odd", r"M (\d+), N (\d+), K (\d+): ([\d.]+) us")
-ODD_US = {label: SAID_US[sizes] for label, sizes in NAMES.items()}
+PRINTED_US = printed_numbers(HERE, "one_size_odd", r"M (\d+), N (\d+), K (\d+): ([\d.]+) us")
+ODD_US = {label: PRINTED_US[sizes] for label, sizes in NAMES.items()}
 if complete(ODD_US):
     none, only_m, only_k, only_n, _ = ODD_US.values()
     assert only_m < 1.1 * none < 5 * none < min(only_k, only_n), "the title: M costs little, K and N do not"
@@ -281,24 +274,24 @@ if complete(ODD_US):
         bars(
             ODD_US,
             x="time [µs]",
-            title="An odd M costs little; an odd K or N spoils the rows",
-            caption="Products of 4,096 × 4,096 matrices of BF16 numbers with cuBLAS on an {machine}, of which one size, or each, is 4,097.",
+            title="An odd M is harmless; an odd K or N isn't",
+            caption="GEMM of 4,096 × 4,096 BF16 matrices with cuBLAS on an {machine}; one of the sizes, or all of them, is 4,097.",
         )
     )
-publish(odd={re.split(r"\W", label)[0]: us / ODD_US["none"] for label, us in ODD_US.items()})
+odd = {re.split(r"\W", label)[0]: us / ODD_US["none odd"] for label, us in ODD_US.items()}
+publish(odd={**odd, "more_m": odd["M"] - 1})
 
 # %% [markdown]
-# With an odd M the product takes {{ odd.M | .2f }} times as long, with an odd K {{ odd.K | .2f }} times
-# and with an odd N {{ odd.N | .2f }} times. All three together make it {{ odd.all | .2f }}, less than N
-# alone: the losses do not add up, and a kernel for any rows serves them all.
+# An odd $M$ adds {{ odd.more_m | .0% }}, the cost of a few more tiles. An odd $K$ makes the GEMM {{ odd.K | .1f }}× slower and an
+# odd $N$ {{ odd.N | .1f }}×. The losses don't add up: with all three odd, it's {{ odd.all | .1f }}×.
 
 # %% [markdown]
-# ## Padding
+# ## Padding: a copy with an aligned stride
 #
-# The cure is padding, as for banks, but in global memory: the rows get another stride, the next
-# multiple of 8, with zeros in the columns that are added. For A and B that is a copy before the product,
-# and for C one after it. Nothing else in the product changes, since a zero adds nothing. The first
-# kernel moves a matrix from one stride to another with a lane for each element, in both directions.
+# The fix is padding: copy the matrix to one whose row stride is the next multiple of 8, with zeros in the extra columns.
+# Zeros add nothing to the products, so the result is right. Pad A and B before the GEMM, and copy C back after it.
+#
+# The first kernel moves a matrix from one row stride to another, either way, with one element per lane.
 
 
 # %% tab="Pseudocode"
@@ -315,6 +308,8 @@ def restride(source, target, rows, cols):
 from tilewise import Kernel
 
 BY_ELEMENTS = Kernel(r"""
+// Copies rows x cols 16-bit elements from one row stride to another;
+// zeros elsewhere. Grid (ceil(to_stride / block), up to 65535).
 extern "C" __global__
 void restride(const unsigned short* source, unsigned short* target,
               int rows, int cols, int from_stride,
@@ -330,21 +325,28 @@ void restride(const unsigned short* source, unsigned short* target,
 }
 """)
 
+# %%
+A = np.arange(1, 16, dtype=np.uint16).reshape(3, 5)
+padded = np.zeros((3, 8), np.uint16)
+BY_ELEMENTS(A, padded, 3, 5, 5, 3, 8, grid=(1, 3), block=32)
+print(padded)
+
 # %% [markdown]
-# Two bytes a lane, 64 a warp: by what [hiding latency](../speed/occupancy.py) found, so little in
-# flight cannot fill the memory's path. Can a lane move 16 bytes, if the rows on one side begin
-# anywhere? It can store 16 aligned bytes and read what belongs there in words of 4, which are aligned
-# whatever the stride: four words, and a fifth if the first number wanted is the second half of a
-# word. Then each pair to be stored consists of the halves of two neighbouring words.
+# One element per lane is 64 bytes per warp, too little [in flight](../speed/occupancy.py) to saturate memory. Can a lane
+# move 16 bytes if the rows of one side are misaligned? It can store 16 aligned bytes and load them as 4-byte words, which
+# are aligned whatever the stride. It needs four words, or five if the first element is the second half of a word. Then
+# each pair that it stores consists of halves of two neighbouring words.
 
 # %%
 BY_PIECES = Kernel(r"""
 __device__ unsigned word_at(const unsigned short* source,
                             long long word, long long total) {
     if (2 * word + 1 < total) return ((const unsigned*)source)[word];
-    return source[2 * word];  // the last number, if it is alone
+    return source[2 * word];  // the last element, if it is alone
 }
 
+// As above; target 16-byte aligned, source 4-byte aligned.
+// Grid (ceil((to_stride + 7) / 8 / block), up to 65535).
 extern "C" __global__
 void restride(const unsigned short* source, unsigned short* target,
               int rows, int cols, int from_stride,
@@ -353,7 +355,7 @@ void restride(const unsigned short* source, unsigned short* target,
     int piece = blockIdx.x * blockDim.x + threadIdx.x;
     for (int row = blockIdx.y; row < to_rows; row += gridDim.y) {
         long long out = (long long)row * to_stride;
-        // New: 8 numbers that begin at a multiple of 16 bytes of target
+        // New: 8 elements at a multiple of 16 bytes of target
         int begin = 8 * piece - (int)(out % 8);
         int left = row < rows ? cols - begin : 0;  // of the matrix
         long long in = (long long)row * from_stride + begin;
@@ -381,11 +383,11 @@ void restride(const unsigned short* source, unsigned short* target,
 
 
 # %% fold="Code of the cases"
-ARGUMENTS = ("rows", "cols", "from_stride", "to_rows", "to_stride")  # as the kernels name them
+ARGUMENTS = ("rows", "cols", "from_stride", "to_rows", "to_stride")  # of both kernels
 
 
 def moved(*shape, lane_elements=8):
-    """A matrix of 16-bit words that goes from one row stride to another."""
+    """A matrix of 16-bit words and a launch that copies it to another row stride."""
     rows, _, from_stride, to_rows, to_stride = shape
     return case(
         source=integers(rows, from_stride, low=0, high=65536, dtype="uint16"),
@@ -409,9 +411,8 @@ agree(restride, BY_ELEMENTS, [moved(*shape, lane_elements=1) for shape in SHAPES
 agree(restride, BY_PIECES, [moved(*shape) for shape in SHAPES], rtol=0.0)
 
 # %% [markdown]
-# One line deserves a look. If rows and columns are odd, so is the number of elements, and the word
-# that holds the last one reaches 2 bytes beyond the end of the array. On most days nobody notices.
-# Without the question in `word_at`, the simulator does:
+# The bounds check in `word_at` matters. An odd number of elements ends in half a word, and a 4-byte load of it reads
+# 2 bytes beyond the array. That usually goes unnoticed; the simulator, like compute-sanitizer's `memcheck`, notices:
 
 # %%
 from tilewise import expect_hazard
@@ -420,15 +421,14 @@ CARELESS = Kernel(BY_PIECES.source.replace("2 * word + 1 < total", "true"))
 expect_hazard(CARELESS.on(moved(9, 17, 17, 9, 24)), "out of bounds", line_with="[word]")
 
 # %% [markdown]
-# ## What a copy costs
+# ## The cost of a padding copy
 #
-# The bound is the traffic: all numbers once in and once out. For n = {{ ask.odd | , }} that is
-# {{ copy.megabytes | .1f }} MB, {{ copy.bound_us | .1f }} µs at the peak bandwidth. Predict before
-# you look: a lane for each element keeps {{ copy.narrow_bytes }} bytes a warp under way, the pieces keep
-# {{ copy.wide_bytes }}.
+# Every element is read once and written once. For n = 4,097, that's {{ copy.megabytes | .0f }} MB, or
+# {{ copy.bound_us | .0f }} µs at the peak bandwidth (data sheet). A warp that moves one element per lane has {{ copy.narrow_bytes }}
+# bytes in flight, and one that moves 16 bytes per lane {{ copy.wide_bytes }}.
 
 # %% fold="Code of the measurement"
-from tilewise.measurements import Guess, recorded_device
+from tilewise.measurements import Guess
 
 ODD = (1793, 4095, 4097)
 
@@ -438,7 +438,7 @@ def even(n):
 
 
 def padding(kernel, lane_elements):
-    """A matrix of n x n that is padded, or one with padded rows that goes back to n numbers in a row."""
+    """An n x n matrix that is padded, or one with padded rows that is copied back to a row stride of n."""
 
     def launch(n, back):
         strides = (even(n), n) if back else (n, even(n))
@@ -482,7 +482,7 @@ def right_target(source, cols, to_rows, to_stride):
 
 copied = measure(
     "restride",
-    variants={"an element a lane": padding(BY_ELEMENTS, 1), "16 bytes a lane": padding(BY_PIECES, 8)},
+    variants={"one element per lane": padding(BY_ELEMENTS, 1), "16 bytes per lane": padding(BY_PIECES, 8)},
     cases=[{"n": n, "back": back} for n in ODD for back in (0, 1)],
     count_case={"n": 61, "back": 0},
     bytes=lambda n, back: 2 * n * (n + even(n)),
@@ -490,16 +490,16 @@ copied = measure(
     reference=right_target,
     tolerance=0.0,
     counts=("requests", "sectors"),
-    reasons={"*": "What a copy costs"},
+    reasons={"*": "The cost of a padding copy"},
     fold="All 24 rows",
     guess=Guess(
-        "How many times as fast is the copy with 16 bytes a lane as with an element a lane, at n = 4,097?",
-        of="16 bytes a lane",
-        over="an element a lane",
+        "How much faster is the copy with 16 bytes per lane than with one element per lane, at n = 4,097?",
+        of="16 bytes per lane",
+        over="one element per lane",
         at={"n": 4097, "back": 0},
         between=(0.5, 8.0),
-        models={"bytes of a lane": 8.0, "traffic alone": 1.0},
-        because="More bytes under way help until the memory's path is full.",
+        models={"bytes per lane": 8.0, "traffic alone": 1.0},
+        because="More bytes in flight help until memory is saturated.",
     ),
 )
 
@@ -512,25 +512,21 @@ if complete(PAD_US):
         bars(
             PAD_US,
             x="time [µs]",
-            title="The copy is paid in bytes, and most ways of it pay more",
-            caption="A matrix of 4,097 × 4,097 numbers of 16 bits copied to rows of 4,104 on an {machine}, by our two kernels and by two libraries.",
+            title="Only the 16-byte version nears memory bandwidth",
+            caption="A 4,097 × 4,097 matrix of 16-bit elements copied to rows of 4,104 on an {machine}, by our two kernels and by two libraries.",
         )
     )
-GPU = recorded_device()
-COUNTED = [padding(*pair)(257, 0).simulate().counts for pair in ((BY_ELEMENTS, 1), (BY_PIECES, 8))]
-REQUESTS = [one.global_load.requests + one.global_store.requests for one in COUNTED]
-SECTORS = [one.global_load.sectors + one.global_store.sectors for one in COUNTED]
-COPIES_US = 2 * PAD_US["16 bytes a lane"] + COPY_US["16 bytes a lane", 4097, 1]
+COPIES_US = 2 * PAD_US["16 bytes per lane"] + COPY_US["16 bytes per lane", 4097, 1]
 publish(
-    counted={"requests": REQUESTS[1] / REQUESTS[0], "sectors": SECTORS[1] / SECTORS[0]},
     copy={
         "megabytes": 2 * 4097 * (4097 + 4104) / 1e6,
         "bound_us": 2 * 4097 * (4097 + 4104) / GPU.memory_gb_per_s / 1e3,
         "narrow_bytes": 2 * 32,
         "wide_bytes": 16 * 32,
-        "narrow_us": PAD_US["an element a lane"],
-        "wide_us": PAD_US["16 bytes a lane"],
+        "narrow_us": PAD_US["one element per lane"],
+        "wide_us": PAD_US["16 bytes per lane"],
         "torch_us": PAD_US["torch, pad or copy_"],
+        "of_peak": 2 * 4097 * (4097 + 4104) / GPU.memory_gb_per_s / 1e3 / PAD_US["16 bytes per lane"],
         "three_us": COPIES_US,
     },
     saved={
@@ -542,29 +538,20 @@ publish(
 )
 
 # %% [markdown]
-# By the simulator, the pieces make {{ counted.requests | .2f }} times the requests of the other kernel
-# and touch {{ counted.sectors | .1f }} times its sectors: a sector is asked for by up to five of a
-# lane's loads, and L1 answers all but the first.[^split] At n = {{ ask.odd | , }} the copy takes
-# {{ copy.wide_us | .1f }} µs in pieces and {{ copy.narrow_us | .1f }} µs element by element; PyTorch's
-# takes {{ copy.torch_us | .1f }}, since `pad` makes an array of its own that is then copied. Three
-# copies, two before the product and one behind it, are {{ copy.three_us | .0f }} µs. Whether that is
-# much depends on what they save.
-#
-# [^split]: A lane's store of 16 bytes counts as one here. What the compiler makes of it is shown
-#     [below](#a-rounder-stride).
+# With 16 bytes per lane, the copy takes {{ copy.wide_us | .0f }} µs, at {{ copy.of_peak | .0% }} of the peak bandwidth. With
+# one element per lane, it takes {{ copy.narrow_us | .0f }} µs. PyTorch takes {{ copy.torch_us | .0f }}: it pads into a new array
+# and copies that. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
 
 # %% [markdown]
-# ## The product, its copies counted in
+# ## GEMM with the copies counted in
 #
-# A product of {{ ask.odd | , }} with round rows should take about as long as one of {{ ask.even | , }}:
-# {{ saved.even_us | .0f }} µs in the record above, against {{ saved.odd_us | .0f }} for the odd one.
-# With the copies that predicts {{ saved.predicted_us | .0f }} µs, {{ saved.predicted | .1f }} times as
-# fast as it is. There is a second way: leave the sizes odd and make only the strides even. Then no zeros
-# are multiplied, but cuBLAS must have kernels that ask for strides and not for sizes.
+# With padded rows, the 4,097 GEMM should take about as long as that of 4,096: {{ saved.even_us | .0f }} µs, against
+# {{ saved.odd_us | .0f }} unpadded. With the three copies, we predict {{ saved.predicted_us | .0f }} µs,
+# {{ saved.predicted | .1f }}× faster than doing nothing.
 #
-# For small matrices three launches are many. One kernel can pad A and B together, with all loads of
-# four pieces before the first store. And whoever takes rows with a stride, as PyTorch does, needs no copy
-# of C: the first n columns of the wide result are the result.
+# Two refinements save launches. One kernel can pad A and B together, and issue all loads of four pieces per thread before
+# the first store. And if the next operation accepts a row stride, as PyTorch's do, C needn't be copied back: its first n
+# columns are the result.
 
 
 # %% tab="Pseudocode"
@@ -623,7 +610,7 @@ void pad_both(const unsigned short* A, const unsigned short* B,
 
 # %% fold="Code of the cases"
 def both(n):
-    """Two matrices of n x n, and room for them with rows of a multiple of 8, and as many rows."""
+    """Two n x n matrices, and outputs with rows and columns padded to a multiple of 8."""
     p = ceil_div(n, 8) * 8
     arrays = {name: integers(n, n, low=0, high=65536, dtype="uint16") for name in "AB"}
     room = {f"wide_{name}": output(p, p, dtype="uint16") for name in "AB"}
@@ -734,6 +721,15 @@ WAYS_US, WAYS_ERROR = {}, {}
 for n, name, error in re.findall(r"(?m)^(\d+), ([^:\n]+): largest error ([\d.]+)", text_of("odd_products")):
     WAYS_ERROR.setdefault(int(n), {})[name] = float(error)
 WAYS_US = printed_numbers(HERE, "odd_products", r"^(\d+), ([^:\n]+): ([\d.]+) us")
+SHOWN = {
+    "as it is": "unpadded",
+    "sizes padded": "A, B, C padded",
+    "strides padded": "only strides padded",
+    "padded together": "A and B in one kernel",
+    "padded together, C left wide": "the same, C left padded",
+    "torch's pad and slices": "torch pad and slices",
+    "kept padded": "already padded",
+}
 OWN = ("sizes padded", "strides padded", "padded together", "padded together, C left wide")
 
 
@@ -742,7 +738,7 @@ def rate(n, way):
 
 
 def gains(n):
-    """What the ways bring at a size, beside the product as it is."""
+    """What the versions gain at a size, compared with the unpadded GEMM."""
 
     def times(way):
         return WAYS_US[n, "as it is"] / WAYS_US[n, way]
@@ -763,447 +759,48 @@ gain = {f"n{n}": gains(n) for n in ODD}
 worst_error = max(
     (found[way] / found["as it is"] for found in WAYS_ERROR.values() for way in OWN), default=np.nan
 )
-publish(gain=gain, error=worst_error)
+publish(
+    gain=gain,
+    error=worst_error,
+    ask_us=WAYS_US[4095, "as it is"],
+    answer=WAYS_US[4095, "as it is"] / US[4096],
+    copied_us=WAYS_US[4095, "sizes padded"],
+)
 if WAYS_US:
-    check(worst_error <= 2.0, True, name="largest error at most that of the plain product, doubled")
-    assert min(one["times"] for one in gain.values()) > 2, "the title says: several times as fast"
+    check(worst_error <= 2.0, True, name="largest error, at most twice that of the unpadded GEMM")
+    assert min(one["times"] for one in gain.values()) > 2, "the title: several times over"
     show(
         bars(
-            {f"n = {n:,}": {way: rate(n, way) for m, way in WAYS_US if m == n} for n in ODD},
-            roles={
-                "as it is": "waste",
-                "sizes padded": "tile",
-                "strides padded": "block",
-                "padded together": "warp",
-                "padded together, C left wide": "lane",
-                "torch's pad and slices": "write",
-                "kept padded": "read",
-            },
+            {f"n = {n:,}": {SHOWN[way]: rate(n, way) for m, way in WAYS_US if m == n} for n in ODD},
+            roles=dict(
+                zip(SHOWN.values(), ("waste", "tile", "block", "warp", "lane", "write", "read"), strict=True)
+            ),
             x="rate [TFLOP/s]",
-            title="Padded, multiplied and copied back, the awkward sizes are several times as fast",
-            caption="Products of BF16 matrices of three awkward sizes with cuBLAS on an {machine}, copies counted in; kept padded is the product alone, for matrices that have round rows all their life.",
+            title="Padding pays for its copies several times over",
+            caption="BF16 GEMM of three awkward sizes with cuBLAS on an {machine}, copies counted in. Already padded: the GEMM alone, for matrices that are always stored with padded rows.",
         )
     )
 
 # %% [markdown]
-# At 1,793 the copies bring {{ gain.n1793.was | .0f }} TFLOP/s to {{ gain.n1793.rate | .0f }},
-# {{ gain.n1793.times | .1f }} times as fast; at 4,095 it is {{ gain.n4095.times | .1f }} times and at
-# 4,097 {{ gain.n4097.times | .1f }}. With PyTorch's own functions in place of our kernel it is
-# {{ gain.n1793.torch | .1f }}, {{ gain.n4095.torch | .1f }} and {{ gain.n4097.torch | .1f }} times. The
-# copies are {{ gain.n1793.copies | .0% }} of the time at 1,793 and {{ gain.n4097.copies | .0% }} at
-# 4,097, since they grow with n² and the product with n³. Even strides alone are no cure: at 4,097 they
-# take {{ gain.n4097.strides | .2f }} times as long as nothing done at all. Sizes seem to decide which
-# kernels cuBLAS considers. With A and B padded together it is {{ gain.n1793.together | .1f }},
-# {{ gain.n4095.together | .1f }} and {{ gain.n4097.together | .1f }} times as fast as untouched, and with C
-# left wide {{ gain.n1793.wide | .1f }}, {{ gain.n4095.wide | .1f }} and {{ gain.n4097.wide | .1f }}
-# times. The largest error of any of them is at most {{ error | .2f }} times that of the plain product.
-
-# %% [markdown]
-# ## A rounder stride
+# At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At 1,793
+# it's {{ gain.n1793.times | .1f }}×, because the copies are {{ gain.n1793.copies | .0% }} of the time there: they grow with
+# n² and the GEMM with n³. With A and B padded in one kernel and C left padded, the gain is {{ gain.n1793.wide | .1f }}× at
+# 1,793 and {{ gain.n4097.wide | .1f }}× at 4,097. The largest error of any version is {{ error | .1f }}× that of the
+# unpadded GEMM.
 #
-# Why the next multiple of 8? The sweep has a better answer: {{ rounder.eight }} rows and columns take
-# {{ rounder.eight_us | .1f }} µs, and {{ rounder.thirty_two }}, the next multiple of 32, take
-# {{ rounder.thirty_two_us | .1f }}, though there are more of them. A row of {{ rounder.eight }} numbers begins at
-# a multiple of 16 bytes and of no more, so in most rows a piece of 128 bytes lies in two lines. The copies
-# grow by {{ rounder.grown | .1% }}. For {{ rounder.n | , }} that predicts {{ rounder.wide | .2f }} times as fast as
-# untouched with C left wide, and {{ rounder.back | .2f }} times with C copied back. A multiple of 64,
-# {{ rounder.sixty_four | , }}, takes {{ rounder.sixty_four_us | .1f }} µs in the sweep: by the same reckoning
-# {{ rounder.wide64 | .2f }} and {{ rounder.back64 | .2f }} times, no better.
-
-
-# %% fold="Code of the numbers"
-def rounded(n, step):
-    """The next multiple of a step."""
-    return ceil_div(n, step) * step
-
-
-def predicted_times(step, way, n=1793):
-    """How many times as fast as untouched, if only the product and the bytes of the copies change from step 8."""
-    grown = (rounded(n, step) / rounded(n, 8)) ** 2
-    kept = WAYS_US[n, "kept padded"]
-    product = kept + US[rounded(n, step)] - US[rounded(n, 8)]
-    return WAYS_US[n, "as it is"] / (product + (WAYS_US[n, way] - kept) * (1 + grown) / 2)
-
-
-publish(
-    rounder={
-        "n": 1793,
-        "eight": rounded(1793, 8),
-        "thirty_two": rounded(1793, 32),
-        "eight_us": US[rounded(1793, 8)],
-        "thirty_two_us": US[rounded(1793, 32)],
-        "grown": (rounded(1793, 32) / rounded(1793, 8)) ** 2 - 1,
-        "same": rounded(4095, 64),
-        "sixty_four": rounded(1793, 64),
-        "sixty_four_us": US[rounded(1793, 64)],
-        "wide": predicted_times(32, "padded together, C left wide"),
-        "back": predicted_times(32, "padded together"),
-        "wide64": predicted_times(64, "padded together, C left wide"),
-        "back64": predicted_times(64, "padded together"),
-        "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / GPU.memory_gb_per_s / 1e3,
-        "back_us": 4 * 1793**2 / GPU.memory_gb_per_s / 1e3,
-    }
-)
+# Pad the sizes, not only the strides. With odd sizes and aligned strides, cuBLAS is {{ gain.n4097.strides | .1f }}× *slower* than
+# with no padding at all.
 
 # %% [markdown]
-# Can the copies be quicker too? A piece of 16 bytes takes five loads of one word each, whose lanes ask for
-# words 16 bytes apart. But the first of its numbers decides where the piece lies between two aligned
-# pieces of the source, and that is the same for a whole row. So a lane can load both, 16 bytes each, and shift:
-# by two words, by one, by half of one. What a lane does not need its neighbour has just loaded, and L1
-# has it. A block takes some rows, so that nothing is divided, and all loads of a lane come before its first
-# store. At {{ rounder.n | , }} and rows of a multiple of 64 the traffic of both pads is {{ rounder.pads_us | .1f }} µs
-# at the peak bandwidth, and that of the way back {{ rounder.back_us | .1f }}: so much of a copy's time stays
-# whatever its loads are.
-
-
-# %% tab="Pseudocode"
-def restride_rows(A, B, to_A, to_B, rows, cols):
-    to_rows, to_cols = to_A.shape
-    for source, target in ((A, to_A), (B, to_B)):
-        for row, col in parallel(to_rows, to_cols):
-            inside = row < rows and col < cols
-            # [shift
-            target[row, col] = source[row, col] if inside else 0
-            # shift]
-
-
-# %% tab="CUDA C"
-BY_ROWS = Kernel(
-    r"""
-// 8 numbers, aligned; zeros where the matrix has no 8 more
-__device__ uint4 chunk_at(const unsigned short* source, int chunk, int whole) {
-    if (chunk < 0 || chunk >= whole) return make_uint4(0, 0, 0, 0);
-    return ((const uint4*)source)[chunk];
-}
-
-// All matrices have fewer than 2^31 numbers.
-extern "C" __global__ __launch_bounds__(256)
-void restride_rows(const unsigned short* A, const unsigned short* B,
-                   unsigned short* to_A, unsigned short* to_B,
-                   int rows, int cols, int from_stride,
-                   int to_rows, int to_stride) {
-    const unsigned short* source = blockIdx.z == 0 ? A : B;
-    unsigned short* target = blockIdx.z == 0 ? to_A : to_B;
-    int whole = ((rows - 1) * from_stride + cols) / 8;
-    int piece = blockIdx.x * blockDim.x + threadIdx.x;
-    uint4 low[ROWS], high[ROWS];
-    #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        int row = blockIdx.y * ROWS + r;
-        int begin = 8 * piece - row * to_stride % 8;  // aligned in target
-        int in = row * from_stride + begin;
-        bool any = row < rows && begin < cols;
-        low[r] = chunk_at(source, any ? in >> 3 : -1, whole);  // New: 16 bytes each
-        high[r] = chunk_at(source, any && in & 7 ? (in >> 3) + 1 : -1, whole);
-    }
-    #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        int row = blockIdx.y * ROWS + r, out = row * to_stride;
-        int begin = 8 * piece - out % 8, left = row < rows ? cols - begin : 0;
-        int in = row * from_stride + begin, skip = in & 7;
-        // [shift
-        unsigned v[8] = {low[r].x, low[r].y, low[r].z, low[r].w,
-                         high[r].x, high[r].y, high[r].z, high[r].w};
-        #pragma unroll
-        for (int j = 0; j < 6; ++j)
-            if (skip & 4) v[j] = v[j + 2];
-        #pragma unroll
-        for (int j = 0; j < 5; ++j)
-            if (skip & 2) v[j] = v[j + 1];
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            if (skip & 1) v[j] = v[j] >> 16 | v[j + 1] << 16;
-            if (2 * j + 1 >= left) v[j] &= 0xffff;
-            if (2 * j >= left) v[j] = 0;
-        }
-        // shift]
-        if (in + 8 > 8 * whole && left > 0)  // the last numbers of the matrix
-            for (int e = 0; e < min(left, 8); ++e)
-                if (in + e >= 8 * whole)
-                    v[e / 2] |= (unsigned)source[in + e] << 16 * (e % 2);
-        if (row >= to_rows) break;
-        if (begin >= 0 && begin + 8 <= to_stride) {
-            uint4* pieces = (uint4*)target;  // of the array, not of a place in it
-            pieces[(out + begin) >> 3] = make_uint4(v[0], v[1], v[2], v[3]);
-        } else {  // the ends of a row
-            #pragma unroll
-            for (int e = 0; e < 8; ++e)
-                if (begin + e >= 0 && begin + e < to_stride)
-                    target[out + begin + e] = v[e / 2] >> 16 * (e % 2);
-        }
-    }
-}
-""",
-    defines={"ROWS": 4},
-)
-
-# %%
-BY_ROWS.region("shift")
-
-# %% [markdown]
-# A comment in the kernel says: of the array, not of a place in it. It matters. `BY_PIECES` stores through a
-# pointer that it has moved by a number of elements, and the compiler makes of that something else than it
-# says:
-
-# %% needs="nvrtc nvdisasm" fold="Code of the table"
-from tilewise.kernel.machine_code import available as can_disassemble
-from tilewise.kernel.machine_code import machine_code
-
-THROUGH_A_PLACE = BY_ROWS.source.replace(
-    "uint4* pieces = (uint4*)target;  // of the array, not of a place in it\n", ""
-).replace("pieces[(out + begin) >> 3] =", "*(uint4*)(target + out + begin) =")
-assert "pieces" not in THROUGH_A_PLACE
-STORING = {
-    "restride, through a place in the array": BY_PIECES,
-    "pad_both, by an index": PAD_BOTH,
-    "restride_rows, by an index": BY_ROWS,
-    "restride_rows, through a place": Kernel(THROUGH_A_PLACE, defines=BY_ROWS.defines),
-}
-
-
-if can_disassemble() is None:
-    SPLIT = {}
-    for label, kernel in STORING.items():
-        names = [one.name for one in machine_code(kernel).instructions]
-        SPLIT[label] = [names.count("STG.E.128"), names.count("STG.E")]
-    through = [SPLIT["restride, through a place in the array"][0], SPLIT["restride_rows, through a place"][0]]
-    check(through, [0, 0], name="stores of 16 bytes through a place")
-    show(
-        Table(
-            ["kernel, its store of 16 bytes", "stores of 16 bytes", "of 4 bytes"],
-            [[label, *counts] for label, counts in SPLIT.items()],
-            caption="Stores in the machine code for an H100, those of single numbers at the ends of rows left out; restride_rows with four rows a lane, pad_both with four pieces.",
-        )
-    )
-
-# %% [markdown]
-# So the copy with 16 bytes a lane stores them by 4, and the simulator, which takes the kernel at its word, counts
-# one request where the machine makes four.
-
-
-# %% fold="Code of the cases"
-def shape_by_rows(to_rows, to_stride, rows_of_a_lane, matrices=1):
-    """Grid and block: a block has up to 256 pieces of some rows, in whole warps."""
-    warps = ceil_div(to_stride + 7, 8 * 32)
-    across = ceil_div(warps, 8)
-    return (across, ceil_div(to_rows, rows_of_a_lane), matrices), 32 * ceil_div(warps, across)
-
-
-def moved_by_rows(*shape):
-    """Two matrices of 16-bit words that go from one row stride to another."""
-    rows, _, from_stride, to_rows, to_stride = shape
-    arrays = {name: integers(rows, from_stride, low=0, high=65536, dtype="uint16") for name in "AB"}
-    room = {f"to_{name}": output(to_rows, to_stride, dtype="uint16") for name in "AB"}
-    grid, block = shape_by_rows(to_rows, to_stride, 4, 2)
-    return case(**arrays, **room, **dict(zip(ARGUMENTS, shape, strict=True)), grid=grid, block=block)
-
-
-LONGER = ((4, 5, 5, 4, 7), (9, 2105, 2105, 12, 2112), (6, 2105, 2112, 6, 2105))
-agree(restride_rows, BY_ROWS, [moved_by_rows(*shape) for shape in (*SHAPES, *LONGER)], rtol=0.0)
-
-# %% needs="gpu torch" record="rounder_strides" fold="Code of the strides"
-if gpu_here() and find_spec("torch"):
-    import cupy
-    import torch
-
-    from tilewise.gpu.timing import Contender, Plan, time_contenders
-
-    restride_kernel = cupy.RawKernel(BY_PIECES.gpu_source, "restride")
-    pad_both_kernel = cupy.RawKernel(PAD_BOTH.gpu_source, "pad_both")
-    by_rows_kernels = {
-        rows: cupy.RawKernel(Kernel(BY_ROWS.source, defines={"ROWS": rows}).gpu_source, "restride_rows")
-        for rows in (2, 4)
-    }
-
-    def strided(n, step):
-        """By name, functions that multiply by way of rows of a multiple of step, and their parts."""
-        p = rounded(n, step)
-        A, B, C, result = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-        wide_A, wide_B, wide_C = (torch.empty(p, p, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        one, two, wide_one, wide_two, out, back = (
-            cupy.asarray(each.view(torch.int16)) for each in (A, B, wide_A, wide_B, wide_C, result)
-        )
-        pads = (one, two, wide_one, wide_two, np.int32(n), np.int32(p))
-        backs = (out, back, *map(np.int32, (n, n, p, n, n)))
-        by_rows_pads = (one, two, wide_one, wide_two, *map(np.int32, (n, n, n, p, p)))
-        by_rows_backs = (out, out, back, back, *map(np.int32, (n, n, p, n, n)))
-
-        def multiply():
-            torch.matmul(wide_A[:n], wide_B, out=wide_C[:n])
-
-        def ways(pad, copy_back):
-            def left_wide():
-                pad()
-                multiply()
-
-            def copied_back():
-                left_wide()
-                copy_back()
-
-            return {
-                "pads": pad,
-                "copy back": copy_back,
-                "C left wide": left_wide,
-                "C copied back": copied_back,
-            }
-
-        def by_rows(rows):
-            """Both copies by the new kernel, a lane with so many rows."""
-            kernel, to_wide, to_odd = (
-                by_rows_kernels[rows],
-                shape_by_rows(p, p, rows, 2),
-                shape_by_rows(n, n, rows),
-            )
-            found = ways(
-                lambda: kernel(to_wide[0], (to_wide[1],), by_rows_pads),
-                lambda: kernel(to_odd[0], (to_odd[1],), by_rows_backs),
-            )
-            return {f"{name}, by {rows} rows": call for name, call in found.items()}
-
-        made = {"as it is": lambda: torch.matmul(A, B, out=C), "product": multiply}
-        made |= ways(
-            lambda: pad_both_kernel((ceil_div(p * p // 8, 1024), 2), (256,), pads),
-            lambda: restride_kernel((ceil_div(ceil_div(n + 7, 8), 128), n), (128,), backs),
-        )
-        made |= by_rows(2) | by_rows(4)
-        made["as it is"]()
-        apart = 0.0
-        for name in ("C copied back", "C copied back, by 2 rows", "C copied back, by 4 rows"):
-            for each in (wide_A, wide_B, wide_C, result):
-                each.fill_(float("nan"))
-            made[name]()
-            for each in (wide_C[:n, :n], result):
-                apart = max(apart, (each - C).abs().max().item())
-        assert apart <= 0.01 * C.abs().max().item(), f"{n}, {step}: {apart} apart"
-        print(f"{n}, {step}: at most {apart:.3f} apart from the plain product's {C.abs().max().item():.0f}")
-        return made
-
-    COMPARED = {
-        8: ("as it is", "C left wide", "C copied back"),
-        16: ("C left wide", "C copied back"),
-        32: ("C left wide", "C copied back", "C left wide, by 4 rows", "C copied back, by 4 rows"),
-    }
-    for n in (1793, 4095, 4097):
-        contenders = [
-            Contender(f"{step}, {name}", call)
-            for step in (8, 16, 32, 64)
-            for name, call in strided(n, step).items()
-            if name in COMPARED.get(step, (name,)) and (step, name) != (64, "as it is")
-        ]
-        for one in time_contenders(contenders, Plan(repetitions=21)):
-            print(f"{n}, {one.label}: {one.median:.1f} us [{one.p20:.1f}, {one.p80:.1f}]")
-
-# %% fold="Code of the table"
-STRIDED = printed_numbers(HERE, "rounder_strides", r"^(\d+), (\d+), ([^:\n]+): ([\d.]+) us")
-
-
-def strided_times(n, step, way):
-    """How many times as fast as the plain product of the same run."""
-    return STRIDED[n, 8, "as it is"] / STRIDED[n, step, way]
-
-
-BOTH_WAYS = {"wide": "C left wide", "back": "C copied back"}
-if STRIDED:
-    rows = [[f"{step}", step, ""] for step in (8, 16, 32, 64)]
-    rows += [[f"64, new copies, {many} rows a lane", 64, f", by {many} rows"] for many in (2, 4)]
-    show(
-        Table(
-            ["rows of a multiple of", *(f"n = {n:,}, {way}" for n in ODD for way in BOTH_WAYS.values())],
-            [
-                [label, *(strided_times(n, step, way + more) for n in ODD for way in BOTH_WAYS.values())]
-                for label, step, more in rows
-            ],
-            caption="How many times as fast as the plain product, pads and copies counted in, by the multiple to which rows are padded; BF16 with cuBLAS on an {machine}.",
-        )
-    )
-SETTINGS = {"": (64, ""), "32": (32, ""), "8": (8, ""), "_new": (64, ", by 2 rows")}
-
-
-def pads_share(n):
-    """Both pads' traffic at the stated bandwidth, over the time of the new kernel."""
-    bound_us = 4 * (n**2 + rounded(n, 64) ** 2) / GPU.memory_gb_per_s / 1e3
-    return bound_us / STRIDED[n, 64, "pads, by 2 rows"]
-
-
-publish(
-    strided={
-        f"n{n}": {
-            name + end: strided_times(n, step, way + more)
-            for end, (step, more) in SETTINGS.items()
-            for name, way in BOTH_WAYS.items()
-        }
-        for n in ODD
-    },
-    parts={
-        "pads": STRIDED[1793, 64, "pads"],
-        "pads_new": STRIDED[1793, 64, "pads, by 2 rows"],
-        "back": STRIDED[1793, 64, "copy back"],
-        "back_new": STRIDED[1793, 64, "copy back, by 2 rows"],
-        "pads_large": STRIDED[4095, 64, "pads"],
-        "pads_new_large": STRIDED[4095, 64, "pads, by 2 rows"],
-        "pads_share": pads_share(1793),
-        "pads_share_large": pads_share(4095),
-    },
-)
-
-# %% [markdown]
-# At 1,793 rows of a multiple of 32 make the product {{ strided.n1793.wide32 | .2f }} and
-# {{ strided.n1793.back32 | .2f }} times as fast, a little more than predicted, where a multiple of 8 gave
-# {{ strided.n1793.wide8 | .2f }} and {{ strided.n1793.back8 | .2f }} in the same run. Against the prediction 64 is
-# no worse: {{ strided.n1793.wide | .2f }} and {{ strided.n1793.back | .2f }}. The sweep's product of
-# {{ rounder.sixty_four | , }} is larger than this one, which has no more than {{ rounder.n | , }} rows. At 4,095
-# all four are {{ rounder.same | , }}, and the table shows how far equal things differ.
+# ## 50,257 words: GPT-2's vocabulary
 #
-# The new copies do not keep their promise. Both pads take {{ parts.pads_new | .1f }} µs where the old kernel takes
-# {{ parts.pads | .1f }}. At 4,095 it is {{ parts.pads_new_large | .1f }} and {{ parts.pads_large | .1f }}, which is
-# {{ parts.pads_share_large | .0% }} of the peak bandwidth: there loads have little left to give. At 1,793 it is
-# {{ parts.pads_share | .0% }}, and what the rest is, is not shown here. The way back, whose old kernel has the
-# split stores, takes {{ parts.back_new | .1f }} in place of {{ parts.back | .1f }}. With both the product is
-# {{ strided.n1793.wide_new | .2f }} and {{ strided.n1793.back_new | .2f }} times as fast as untouched, at 4,095
-# {{ strided.n4095.wide_new | .2f }} and {{ strided.n4095.back_new | .2f }}, and at 4,097
-# {{ strided.n4097.wide_new | .2f }} and {{ strided.n4097.back_new | .2f }}.
-
-# %% [markdown]
-# Why not read the rows as they are, in a kernel of our own? It could use the matrix units and loads of
-# one number. Count for a tile of 128 × 128, 32 steps of k, and an SM that starts one access of a warp
-# in a cycle: {{ direct.numbers | , }} numbers are {{ direct.cycles | .0f }} cycles of loads and of
-# stores to shared memory, and eight warps that read their fragments from there
-# {{ direct.fragments | .0f }} more. The multiplications take {{ direct.matrix_cycles | .0f }} at full
-# rate. So such a kernel cannot pass {{ direct.share | .0%}} of the peak (data sheet), {{ direct.rate | .0f }}
-# TFLOP/s. Words and shifts, as in the copy, would need fewer loads and pay for the
-# shifts in every tile. Padding costs one pass over the data.
-
-# %% fold="Code of the numbers"
-TILE_NUMBERS = 2 * 128 * 32
-ACCESSES = 2 * TILE_NUMBERS // 32  # a load, and a store to shared memory, of 32 lanes each
-FRAGMENT_CYCLES = 8 * (64 + 32) * 32 * 2 / 128  # eight warps of 64 x 32, 128 bytes a cycle
-MATRIX_CYCLES = 128 * 128 * 32 / GPU.fma_per_sm_clock["bf16_matrix"]
-SHARE = MATRIX_CYCLES / (ACCESSES + FRAGMENT_CYCLES)
-publish(
-    direct={
-        "numbers": TILE_NUMBERS,
-        "cycles": ACCESSES,
-        "fragments": FRAGMENT_CYCLES,
-        "matrix_cycles": MATRIX_CYCLES,
-        "share": SHARE,
-        "rate": SHARE * GPU.peak_tflop_per_s["bf16_matrix"],
-    }
-)
-
-# %% [markdown]
-# ## 50,257 words
+# Nobody chooses 4,097. But GPT-2's vocabulary has {{ vocabulary.words | , }} entries, which is 29 · 1,733, and the last GEMM of
+# the model, the projection, computes one logit for each. The weights are vocabulary × width, so their rows of 768
+# elements are aligned. The logits, tokens × {{ vocabulary.words | , }}, aren't. The forward pass writes them, and the
+# \backward pass reads their \gradient twice.
 #
-# Nobody chooses 4,097. But the vocabulary of GPT-2 has {{ vocabulary.words | , }} entries, which is
-# 29 · 1733, and the last product of such a model, the projection, makes a number for each of them. Its
-# weights are stored as vocabulary × width, rows of 768 numbers: aligned. What is not aligned are the
-# logits, tokens × {{ vocabulary.words | , }}, written in the forward pass, and their \gradient, read
-# twice in the \backward pass. A much quoted advice is to round up to {{ vocabulary.round | , }}, which is
-# 64 · 786.[^nearest] Is the 64 needed? Going up by single steps shows what is.
-#
-# [^nearest]: Where the sources differ: the lecture calls it the nearest multiple of 64. It is the next
-#     one; nearer is {{ vocabulary.nearest | , }}, which is too small. It credits occupancy, but no more
-#     warps fit than before; a kernel for aligned rows can be chosen. And the numbers in the transcript
-#     have lost a digit.
+# Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to
+# {{ vocabulary.round | , }}, the next multiple of 64. Do you need the 64? Six sizes show it.
 
 # %% needs="gpu torch" record="projection" fold="Code of the projection"
 if gpu_here() and find_spec("torch"):
@@ -1237,49 +834,45 @@ if gpu_here() and find_spec("torch"):
     del logits, gradient
 
 # %% fold="Code of the figure"
-PASSES = {
+GEMMS = {
     int(V): {name: float(us) / 1000 for name, us in re.findall(r"([a-z][a-z ]*) (\d+) us", rest)}
     for V, rest in re.findall(r"(\d{5}): (.*)", text_of("projection"))
 }
-WHOLE = Numbers({V: sum(found.values()) for V, found in PASSES.items()})
-if PASSES:
+WHOLE = Numbers({V: sum(found.values()) for V, found in GEMMS.items()})
+if GEMMS:
     assert WHOLE[50264] < 1.1 * WHOLE[50304] < 0.3 * WHOLE[50257], "the title says that 8 is enough"
     show(
         bars(
-            {f"V = {V:,}": found for V, found in PASSES.items()},
+            {f"V = {V:,}": found for V, found in GEMMS.items()},
             roles={"forward": "block", "gradient of x": "tile", "gradient of the weights": "read"},
             x="time [ms]",
-            title="A multiple of 8 is enough",
-            caption="The projection of 16,384 tokens of width 768 to a vocabulary of six sizes, and the two products of its backward pass, BF16 with cuBLAS on an {machine}.",
+            title="A vocabulary divisible by 8 is enough",
+            caption="Projection of 16,384 tokens of width 768 to six vocabulary sizes, and the two GEMMs of its backward pass; BF16 with cuBLAS on an {machine}.",
         )
     )
 publish(
     vocabulary={
         "words": 50257,
         "round": 50304,
-        "nearest": 64 * round(50257 / 64),
         "was": WHOLE[50257],
         "eight": WHOLE[50264],
         "sixty_four": WHOLE[50304],
         "times": WHOLE[50257] / WHOLE[50304],
-        "sixteen": WHOLE[50256],
         "added": 50304 / 50257 - 1,
     }
 )
 
 # %% [markdown]
-# The three products take {{ vocabulary.was | .1f }} ms with {{ vocabulary.words | , }} words,
-# {{ vocabulary.eight | .1f }} with 50,264, a multiple of 8, and {{ vocabulary.sixty_four | .1f }} with
-# {{ vocabulary.round | , }}: {{ vocabulary.times | .1f }} times as fast, for {{ vocabulary.added | .2% }}
-# more weights. That 50,256 words take {{ vocabulary.sixteen | .1f }} ms, less than 50,304, is unexplained.
+# With {{ vocabulary.words | , }} words, the three GEMMs take {{ vocabulary.was | .0f }} ms. With {{ vocabulary.round | , }}, they
+# take {{ vocabulary.sixty_four | .1f }} ms, {{ vocabulary.times | .1f }}× faster, for {{ vocabulary.added | .2% }} more
+# weights. A multiple of 8, 50,264, is just as good.
 
 # %% [markdown]
-# ## The whole step
+# ## The effect on a training step
 #
-# The advice came with a number: 25 % faster{from: Andrej Karpathy on nanoGPT, February 2023}. That was a
-# whole training step, of which the projection is a part. Here is one: the model of
-# [Five bottlenecks](../speed/launches.py), with its layers compiled by `torch.compile`. The compiler can
-# pad by itself, which is tried with the switch off and on.
+# Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25 % faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, and the
+# projection is only a part of that step. Here is one too: the model of [five bottlenecks](../speed/launches.py), with its
+# layers compiled by `torch.compile`. The compiler can also pad by itself, so we try that switched off and on.
 
 # %% needs="gpu torch" record="training_steps" fold="Code of the training steps"
 if gpu_here() and find_spec("torch"):
@@ -1359,13 +952,13 @@ EAGER_MS = [STEPS_MS[words, "projection eager"] for words in (50257, 50304)]
 OFF_MS = [STEPS_MS[words, "projection compiled, padding off"] for words in (50257, 50304)]
 ON_MS = STEPS_MS[50257, "projection compiled, padding on"]
 if STEPS_MS:
-    assert ON_MS < 1.1 * OFF_MS[1] < 0.8 * OFF_MS[0], "the title says that the padding makes up for it"
+    assert ON_MS < 1.1 * OFF_MS[1] < 0.8 * OFF_MS[0], "the title: padding by the compiler is enough"
     show(
         bars(
             {f"{words:,} words, {name}": ms for (words, name), ms in STEPS_MS.items()},
             x="time of a training step [ms]",
-            title="The compiler's padding makes up for the awkward vocabulary",
-            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens a step, BF16 products, one {machine}; layers compiled, projection and loss as named.",
+            title="The compiler's padding fixes the awkward vocabulary",
+            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMM, on one {machine}. Layers are compiled; projection and loss as named.",
         )
     )
 publish(
@@ -1380,23 +973,18 @@ publish(
 )
 
 # %% [markdown]
-# With {{ vocabulary.round | , }} words in place of {{ vocabulary.words | , }}, steps are
-# {{ step.eager_gain | .0%}} faster with an eager projection ({{ step.eager_odd | .1f }} and
-# {{ step.eager_round | .1f }} ms) and {{ step.off_gain | .0% }} faster with a compiled one and its
-# padding off. With the padding on, {{ vocabulary.words | , }} words take {{ step.on_odd | .1f }} ms a
-# step, and the round vocabulary {{ step.off_round | .1f }}. So on another device, with another
-# share of the step in the projection, the quoted 25 % may be right too; it is no constant.
+# With an eager projection, {{ vocabulary.round | , }} words make the whole step {{ step.eager_gain | .0% }} faster, and with a compiled
+# one {{ step.off_gain | .0% }}. With the compiler's padding on, {{ vocabulary.words | , }} words take
+# {{ step.on_odd | .0f }} ms per step, about as fast as the {{ step.off_round | .0f }} ms of the rounded vocabulary. So 25 % isn't
+# a constant: it depends on the GPU, and on how much of the step is the projection.
 
 # %% [markdown]
-# ## What was multiplied
+# ## Benchmark inputs: never time zeros
 #
-# All numbers on this page come from products of random numbers. That is no detail. A wire that keeps
-# its value costs no energy, and a GPU that computes at full rate may be held back by its power limit. If
-# so, any constant should do as well as zero. A table that was timed on such matrices shows rates that no
-# real one reaches.[^zeros]
-#
-# [^zeros]: The lecture points to Horace He, who described it in 2024. How large the effect is depends
-#     on the power limit.
+# Everything on this page multiplies random numbers. That matters. A wire that doesn't change its value costs almost no
+# energy, and a GPU at its power limit lowers its clock. [Horace He](https://www.thonking.ai/p/strangely-matrix-multiplications)
+# described in 2024 how matrix multiplications run faster on predictable data. If that's the reason, a matrix of ones
+# should gain as much as one of zeros.
 
 # %% needs="gpu torch" record="zeros" fold="Code of the comparison"
 if gpu_here() and find_spec("torch"):
@@ -1442,33 +1030,36 @@ publish(
 )
 
 # %% [markdown]
-# In rows of products one after the other, zeros run at {{ zeros.n4096.zeros | .0f }} TFLOP/s and random
-# numbers at {{ zeros.n4096.random | .0f }} at n = 4,096, {{ zeros.n4096.more | .0% }} faster, and
-# {{ zeros.n8192.more | .0% }} faster at 8,192. Ones run at {{ zeros.n4096.ones | .0f }} and
-# {{ zeros.n8192.ones | .0f }}: it is not the zero. (The clock was not recorded here.)
+# In back-to-back GEMMs at n = 4,096, random numbers run at {{ zeros.n4096.random | .0f }} TFLOP/s and zeros at
+# {{ zeros.n4096.zeros | .0f }}, {{ zeros.n4096.more | .0% }} faster. Ones run at {{ zeros.n4096.ones | .0f }}, so the zero
+# itself isn't what helps. A benchmark on such matrices shows rates that no real input reaches.
 
 # %% [markdown]
 # ## The answer
 #
-# {{ plot.times | .1f }} times as long: {{ plot.even | .0f }} TFLOP/s at {{ ask.even | , }} and
-# {{ plot.odd | .0f }} at {{ ask.odd | , }}. One row more costs a few tiles. One column more makes every
-# row begin at another byte, and kernels that load 16 bytes at a time are out. Padded, multiplied and
-# copied back, the product of {{ ask.odd | , }} runs at {{ gain.n4097.rate | .0f }} TFLOP/s.
+# The GEMM of 4,095 takes {{ ask_us | .0f }} µs, {{ answer | .1f }}× longer than that of 4,096, although it does less work. Its
+# rows start at addresses that 16-byte loads can't use. Pad it, multiply, and copy the result back, and it takes
+# {{ copied_us | .0f }} µs.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - The wavy plot is three things: too few tiles on the left, waves, and bands by the power of two that
-#   divides the row stride.
-# - What must be round is where rows begin: the row stride in bytes, a multiple of 16. M may be anything.
-# - Padding costs a pass over each matrix, and the product pays far more than that; best is a matrix that
-#   is padded all its life, such as a vocabulary.
-# - For BF16 a multiple of 8 leads out of the lowest bands. A rounder one can be worth more, here at
-#   1,793; at 4,097 from 8 to 16 gained most of it.
-# - What the compiler made of a wide store is in the machine code, and nowhere else.
-# - Never time products of zeros.
+# - What must be round is the row stride: a multiple of 16 bytes, 8 BF16 elements. $M$ may be anything.
+# - Padding costs a copy of each matrix, and the GEMM pays far more for misaligned rows. Best is a matrix that is always
+#   stored padded, such as a vocabulary.
+# - Never time GEMM on zeros or ones: they can run {{ zeros.n4096.more | .0% }} faster than real data.
+#
+# ## In your own kernel
+#
+# In Nsight Compute, read the kernel's name first: cuBLAS kernels have `align1`, `align2` or `align8` in theirs if they come from CUTLASS. Then
+# compare `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct`, which falls with misaligned rows, and pad every
+# dimension that is a row stride to a multiple of 16 bytes when you allocate it.
+#
+# *Further:* is a multiple of 64 better than one of 8, and can the copies be faster? [Padding
+# further](alignment_strides.py) measures both.
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 
@@ -1480,11 +1071,11 @@ def aligned_views(n):
     return views
 
 
-def rows_where_they_begin(n):
+def unaligned_views(n):
     return [(first * n, 8 * n, 0) for first in range(8)]
 
 
-def every_row_in_turn(n):
+def stride_of_one_row(n):
     return [(first * n - first * n % 8, n, first * n % 8) for first in range(8)]
 
 
@@ -1499,25 +1090,25 @@ def views_tests(answer):
         assert len(views) == 8, f"n = {n}: {len(views)} views"
         seen = {}
         for first, (base, stride, shift) in enumerate(views):
-            assert base % 8 == 0 and stride % 8 == 0, f"n = {n}: view {first} has rows that are not aligned"
+            assert base % 8 == 0 and stride % 8 == 0, f"n = {n}: view {first} has misaligned rows"
             for i in range(5):
                 begin = base + i * stride + shift
                 seen[first + 8 * i] = numbers[begin : begin + n]
         for row in range(40):
-            assert (seen[row] == numbers[row * n : (row + 1) * n]).all(), f"n = {n}: row {row} is another"
+            assert (seen[row] == numbers[row * n : (row + 1) * n]).all(), f"n = {n}: row {row} is wrong"
 
 
 exercise(
     "Eight matrices in one",
     """
-    A matrix of BF16 numbers has rows of odd length `n`. Row r and row r + 8 begin at the same place
-    within 16 bytes. So every eighth row makes a matrix whose rows *are* aligned, if it begins a few numbers
-    earlier. Write `aligned_views(n)`: a list of eight `(base, stride, shift)`, of which number k is for the rows k, k + 8,
-    k + 16 and so on. `base` and `stride` count elements and are multiples of 8; the i-th of these rows begins at
-    `base + i * stride + shift`. A unit that copies tiles of aligned matrices could use such views without any padding.
+    A BF16 matrix has rows of odd length `n`. Row r and row r + 8 start at the same offset within 16 bytes, so
+    every eighth row belongs to a matrix whose rows *are* aligned, if it starts a few elements earlier. Write
+    `aligned_views(n)`: a list of eight `(base, stride, shift)`, where view k has the rows k, k + 8, k + 16 and so
+    on. `base` and `stride` count elements and are multiples of 8. Row i of a view starts at
+    `base + i * stride + shift`. Hardware that copies tiles of aligned matrices can use such views without padding.
     """,
     answer=aligned_views,
     tests=views_tests,
-    wrong=[rows_where_they_begin, every_row_in_turn, shifted_by_the_row],
-    hint="Row k begins at element k · n. Go back from there to the multiple of 8 before it.",
+    wrong=[unaligned_views, stride_of_one_row, shifted_by_the_row],
+    hint="Row k starts at element k · n. Go back from there to the previous multiple of 8.",
 )

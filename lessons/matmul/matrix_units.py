@@ -1,48 +1,73 @@
 # ---
-# title: Matrix units
+# title: "Tensor cores: mma, ldmatrix and swizzled shared memory"
 # needs: [matmul/register_tiles, memory/precision]
-# summary: "The matrix units of an H100 multiply at a rate that no memory feeds by itself. How much of it is left once the numbers have to be brought?"
-# description: "mma.sync and ldmatrix: fragments, swizzled shared memory, copies that run ahead. BF16 products with FP32 sums, counted before they are timed."
+# summary: "Four tensor cores per SM multiply faster than a kernel can load. How much of their rate is left once a GEMM has to feed them?"
+# description: "BF16 GEMM on tensor cores: mma.sync fragments, ldmatrix, an XOR swizzle against bank conflicts, and a three-stage cp.async pipeline, each counted before it is timed."
 # date: 2026-11-21
-# tags: [matrix units, mma, ldmatrix, swizzle, BF16]
+# tags: [tensor cores, mma, ldmatrix, swizzle, BF16]
 # ---
 
 # %% [markdown]
-# Beside the units for single numbers, each SM has units that multiply small matrices, its
-# tensor cores. Warps that do nothing else, on numbers that lie in their registers all the time, were
-# recorded at {{ units.probe | .0f }} TFLOP/s in BF16. A product of two matrices of 4,096 rows and
-# columns would take {{ units.ideal_us | us }} at that rate. But its numbers do not lie in registers.
-# How near does a kernel come that has to bring them?
+# On an H100, warps that do nothing but multiply matrices in their registers run at {{ units.probe | .0f }} TFLOP/s in
+# BF16. At that rate, multiplying two 4,096 × 4,096 matrices takes {{ units.ideal_us | us }}. Our first kernel does
+# every multiplication on the tensor cores too, and it takes {{ reached.first_ms | .0f }} ms,
+# {{ reached.first_times | .0f }}× longer.
+#
+# The arithmetic isn't the problem. Tensor cores are so fast that most of the work is *feeding* them, and every fast
+# GEMM and attention kernel is built around that. This lesson feeds them in three steps: through shared memory, with a
+# swizzle against bank conflicts, and with loads that stay in flight. How close do they get to {{ units.ideal_us | us }}?
+
+# %% fold="Code of the figure"
+from tilewise import show
+from tilewise.figures import bars
+from tilewise.measurements import recorded, recorded_device
+
+GPU = recorded_device()
+PROBE = recorded("reads.ceilings.probes.bf16_matrix_tflop_per_s")
+PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
+show(
+    bars(
+        {
+            "first kernel": recorded("matrix_products.from_global_memory.n_4096.tflop_per_s"),
+            "mma.sync from registers": PROBE,
+            "peak (data sheet)": PEAK,
+        },
+        roles={"first kernel": "waste", "mma.sync from registers": "read", "peak (data sheet)": "predicted"},
+        x="BF16 rate [TFLOP/s]",
+        title="The first kernel leaves the tensor cores idle",
+        caption="BF16 on an {machine}: the GEMM of 4,096 × 4,096 matrices by the first kernel of this lesson, warps that only execute mma.sync on their registers, and the data sheet's peak.",
+    )
+)
 
 # %% [markdown]
-# ## One instruction, two matrices
+# ## mma.sync: one warp, one small tile
 #
-# `mma.sync` is an instruction of a whole warp. It multiplies a matrix of 16 × 16 with one of 16 × 8
-# and adds the product to 16 × 8 sums: {{ units.flop | , }} operations at once, where a fused
-# multiply-add of a warp does {{ units.fma_flop }}. The operands are BF16, the accumulators FP32, so
-# that long sums do not stop growing. No lane has room for a matrix: its elements are spread over the
-# registers of the warp, and what one lane holds of it is its fragment.[^shapes]
+# Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes
+# D = A B + D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's {{ units.flop | , }} floating-point operations
+# in one instruction; a fused multiply-add of a warp does {{ units.fma_flop }}. A and B are BF16. D, the accumulator,
+# is FP32, so that [a long sum keeps growing](../memory/precision.py).
 #
-# [^shapes]: Often believed: that tensor cores work on tiles of 128 × 128. A tile of that size is what a
-#     block makes. The instruction's matrices are small, and which sizes there are depends on the
-#     generation: this one came with Ampere.
+# No thread holds a whole matrix. The elements are spread over the registers of the 32 lanes, and the part that one
+# lane holds is its *fragment*.[^shapes]
+#
+# [^shapes]: *A common misconception:* tensor cores work on tiles of 128 × 128. That's the size of a block's tile. The
+#     instruction's shape is much smaller and depends on the generation: `m16n8k16`, used here, came with Ampere.
 #
 # ??? question "Why are they called tensor cores?"
-#     The name promises more than there is. A tensor is an array with any number of axes, and one
-#     instruction multiplies two small matrices and adds a third, nothing else. Programs bring larger
-#     arrays into that form: axes that are summed away are joined into one, axes that both operands
-#     share become a batch of products, one after the other.
+#     The name promises more than the hardware does. A tensor is an array with any number of axes, but one instruction
+#     only multiplies two small matrices and adds a third. Libraries map larger operations onto it: axes that are
+#     summed over are merged into one, and axes that both operands share become a batch of matrix multiplications.
 #
 # ??? definition "Fragment | fragments"
 #     The elements of a small matrix that one lane holds in its registers for a matrix instruction.
 #
 # ??? definition "GEMM"
-#     The name that libraries give to the general product of matrices, C ← αAB + βC.
+#     General matrix multiplication, C ← αAB + βC, as libraries call it.
 
 # %% [markdown]
-# The first kernel is one warp with one such tile of $C$. Element by element it fetches what its
-# fragments need from global memory. Write lane as $4g + t$: the lane then has rows $g$ and $g + 8$ of
-# $A$ and $C$, and column $g$ of $B$.
+# In the first kernel, one warp computes one 16 × 8 tile of $C$. It loads its fragments from global memory, element by
+# element. The [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) says who needs which: write the
+# lane's number as $4g + t$, and the lane holds rows $g$ and $g + 8$ of $A$ and $C$, and column $g$ of $B$.
 
 
 # %% tab="Pseudocode"
@@ -72,7 +97,7 @@ ONE_TILE = Kernel(r"""
 #include <cuda_bf16.h>
 typedef __nv_bfloat16 Bf16;
 
-// D += A B for one warp: 16x16 times 16x8, two BF16 to a register
+// D += A B for one warp: 16x16 times 16x8, two BF16 per register
 static __device__ void mma(float (&d)[4], const unsigned (&a)[4],
                            const unsigned* b) {
     asm volatile(
@@ -89,34 +114,48 @@ static __device__ unsigned bits(const Bf16* X, int row, int col,
     return __bfloat16_as_ushort(X[(size_t)row * cols + col]);
 }
 
+// C = A B, row-major BF16, any sizes: one warp per 16x8 tile of C.
+// Grid (ceil(N / 8), ceil(M / 16)), block 32; sm_80 and later.
 extern "C" __global__
 void one_tile(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
     int g = threadIdx.x / 4, t = threadIdx.x % 4;
     int i = blockIdx.y * 16, j = blockIdx.x * 8;
-    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    float acc[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (int k = 0; k < K; k += 16) {
         unsigned a[4], b[2];
         // [fragments
         #pragma unroll
-        for (int r = 0; r < 4; ++r) {  // two neighbours of a row in each
+        for (int r = 0; r < 4; ++r) {  // two neighbours in a row
             int row = i + g + r % 2 * 8, col = k + 2 * t + r / 2 * 8;
             a[r] = bits(A, row, col, M, K) | bits(A, row, col + 1, M, K) << 16;
         }
         #pragma unroll
-        for (int r = 0; r < 2; ++r) {  // two neighbours of a column
+        for (int r = 0; r < 2; ++r) {  // two neighbours in a column
             int row = k + 2 * t + r * 8, col = j + g;
             b[r] = bits(B, row, col, K, N) | bits(B, row + 1, col, K, N) << 16;
         }
         // fragments]
-        mma(d, a, b);
+        mma(acc, a, b);
     }
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
         int row = i + g + r / 2 * 8, col = j + 2 * t + r % 2;
-        if (row < M && col < N) C[(size_t)row * N + col] = __float2bfloat16(d[r]);
+        if (row < M && col < N) C[(size_t)row * N + col] = __float2bfloat16(acc[r]);
     }
 }
 """)
+
+# %% [markdown]
+# Launch it with one warp for one tile. Every element of $A$ is 1 and every element of $B$ is 0.5, so each element of
+# $C$ is 16 × 0.5:
+
+# %%
+from tilewise import bf16
+
+A, B = bf16.bits(np.ones((16, 16))), bf16.bits(np.full((16, 8), 0.5))
+C = np.zeros((16, 8), np.uint16)
+ONE_TILE(A, B, C, 16, 8, 16, grid=(1, 1), block=32)
+print(bf16.values(C)[0])
 
 # %% fold="Code of the check"
 from tilewise import (
@@ -133,15 +172,14 @@ from tilewise import (
     normal,
     output,
     publish,
-    show,
 )
-from tilewise.figures import State, bars, stepped
-from tilewise.measurements import complete, medians_us, recorded, recorded_device
+from tilewise.figures import State, stepped
+from tilewise.measurements import complete, medians_us
 from tilewise.measurements.references import bf16_product, matrix_product
 
 
 def product(M, N, K, tile, block, shared_bytes=0, whole=False):
-    """Inputs of C = A B and a launch with a block for each tile of C; whole numbers make sums exact."""
+    """Inputs of C = A B and a launch with one block per tile of C; integers make the sums exact."""
     if whole:
         A, B = (integers(*shape, low=-2, high=3, dtype="bfloat16") for shape in ((M, K), (K, N)))
     else:
@@ -157,11 +195,8 @@ def one_warp(M, N, K, **more):
 
 agree(one_tile, ONE_TILE, [one_warp(35, 21, 40, whole=True), one_warp(18, 9, 50, whole=True)])
 
-PROBE = recorded("reads.ceilings.probes.bf16_matrix_tflop_per_s")
-GPU = recorded_device()
-PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
-UNITS = GPU.units_tflop_per_s("bf16_matrix")  # an instruction of theirs in every cycle: for counts of cycles
-A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]  # operations of an SM's matrix units in a clock
+UNITS = GPU.units_tflop_per_s("bf16_matrix")  # if they start an instruction in every cycle
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]  # operations of an SM's tensor cores per cycle
 publish(
     units={
         "flop": 2 * 16 * 8 * 16,
@@ -179,9 +214,8 @@ publish(
 )
 
 # %% [markdown]
-# Which lane holds which element? The figure asks the kernel itself. It runs on one tile, and for every
-# element the trace tells which lane fetched it, or wrote it. Step through the
-# lanes.
+# Which lane holds which element? The figure reads it from a simulated run of the kernel: for every element, the trace
+# says which lane loaded or stored it. Step through the lanes.
 
 # %% fold="Code of the figure"
 TILE = ONE_TILE.on(one_warp(16, 8, 16))
@@ -189,7 +223,7 @@ seen = TILE.simulate(trace=Trace()).accesses
 
 
 def holder(name, shape):
-    """For each element of an array the lane that loads or stores it, as traced."""
+    """For each element of an array, the lane that loads or stores it, as traced."""
     mine = seen.buffer == list("ABC").index(name)
     lanes = np.full(shape, -1)
     lanes.reshape(-1)[seen.index[mine]] = seen.lane[mine]
@@ -202,15 +236,15 @@ assert all((held >= 0).all() for held in HOLDERS.values()), "an element that no 
 
 def of_lane(lane, names):
     mine = {name: HOLDERS[name] == lane for name in names}
-    said = []
+    texts = []
     for name, mask in mine.items():
         rows, columns = ({int(at) for at in np.argwhere(mask)[:, axis]} for axis in (0, 1))
-        said.append(
+        texts.append(
             f"{mask.sum()} of {name}, in rows {', '.join(map(str, sorted(rows)))} "
             f"and columns {', '.join(map(str, sorted(columns)))}"
         )
     return State(
-        f"Lane {lane} holds {'; and '.join(said)}.", arrays={n: HOLDERS[n] for n in names}, reads=mine
+        f"Lane {lane} holds {'; and '.join(texts)}.", arrays={n: HOLDERS[n] for n in names}, reads=mine
     )
 
 
@@ -218,62 +252,66 @@ show(
     stepped(
         [of_lane(lane, "A") for lane in range(32)],
         start=5,
-        title="A lane holds four pairs of neighbours from two rows of A",
-        caption="The fragments of A in mma.sync with 16 × 8 × 16: in each cell stands the lane that holds the element, as a simulated run of the kernel fetched it. The slider goes through the lanes, from 0.",
+        title="Each lane holds four pairs of neighbours from two rows of A",
+        caption="The fragments of A for mma.sync m16n8k16. Each cell shows the lane that holds the element, as loaded in a simulated run of the kernel. The slider goes through the 32 lanes.",
     )
 )
 show(
     stepped(
         [of_lane(lane, "BC") for lane in range(32)],
         start=5,
-        title="Of B a lane holds pieces of one column, of C two pairs of sums",
-        caption="The fragments of B, and of the sums that become C: in each cell stands the lane that fetched or wrote the element. The slider goes through the lanes, from 0.",
+        title="Each lane holds four elements of B and four accumulators",
+        caption="The fragments of B, and of the accumulators that become C. Each cell shows the lane that loads or stores the element. The slider goes through the 32 lanes.",
     )
 )
 
 # %% [markdown]
-# ## What the matrix units ask for
+# ## The ridge point of shared memory
 #
-# For each instruction this warp fetches {{ units.bytes }} bytes, so its intensity is
-# {{ units.intensity | .1f }} FLOP a byte. The fastest memory probe of the recorded GPU and its peak (data sheet) meet at
-# {{ units.ridge | .0f }} FLOP a byte of device memory. A tile of 128 × 128 in shared memory, as in the
-# lesson on register tiles, brings a block's traffic near enough to that, and the L2 does the rest. But
-# now shared memory itself has a ridge. It delivers 128 bytes a clock, and the matrix units of an SM do
-# {{ units.a_clock | , }} operations in that time: {{ units.banks_intensity | .0f }} for each byte.
-# So what matters next is how large a tile one warp makes from the fragments that it has read. Even four
-# warps of 64 × 64 keep the banks busy longer than the matrix units.
+# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, an intensity of {{ units.intensity | .1f }} FLOP per byte.
+# An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. So a block first needs a
+# tile of 128 × 128 in shared memory, as in [register tiling](register_tiles.py); the L2 cache does the rest.
+#
+# But then the fragments come from shared memory, and that has a ridge point of its own. Shared memory delivers 128 bytes
+# per cycle. In that cycle, the tensor cores of an SM can do {{ units.a_clock | , }} operations, so they need
+# {{ units.banks_intensity | .0f }} FLOP for each byte. A warp that computes an $m × n$ tile gets $mn / (m + n)$: a
+# 16 × 8 tile {{ units.intensity | .1f }}, and a 64 × 64 tile exactly 32. So make the warp's tile as large as the registers
+# allow. With the block's stores to shared memory counted in, even four warps of 64 × 64 can't quite keep the tensor
+# cores busy.
 
 
 # %% fold="Code of the table"
-def asked(rows, columns):
-    """A warp's tile: sums a lane, FLOP for each byte read, and the share of the matrix units' clocks that banks allow."""
+def ridge_row(rows, columns):
+    """A warp's tile: accumulators per lane, FLOP per byte read, and the part of the cycles that banks allow."""
     intensity = rows * columns / (rows + columns)
-    written = 128 * 128 / (128 + 128)  # FLOP for each byte that the block brings
-    busy = A_CLOCK / 128 * (1 / intensity + 1 / written)  # clocks of the banks for one of the matrix units
+    written = 128 * 128 / (128 + 128)  # FLOP for each byte that the block stores to shared memory
+    busy = A_CLOCK / 128 * (1 / intensity + 1 / written)  # cycles of the banks for one of the tensor cores
     return rows * columns // 32, intensity, f"{min(1.0, 1 / busy):.0%}"
 
 
 WARP_TILES = ((16, 8), (32, 32), (64, 32), (64, 64), (128, 64))
 show(
     Table(
-        ["tile of a warp", "sums a lane", "FLOP a byte of shared memory", "share that banks allow"],
-        [[f"{rows} × {columns}", *asked(rows, columns)] for rows, columns in WARP_TILES],
-        caption="FLOP for each byte that the warps of a block of 128 × 128 read from shared memory, and the fraction of the cycles of the tensor cores that one wavefront per cycle allows, the block's writes counted in. A lane has at most 255 registers. A model.",
+        ["warp tile", "accumulators per lane", "FLOP per byte of shared memory", "tensor cores busy at most"],
+        [[f"{rows} × {columns}", *ridge_row(rows, columns)] for rows, columns in WARP_TILES],
+        caption="FLOP for each byte that the warps of a 128 × 128 block tile read from shared memory, and the fraction of cycles in which it can keep the tensor cores busy at one wavefront per cycle, the block's stores counted in. A lane has at most 255 registers. A model.",
     )
 )
 
 
 # %% [markdown]
-# ## Through shared memory
+# ## ldmatrix: fragments from shared memory
 #
-# A block of four warps makes 128 × 128 of $C$ from slabs of 64 along $K$, each warp 64 × 64 from
-# fragments that it uses several times. `ldmatrix` reads them: four matrices of 8 × 8 in one
-# instruction, for each of which eight lanes give the addresses of eight rows of 16 bytes, a chunk
-# each. What a lane gets is not what it pointed to but just what its fragment wants. $B$ lies with its
-# rows along $N$ and is wanted by columns; `.trans` turns each matrix on the way.
+# A block of four warps computes 128 × 128 of $C$, and each warp 64 × 64 of it. The block loads $A$ and $B$ in *slabs* of
+# 64 along $K$ to shared memory, and each warp uses a fragment several times before it loads the next.
+#
+# `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight lanes
+# pass the addresses of its eight rows, 16 bytes each. A row of eight elements is a *chunk*. A lane doesn't receive the
+# row that it points to. It receives what its fragment needs. $B$ is row-major here, but its fragments are columns, so the kernel uses
+# `.trans`, which transposes each 8 × 8 matrix on the fly.
 #
 # ??? definition "Slab | slabs"
-#     The piece of a block's rows of $A$, or columns of $B$, that lies in shared memory at a time.
+#     The part of a block's rows of $A$, or of its columns of $B$, that is in shared memory at one time.
 
 
 # %% tab="Pseudocode"
@@ -284,12 +322,12 @@ def through_shared(A, B, C):
         for cols in tiles(N, 128):
             d = np.zeros((len(rows), len(cols)))
             for ks in tiles(K, 64):
-                # [bring
-                a_slab, b_slab = A[rows][:, ks], B[ks][:, cols]
-                # bring]
+                # [load
+                smem_a, smem_b = A[rows][:, ks], B[ks][:, cols]
+                # load]
                 # [multiply
                 for k in tiles(len(ks), 16):
-                    d += a_slab[:, k] @ b_slab[k]
+                    d += smem_a[:, k] @ smem_b[k]
                 # multiply]
             C[np.ix_(rows, cols)] = d
 
@@ -300,7 +338,7 @@ SWIZZLED = Kernel(
 #include <cuda_bf16.h>
 typedef __nv_bfloat16 Bf16;
 
-// D += A B for one warp: 16x16 times 16x8, two BF16 to a register
+// D += A B for one warp: 16x16 times 16x8, two BF16 per register
 static __device__ void mma(float (&d)[4], const unsigned (&a)[4],
                            const unsigned* b) {
     asm volatile(
@@ -309,49 +347,51 @@ static __device__ void mma(float (&d)[4], const unsigned (&a)[4],
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// four matrices of 8x8: lane l brings the address of row l % 8 of matrix l / 8
+// four 8x8 matrices: lane l passes the address of row l % 8 of matrix l / 8
 static __device__ void ldmatrix(unsigned (&r)[4], const uint4* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
         "{%0, %1, %2, %3}, [%4];"
         : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
         : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
-static __device__ void ldmatrix_turned(unsigned (&r)[4], const uint4* row) {
+static __device__ void ldmatrix_trans(unsigned (&r)[4], const uint4* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
         "{%0, %1, %2, %3}, [%4];"
         : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
         : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
-// where a chunk of 16 bytes of a slab's row lies
-static __device__ int place(int row, int chunk, int chunks) {
+// index of a 16-byte chunk of a row, in chunks
+static __device__ int chunk_index(int row, int chunk, int chunks) {
     return row * chunks + (SWIZZLE ? chunk ^ row % 8 : chunk);
 }
-// HEIGHT rows of CHUNKS chunks of X, from (row, col) on; zeros outside
+// loads HEIGHT rows of CHUNKS chunks of X, from (row, col) on; zeros outside
 template <int HEIGHT, int CHUNKS>
-static __device__ void bring(uint4* slab, const Bf16* X, int row, int col,
+static __device__ void load_tile(uint4* slab, const Bf16* X, int row, int col,
                              int rows, int cols) {
     int chunk = threadIdx.x % CHUNKS, at = col + chunk * 8;
     #pragma unroll
     for (int r = threadIdx.x / CHUNKS; r < HEIGHT; r += 128 / CHUNKS) {
-        bool there = row + r < rows && at < cols;
+        bool inside = row + r < rows && at < cols;
         uint4 zeros = {0, 0, 0, 0};
         const uint4* from = (const uint4*)&X[(size_t)(row + r) * cols + at];
-        slab[place(r, chunk, CHUNKS)] = there ? *from : zeros;
+        slab[chunk_index(r, chunk, CHUNKS)] = inside ? *from : zeros;
     }
 }
 
+// C = A B, row-major BF16; K and N multiples of 8, 16-byte aligned.
+// Grid (ceil(N / 128), ceil(M / 128)), block 128; sm_80 and later.
 extern "C" __global__ void __launch_bounds__(128)
 through_shared(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
-    __shared__ uint4 a_slab[128 * 8], b_slab[64 * 16];
+    __shared__ uint4 smem_a[128 * 8], smem_b[64 * 16];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int i = blockIdx.y * 128, j = blockIdx.x * 128;
     int wi = warp / 2 * 64, wj = warp % 2 * 64;
-    float d[4][8][4] = {};
+    float acc[4][8][4] = {};
     for (int k = 0; k < K; k += 64) {
-        // [bring
-        bring<128, 8>(a_slab, A, i, k, M, K);
-        bring<64, 16>(b_slab, B, k, j, K, N);
-        // bring]
+        // [load
+        load_tile<128, 8>(smem_a, A, i, k, M, K);
+        load_tile<64, 16>(smem_b, B, k, j, K, N);
+        // load]
         __syncthreads();
         // [multiply
         #pragma unroll
@@ -359,18 +399,18 @@ through_shared(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
             unsigned a[4][4], b[4][4];
             #pragma unroll
             for (int m = 0; m < 4; ++m)
-                ldmatrix(a[m], &a_slab[place(wi + 16 * m + lane % 16,
+                ldmatrix(a[m], &smem_a[chunk_index(wi + 16 * m + lane % 16,
                                              2 * s + lane / 16, 8)]);
             #pragma unroll
             for (int n = 0; n < 4; ++n)
-                ldmatrix_turned(b[n],
-                    &b_slab[place(16 * s + lane % 16,
+                ldmatrix_trans(b[n],
+                    &smem_b[chunk_index(16 * s + lane % 16,
                                   wj / 8 + 2 * n + lane / 16, 16)]);
             #pragma unroll
             for (int m = 0; m < 4; ++m)
                 #pragma unroll
                 for (int n = 0; n < 8; ++n)
-                    mma(d[m][n], a[m], &b[n / 2][n % 2 * 2]);
+                    mma(acc[m][n], a[m], &b[n / 2][n % 2 * 2]);
         }
         // multiply]
         __syncthreads();
@@ -385,7 +425,7 @@ through_shared(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
                 int col = j + wj + 8 * n + lane % 4 * 2;
                 if (row < M && col < N)
                     *(__nv_bfloat162*)&C[(size_t)row * N + col] =
-                        __floats2bfloat162_rn(d[m][n][r], d[m][n][r + 1]);
+                        __floats2bfloat162_rn(acc[m][n][r], acc[m][n][r + 1]);
             }
 }
 """,
@@ -396,8 +436,8 @@ through_shared(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
 SWIZZLED.region("multiply")
 
 # %% [markdown]
-# A chunk that sticks out over $K$ or $N$ is taken as zeros, so both must be multiples of 8 here; $M$
-# may be anything. What to do with other sizes is a lesson of its own.
+# Chunks outside the matrix count as zeros, so $K$ and $N$ must be multiples of 8 and $M$ may be anything.
+# [Alignment](alignment.py) deals with other sizes.
 
 # %% fold="Code of the check"
 PLAIN = Kernel(SWIZZLED.source, defines={"SWIZZLE": 0})
@@ -412,22 +452,23 @@ agree(through_shared, SWIZZLED, [four_warps(*size, whole=True) for size in RAGGE
 agree(through_shared, PLAIN, [four_warps(*size, whole=True) for size in RAGGED])
 
 # %% [markdown]
-# ## Eight rows in four banks
+# ## Why ldmatrix conflicts: an 8-way bank conflict
 #
-# A row of the slab of $A$ is 64 numbers, 128 bytes, which is once through all the banks. The eight rows
-# of a matrix lie 128 bytes apart, so the same chunk of each is in the same four banks: eight passes in
-# place of one, a bank conflict of the worst kind for this instruction. Longer rows would help and cost
-# room. The other way is to store the chunks of row $r$ in another order, chunk $c$ at place
-# $c \oplus r \bmod 8$, the exclusive or of the two numbers. Eight rows then have their chunk $c$ in
-# eight different places, and nothing grows. That is a swizzle; in the kernel it is the one line of
-# `place`, `row * chunks + (chunk ^ row % 8)`.
+# A row of the slab of $A$ has 64 elements. That's 128 bytes, once through all 32 banks. So in the plain, row-major
+# layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four banks:
+# [eight wavefronts](../memory/banks.py) instead of one. Padding the rows would help and cost shared memory.
+#
+# A *swizzle* costs nothing. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where $\oplus$ is the
+# exclusive or. Take chunk 2: row 0 has it at position 2, row 1 at 3, row 2 at 0, row 3 at 1, and so on, in eight different
+# positions. In the kernel, that's one line in `chunk_index`: `row * chunks + (chunk ^ row % 8)`.
+# [CUTLASS](https://github.com/NVIDIA/cutlass) made this layout popular.
 
 # %% fold="Code of the figure"
 LAYOUT_CASE = four_warps(128, 128, 64)
 
 
 def layout(kernel):
-    """Which chunk of its row lies at each place of the first eight rows of A's slab: as the stores went."""
+    """Which chunk of its row is at each position in the first eight rows of A's slab: as the stores went."""
     run = kernel.on(LAYOUT_CASE).simulate(trace=Trace(warps=[0, 1]))
     stored = run.accesses.where((run.accesses.space == 1) & (run.accesses.kind == 1))
     first = stored.where(stored.step == stored.step.min())
@@ -440,43 +481,45 @@ def layout(kernel):
     return held
 
 
-PLACES = {"plain": layout(PLAIN), "swizzled": layout(SWIZZLED)}
+POSITIONS = {"row-major": layout(PLAIN), "swizzled": layout(SWIZZLED)}
 
 
 def reading(chunk):
     """The state in which one matrix, a chunk of eight rows, is read."""
-    mine = {name: held == chunk for name, held in PLACES.items()}
-    passes = {name: int(mask.sum(axis=0).max()) for name, mask in mine.items()}
+    mine = {name: held == chunk for name, held in POSITIONS.items()}
+    needed = {name: int(mask.sum(axis=0).max()) for name, mask in mine.items()}
     text = (
-        f"ldmatrix reads chunk {chunk} of eight rows: {passes['plain']} passes over the banks where it lies "
-        f"plain, {passes['swizzled']} where it is swizzled."
+        f"ldmatrix reads chunk {chunk} of eight rows: {needed['row-major']} wavefronts in the row-major layout, "
+        f"{needed['swizzled']} in the swizzled one."
     )
-    return State(text, arrays=PLACES, reads=mine)
+    return State(text, arrays=POSITIONS, reads=mine)
 
 
 show(
     stepped(
         [reading(chunk) for chunk in range(8)],
         start=2,
-        title="Swizzled, the same chunk of eight rows lies in eight different places",
-        caption="Eight rows of a slab, with a row's 128 bytes from left to right: which chunk of 16 bytes lies where, as the kernel stored it. Places below each other are in the same four banks. The slider picks the chunk that is read.",
+        title="The swizzle spreads a column of chunks over all banks",
+        caption="Eight rows of a slab; a row has 128 bytes. Each cell shows which 16-byte chunk of the row is stored there, as traced. Cells in one column share four banks. The slider picks the chunk that ldmatrix reads.",
     )
 )
 
-# %% [markdown]
-# The simulator counts the passes over the banks, which it calls wavefronts, for one block and
-# {{ counted.depth }} along $K$: {{ counted.plain | , }} for the loads of the plain layout and
-# {{ counted.swizzled | , }} for those of the swizzled one, {{ counted.times | .0f }} times fewer. An
-# `ldmatrix` with four matrices cannot do with less than four.
+assert [2 ^ row for row in range(8)] == [2, 3, 0, 1, 6, 7, 4, 5], "the positions of chunk 2"
 
 # %% [markdown]
-# ## Copies that run ahead
+# For one block and {{ counted.depth }} along $K$, the simulator counts {{ counted.plain | , }} wavefronts for the loads
+# of the row-major layout and {{ counted.swizzled | , }} for those of the swizzled one, an eighth. An `ldmatrix` with four
+# matrices can't do better than four wavefronts.
+
+# %% [markdown]
+# ## cp.async: three stages in flight
 #
-# In both versions a block first waits for its slab and then multiplies, and only the other blocks on
-# the SM fill the gap. Since Ampere a thread can begin a copy from global to shared memory that passes
-# by its registers and for which it does not wait: `cp.async`. Copies are committed in groups, and
-# `wait_group n` waits until at most `n` of the own groups are under way. With three pairs of slabs in
-# shared memory, a ring, the copies run two slabs ahead.
+# So far, a block waits for its slab and then multiplies. Only the other blocks on the SM can fill the gap.
+# [`cp.async`](register_tiles.py), in GPUs since Ampere, copies from global to shared memory without passing through
+# registers, and the thread doesn't wait for it. A thread commits its copies in groups, and `wait_group n` waits until at
+# most `n` of its groups are still in flight.
+#
+# With three *stages*, three pairs of slabs in shared memory used as a ring, the loads run two slabs ahead.
 
 
 # %% tab="Pseudocode"
@@ -487,14 +530,14 @@ def ring(A, B, C):
         for cols in tiles(N, 128):
             d = np.zeros((len(rows), len(cols)))
             # [stages
-            under_way = []
+            in_flight = []
             for ks in tiles(K, 64):
-                under_way.append((A[rows][:, ks], B[ks][:, cols]))
-                if len(under_way) == 3:
-                    a_slab, b_slab = under_way.pop(0)
-                    d += a_slab @ b_slab
-            for a_slab, b_slab in under_way:
-                d += a_slab @ b_slab
+                in_flight.append((A[rows][:, ks], B[ks][:, cols]))
+                if len(in_flight) == 3:
+                    smem_a, smem_b = in_flight.pop(0)
+                    d += smem_a @ smem_b
+            for smem_a, smem_b in in_flight:
+                d += smem_a @ smem_b
             # stages]
             C[np.ix_(rows, cols)] = d
 
@@ -505,7 +548,7 @@ RING = Kernel(
 #include <cuda_bf16.h>
 typedef __nv_bfloat16 Bf16;
 
-// D += A B for one warp: 16x16 times 16x8, two BF16 to a register
+// D += A B for one warp: 16x16 times 16x8, two BF16 per register
 static __device__ void mma(float (&d)[4], const unsigned (&a)[4],
                            const unsigned* b) {
     asm volatile(
@@ -514,84 +557,87 @@ static __device__ void mma(float (&d)[4], const unsigned (&a)[4],
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// four matrices of 8x8: lane l brings the address of row l % 8 of matrix l / 8
+// four 8x8 matrices: lane l passes the address of row l % 8 of matrix l / 8
 static __device__ void ldmatrix(unsigned (&r)[4], const uint4* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
         "{%0, %1, %2, %3}, [%4];"
         : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
         : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
-static __device__ void ldmatrix_turned(unsigned (&r)[4], const uint4* row) {
+static __device__ void ldmatrix_trans(unsigned (&r)[4], const uint4* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
         "{%0, %1, %2, %3}, [%4];"
         : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
         : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
-// where a chunk of 16 bytes of a slab's row lies
-static __device__ int place(int row, int chunk, int chunks) {
+// index of a 16-byte chunk of a row, in chunks
+static __device__ int chunk_index(int row, int chunk, int chunks) {
     return row * chunks + (chunk ^ row % 8);
 }
-// New: 16 bytes go from global to shared memory by themselves
-static __device__ void copy(uint4* to, const Bf16* from, int bytes) {
+// New: starts a copy of 16 bytes from global to shared memory
+static __device__ void cp_async(uint4* to, const Bf16* from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :: "r"((unsigned)__cvta_generic_to_shared(to)),
-                    "l"(from), "r"(bytes) : "memory");  // the rest: zeros
+                    "l"(from), "r"(bytes) : "memory");  // the rest is zeros
 }
-// HEIGHT rows of CHUNKS chunks of X, from (row, col) on; zeros outside
+// loads HEIGHT rows of CHUNKS chunks of X, from (row, col) on; zeros outside
 template <int HEIGHT, int CHUNKS>
-static __device__ void bring(uint4* slab, const Bf16* X, int row, int col,
+static __device__ void load_tile(uint4* slab, const Bf16* X, int row, int col,
                              int rows, int cols) {
     int chunk = threadIdx.x % CHUNKS, at = col + chunk * 8;
     #pragma unroll
     for (int r = threadIdx.x / CHUNKS; r < HEIGHT; r += 128 / CHUNKS) {
-        bool there = row + r < rows && at < cols;
-        const Bf16* from = there ? &X[(size_t)(row + r) * cols + at] : X;
-        copy(&slab[place(r, chunk, CHUNKS)], from, there ? 16 : 0);
+        bool inside = row + r < rows && at < cols;
+        const Bf16* from = inside ? &X[(size_t)(row + r) * cols + at] : X;
+        cp_async(&slab[chunk_index(r, chunk, CHUNKS)], from, inside ? 16 : 0);
     }
 }
 
+// C = A B, row-major BF16; K and N multiples of 8, 16-byte aligned.
+// Grid (ceil(N / 128), ceil(M / 128)), block 128, STAGES x 32 KiB of
+// dynamic shared memory; sm_80 and later.
 extern "C" __global__ void __launch_bounds__(128)
 ring(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
-    extern __shared__ __align__(128) uint4 memory[];  // New: STAGES pairs
+    extern __shared__ __align__(128) uint4 smem[];  // New: STAGES pairs
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int i = blockIdx.y * 128, j = blockIdx.x * 128;
     int wi = warp / 2 * 64, wj = warp % 2 * 64;
-    float d[4][8][4] = {};
+    float acc[4][8][4] = {};
     // [stages
     int slabs = (K + 63) / 64;
-    auto begin = [&](int t) {  // New: slab t, as one group of copies
-        uint4* stage = memory + t % STAGES * 2048;
+    auto load_stage = [&](int t) {  // New: loads slab t as one group of copies
+        uint4* stage = smem + t % STAGES * 2048;
         if (t < slabs) {
-            bring<128, 8>(stage, A, i, t * 64, M, K);
-            bring<64, 16>(stage + 1024, B, t * 64, j, K, N);
+            load_tile<128, 8>(stage, A, i, t * 64, M, K);
+            load_tile<64, 16>(stage + 1024, B, t * 64, j, K, N);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
-    for (int t = 0; t < STAGES - 1; ++t) begin(t);
+    for (int t = 0; t < STAGES - 1; ++t) load_stage(t);
     for (int t = 0; t < slabs; ++t) {
         asm volatile("cp.async.wait_group %0;"
                      :: "n"(STAGES - 2) : "memory");  // own copies of slab t
-        __syncthreads();  // everybody's; and slab t - 1 has been read
-        begin(t + STAGES - 1);
-        uint4 *a_slab = memory + t % STAGES * 2048, *b_slab = a_slab + 1024;
+        __syncthreads();  // all threads'; slab t - 1 has been read
+        load_stage(t + STAGES - 1);
+        uint4 *smem_a = smem + t % STAGES * 2048, *smem_b = smem_a + 1024;
         // stages]
         #pragma unroll
         for (int s = 0; s < 4; ++s) {  // 16 along K at a time
             unsigned a[4][4], b[4][4];
             #pragma unroll
             for (int m = 0; m < 4; ++m)
-                ldmatrix(a[m], &a_slab[place(wi + 16 * m + lane % 16,
+                ldmatrix(a[m], &smem_a[chunk_index(wi + 16 * m + lane % 16,
                                              2 * s + lane / 16, 8)]);
             #pragma unroll
             for (int n = 0; n < 4; ++n)
-                ldmatrix_turned(b[n],
-                    &b_slab[place(16 * s + lane % 16,
+                ldmatrix_trans(b[n],
+                    &smem_b[chunk_index(16 * s + lane % 16,
                                   wj / 8 + 2 * n + lane / 16, 16)]);
             #pragma unroll
             for (int m = 0; m < 4; ++m)
                 #pragma unroll
                 for (int n = 0; n < 8; ++n)
-                    mma(d[m][n], a[m], &b[n / 2][n % 2 * 2]);
+                    mma(acc[m][n], a[m], &b[n / 2][n % 2 * 2]);
         }
     }
     #pragma unroll
@@ -604,7 +650,7 @@ ring(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
                 int col = j + wj + 8 * n + lane % 4 * 2;
                 if (row < M && col < N)
                     *(__nv_bfloat162*)&C[(size_t)row * N + col] =
-                        __floats2bfloat162_rn(d[m][n][r], d[m][n][r + 1]);
+                        __floats2bfloat162_rn(acc[m][n][r], acc[m][n][r + 1]);
             }
 }
 """,
@@ -618,14 +664,12 @@ RING.region("stages")
 agree(ring, RING, [four_warps(*size, stages=3, whole=True) for size in [*RAGGED, (70, 40, 392)]])
 
 # %% [markdown]
-# Two things keep the ring in order. `wait_group` makes sure of the copies that a thread began itself,
-# and the barrier behind it of everybody's. The same barrier keeps the copies into a stage from
-# starting while some warp still multiplies what lies there, which is why `begin` stands behind it.
-# Take either away and the simulator says so.
+# Two things keep the ring in order. `wait_group` makes sure that a thread's own copies have arrived, and the barrier
+# after it that those of all threads have. The same barrier keeps a new copy from overwriting a stage that some warp
+# still reads, which is why `load_stage` comes after it. Remove either one, and the simulator reports it:
+
 
 # %% fold="Code of the check"
-
-
 def with_fault(text, instead):
     assert RING.source.count(text) == 1
     return Kernel(RING.source.replace(text, instead), defines={"STAGES": 3})
@@ -638,12 +682,12 @@ expect_hazard(LATE.on(ring_case), "undelivered", line_with="ldmatrix(a[m]")
 expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix(a[m]")
 
 # %% [markdown]
-# ## What it should take
+# ## Estimate: tensor cores, banks and issue slots
 #
-# Three things must be done for a slab, and each has its pace. The tensor cores of an SM do
-# {{ units.a_clock | , }} operations per cycle, and with this instruction {{ units.probe_clock | ,.0f }} of them by
-# the probe. The banks do one wavefront per cycle. The four schedulers issue one instruction per cycle each.
-# The simulator counted wavefronts and instructions of the \PTX; the slowest of the three gives an estimate.
+# How fast should each version be? Three resources work on every slab. An SM's tensor cores do {{ units.a_clock | , }}
+# operations per cycle, of which `mma.sync` reached {{ units.probe_clock | ,.0f }} in the probe. Shared memory serves one
+# wavefront per cycle. The four warp schedulers issue one instruction per cycle each. We take the wavefronts and the
+# instructions, at the level of \PTX, from the simulator. The slowest resource gives an estimate.
 
 # %% fold="Code of the prediction"
 DEPTH = 512
@@ -655,8 +699,8 @@ VARIANTS = {
 }
 
 
-def a_slab_costs(kernel, of):
-    """Clocks of an SM for 128 x 128 x 64: matrix units at the probed rate, banks, issue; by difference."""
+def slab_cycles(kernel, of):
+    """Cycles of an SM for 128 x 128 x 64: tensor cores at the probed rate, banks, issue; by difference."""
     deep, flat = (kernel.on(of(128, 128, depth)).simulate().counts for depth in (DEPTH, 64))
     slabs = DEPTH // 64 - 1
     loads, stores = (
@@ -664,24 +708,24 @@ def a_slab_costs(kernel, of):
         for kind in ("shared_load", "shared_store")
     )
     issue = (deep.issued - flat.issued) / slabs / 4
-    return {"matrix units": UNITS_CLOCKS, "banks": loads + stores, "issue": issue}, loads
+    return {"tensor cores": TENSOR_CYCLES, "banks": loads + stores, "issue": issue}, loads
 
 
-UNITS_CLOCKS = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / UNITS)
+TENSOR_CYCLES = 2 * 128 * 128 * 64 / (A_CLOCK * PROBE / UNITS)
 COSTS, LOADS = {}, {}
 for label, (kernel, of) in VARIANTS.items():
-    COSTS[label], LOADS[label] = a_slab_costs(kernel, of)
+    COSTS[label], LOADS[label] = slab_cycles(kernel, of)
 ESTIMATES = {  # TFLOP/s
     label: UNITS * 2 * 128 * 128 * 64 / A_CLOCK / max(cost.values()) for label, cost in COSTS.items()
 }
 show(
     bars(
         COSTS,
-        x="clocks of an SM for 128 × 128 × 64",
-        roles={"matrix units": "predicted", "banks": "read", "issue": "block"},
+        x="cycles of an SM for 128 × 128 × 64",
+        roles={"tensor cores": "predicted", "banks": "read", "issue": "block"},
         form=",.0f",
-        title="Swizzled, the banks need less time than the matrix units",
-        caption="What one SM has to do for 128 × 128 sums and 64 along K: operations at the probed rate of mma.sync, wavefronts at one a clock, instructions at four a clock. Wavefronts and instructions from the simulator, at the level of PTX.",
+        title="With the swizzle, the banks are no longer the bottleneck",
+        caption="Cycles that one SM needs for 128 × 128 accumulators and 64 along K: tensor cores at the probed rate of mma.sync, banks at one wavefront per cycle, schedulers at four instructions per cycle. Wavefronts and instructions from the simulator, at the level of PTX.",
     )
 )
 publish(
@@ -703,12 +747,11 @@ publish(
 )
 
 # %% [markdown]
-# Straight from global memory it is the instructions that decide: {{ estimate.for_a_mma | .0f }} of them for
-# every `mma`, so about {{ estimate.global | .1%  }} of the peak (data sheet). With conflicts the banks allow
-# {{ estimate.plain | .0%  }}. Swizzled, they are quicker than the matrix units, and the estimate becomes what
-# `mma.sync` does by itself, {{ estimate.swizzled | .0%  }} or {{ estimate.swizzled_tflop | .0f }} TFLOP/s: by
-# this model {{ estimate.gain | .1f }} times as much. None of this counts waiting, which the ring is to
-# hide.
+# Straight from global memory, instructions are the bottleneck: {{ estimate.for_a_mma | .0f }} for every `mma.sync`,
+# which leaves {{ estimate.global | .0% }} of the peak (data sheet). With conflicts, the banks allow
+# {{ estimate.plain | .0% }}. With the swizzle, the banks are faster than `mma.sync`, and the estimate is what the probe
+# reached, {{ estimate.swizzled | .0% }}. So the swizzle alone should make the kernel {{ estimate.gain | .1f }}× faster.
+# None of this counts time spent waiting.
 
 
 # %% fold="Code of the measurement"
@@ -732,7 +775,7 @@ def cublas_lt(arrays):
     return fastest(*(arrays[name] for name in "ABC"))
 
 
-PLAIN_PASSES = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix a warp, 8 times their 4 passes; stores of 32 KB
+PLAIN_WAVEFRONTS = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix per warp at 8 x 4 wavefronts; stores of 32 KiB
 products = measure(
     "matrix_products",
     variants={label: launched(label) for label in VARIANTS},
@@ -745,36 +788,47 @@ products = measure(
     library={"cuBLAS": torch_matmul, "cuBLASLt, best of 10 algorithms": cublas_lt},
     reference=matrix_product,
     tolerance=2**-8,
-    reasons={"*": "What it should take"},
+    reasons={"*": "Estimate: tensor cores, banks and issue slots"},
     guess=Guess(
-        "How many times as fast does the swizzle make the kernel?",
+        "How much faster does the swizzle make the kernel?",
         of="swizzled",
         over="through shared memory",
         at={"n": 4096},
         between=(1.0, 10.0),
-        models={"the banks": PLAIN_PASSES / UNITS_CLOCKS},
+        models={"the banks": PLAIN_WAVEFRONTS / TENSOR_CYCLES},
         because="The model leaves out all waiting: for the slab, for the barrier, for the last fragment.",
     ),
 )
 
-# %% fold="Code of the table"
-check(PLAIN_PASSES, COSTS["through shared memory"]["banks"], rtol=0.0, name="passes by formula and by count")
+# %% fold="Code of the figure"
+check(
+    PLAIN_WAVEFRONTS,
+    COSTS["through shared memory"]["banks"],
+    rtol=0.0,
+    name="wavefronts by formula and by count",
+)
 RATES = {label: 2 * n**3 / us / 1e6 for (label, n), us in medians_us(products, "n").items() if n == 4096}
 if complete(RATES):
-    shares = {label: f"{RATES[label] / estimate:.0%}" for label, estimate in ESTIMATES.items()}
+    assert RATES["three stages"] / RATES["swizzled"] > RATES["swizzled"] / RATES["through shared memory"], (
+        "the title"
+    )
     show(
-        Table(
-            ["version", "estimate by counts, TFLOP/s", "recorded, TFLOP/s", "share of that"],
-            [
-                [label, round(ESTIMATES[label]) if label in shares else None, round(rate), shares.get(label)]
-                for label, rate in RATES.items()
-            ],
-            caption="BF16 products with FP32 sums at n = 4,096, random numbers, on an {machine}: what the slowest of tensor cores, banks and issue allows by the counts above, and what was recorded.",
+        bars(
+            {label: {"estimate": ESTIMATES[label], "recorded": RATES[label]} for label in ESTIMATES},
+            roles={"estimate": "predicted", "recorded": "tile"},
+            x="rate [TFLOP/s]",
+            form=",.0f",
+            title="Loads in flight gain more than the swizzle",
+            caption="BF16 GEMM with FP32 accumulators at n = 4,096, random inputs, on an {machine}: what the slowest of tensor cores, banks and issue slots allows by the counts above, and what was recorded.",
         )
     )
-_, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
+FIRST, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
 publish(
     reached={
+        "first_ms": 2 * 4096**3 / FIRST / 1e9,
+        "first_times": PROBE / FIRST,
+        "first_share": FIRST / PROBE,
+        "blocks": 227 // (3 * 32),
         "gain": SWIZZLED_RATE / SHARED,
         "swizzled": SWIZZLED_RATE / ESTIMATES["swizzled"],
         "ahead": AHEAD / SWIZZLED_RATE,
@@ -785,30 +839,28 @@ publish(
 )
 
 # %% [markdown]
-# The order is as predicted, the sizes are not. The swizzle was to make the kernel {{ estimate.gain | .1f }}
-# times as fast and made it {{ reached.gain | .1f }} times, for the banks were not what it waited for. Both
-# versions fetch a slab, wait for it, store it, wait for each other and multiply, and swizzled the kernel
-# comes to {{ reached.swizzled | .0% }} of the estimate. Only when copies run ahead is that
-# waiting gone: {{ reached.ahead | .1f }} times as fast again, {{ reached.of_probe | .0% }} of what the
-# instruction does alone. Within a slab nothing runs ahead, a warp fetches fragments and then multiplies,
-# and the model has no place for that either. cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, is faster than
-# `mma.sync` alone: it must use another instruction.
+# The order is as predicted; the factors aren't. The swizzle makes the kernel {{ reached.gain | .1f }}× faster, not
+# {{ estimate.gain | .1f }}×, because the banks weren't what it waited for. Both versions load a slab, wait for it, store
+# it, synchronise and multiply, one after the other. The pipeline removes that wait: it's another
+# {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of what `mma.sync` does alone.
+#
+# The estimate still leaves out latency inside a slab, where each warp loads fragments and only then multiplies. At 96 KiB
+# of shared memory per block, an SM holds {{ reached.blocks }} blocks, so each scheduler has only two warps to switch
+# between. And cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, beats even the probe of `mma.sync`: it has to use another
+# instruction.
 
 # %% [markdown]
-# ## How exact it is
+# ## Numerical error: one rounding to BF16
 #
-# Products of two BF16 numbers are exact in FP32, sums are not, and at the end the result is rounded to
-# BF16. Which of the two errors counts? The check compares with sums in 64 bits, in units of the
-# rounding at the end: half the distance between neighbouring BF16 numbers at the largest result.
+# The product of two BF16 values is exact in FP32: 8 and 8 significant bits make 16, and FP32 has 24. The sum is rounded
+# at each step, and the result once more, to BF16. Which error is larger? Follow one element of $C$ bit by bit.
 
 # %% fold="Code of the check"
-from tilewise import bf16
-
 EXACT_CASE = four_warps(128, 128, 2048, stages=3)
 held = RING.on(EXACT_CASE).run()
 right = bf16_product(held)
 got = bf16.values(held["C"]).astype(np.float64)
-check(got, right, rtol=2**-8, atol=2**-12 * np.abs(right).max(), name="C against sums in 64 bits")
+check(got, right, rtol=2**-8, atol=2**-12 * np.abs(right).max(), name="C against FP64 sums")
 best = bf16.values(bf16.bits(right)).astype(np.float64)
 scale = np.abs(right).max()
 publish(
@@ -819,16 +871,11 @@ publish(
     }
 )
 
-# %% [markdown]
-# The way of the numbers, bit by bit, for one result of the same product: two of 16 bits, their
-# product, the sum that it joins, and what is stored if the sum ends here. The last bits of the
-# product are 0 every time: 8 and 8 significant bits make 16, and FP32 has 24.
-
 # %% fold="Code of the figure"
 from tilewise.figures import BitFormat, Held, bit_fields
 
 
-def held_in(value, short):
+def bits_of(value, short):
     return f"{int(bf16.bits(value)):016b}" if short else f"{int(np.float32(value).view(np.uint32)):032b}"
 
 
@@ -840,12 +887,12 @@ for k, (a, b) in enumerate(zip(left, above, strict=True)):
     stored = float(bf16.values(bf16.bits(total)))
     if k + 1 in (1, 2, 3, 4, 8, 16, 64, 256, 1024, 2048):
         path[f"{k + 1:,}"] = [
-            Held(held_in(a, True), f"{a:.4g}"),
-            Held(held_in(b, True), f"{b:.4g}"),
-            Held(held_in(a * b, False), f"{a * b:.6g}{', exactly' if exact else ''}"),
-            Held(held_in(before, False), f"{before:.6g}"),
-            Held(held_in(total, False), f"{total:.6g}"),
-            Held(held_in(total, True), f"{stored:.4g}, {abs(stored - total) / abs(total):.2%} off"),
+            Held(bits_of(a, True), f"{a:.4g}"),
+            Held(bits_of(b, True), f"{b:.4g}"),
+            Held(bits_of(a * b, False), f"{a * b:.6g}{', exactly' if exact else ''}"),
+            Held(bits_of(before, False), f"{before:.6g}"),
+            Held(bits_of(total, False), f"{total:.6g}"),
+            Held(bits_of(total, True), f"{stored:.4g}, {abs(stored - total) / abs(total):.2%} off"),
         ]
 show(
     bit_fields(
@@ -860,67 +907,65 @@ show(
         path,
         start="3",
         step_name="term",
-        title="Short numbers in, an exact product, a long sum, and one rounding at the end",
-        caption="The terms of one result, added one after the other; the unit itself adds sixteen with one instruction, in an order of its own. Set bits are filled: sign, exponent, fraction.",
+        title="An exact product, an FP32 sum, one rounding to BF16",
+        caption="The terms of one element of C, added one after the other; the tensor core adds sixteen per instruction, in an order of its own. Set bits are filled: sign, exponent, fraction.",
     )
 )
 
 # %% [markdown]
-# With {{ error.K | , }} terms the largest error is {{ error.largest | .2%  }} of the largest result, and
-# rounding the exact result to BF16 alone gives {{ error.rounding | .2%  }}. The sums in FP32 add next to
-# nothing. The rule for all products here: at most twice the error of the library's own result in the
-# same precision.
+# With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding the
+# exact result to BF16 gives the same {{ error.rounding | .2% }}. The FP32 sum adds next to nothing. For every GEMM in this
+# course, we accept at most twice the error of the library's result in the same precision.
 
 # %% [markdown]
-# ## The libraries
+# ## Libraries: cuBLAS, cuDNN and CUTLASS
 #
-# Nobody has to write this to multiply two matrices. cuBLAS is the maker's closed library of products
-# for every size and type, what `torch.matmul` calls. cuDNN is the one for operations of neural networks
-# such as convolution and attention. CUTLASS is open: templates in C++ from which such kernels are put
-# together. What one gains by knowing their insides is the reason for their numbers, and for every
-# operation that is nearly, but not quite, a product.
+# You don't have to write this kernel to multiply two matrices. cuBLAS is NVIDIA's closed GEMM library, which
+# `torch.matmul` calls. cuDNN is the one for convolution, attention and other operations of neural networks.
+# [CUTLASS](https://github.com/NVIDIA/cutlass) is open: C++ templates from which such kernels are built. Knowing how they
+# work explains their performance, and it lets you write the operation that is nearly a GEMM, but not quite.
 #
 # ??? definition "cuDNN"
-#     NVIDIA's closed library of tuned operations of neural networks, such as convolution and attention.
+#     NVIDIA's closed library of tuned operations for neural networks, such as convolution and attention.
 #
 # ??? definition "CUTLASS"
-#     NVIDIA's open C++ templates from which fast matrix kernels are put together.
+#     NVIDIA's open C++ templates from which fast matrix kernels are built.
 
 # %% [markdown]
 # ## The answer
 #
-# A kernel on `mma.sync` that brings its numbers can hope for {{ estimate.us | us }} for the product of 4,096,
-# as much as one that brings none, because swizzled banks keep pace with the instruction. Ours took
-# {{ reached.us | us }}: {{ reached.of_probe | .0% }} of that rate, once its copies ran ahead. The banks would
-# not keep pace with the matrix units themselves: a warp that reads its own fragments of 64 × 64 asks them for
-# as much as they have. To go further, the units must read shared memory without the detour through registers.
+# By the counts, a kernel with swizzled shared memory could take {{ estimate.us | us }}, as long as the tensor cores need
+# without any loads. Ours takes {{ reached.us | us }}. That's {{ reached.of_probe | .0% }} of the rate of `mma.sync`, from
+# {{ reached.first_share | .0% }} at the start. To go further, tensor cores must read shared memory without the
+# detour through registers.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - `mma.sync` multiplies 16 × 16 by 16 × 8 for a warp: {{ units.flop | , }} operations, BF16 in, FP32
-#   sums, each lane with a fragment.
-# - `ldmatrix` brings four matrices of 8 × 8 with one instruction and takes four wavefronts at best; rows
-#   of 128 bytes in plain order make it {{ counted.times | .0f }} times as many.
-# - A swizzle, $c \oplus r \bmod 8$, removes all of these conflicts and costs no room. It gains what was
-#   waited for: little before copies ran ahead.
-# - The shared memory of an H100 has a ridge of {{ units.banks_intensity | .0f }} FLOP a byte; a warp's
-#   tile of 64 × 64 just reaches it.
-# - Alone, `mma.sync` was recorded at {{ units.probe_share | .0%  }} of the peak of the H100's tensor cores
-#   (data sheet).
+# - `mma.sync` multiplies 16 × 16 by 16 × 8 for a warp: BF16 in, FP32 accumulators, and each lane holds a fragment.
+# - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. In row-major rows of 128 bytes, it needs {{ counted.times | .0f }}× more;
+#   the swizzle $c \oplus (r \bmod 8)$ removes all of these conflicts and needs no extra memory.
+# - Removing a bottleneck only helps if the kernel waits for it: the swizzle gained {{ reached.gain | .1f }}×, loads in
+#   flight {{ reached.ahead | .1f }}×.
+#
+# ## In your own kernel
+#
+# In Nsight Compute, `sm__inst_executed_pipe_tensor.sum` shows whether the tensor cores are used, and *Stall Long
+# \Scoreboard* (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`) whether warps wait for global
+# memory. Add stages before you tune banks, then divide `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum` by the number
+# of `ldmatrix` instructions: more than four wavefronts for each means that the layout needs a swizzle.
 
-
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 SLAB_OF_32 = r"""
-static __device__ int place(int row, int chunk) {
-    return row * 4 + PLACE;
+static __device__ int chunk_index(int row, int chunk) {
+    return row * 4 + POSITION;
 }
 extern "C" __global__ void fragments(const uint4* X, unsigned* out) {
-    __shared__ uint4 slab[16 * 4];
+    __shared__ uint4 smem[16 * 4];
     int lane = threadIdx.x;
-    for (int c = lane; c < 64; c += 32) slab[place(c / 4, c % 4)] = X[c];
+    for (int c = lane; c < 64; c += 32) smem[chunk_index(c / 4, c % 4)] = X[c];
     __syncwarp();
     for (int k = 0; k < 2; ++k) {
         unsigned r[4];
@@ -928,15 +973,15 @@ extern "C" __global__ void fragments(const uint4* X, unsigned* out) {
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
             : "r"((unsigned)__cvta_generic_to_shared(
-                  &slab[place(lane % 16, 2 * k + lane / 16)])) : "memory");
+                  &smem[chunk_index(lane % 16, 2 * k + lane / 16)])) : "memory");
         for (int i = 0; i < 4; ++i) out[(k * 4 + i) * 32 + lane] = r[i];
     }
 }
 """
 
 
-def with_place(text):
-    return Kernel(SLAB_OF_32, defines={"PLACE": text})
+def with_position(text):
+    return Kernel(SLAB_OF_32, defines={"POSITION": text})
 
 
 def fragment_tests(kernel):
@@ -957,16 +1002,20 @@ def fragment_tests(kernel):
 exercise(
     "Rows of 64 bytes",
     """
-    Make the slab only 32 numbers deep: a row of A has four chunks, and two rows share the 128 bytes of all
-    banks. Which place within its row must chunk `chunk` of row `row` have, so that every `ldmatrix` still takes
-    four wavefronts? Fill in `PLACE` in `place`. The tests compare the fragments and count.
+    Make the slab only 32 elements deep. A row of A then has four chunks, and two rows fill the 128 bytes of all
+    banks. At which position in its row do you store chunk `chunk` of row `row`, so that every `ldmatrix` still
+    takes four wavefronts? Fill in `POSITION` in `chunk_index`. The tests compare the fragments and count wavefronts.
     """,
-    answer=with_place("(chunk ^ row / 2 % 4)"),
+    answer=with_position("(chunk ^ row / 2 % 4)"),
     tests=fragment_tests,
-    wrong=[with_place("chunk"), with_place("(chunk ^ row % 4)"), with_place("(chunk ^ row / 4 % 4)")],
-    hint="Rows 0, 2, 4 and 6 begin in the same bank.",
+    wrong=[
+        with_position("chunk"),
+        with_position("(chunk ^ row % 4)"),
+        with_position("(chunk ^ row / 4 % 4)"),
+    ],
+    hint="Rows 0, 2, 4 and 6 start in the same bank.",
 )
 
 # %% [markdown]
-# Hopper's answer to the last question, an instruction of four warps that takes its operands from shared
-# memory, and a unit that brings them there, is the subject of [The Hopper machine](hopper.py).
+# Hopper's answer is `wgmma`, an instruction of four warps that reads its operands from shared memory. Before we get there,
+# [Alignment](alignment.py) shows why $K$ and $N$ should be multiples of 8, whatever the kernel.

@@ -381,7 +381,7 @@ WIDE.region("places")
 #     place to put the next tile because this one takes all of shared memory. The place is a matter of
 #     choice: a second tile means fewer resident blocks or a smaller tile, and [the
 #     ladder](#the-ladder) shows what that trade brings. With [matrix
-#     units](matrix_units.py#copies-that-run-ahead) it is done three places deep.
+#     units](matrix_units.py#cpasync-three-stages-in-flight) it is done three places deep.
 #
 # ??? definition "Double buffering"
 #     Filling one place with what comes next while another, filled before, is in use; with more than

@@ -355,7 +355,7 @@ expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shf
 # The kernel loads four `float4`s before it adds anything. It has four accumulators per thread, one per component, so no addition
 # waits for the previous one.
 
-# %% fold="The whole kernel: partial sums per thread, warp, block and grid"
+# %% fold="The whole kernel: thread, warp, block and grid level"
 FOUR = Kernel(
     r"""
 __device__ float warp_sum(float acc) {

@@ -9,8 +9,16 @@ import pytest
 
 from tilewise.__main__ import main
 from tilewise.measurements.archive import Archive
+from tilewise.measurements.key import text_key
 from tilewise.measurements.prediction import PredictedRow, Prediction, write_prediction
-from tilewise.measurements.record import Record, Row, read_record, write_record
+from tilewise.measurements.record import (
+    Record,
+    Row,
+    TextRecord,
+    read_record,
+    read_text_record,
+    write_record,
+)
 
 LESSON = '''# ---
 # title: Twice
@@ -138,6 +146,41 @@ def test_an_experiment_that_moves_to_another_lesson_takes_its_records_along(
     assert capsys.readouterr().out.count("renewed lessons/measurements/") == 2
     assert {body["lesson"] for body in bodies()[:2]} == {"kernels/moved"}
     assert [{**row, "lesson": ""} for row in figures()] == [{**row, "lesson": ""} for row in before]
+
+
+def test_a_cell_that_moves_to_another_lesson_takes_what_it_printed_along(
+    lesson: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = '\n# %% needs="gpu" record="raw"\nprint("on", "a GPU")\n'
+    archive, devices = Archive(lesson.parents[1]), (H100["device"], "NVIDIA H200")
+    for device in devices:
+        made = TextRecord("kernels/twice", "raw", text_key(cell), {**H100, "device": device}, "on a GPU")
+        write_record(made, archive.text_path("kernels/twice", "raw", device))
+    edit(lesson, "measure(\n", f"{cell}\n# %%\nmeasure(\n")
+    further = lesson.with_name("further.py")
+    further.write_text(LESSON.partition("# %%")[0] + cell, encoding="utf-8")
+    assert main(["record", "kernels/further", "--pending"]) == 0
+    assert not archive.text_path("kernels/further", "raw", devices[0]).exists(), (
+        "the other lesson has it still"
+    )
+
+    edit(lesson, cell, "")
+    changed = further.read_text(encoding="utf-8")
+    edit(further, '"on", "a GPU"', '"on", "another"')
+    assert main(["record", "kernels/further", "--pending"]) == 0
+    assert not archive.text_path("kernels/further", "raw", devices[0]).exists(), "it is another cell"
+
+    further.write_text(changed, encoding="utf-8")
+    assert main(["record", "kernels/further", "--pending"]) == 0
+    for device in devices:
+        assert not archive.text_path("kernels/twice", "raw", device).exists()
+        moved = read_text_record(archive.text_path("kernels/further", "raw", device))
+        assert (moved.lesson, moved.text, moved.provenance["device"]) == (
+            "kernels/further",
+            "on a GPU",
+            device,
+        )
+    assert "no longer pending: kernels.further.raw" in capsys.readouterr().out
 
 
 def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]) -> None:

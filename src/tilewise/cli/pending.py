@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewise.build.playback import Failure, LessonFile, find_lesson, on_the_simulator, play, project_lessons
+from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive, lesson_root
-from tilewise.measurements.current import current, renewed, renewed_text
+from tilewise.measurements.current import current, renewed, renewed_text, text_holds
 from tilewise.measurements.pending import (
     Entry,
     entry_of,
@@ -127,7 +128,8 @@ def _renew(experiment: Experiment, archive: Archive, moved: Moved) -> Iterator[P
 
 
 def _renew_texts(lesson: LessonFile, archive: Archive) -> Iterator[Path]:
-    """Renew the keys of what a lesson's cells printed."""
+    """Renew the keys of what a lesson's cells printed; a cell that moved here takes its records along."""
+    yield from _move_texts(lesson, archive)
     for cell in (one for one in lesson.cells if one.record):
         for path in (archive.text_path(lesson.id, cell.record, device) for device in archive.devices):
             if not path.is_file():
@@ -140,6 +142,31 @@ def _renew_texts(lesson: LessonFile, archive: Archive) -> Iterator[Path]:
             if made != old:
                 write_record(made, path)
                 yield path
+
+
+def _move_texts(lesson: LessonFile, archive: Archive) -> Iterator[Path]:
+    """Move what a cell printed when it was in another lesson that has no such cell any more."""
+    for cell in (one for one in lesson.cells if one.record):
+        for device in archive.devices:
+            path = archive.text_path(lesson.id, cell.record, device)
+            if path.is_file():
+                continue
+            for other in sorted(path.parent.glob(archive.text_path("*", cell.record, device).name)):
+                old = read_text_record(other, archive.shown(other))
+                left = old.name == cell.record and not _prints(old.lesson, cell.record, archive)
+                if left and text_holds(old, cell.source, lesson.code_before(cell)):
+                    write_record(replace(old, lesson=lesson.id), path)
+                    other.unlink()
+                    yield path
+                    break
+
+
+def _prints(lesson: str, name: str, archive: Archive) -> bool:
+    """Whether there is such a lesson, and a cell of it has a text record of this name."""
+    try:
+        return any(cell.record == name for cell in find_lesson(lesson, archive.root).cells)
+    except LessonError:
+        return False
 
 
 def _renew_predictions(archive: Archive, moved: Moved) -> None:

@@ -22,9 +22,7 @@ from tilewise.course.sentences import without_verb
 from tilewise.errors import LessonError
 
 NOT_YET = (
-    "matmul/alignment",
     "matmul/hopper",
-    "matmul/matrix_units",
     "matmul/puzzles",
     "matmul/register_tiles",
     "matmul/shared_tiles",
@@ -33,10 +31,8 @@ NOT_YET = (
     "attention/",
     "toolbox/",
     "docs/from-symptom-to-lesson.md",
-    "docs/index.md",
     "docs/questions.md",
     "docs/recap.md",
-    "docs/what-the-course-has.md",
 )
 """Lessons and parts that are not held until they have been rewritten; this list only shrinks."""
 
