@@ -35,9 +35,6 @@
 #
 # ??? definition "Fragment | fragments"
 #     The elements of a small matrix that one lane holds in its registers for a matrix instruction.
-#
-# ??? definition "GEMM"
-#     The name that libraries give to the general product of matrices, C ← αAB + βC.
 
 # %% [markdown]
 # The first kernel is one warp with one such tile of $C$. Element by element it fetches what its
