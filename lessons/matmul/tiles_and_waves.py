@@ -13,8 +13,8 @@
 # The result grows by {{ ask.more | .1% }}, but it takes {{ ask.tiles_more }} tiles to cover it. How much slower does the
 # multiplication get?
 #
-# The figure is a preview. It shows how many of 128, 132, 133, 153, ... blocks each SM of an H100 ran, as the blocks
-# themselves recorded it. Move the slider from 132 to 133.
+# Start with the second half of the answer. The figure shows how many blocks each SM of an H100 ran, for launches of 128 to
+# 265 blocks. Move the slider from 132 to 133.
 
 # %% fold="Code of the figure"
 import re
@@ -74,7 +74,7 @@ if RAN:
     )
 
 # %% [markdown]
-# Everyone who chooses sizes meets this effect: a batch of 257 instead of 256, or a hidden size that looked fine
+# You'll run into this effect whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked fine
 # on another GPU. NVIDIA's
 # [Matrix Multiplication Background User's Guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#dim-quantization)
 # calls its two halves *tile quantisation* and *wave quantisation*.
@@ -480,14 +480,13 @@ if complete(US):
 # {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster than one. The truth is between the
 # models: a second block fills the gaps in which the first one waits, and for the rest of the time the two share a pipe.
 #
-# To the left of the first step, the curve is flat: 384 columns take the same time as 128, for three times{from: 384 / 128} the work. With
-# fewer tiles than SMs, some SMs have no tile at all. The library takes only {{ work.library_step | .0% }} more at 385 columns. cuBLAS has kernels for many tile
+# To the left of the first step, the curve is flat: 384 columns take the same time as 128, for three times{from: 384 / 128} the work. The library takes only {{ work.library_step | .0% }} more at 385 columns. cuBLAS has kernels for many tile
 # sizes and can also split $K$ among blocks, and its heuristics choose for each size.
 
 # %% [markdown]
 # ??? question "Do SMs with nearly empty tiles idle?"
 #     That's a common misconception. They're as busy as the others, with elements that don't exist. The idle SMs are those that have no tile at
-#     all. So you don't need tiles that are much larger than the number of SMs, but many more tiles than SMs.
+#     all.
 
 # %% [markdown]
 # ## Choosing a tile
@@ -582,7 +581,7 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # {{ puzzle.after }}, which is {{ puzzle.last }} more than it has SMs. By the model, the time doubles. An H100 runs
 # both in one wave.
 #
-# A size that's good on one GPU therefore says nothing about another. This rule does: aim for a number of tiles just below a
+# So no size is good on every GPU. This rule is: aim for a number of tiles just below a
 # multiple of the number of SMs, or for many waves. In a launch of $w$ waves, the last one costs at most $1/w$ of the
 # time. \Stream-K (Osama et al., [2023](https://arxiv.org/abs/2301.03598)) removes the problem by splitting the last tiles; a
 # [later lesson](shared_tiles.py) builds it.
@@ -593,7 +592,7 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # By the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on {{ ask.sms }} SMs are one
 # wave, and {{ ask.tiles_more }} are two. Blocks that only wait take {{ stand.ratio | .1f }}× the time with one block more
 # than SMs. The tiled GEMM with one block per SM
-# takes {{ work.step | .0% }} more from 132 to 143 tiles, because its new tiles are nearly empty.
+# takes {{ work.step | .0% }} more from 132 to 143 tiles; that it isn't quite double is because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways
@@ -607,8 +606,8 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # ## In your own kernel
 #
 # Look at `launch__waves_per_multiprocessor` in Nsight Compute: a value just above a small whole number, such as 1.05, means
-# a nearly empty last wave. Then pad the size down, choose a smaller tile, or let a persistent \kernel share the
-# last tiles.
+# a nearly empty last wave. Then shrink the problem a little, choose a smaller tile, or let
+# blocks share the last tiles.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise

@@ -66,7 +66,7 @@ publish(
 #
 # ??? definition "GEMM"
 #     General matrix multiplication, after the routine of that name in BLAS, the standard library of linear
-#     algebra: $C \leftarrow \alpha A B + \beta C$. Here $\alpha = 1$ and $\beta = 0$.
+#     algebra: C ← αAB + βC. Here α = 1 and β = 0.
 
 
 # %% tab="Pseudocode"
@@ -226,7 +226,7 @@ show(
 # 4. The block synchronises again, and the next step overwrites the tiles.
 #
 # Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It must not
-# return early, because its neighbours need it at the barrier and may need the element it loads. You'll find this
+# return early instead, because other threads may need the elements that it loads. You'll find this
 # kernel in the [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#shared-memory),
 # and as kernel 3 in Simon Boehm's
 # [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
@@ -479,6 +479,13 @@ broken = product(32, 32, 32, edge=16)
 expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is smem_b complete?")
 expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="does another thread still read smem_b?")
 
+# The text says that no thread may return early.
+EARLY_RETURN = Kernel(
+    MULTIPLY_TILED.source.replace("float acc", "if (row >= M || col >= N) return;\n    float acc"),
+    defines={"T": 16},
+)
+expect_hazard(EARLY_RETURN.on(product(8, 20, 32, edge=16)), "uninitialised", line_with="acc +=")
+
 # %% [markdown]
 # ## Global loads fall by the tile size
 #
@@ -613,8 +620,8 @@ publish(
 # - Shared memory, at one wavefront per cycle: {{ predicted.us | us }}, or {{ predicted.fraction | .0% }} of the
 #   arithmetic peak.
 #
-# Shared memory should set the pace. And the naive kernel? Most of its loads hit in L1, which on this GPU is the
-# same memory behind the same pipe. At one wavefront each, two loads per multiply-add take
+# Shared memory should set the pace. And the naive kernel? Many of its loads hit in L1, which is the same memory
+# behind the same pipe. Even if all of them hit, at one wavefront each they take at least
 # {{ predicted.naive_us | us }}.
 
 # %% [markdown]
@@ -682,11 +689,13 @@ publish(
 )
 if np.isfinite(TILED_US):
     assert US["8 × 8 tiles", BIG] > NAIVE_US > US["16 × 16 tiles", BIG] > TILED_US > SHARED_US
+    assert NAIVE_US > 2 * WARP_FMAS / CYCLES_PER_US, "a lower bound is not beaten"
 
 # %% [markdown]
 # 32 × 32 tiles take {{ seen.tiled_us | us }} instead of {{ seen.naive_us | us }}. That's only {{ seen.gain | .1f }}×
 # faster, with {{ fewer.loads_32 | .0f }}× fewer loads. The caches had already caught most of the naive kernel's
-# loads. What tiling saves is traffic to L2 and device memory; the pipe to shared memory and L1 stays as busy as before, or nearly so.
+# loads: from device memory they'd have taken {{ far.us | us }}. Tiling relieves L2 and device memory, but the pipe to
+# shared memory and L1 stays nearly as busy as before.
 #
 # 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, and 8 × 8 tiles are {{ seen.slow_8 | .0%}} slower.
 
