@@ -431,7 +431,7 @@ show(
 # The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one
 # keeps a fast warp from overwriting tiles that a slow warp is still reading. Leave out the second, and the
 # simulator reports a race on the marked line. Leave out the first, and it reports a read of uninitialised
-# shared memory.
+# shared memory. The last report below is of threads that return early beyond the edge.
 
 # %%
 NO_SECOND_BARRIER = Kernel(r"""
@@ -541,8 +541,8 @@ publish(
 # %% [markdown]
 # Loads fall by exactly $T$. Sectors fall by less, because a warp of the naive kernel already shares: its 32 lanes
 # need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's {{ fewer.naive_step }}
-# sectors. With $T$ = 32, a warp loads one row of each tile in that time, {{ fewer.tiled_step }} sectors, so
-# the reduction is {{ fewer.sectors_32 | .0f }}×. Tiles of 2 even request {{ fewer.sectors_2 | .2f }}× as many
+# sectors. With $T$ = 32, a warp loads one row of each tile in that time, {{ fewer.tiled_step }} sectors, which is
+# {{ fewer.sectors_32 | .0f }}× fewer. Tiles of 2 even request {{ fewer.sectors_2 | .1f }}× as many
 # sectors as no tiles at all: a row of two elements fills only a quarter of a sector.
 
 # %% [markdown]
