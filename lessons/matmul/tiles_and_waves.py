@@ -581,7 +581,7 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # {{ puzzle.after }}, which is {{ puzzle.last }} more than it has SMs. By the model, the time doubles. An H100 runs
 # both in one wave.
 #
-# So no size is good on every GPU. This rule is: aim for a number of tiles just below a
+# No size is good on every GPU, but a rule helps: aim for a number of tiles just below a
 # multiple of the number of SMs, or for many waves. In a launch of $w$ waves, the last one costs at most $1/w$ of the
 # time. \Stream-K (Osama et al., [2023](https://arxiv.org/abs/2301.03598)) removes the problem by splitting the last tiles; a
 # [later lesson](shared_tiles.py) builds it.
@@ -590,9 +590,9 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # ## The answer
 #
 # By the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on {{ ask.sms }} SMs are one
-# wave, and {{ ask.tiles_more }} are two. Blocks that only wait take {{ stand.ratio | .1f }}× the time with one block more
-# than SMs. The tiled GEMM with one block per SM
-# takes {{ work.step | .0% }} more from 132 to 143 tiles; that it isn't quite double is because the new tiles are nearly empty.
+# wave, and {{ ask.tiles_more }} are two. With one block more than
+# SMs, blocks that only wait take {{ stand.ratio | .1f }}× the time. The tiled GEMM with one block per SM
+# takes {{ work.step | .0% }} more from 132 to 143 tiles, not quite double, because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways

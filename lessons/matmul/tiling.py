@@ -13,8 +13,8 @@
 # {{ ask.loads_1e9 | .0f }} billion: every element is loaded {{ ask.n | , }} times.
 #
 # Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then
-# loaded only {{ answer.loads }} times, a 32nd of the loads. How much faster does the multiplication get? Guess
-# before you read on; the answer is far from a factor of 32.
+# loaded only {{ answer.loads }} times. That divides the loads by {{ answer.less | .0f }}. How much faster does the
+# multiplication get? Guess before you read on; the answer is a good deal lower.
 #
 # Even so, tiling is the idea that this part of the course is built on. Every fast matrix multiplication uses it, from
 # the kernel on this page to cuBLAS, and so does FlashAttention.
@@ -54,7 +54,7 @@ publish(
         "elements_1e6": 2 * BIG**2 / 1e6,
         "loads_1e9": 2 * BIG**3 / 1e9,
     },
-    answer={"loads": BIG // 32},
+    answer={"loads": BIG // 32, "less": 2 * BIG**3 / (2 * BIG**3 // 32)},
 )
 
 # %% [markdown]
@@ -124,7 +124,7 @@ MULTIPLY(A, B, C, 64, 80, 48, grid=(3, 8), block=(32, 8))  # M, N, K
 print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
-# The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and all of them the same
+# The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and they all read the same
 # element of $A$. But each multiply-add needs two loads. If every load came from device memory, the
 # {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at peak bandwidth. The arithmetic takes only
 # {{ far.arithmetic_us | us }} at its peak (both from the data sheet). Caches will catch many of the loads, but we
@@ -351,7 +351,8 @@ def multiply_torch(A, B, C):
 
 
 # %% [markdown]
-# The launch needs one block per tile of $C$, so a grid of 3 by 2. Numba's kernel is the CUDA one line by line. \Triton's has
+# The launch needs one block per tile of $C$, so a grid of 3 by 2. Numba's kernel matches the CUDA one line by
+# line. \Triton's has
 # neither shared memory nor barriers: it names the tiles, and the compiler places them.
 
 # %%
@@ -700,15 +701,16 @@ if np.isfinite(TILED_US):
 # 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, and 8 × 8 tiles are {{ seen.slow_8 | .0%}} slower.
 
 # %% [markdown]
-# A small tile does its loads, stores and barriers for few multiply-adds. By the \SASS, the loop with 8 × 8 tiles issues
-# {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the naive kernel ({{ loop.naive | .1f }}), and reaches a barrier after every fourth. With 32 × 32
-# tiles it issues {{ loop.of_32 | .1f }}, with a barrier after every sixteenth.
+# A small tile spreads the cost of its loads, stores and barriers over few multiply-adds. By the \SASS, the loop with 8 × 8 tiles issues
+# {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the naive kernel
+# ({{ loop.naive | .1f }}), with a barrier every four multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }}, with a
+# barrier every sixteen.
 
 # %% [markdown]
 # The best version still takes {{ seen.times_predicted | .1f }}× the time of its wavefronts. Part of the difference is
 # waiting: while a block loads its tiles or waits at a barrier, only the other resident block keeps shared memory busy. Limited
 # to one resident block per SM, [this kernel is {{ seen.alone | .1f }}× slower](tiles_and_waves.py#two-resident-blocks-share-one-sm).
-# It reaches {{ seen.of_cublas | .0% }} of cuBLAS's speed.
+# At best, we reach {{ seen.of_cublas | .0% }} of cuBLAS's speed.
 
 # %% [markdown]
 # ## How large would a tile have to be?
@@ -761,8 +763,8 @@ assert of_edges(NEEDED, NEEDED, 8).meters[0] >= RIDGE > of_edges(NEEDED - 1, NEE
 publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed": NEEDED})
 
 # %% [markdown]
-# A block has at most 1,024 threads, so with one result per thread, $T$ ends at 32. Larger tiles need several
-# results per thread. The [next lesson](register_tiles.py) computes them, and that turns out to relieve shared memory too.
+# A block has at most 1,024 threads, so with one result per thread, $T$ can't exceed 32. Larger tiles need several
+# results per thread. [Register tiling](register_tiles.py) provides them, and it relieves shared memory too.
 
 # %% [markdown]
 # ## The answer
