@@ -477,8 +477,8 @@ void multiply_tiled(const float* A, const float* B, float* C,
 """)
 
 broken = product(32, 32, 32, edge=16)
-expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is smem_b complete?")
 expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="does another thread still read smem_b?")
+expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is smem_b complete?")
 
 # The text says that no thread may return early.
 EARLY_RETURN = Kernel(
