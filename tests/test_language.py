@@ -80,6 +80,11 @@ def test_strings_and_comments_of_code_are_held(project: Any, body: str, line: in
     assert [fault.line for fault in found] == [line]
 
 
+def test_a_recorded_cell_keeps_its_strings_for_they_are_in_the_key_of_its_record(project: Any) -> None:
+    lesson = project.lesson('# %% needs="gpu" record="times"\nprint("loads under way")\n', "part/one")
+    assert not list(LANGUAGE.faults(lesson))
+
+
 @pytest.mark.parametrize(
     ("heading", "is_fault"),
     [

@@ -29,7 +29,7 @@ from tilewise.outputs import (
     installed,
 )
 from tilewise.outputs.kernel import without_markers
-from tilewise.outputs.kinds import LONGEST_TEXT
+from tilewise.outputs.kinds import LONGEST_LINE, LONGEST_TEXT
 from tilewise.outputs.table import number
 
 TABLE = Table(["name", Column("time", "µs")], [["a", 1.25], ["b", 20_000]], caption="Two rows.")
@@ -158,3 +158,4 @@ def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> 
     assert long_text.startswith(f'??? code "Output, {len(lines)} lines"')
     assert 'title="recorded on a machine"' in long_text
     assert all(f"    {line}" in long_text.splitlines() for line in lines)
+    assert Text(" ".join(lines) + " 0" * LONGEST_LINE).markdown(context()).startswith("??? code")

@@ -60,9 +60,6 @@ show(
 #
 # ??? definition "Fragment | fragments"
 #     The elements of a small matrix that one lane holds in its registers for a matrix instruction.
-#
-# ??? definition "GEMM"
-#     General matrix multiplication, C ← αAB + βC, as libraries call it.
 
 # %% [markdown]
 # In the first kernel, one warp computes one 16 × 8 tile of $C$. It loads its fragments from global memory, element by

@@ -1,30 +1,24 @@
 # ---
-# title: Tiles and waves
-# needs: [machine/warps, matmul/tiling]
-# summary: "One row and one column more, and 128 tiles become 153, on 132 processors. How many times as long does the product take?"
-# description: "Why a slightly larger product can cost far more: tiles that are mostly empty, and a last wave for a few SMs."
+# title: Tile and wave quantisation
+# needs: [machine/warps, speed/occupancy, matmul/tiling]
+# summary: "One more row and one more column turn 128 tiles into 153, for 132 SMs. How much slower does the matrix multiplication get?"
+# description: "Why a slightly larger matrix multiplication can take far longer: partly empty tiles, and a last wave with work for few SMs."
 # date: 2026-11-21
-# tags: [tiles, waves, quantisation]
+# tags: [tile quantisation, wave quantisation, occupancy]
 # ---
 
 # %% [markdown]
-# A product of {{ ask.n | , }} rows and columns is cut into tiles of 256 × 128, one for each block:
-# {{ ask.tiles }} blocks, and an H100 has {{ ask.sms }} SMs. Now the result gets one more row and one
-# more column, {{ ask.more | .1% }} more elements, and {{ ask.tiles_more }} tiles cover it. How many
-# times as long does the product take?
-
-# %% [markdown]
-# ## Whole tiles only
+# Multiply two matrices of {{ ask.n | , }} rows and columns, with one 256 × 128 tile of the result per block. That makes
+# {{ ask.tiles }} blocks, and an H100 has {{ ask.sms }} SMs: every block gets an SM of its own. Now add one row and one column.
+# The result grows by {{ ask.more | .1% }}, but it takes {{ ask.tiles_more }} tiles to cover it. How much slower does the
+# multiplication get?
 #
-# A block computes a whole tile or none. Where the matrix ends inside a tile, the rest of the tile is
-# computed for nothing: the threads beyond the edge go through the same loop over k, and a guard at the
-# end keeps them from storing. That is tile quantisation. Set the number of columns and look at what
-# one column more costs.
-#
-# ??? definition "Tile quantisation"
-#     The rounding up of a matrix to whole tiles, so that work is done for elements that do not exist.
+# Start with the second half of the answer. The figure shows how many blocks each SM of an H100 ran, for launches of 128 to
+# 265 blocks. Move the slider from 132 to 133.
 
 # %% fold="Code of the figure"
+import re
+
 import numpy as np
 
 from tilewise import (
@@ -41,16 +35,68 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Answer, Meter, Plot, Series, Slider, calculator, heat_map, line_chart
+from tilewise.measurements import Numbers, complete, medians_us, text_record
 from tilewise.models import device, waves
 from tilewise.models.occupancy import LIMITS, occupancy
 
 SMS = device("H100 SXM").sms
+WAITED = text_record("matmul/tiles_and_waves", "waiting_blocks")
+SAID = WAITED.text if WAITED else ""
+STAIRS = Numbers()
+for room, pairs in re.findall(r"room for (\d+), blocks and us: (.*)", SAID):
+    STAIRS |= {(int(room), int(n)): float(us) for n, us in re.findall(r"(\d+) ([\d.]+)", pairs)}
+RAN = {
+    blocks: np.array(found.split(), int)
+    for blocks, found in re.findall(r"(\d+) blocks, how many each SM ran: (.*)", SAID)
+}
+if RAN:
+    assert (RAN["132"] == 1).all(), "the title says that every SM runs one"
+    assert sorted(RAN["133"])[-2:] == [1, 2], "the title says that one SM runs two"
+    show(
+        heat_map(
+            {"blocks run": np.stack([found.reshape(11, 12) for found in RAN.values()])},
+            steps=list(RAN),
+            step_name="blocks",
+            start=1,
+            x="SM, twelve in a row",
+            y="row of SMs",
+            role="block",
+            ranges={"blocks run": (0, 3)},
+            title="132 blocks: one per SM. 133: one SM runs two",
+            caption="How many blocks each of the 132 SMs runs when only one fits on an SM at a time, recorded on an {machine}. The launch takes as long as the busiest SM.",
+            alt="; ".join(
+                f"{blocks} blocks: {int((found == found.max()).sum())} SMs run {found.max()}, "
+                f"{int((found == 0).sum())} run none"
+                for blocks, found in RAN.items()
+            )
+            + ".",
+        )
+    )
+
+# %% [markdown]
+# You'll run into this effect whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked fine
+# on another GPU. NVIDIA's
+# [Matrix Multiplication Background User's Guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#dim-quantization)
+# calls its two halves *tile quantisation* and *wave quantisation*.
+
+# %% [markdown]
+# ## Tile quantisation: whole tiles only
+#
+# A block computes a whole tile or nothing. Where the matrix ends inside a tile, the threads beyond the edge
+# run the same loop over $k$, and a bounds check at the end keeps them from storing. Their work is wasted.
+#
+# Try tiles of 4 × 4 and a result of 8 rows. With 8 columns, 4 tiles cover it exactly. What does a ninth column cost? Move
+# the slider.
+#
+# ??? definition "Tile quantisation"
+#     The rounding up of a matrix to whole tiles, so that work is done for elements that don't exist.
+
+# %% fold="Code of the figure"
 ROOM, SIDE = 12, 4
-SIDE_OF_A_TILE = 32  # of the kernel further down
 
 
 def covered(rows, columns):
-    """Elements of the result as 1, of its tiles beyond the edge as 0.45, nothing as 0."""
+    """Elements of the result as 1, the rest of their tiles as 0.45, everything else as 0."""
     drawn = np.zeros((ROOM, ROOM))
     drawn[: ceil_div(rows, SIDE) * SIDE, : ceil_div(columns, SIDE) * SIDE] = 0.45
     drawn[:rows, :columns] = 1.0
@@ -69,98 +115,64 @@ show(
         role="tile",
         ranges={"elements computed": (0, 1)},
         key=False,
-        title="The ninth column costs as much as a twelfth: two more tiles of 4 × 4",
-        caption="Small numbers: a result of 8 rows and 4 to 12 columns in tiles of 4 × 4. Full colour: elements of the result, pale: computed for nothing, empty: not computed.",
-        alt="A grid of 12 rows and 12 columns: the elements of the result are filled, the rest of their tiles is pale.",
+        title="Nine columns cost as much as twelve",
+        caption="A result of 8 rows and 4 to 12 columns in tiles of 4 × 4. Dark: elements of the result. Pale: computed and thrown away. Empty: not computed.",
+        alt="A grid of 12 rows and 12 columns: the elements of the result are dark, the rest of their tiles is pale.",
     )
 )
 
 
 # %% [markdown]
-# In numbers, for tiles of 128 × 128 and the lecture's example of 256 columns and one more:
+# At the size of a real tile, 128 × 128, a single extra row and column more than double the number of tiles:
 
 
 # %%
-def tiles_of(rows, columns, high, wide):
-    """How many tiles cover the result, and how much of their area it is."""
-    count = ceil_div(rows, high) * ceil_div(columns, wide)
-    return count, rows * columns / (count * high * wide)
+def tiles_of(rows, columns, tile_rows, tile_columns):
+    """The number of tiles that cover a result, and the fraction of their area that is useful."""
+    count = ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns)
+    return count, rows * columns / (count * tile_rows * tile_columns)
 
 
 SIZES = ((256, 256), (256, 257), (257, 257))
 show(
     Table(
-        ["rows × columns", "tiles of 128 × 128", "useful share of their area"],
+        ["rows × columns", "tiles of 128 × 128", "useful area"],
         [
-            [f"{rows} × {columns}", count, f"{share:.1%}"]
+            [f"{rows} × {columns}", count, f"{useful:.1%}"]
             for rows, columns in SIZES
-            for count, share in [tiles_of(rows, columns, 128, 128)]
+            for count, useful in [tiles_of(rows, columns, 128, 128)]
         ],
-        caption="One more column adds two tiles, one more row and column add five.",
+        caption="One more column adds two tiles; one more row and column add five.",
     )
 )
+assert [tiles_of(*size, 128, 128)[0] for size in SIZES] == [4, 6, 9], "the text and the caption say so"
 
 # %% [markdown]
-# ## One wave after another
+# ## Wave quantisation: the last wave
 #
-# The second loss comes from the other side, the number of SMs. As many blocks as fit start at once:
-# $S$ SMs with room for $b$ blocks each take $S \cdot b$ of them. The next ones have to wait until a
-# place is free. If all blocks take equally long, all places become free at the same moment, and the
-# grid goes through the device in waves. The last wave may be nearly empty, and it takes as long as a
-# full one.
+# The second loss comes from the number of SMs. If $S$ SMs have room for $b$ blocks each, $S \cdot b$ blocks start at once.
+# The others wait until a slot is free. If all blocks take equally long, all slots become free at the same moment, and the grid
+# runs in *waves*. The last wave may be nearly empty, and it takes as long as a full one.
 #
-# ??? definition "Wave | waves"
-#     As many blocks of a launch as the device can hold at a time, which start together if all blocks
-#     take equally long.
+# Take four SMs with room for one block each. Eight blocks run in two full waves. Nine blocks need a third
+# wave, in which three SMs are idle. One block more costs a whole wave.
 #
-# ??? definition "Wave quantisation"
-#     The rounding up of a launch to whole waves, so that SMs idle while the last one runs.
-
-# %% [markdown]
-# With $t$ for the time of a block, a launch of $n$ blocks takes
+# In general, a launch of $n$ blocks that take a time $t$ each is done after
 #
 # $$T = \left\lceil \frac{n}{S \cdot b} \right\rceil \cdot t.$$
 #
-# For one block an SM, {{ ask.tiles }} blocks are one wave on an H100 and {{ ask.tiles_more }} are two,
-# of which the second has {{ ask.last }} blocks and {{ ask.idle }} SMs with nothing to do. The figure
-# shows which SM gets how many blocks.
+# For our question, {{ ask.tiles }} blocks are one wave on an H100. {{ ask.tiles_more }} blocks are two, and in the second
+# one {{ ask.last }} SMs work and {{ ask.idle }} are idle.
+#
+# ??? definition "Wave | waves"
+#     As many blocks of a launch as the device can hold at a time. They start together if all blocks
+#     take equally long.
+#
+# ??? definition "Wave quantisation"
+#     The rounding up of a launch to whole waves, so that SMs are idle while the last one runs.
 
-# %% fold="Code of the figure"
-import re
-
-from tilewise.measurements import Numbers, complete, medians_us, text_record
-
-WAITED = text_record("matmul/tiles_and_waves", "waiting_blocks")
-SAID = WAITED.text if WAITED else ""
-STAIRS = Numbers()
-for room, pairs in re.findall(r"room for (\d+), blocks and us: (.*)", SAID):
-    STAIRS |= {(int(room), int(n)): float(us) for n, us in re.findall(r"(\d+) ([\d.]+)", pairs)}
-RAN = {
-    blocks: np.array(found.split(), int)
-    for blocks, found in re.findall(r"(\d+) blocks, how many each SM ran: (.*)", SAID)
-}
-if RAN:
-    assert (RAN["153"] == 2).sum() == 21, "the title says that 21 SMs run two"
-    show(
-        heat_map(
-            {"blocks run": np.stack([found.reshape(11, 12) for found in RAN.values()])},
-            steps=list(RAN),
-            step_name="blocks",
-            start=3,
-            x="SM, twelve in a row",
-            y="row of SMs",
-            role="block",
-            ranges={"blocks run": (0, 3)},
-            title="For 153 blocks, 21 SMs run two and all others wait for them",
-            caption="How many blocks each of the 132 SMs runs, with room for one at a time: as each block noted it on an {machine}. The launch takes as long as the SM that has most.",
-            alt="; ".join(
-                f"{blocks} blocks: {int((found == found.max()).sum())} SMs run {found.max()}, "
-                f"{int((found == 0).sum())} run none"
-                for blocks, found in RAN.items()
-            )
-            + ".",
-        )
-    )
+# %% fold="Code of the numbers"
+assert [waves(blocks, 4).waves for blocks in (8, 9)] == [2, 3], "the text says so"
 publish(
     ask={
         "n": 2048,
@@ -175,17 +187,14 @@ publish(
 )
 
 # %% [markdown]
-# ## Blocks that only wait
+# ## A test with blocks that only wait
 #
-# The model has two assumptions in it: that blocks take equally long, and that a place is all that a
-# block needs. So measure first with blocks for which both hold. Each looks at the clock, and again,
-# until {{ stand.cycles | , }} cycles are over, {{ stand.us | .1f }} µs at {{ stand.ghz | .2f }} GHz.
-# It uses next to nothing, so it cannot matter who else is on its SM. Shared memory that nobody
-# touches sets how many blocks fit. Predict: the time rises by {{ stand.us | .1f }} µs behind every
-# {{ ask.sms }} blocks with room for one on each SM, and behind every {{ stand.two }} with room for
-# two.
+# The model assumes that blocks take equally long and that a slot is all they need. To test it, use blocks for which both
+# are true: each reads the clock until {{ stand.cycles | , }} cycles have passed, which takes {{ stand.us | .1f }} µs at
+# {{ stand.ghz | .2f }} GHz. Dynamic shared memory that nobody touches limits how many fit on an SM. By the model, the time rises by one step
+# after every {{ ask.sms }} blocks with one per SM, and after every {{ stand.two }} with two.
 
-# %% needs="gpu" record="waiting_blocks" fold="The kernel that waits, and its launches"
+# %% needs="gpu" record="waiting_blocks" fold="The kernel that waits, and its launches on a GPU"
 WAIT = r"""
 extern "C" __global__
 void wait(int* sm, long long cycles) {
@@ -236,30 +245,30 @@ BLOCK_US = 40_000 / CLOCK_GHZ / 1000
 FIRST_US = min(STAIRS.values(), default=BLOCK_US) - BLOCK_US  # the launch
 
 
-def model_us(room, blocks):
-    return FIRST_US + BLOCK_US * waves(blocks, SMS, room).waves
+def model_us(per_sm, blocks):
+    return FIRST_US + BLOCK_US * waves(blocks, SMS, per_sm).waves
 
 
 counts = range(1, 553)
 lines = []
-for room, role in ((1, "block"), (2, "tile"), (4, "read")):
-    seen = {blocks: us for (fits, blocks), us in STAIRS.items() if fits == room}
-    model = [model_us(room, blocks) for blocks in counts]
+for per_sm, role in ((1, "block"), (2, "tile"), (4, "read")):
+    seen = {blocks: us for (fits, blocks), us in STAIRS.items() if fits == per_sm}
+    model = [model_us(per_sm, blocks) for blocks in counts]
     lines += [
-        Series(f"room for {room}", list(seen), list(seen.values()), role=role, line=False),
-        Series(f"model, room for {room}", counts, model, role="predicted", marks=False),
+        Series(f"{per_sm} per SM", list(seen), list(seen.values()), role=role, line=False),
+        Series(f"model, {per_sm} per SM", counts, model, role="predicted", marks=False),
     ]
 WORST = max((abs(1 - model_us(*key) / us) for key, us in STAIRS.items()), default=np.nan)
 if STAIRS:
-    assert WORST < 0.03, "the title says that the times climb a staircase with a step for each wave"
+    assert WORST < 0.03, "the title says that every wave adds a step"
     show(
         line_chart(
             lines,
             x="blocks",
             y="time [µs]",
             y_range=(0, 6 * BLOCK_US),
-            title="Blocks that only wait climb a staircase with a step for each wave",
-            caption="Launches of 1 to 552 blocks that all wait equally long, on 132 SMs with room for one, two or four of them. Dashed: whole waves times the time of a block.",
+            title="Each wave adds one step",
+            caption="Launches of 12 to 540 blocks that all wait equally long, on 132 SMs, with room for one, two or four blocks per SM. Dashed: whole waves times the time of a block.",
         )
     )
 publish(
@@ -270,37 +279,37 @@ publish(
         "two": 2 * SMS,
         "at_132": STAIRS[1, 132],
         "at_133": STAIRS[1, 133],
-        "two_at_264": STAIRS[2, 264],
-        "two_at_265": STAIRS[2, 265],
         "ratio": STAIRS[1, 133] / STAIRS[1, 132],
         "worst": WORST,
     }
 )
 
 # %% [markdown]
-# {{ ask.sms }} blocks take {{ stand.at_132 | .1f }} µs and one more takes {{ stand.at_133 | .1f }}.
-# With room for two on each SM the step is behind {{ stand.two }} blocks: from
-# {{ stand.two_at_264 | .1f }} to {{ stand.two_at_265 | .1f }} µs. No recorded time is further than
-# {{ stand.worst | .1%}} from the model. Does occupancy help a product as well, then? Two tiles on an SM
-# would let {{ stand.two }} tiles pass in one wave.
+# {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and one more takes {{ stand.at_133 | .0f }} µs. With two blocks per SM, the step
+# moves to {{ stand.two }} blocks. No recorded time differs from the model by more than {{ stand.worst | .1%}}.
+#
+# So does higher occupancy help a GEMM in the same way? If two tiles fit on an SM, {{ stand.two }} tiles would run
+# in a single wave.
 
 # %% [markdown]
-# ## Blocks that work
+# ## Two resident blocks share one SM
 #
-# A tile does not wait, it computes. This is the tiled product of an earlier lesson with tiles of
-# 32 × 32, a thread for each element. A block has 1,024 threads, and {{ fit.blocks }} of them fit on an
-# SM.
+# A tile doesn't wait, it computes. Take [the tiled kernel](tiling.py#the-tiled-kernel) with 32 × 32 tiles again. A block has
+# 1,024 threads, and {{ fit.blocks }} blocks fit on an SM.
 
 
 # %% tab="Pseudocode"
+SIDE_OF_A_TILE = 32
+
+
 def product(A, B, C):
     (M, N), K = C.shape, len(B)
     for rows in tiles(M, SIDE_OF_A_TILE):
         for columns in tiles(N, SIDE_OF_A_TILE):  # each pair is a block
-            sums = np.zeros((len(rows), len(columns)))
+            acc = np.zeros((len(rows), len(columns)))
             for ks in tiles(K, SIDE_OF_A_TILE):
-                sums += A[rows][:, ks] @ B[ks][:, columns]
-            C[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = sums
+                acc += A[rows][:, ks] @ B[ks][:, columns]
+            C[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = acc
 
 
 # %% tab="CUDA C"
@@ -308,23 +317,35 @@ from tilewise import Kernel
 
 PRODUCT = Kernel(r"""
 #define T 32
+// C = A B, all row-major: A is M x K, B is K x N, C is M x N; each below 2^31 elements.
+// Block: 32 x 32 threads. Grid: ceil(N / 32) x ceil(M / 32) blocks. Any sizes.
 extern "C" __global__
 void product(const float* A, const float* B, float* C,
              int M, int N, int K) {
-    __shared__ float a[T][T], b[T][T];
+    __shared__ float smem_a[T][T], smem_b[T][T];
     int x = threadIdx.x, y = threadIdx.y;
     int row = blockIdx.y * T + y, col = blockIdx.x * T + x;
-    float sum = 0.0f;
-    for (int k = 0; k < K; k += T) {
-        a[y][x] = row < M && k + x < K ? A[row * K + k + x] : 0.0f;
-        b[y][x] = k + y < K && col < N ? B[(k + y) * N + col] : 0.0f;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += T) {
+        smem_a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.0f;
+        smem_b[y][x] = k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0.0f;
         __syncthreads();
-        for (int j = 0; j < T; ++j) sum += a[y][j] * b[j][x];
+        for (int k = 0; k < T; ++k) acc += smem_a[y][k] * smem_b[k][x];
         __syncthreads();
     }
-    if (row < M && col < N) C[row * N + col] = sum;
+    if (row < M && col < N) C[row * N + col] = acc;
 }
 """)
+
+# %% [markdown]
+# A result of 33 × 65 elements needs 2 by 3 tiles, so six blocks:
+
+# %%
+A = np.linspace(-1, 1, 33 * 40, dtype=np.float32).reshape(33, 40)
+B = np.linspace(1, 2, 40 * 65, dtype=np.float32).reshape(40, 65)
+C = np.zeros((33, 65), np.float32)
+PRODUCT(A, B, C, 33, 65, 40, grid=(3, 2), block=(32, 32))  # M, N, K
+print(np.allclose(C, A @ B, atol=1e-4))
 
 
 # %% fold="Code of the cases"
@@ -338,18 +359,18 @@ def multiplied(M, N, K, shared_bytes=0):
 agree(product, PRODUCT, [multiplied(33, 65, 40), multiplied(50, 31, 7)], rtol=1e-4, atol=1e-4)
 
 # %% [markdown]
-# Two models, then. If places are what counts, {{ fit.slots }} tiles are one wave and take as long as
-# one tile. But a tile keeps its SM busy: by the simulator's count it asks shared memory for
-# {{ fit.loads | .0f }} numbers for each multiply-add, and an SM's shared memory serves one warp at a
-# time, whoever asks. Then two tiles on an SM take turns, each takes longer for the other, and what
-# counts is how many tiles the busiest SM has to do, resident or not: $\lceil n / S \rceil$, with a step
-# behind {{ ask.sms }} tiles already. To tell the two apart, the same kernel is also launched with
-# shared memory that it does not use, so that one block fills an SM.
+# There are two models. If slots are what counts, {{ fit.slots }} tiles are one wave and take as long as one tile. But a tile
+# keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per multiply-add, and both tiles use the same pipe.
+# If that pipe is what counts, two tiles on an SM take as long as one after the other. Then the tiles of the
+# busiest SM matter, resident or not: $\lceil n / S \rceil$, with a step after {{ ask.sms }} tiles already.
+#
+# To tell the two apart, we also launch the same kernel with so much dynamic shared memory that only one
+# block fits on an SM.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import Guess
 
-ROWS, DEPTH = 352, 4096  # 11 tiles of 32 rows; the sums are 4,096 long
+ROWS, DEPTH = 352, 4096  # 11 tiles of 32 rows, and K
 WIDTHS = (128, 256, 352, 384, 385, 512, 640, 768, 769, 896, 1024, 1152, 1153)
 FIT = occupancy(1024, 32, 2 * 4 * SIDE_OF_A_TILE**2)
 ALONE_BYTES = LIMITS[9, 0].shared_bytes // 2  # so much for one block leaves no room for a second
@@ -365,8 +386,8 @@ def library_product(arrays):
 steps = measure(
     "tiles_of_a_product",
     variants={
-        "room for two": lambda M, N, K: PRODUCT.on(multiplied(M, N, K)),
-        "room for one": lambda M, N, K: PRODUCT.on(multiplied(M, N, K, ALONE_BYTES)),
+        "two blocks per SM": lambda M, N, K: PRODUCT.on(multiplied(M, N, K)),
+        "one block per SM": lambda M, N, K: PRODUCT.on(multiplied(M, N, K, ALONE_BYTES)),
     },
     cases=[{"M": ROWS, "N": N, "K": DEPTH} for N in WIDTHS],
     count_case={"M": 64, "N": 33, "K": 96},
@@ -376,19 +397,19 @@ steps = measure(
     reference=lambda A, B: {"C": A @ B},
     tolerance=2e-4,
     counts=(),
-    reasons={"*": "Blocks that work"},
+    reasons={"*": "Two resident blocks share one SM"},
     fold=f"All {3 * len(WIDTHS)} rows: 352 rows, 128 to 1,153 columns, K = 4,096",
     guess=Guess(
-        "264 tiles, two for each SM: how many times as fast is the kernel if both fit at a time as if one does?",
-        of="room for two",
-        over="room for one",
+        "With 264 tiles, two for each SM: how much faster is the kernel if both fit on the SM at the same time?",
+        of="two blocks per SM",
+        over="one block per SM",
         at={"M": ROWS, "N": 768, "K": DEPTH},
         between=(0.5, 4.0),
         models={
-            "places count": waves(264, SMS, 1).waves / waves(264, SMS, 2).waves,
-            "tiles of the busiest SM count": 1.0,
+            "slots": waves(264, SMS, 1).waves / waves(264, SMS, 2).waves,
+            "tiles of the busiest SM": 1.0,
         },
-        because="Two tiles on an SM share what serves them; what the second gains is only the time that the first spends waiting.",
+        because="Two tiles on an SM share its shared-memory pipe. The second one fills the gaps in which the first one waits.",
     ),
 )
 
@@ -406,19 +427,22 @@ publish(
 # %% fold="Code of the figure"
 US = medians_us(steps, "N")
 if complete(US):
-    step, step_of_two = (US[label, 385] / US[label, 384] for label in ("room for one", "room for two"))
-    assert step > 1.5 > step_of_two > 1.1, "the title: most of a wave, and less where two share an SM"
+    step, step_of_two = (
+        US[label, 385] / US[label, 384] for label in ("one block per SM", "two blocks per SM")
+    )
+    assert step > 1.5 > step_of_two > 1.1, "the title: a step at 132 tiles, lower with two per SM"
     tiles_at = {N: tiles_of(ROWS, N, SIDE_OF_A_TILE, SIDE_OF_A_TILE)[0] for N in WIDTHS}
+    assert tiles_at[384] == SMS, "the title says that the step is after 132 tiles"
     grid = np.arange(44, 412)
-    model = US["room for one", 384] * np.ceil(grid / SMS)
+    model = US["one block per SM", 384] * np.ceil(grid / SMS)
     show(
         line_chart(
             [
                 *(
                     Series(label, list(tiles_at.values()), [US[label, N] for N in WIDTHS], role=role)
                     for label, role in (
-                        ("room for one", "block"),
-                        ("room for two", "tile"),
+                        ("one block per SM", "block"),
+                        ("two blocks per SM", "tile"),
                         ("cupy.matmul", "read"),
                     )
                     if (label, 384) in US
@@ -427,55 +451,53 @@ if complete(US):
             ],
             x="tiles of 32 × 32",
             y="time [µs]",
-            title="One more column of tiles costs most of a wave, and less where two tiles share an SM",
-            caption="A product with 352 rows and sums of 4,096 terms, 128 to 1,153 columns, on an {machine}. Dashed: tiles of the SM that has most, times the time of the first wave with room for one.",
+            title="The first step comes after 132 tiles, in both cases",
+            caption="A GEMM with 352 rows, 128 to 1,153 columns and K = 4,096, on an {machine}. Dashed: the number of tiles on the busiest SM, times the time of the first wave with one block per SM.",
         )
     )
 publish(
     work={
-        "step": US["room for one", 385] / US["room for one", 384],
-        "whole_step": US["room for one", 512] / US["room for one", 384],
-        "two_whole_step": US["room for two", 512] / US["room for two", 384],
-        "two_step": US["room for two", 385] / US["room for two", 384],
-        "two_late_step": US["room for two", 769] / US["room for two", 768],
-        "gain": US["room for one", 768] / US["room for two", 768],
-        "library_step": US["cupy.matmul", 385] / US["cupy.matmul", 384],
-        "narrow": US["room for two", 384] / US["room for two", 128],
+        "step": US["one block per SM", 385] / US["one block per SM", 384] - 1,
+        "whole_step": US["one block per SM", 512] / US["one block per SM", 384] - 1,
+        "two_step": US["two blocks per SM", 385] / US["two blocks per SM", 384] - 1,
+        "gain": US["one block per SM", 768] / US["two blocks per SM", 768],
+        "library_step": US["cupy.matmul", 385] / US["cupy.matmul", 384] - 1,
+        "narrow": US["two blocks per SM", 384] / US["two blocks per SM", 128] - 1,
         "more": 385 / 384 - 1,
     }
 )
+if complete(US):
+    assert abs(US["two blocks per SM", 384] / US["two blocks per SM", 128] - 1) < 0.02, (
+        "the text: the same time"
+    )
 
 # %% [markdown]
-# From 384 to 385 columns, {{ work.more | .1% }} more work, the kernel with room for one takes
-# {{ work.step | .2f }} times as long, and {{ work.whole_step | .2f }} times at 512, where the last tiles
-# are whole: a tile with a single column of $B$ loads less. With room for two it is
-# {{ work.two_step | .2f }} and {{ work.two_whole_step | .2f }} times. So there is a step behind
-# {{ ask.sms }} tiles even where {{ fit.slots }} fit, but a lower one. At {{ fit.slots }} tiles room for
-# two makes the product {{ work.gain | .2f }} times as fast, between the two models: what lies above 1 is
-# waiting that the other tile hides, and the rest of the way to 2 is what sharing costs. At the next
-# step, behind {{ fit.slots }} tiles, it takes {{ work.two_late_step | .2f }} times as long.
-
-# %% [markdown]
-# To the left of the first step the figure is flat: 384 columns take {{ work.narrow | .2f }} times as
-# long as 128, for three times{from: 384 / 128} the work. That is the same loss seen from the other
-# side, SMs without a tile.[^idle] The library's row goes its own way. From 384 to 385 it takes
-# {{ work.library_step | .2f }} times as long: it has kernels with other tiles, and with the sums cut in
-# pieces, and picks one for each size.
+# From 384 to 385 columns the work grows by {{ work.more | .1% }}. With one block per SM, the time grows by {{ work.step | .0% }}; a
+# full second wave would double it. A block whose tile has a single useful column loads almost nothing of $B$, so it finishes
+# earlier. At 512 columns, where the last tiles are whole, the increase is {{ work.whole_step | .0% }}.
 #
-# [^idle]: Where the sources differ: the lecture lets the SMs of nearly empty tiles idle. They are busy,
-#     with elements that do not exist; idle are those that have no tile at all. Its advice is that tiles
-#     should be much larger than the number of SMs. What should be much larger is the number of tiles.
+# With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but it's lower:
+# {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster than one. The truth is between the
+# models: a second block fills the gaps in which the first one waits, and for the rest of the time the two share a pipe.
+#
+# To the left of the first step, the curve is flat: 384 columns take the same time as 128, for three times{from: 384 / 128} the work. The library takes only {{ work.library_step | .0% }} more at 385 columns. cuBLAS has kernels for many tile
+# sizes and can also split $K$ among blocks, and its heuristics choose for each size.
+
+# %% [markdown]
+# ??? question "Do SMs with nearly empty tiles idle?"
+#     That's a common misconception. They're as busy as the others, with elements that don't exist. The idle SMs are those that have no tile at
+#     all.
 
 # %% [markdown]
 # ## Choosing a tile
 #
-# Both losses together say how much of the device's time goes into elements of the result:
+# Together, both losses decide which fraction of the SMs' time goes into elements of the result:
 #
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
-# Small tiles lose less of either kind. But a larger tile uses each number that it loads more often, so
-# the choice is between waste and traffic, and it depends on the size. Move the sliders. For which
-# sizes does an A100 with its {{ a100 }} SMs lose most, and which of them are harmless on an H100?
+# Small tiles lose less of either kind, but a large tile reuses each element more often. So you trade waste against memory
+# traffic, and the best tile depends on the size. Move the sliders: at which sizes does an A100 with its {{ a100 }} SMs lose most, and which of those
+# sizes are harmless on an H100?
 
 
 # %% fold="Code of the figure"
@@ -486,9 +508,9 @@ EVERY = sorted({*range(256, 4097, 32), *(n + 1 for n in range(256, 4096, 32))})
 
 
 def used(n, shape, sms):
-    """The share of the SMs' time that goes into elements of an n x n result, one tile on an SM at a time."""
-    high, wide = SHAPES[shape]
-    count, useful = tiles_of(n, n, high, wide)
+    """The fraction of the SMs' time that goes into elements of an n x n result, one block per SM at a time."""
+    tile_rows, tile_columns = SHAPES[shape]
+    count, useful = tiles_of(n, n, tile_rows, tile_columns)
     return count, useful, waves(count, sms), useful * waves(count, sms).busy_share
 
 
@@ -501,20 +523,20 @@ CURVES = {
 
 def losses(rows_and_columns, tile, SMs):
     n, sms = rows_and_columns, int(SMs.split()[0])
-    count, useful, found, share = used(n, tile, sms)
+    count, useful, found, fraction = used(n, tile, sms)
     if count <= sms:
         verdict = f"One wave, {sms - count} of {sms} SMs without a tile."
     elif found.last:
         verdict = f"{found.waves} waves; in the last one {sms - found.last} of {sms} SMs idle."
     else:
         verdict = f"{found.waves} full waves."
-    limits = ("useful share of the tiles",) if useful < found.busy_share else ("SM time with a tile",)
+    limits = ("useful area of the tiles",) if useful < found.busy_share else ("SM time with a tile",)
     return Answer(
-        [count, useful, found.busy_share, share],
+        [count, useful, found.busy_share, fraction],
         verdict,
         limits,
         lines=[(f"{tile}, {sms} SMs", "predicted", CURVES[tile, sms])],
-        point=(float(n), share),
+        point=(float(n), fraction),
     )
 
 
@@ -528,18 +550,19 @@ show(
         losses,
         meters=[
             Meter("tiles", 1024, "", "tile", ",.0f"),
-            Meter("useful share of the tiles", 1.0, "", "block", ".1%"),
+            Meter("useful area of the tiles", 1.0, "", "block", ".1%"),
             Meter("SM time with a tile", 1.0, "", "block", ".1%"),
             Meter("both: time spent on the result", 1.0, "", "predicted", ".1%"),
         ],
-        plot=Plot("rows and columns", "share of the time", (0, 4200), (0, 1)),
-        title="From 2,048 to 2,049 an H100 falls into a second wave; an A100 did so at 1,793",
-        caption="Square results in tiles of three shapes, one tile on an SM at a time: the share of the SMs' time that is spent on elements of the result. A model; memory plays no part in it.",
+        plot=Plot("rows and columns", "fraction of the time", (0, 4200), (0, 1)),
+        title="One more row and column can halve the utilisation",
+        caption="Square results in tiles of three shapes, one block per SM at a time: the fraction of the SMs' time spent on elements of the result. A model without memory traffic.",
     )
 )
+assert used(2049, "256 × 128", SMS)[3] < 0.6 * used(2048, "256 × 128", SMS)[3], "the title says so"
 
 # %% fold="Code of the numbers"
-before, after = (tiles_of(n, n, 256, 128)[0] for n in (1792, 1794))
+before, after = (tiles_of(n, n, 256, 128)[0] for n in (1792, 1793))
 publish(
     a100=A100_SMS,
     puzzle={
@@ -550,33 +573,43 @@ publish(
         "here": waves(after, SMS).waves,
     },
 )
+assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the text says so"
 
 # %% [markdown]
-# The lecture's puzzle is in there: on an A100, 1,792 rows and columns are {{ puzzle.before }} tiles of
-# 256 × 128, and 1,794 are {{ puzzle.after }}, {{ puzzle.last }} too many for its {{ a100 }} SMs. By the
-# model the product takes {{ puzzle.ratio | .0f }} times as long. Nothing of the kind happens on an H100,
-# which has both in {{ puzzle.here }} wave. A size that is good on one device says nothing about
-# another; a rule does: aim at a number of tiles just below a multiple of the SMs, or at many waves. In
-# a launch of $w$ waves the last one costs at most $1/w$ of the time.
+# Horace He's [What Shapes Do Matrix Multiplications Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications)
+# has a famous example. On an A100, 1,792 rows and columns are {{ puzzle.before }} tiles of 256 × 128, and 1,793 are
+# {{ puzzle.after }}, which is {{ puzzle.last }} more than it has SMs. By the model, the time doubles. An H100 runs
+# both in one wave.
+#
+# No size is good on every GPU, but a rule helps: aim for a number of tiles just below a
+# multiple of the number of SMs, or for many waves. In a launch of $w$ waves, the last one costs at most $1/w$ of the
+# time. \Stream-K (Osama et al., [2023](https://arxiv.org/abs/2301.03598)) removes the problem by splitting the last tiles; a
+# [later lesson](shared_tiles.py) builds it.
 
 # %% [markdown]
 # ## The answer
 #
-# {{ ask.model | .0f }} times by the model: {{ ask.tiles_more }} tiles on {{ ask.sms }} SMs are two
-# waves, and {{ ask.tiles }} are one. Blocks that only wait take {{ stand.ratio | .2f }} times as long
-# from {{ ask.sms }} to one more, and a tiled product {{ work.step | .2f }} times from 132 tiles to 143.
+# By the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on {{ ask.sms }} SMs are one
+# wave, and {{ ask.tiles_more }} are two. With one block more than
+# SMs, blocks that only wait take {{ stand.ratio | .1f }}× the time. The tiled GEMM with one block per SM
+# takes {{ work.step | .0% }} more from 132 to 143 tiles, not quite double, because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A result is rounded up to whole tiles; what lies beyond the edge is computed all the same.
-# - A launch is rounded up to whole waves of SMs × blocks an SM, if blocks only need a place.
-# - Blocks that keep their SM busy share it: a second resident tile made this product
-#   {{ work.gain | .1f }} times as fast and not twice.
-# - Many waves make the last one cheap; small tiles do so too, and pay in traffic.
-# - The edges depend on the number of SMs. What falls off one on an A100 need not on an H100.
+# - A result is rounded up to whole tiles, and a launch to whole waves. One row or column more can cost a whole wave.
+# - Two resident blocks share an SM's pipes. The second one fills gaps, which made this GEMM {{ work.gain | .1f }}×
+#   faster, far from a doubling.
+# - Many waves make the last one cheap. Small tiles give you more waves but more memory traffic.
 
-# %% fold="The whole cell, with two wrong answers that the tests turn down"
+# %% [markdown]
+# ## In your own kernel
+#
+# Look at `launch__waves_per_multiprocessor` in Nsight Compute: a value just above a small whole number, such as 1.05, means
+# a nearly empty last wave. Then shrink the problem a little, choose a smaller tile, or let
+# blocks share the last tiles.
+
+# %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
 
 
@@ -597,7 +630,7 @@ def fewest_waves(M, N, sms, rates):
     return min(sorted(rates), key=lambda tile: -(-(-(-M // tile[0]) * -(-N // tile[1])) // sms))
 
 
-RATES = {(64, 64): 0.55, (128, 64): 0.7, (128, 128): 0.85, (256, 128): 1.0}  # made up, 1 for the best
+RATES = {(64, 64): 0.55, (128, 64): 0.7, (128, 128): 0.85, (256, 128): 1.0}  # invented; 1 for the fastest
 
 
 def best_tile_tests(answer):
@@ -607,7 +640,7 @@ def best_tile_tests(answer):
         sms = int(random.choice([4, 108, 132]))
         given = answer(M, N, sms, RATES)
         busiest = {}
-        for tile, rate in RATES.items():  # deal the tiles out, one by one
+        for tile, rate in RATES.items():  # assign the tiles to SMs, one by one
             work = [0.0] * sms
             for at in range(ceil_div(M, tile[0]) * ceil_div(N, tile[1])):
                 work[at % sms] += tile[0] * tile[1] / rate
@@ -619,17 +652,16 @@ def best_tile_tests(answer):
 exercise(
     "Which tile?",
     """
-    A library has kernels for several tiles. `rates` maps each tile `(high, wide)` to the rate at which an SM
-    works on one, as a share of the best: large tiles are faster. Write `best_tile(M, N, sms, rates)`, which returns the tile with
-    which an `M` × `N` result is done first, one tile on an SM at a time. The tests draw 60 sizes and deal out the tiles one by one.
+    A library has kernels for several tiles. `rates` maps each tile `(rows, columns)` to the rate at which an SM works on one,
+    relative to the fastest: large tiles are faster. Write `best_tile(M, N, sms, rates)`, which returns the tile that finishes
+    an `M` × `N` result first, with one block per SM at a time. The tests draw 60 sizes and assign the tiles to SMs one by one.
     """,
     answer=best_tile,
     tests=best_tile_tests,
     wrong=[only_the_fastest, fewest_waves],
-    hint="The time of a tile is its area over its rate; the busiest SM has as many as there are waves.",
+    hint="The time of a tile is its area divided by its rate. The busiest SM has as many tiles as there are waves.",
 )
 
 # %% [markdown]
-# By this model 4,096 and 4,097 rows and columns hardly differ, and yet the second product can be
-# several times as slow. What else changes with one more column is the place where each row begins.
-# That is the subject of [the wavy plot](alignment.py).
+# By this model, 4,096 and 4,097 rows and columns hardly differ, and yet the second GEMM can be several times slower.
+# One more column also changes the address at which each row begins: see [alignment](alignment.py).

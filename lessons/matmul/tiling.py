@@ -1,25 +1,31 @@
 # ---
-# title: A tile of each matrix
-# needs: [memory/coalescing, memory/reductions]
-# summary: "A product of two 4,096-square matrices needs each of its numbers 4,096 times. How often must they be loaded?"
-# description: "Shared-memory tiles: loads that fall with the tile's edge, counted by simulator and hardware; what limits the rest. Kernel 5."
+# title: Tiled matrix multiplication in shared memory
+# needs: [memory/precision, memory/banks]
+# summary: "Tiles of 32 × 32 in shared memory cut the loads of a matrix multiplication by a factor of 32. How much faster does it get?"
+# description: "Shared-memory tiling of a matrix multiplication: loads that fall with the tile size, two barriers per step, and why shared memory becomes the bottleneck."
 # date: 2026-11-21
-# tags: [matrix product, tiling, shared memory]
+# tags: [GEMM, tiling, shared memory]
 # ---
 
 # %% [markdown]
-# The product of two matrices of {{ ask.n | , }} rows and columns is
-# {{ ask.gigaflop | .0f }} billion operations on {{ ask.numbers_1e6 | .0f }} million numbers. Each
-# number takes part in {{ ask.n | , }} of the sums. With a thread for each element of the result the
-# loads ask for {{ ask.loads_1e9 | .0f }} billion numbers. How far can that be brought down by threads
-# that share what they load, and by how much is the product sooner done?
+# Multiply two matrices of {{ ask.n | , }} rows and columns. Together they have
+# {{ ask.elements_1e6 | .0f }} million elements. Yet with one thread per element of the result, the threads load
+# {{ ask.loads_1e9 | .0f }} billion: every element is loaded {{ ask.n | , }} times.
+#
+# Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then
+# loaded only {{ answer.loads }} times. That divides the loads by {{ answer.less | .0f }}. How much faster does the
+# multiplication get? Guess before you read on; the answer is a good deal lower.
+#
+# Even so, tiling is the idea that this part of the course is built on. Every fast matrix multiplication uses it, from
+# the kernel on this page to cuBLAS, and so does FlashAttention.
 
 # %% fold="Imports, and numbers of the question"
+from math import ceil
+
 import numpy as np
 
 from tilewise import (
     Guess,
-    Table,
     Trace,
     agree,
     case,
@@ -35,9 +41,9 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Answer, Meter, Series, Slider, State, calculator, line_chart, stepped
+from tilewise.kernel.machine_code import available, machine_code
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.measurements.references import matrix_product
-from tilewise.measurements.slugs import name_slug
 from tilewise.models import stated
 
 BIG = 4096
@@ -45,44 +51,49 @@ GPU = recorded_device()
 publish(
     ask={
         "n": BIG,
-        "gigaflop": 2 * BIG**3 / 1e9,
-        "numbers_1e6": 2 * BIG**2 / 1e6,
+        "elements_1e6": 2 * BIG**2 / 1e6,
         "loads_1e9": 2 * BIG**3 / 1e9,
-    }
+    },
+    answer={"loads": BIG // 32, "less": 2 * BIG**3 / (2 * BIG**3 // 32)},
 )
 
 # %% [markdown]
-# ## Two loads for every multiplication
+# ## Naive GEMM: two loads per multiply-add
 #
-# $C = AB$, where $A$ is $M \times K$, $B$ is $K \times N$ and $C$ is $M \times N$, all stored row by
-# row. $C_{ij}$ is the sum of $A_{ik} B_{kj}$ over $k$. The first kernel gives each element of $C$ to
-# a thread. Neighbouring lanes take neighbouring columns $j$: they read neighbours in $B$, four
-# sectors a request, and all the same number of $A$, one sector.
+# We compute $C = AB$, where $A$ is $M \times K$, $B$ is $K \times N$ and $C$ is $M \times N$, all row-major.
+# Libraries call this operation *GEMM*. Element $C_{ij}$ is the sum of $A_{ik} B_{kj}$ over $k$. The naive
+# kernel gives each element of $C$ to one thread.
+#
+# ??? definition "GEMM"
+#     General matrix multiplication, after the routine of that name in BLAS, the standard library of linear
+#     algebra: C ← αAB + βC. Here α = 1 and β = 0.
 
 
 # %% tab="Pseudocode"
 def multiply(A, B, C):
     (M, K), N = A.shape, B.shape[1]
     for i, j in parallel(M, N):
-        s = 0.0
+        acc = 0.0
         for k in range(K):
-            s += A[i, k] * B[k, j]
-        C[i, j] = s
+            acc += A[i, k] * B[k, j]
+        C[i, j] = acc
 
 
 # %% tab="CUDA C"
 from tilewise import Kernel
 
 MULTIPLY = Kernel(r"""
+// C = A B, all row-major: A is M x K, B is K x N, C is M x N; each below 2^31 elements.
+// Two-dimensional grid and block that cover N columns (x) and M rows (y); any sizes.
 extern "C" __global__
 void multiply(const float* A, const float* B, float* C,
               int M, int N, int K) {
-    int j = blockIdx.x * blockDim.x + threadIdx.x;
-    int i = blockIdx.y * blockDim.y + threadIdx.y;
-    if (i >= M || j >= N) return;
-    float s = 0.0f;
-    for (int k = 0; k < K; ++k) s += A[i * K + k] * B[k * N + j];
-    C[i * N + j] = s;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= M || col >= N) return;
+    float acc = 0.0f;
+    for (int k = 0; k < K; ++k) acc += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = acc;
 }
 """)
 
@@ -92,21 +103,32 @@ from tilewise.frameworks import cuda  # numba.cuda
 
 @cuda.jit
 def multiply_numba(A, B, C):
-    j, i = cuda.grid(2)
+    col, row = cuda.grid(2)
     (M, K), N = A.shape, B.shape[1]
-    if i >= M or j >= N:
+    if row >= M or col >= N:
         return
-    s = np.float32(0)  # a plain 0.0 has 64 bits, and so would the sum
+    acc = np.float32(0)  # a plain 0.0 would make a 64-bit accumulator
     for k in range(K):
-        s += A[i, k] * B[k, j]
-    C[i, j] = s
+        acc += A[row, k] * B[k, col]
+    C[row, col] = acc
 
 
 # %% [markdown]
-# Two loads stand beside every multiply-add. If each of them had to come from device memory, the
-# {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at the GPU's peak bandwidth, and the
-# arithmetic takes {{ far.arithmetic_us | us }}. Caches will catch a part. But what a kernel asks for
-# can be brought down before any cache has to be lucky.
+# Launch it on a small problem, 64 × 48 times 48 × 80. Blocks of 32 by 8 threads need a grid of 3 by 8.
+
+# %%
+A = np.linspace(-1, 1, 64 * 48, dtype=np.float32).reshape(64, 48)
+B = np.linspace(1, 2, 48 * 80, dtype=np.float32).reshape(48, 80)
+C = np.zeros((64, 80), np.float32)
+MULTIPLY(A, B, C, 64, 80, 48, grid=(3, 8), block=(32, 8))  # M, N, K
+print(np.allclose(C, A @ B, atol=1e-4))
+
+# %% [markdown]
+# The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and they all read the same
+# element of $A$. But each multiply-add needs two loads. If every load came from device memory, the
+# {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at peak bandwidth. The arithmetic takes only
+# {{ far.arithmetic_us | us }} at its peak (both from the data sheet). Caches will catch many of the loads, but we
+# can cut their number without relying on cache hits.
 
 # %% fold="Code of the numbers"
 PEAKS = stated(GPU)
@@ -121,26 +143,27 @@ publish(
 )
 
 # %% [markdown]
-# ## The box of products
+# ## The iteration space of a GEMM
 #
-# Draw all $M \cdot N \cdot K$ multiply-adds as a box: one small cube for each $(i, j, k)$. The
-# number $A_{ik}$ is needed by a whole line of cubes along $j$, and $B_{kj}$ by a line along $i$. A
-# thread that walks along $k$ alone uses each number that it loads once. A block that takes a smaller
-# cube of the box, $T$ in each direction, needs $T^2$ numbers of $A$ and $T^2$ of $B$ for $T^3$
-# multiply-adds. It can load each of them once, keep them in shared memory, and use each $T$ times:
-# that is reuse, and the $T \times T$ piece of a matrix is a tile. Step through the box and watch
-# what is read.
+# Draw each multiply-add as a small cube at position $(i, j, k)$. The whole GEMM is then a box of
+# $M \times N \times K$ cubes, its *iteration space*. Element $A_{ik}$ is needed by a whole line of cubes along
+# $j$, and $B_{kj}$ by a line along $i$. A thread of the naive kernel walks along $k$, across all those lines,
+# so it uses everything it loads exactly once.
+#
+# Cut out a cube with $T$ multiply-adds on each side instead. It contains $T^3$ multiply-adds but needs only $T^2$ elements
+# of $A$ and $T^2$ of $B$. If a block loads those two tiles into shared memory, it can use every element
+# $T$ times. That's *reuse*. Step through the box and watch which tiles are read.
 #
 # ??? definition "Reuse | reused"
-#     Using a number that was loaded once for more than one operation. Loads fall by the factor by
-#     which it is reused.
+#     Using a value that was loaded once for more than one operation. Loads fall by the factor by which
+#     values are reused.
 
 # %% fold="Code of the figure"
 SIDE, EDGE = 4, 2
 
 
 def box_of_products():
-    """Every step of the tiled product of 4-square matrices in tiles of 2: what is loaded, what is multiplied."""
+    """Each step of multiplying two 4 x 4 matrices in 2 x 2 tiles: what is loaded, what is multiplied."""
     generator = np.random.default_rng(5)
     A, B = (generator.integers(1, 6, (SIDE, SIDE)).astype(float) for _ in "AB")
     C = np.zeros((SIDE, SIDE))
@@ -148,8 +171,8 @@ def box_of_products():
     loaded = 0
     states = [
         State(
-            "Nothing is loaded, and all sums are 0.",
-            values={"numbers loaded": 0.0, "multiply-adds": 0.0},
+            "Nothing is loaded yet, and all accumulators are 0.",
+            values={"elements loaded": 0.0, "multiply-adds": 0.0},
             arrays={"A": A, "B": B, "C": C.copy()},
             threads=[],
         )
@@ -165,15 +188,15 @@ def box_of_products():
         block = (depth * steps + row) * steps + column
         states.append(
             State(
-                f"Block ({row}, {column}), step {depth}: a tile of A and a tile of B, {2 * EDGE**2} numbers, "
-                f"serve {EDGE**3} multiply-adds.",
-                values={"numbers loaded": float(loaded), "multiply-adds": float(done)},
+                f"Block ({row}, {column}), step {depth}: one tile of A and one of B, {2 * EDGE**2} elements, "
+                f"are enough for {EDGE**3} multiply-adds.",
+                values={"elements loaded": float(loaded), "multiply-adds": float(done)},
                 arrays={"A": A, "B": B, "C": C.copy()},
                 reads=used,
                 threads=range(block * EDGE**3, (block + 1) * EDGE**3),
             )
         )
-    check(C, A @ B, rtol=0.0, name="the product, tile by tile")
+    check(C, A @ B, rtol=0.0, name="C, tile by tile")
     return states
 
 
@@ -186,27 +209,27 @@ show(
         axes=("j", "i", "k"),
         view="3d",
         start=1,
-        title="Each small cube of the box needs one tile of A and one of B and adds to one of C",
-        caption="The 64 multiply-adds of a product of 4-square matrices, one small cube each, in tiles of 2. Lit: what the step multiplies. Read in A and B: its two tiles. A model with small numbers.",
-        alt="A box of 4 by 4 by 4 multiply-adds, cut into eight cubes of 2 by 2 by 2. Each step lights one cube, reads one tile of A and one of B and adds to one tile of C.",
+        title="Each cube of work needs one tile of A and one of B",
+        caption="The 64 multiply-adds of a 4 × 4 matrix multiplication, one small cube each, in tiles of 2 × 2. Lit cubes: what the step computes. Marked in A and B: the two tiles it reads.",
+        alt="A box of 4 by 4 by 4 multiply-adds, cut into eight cubes of 2 by 2 by 2. Each step lights one cube, reads one tile of A and one of B, and adds to one tile of C.",
     )
 )
 
 # %% [markdown]
-# ## The tiled product
+# ## The tiled kernel
 #
-# A block of $T \times T$ threads computes a tile of $C$. In each step of its walk along $K$ every
-# thread loads one number of $A$ and one of $B$ into shared memory, the block meets, every thread
-# multiplies a row of the one tile with a column of the other, and the block meets again. Where a tile
-# sticks out over a matrix, the thread puts a zero, which adds nothing to a sum. It must not return
-# early, for others wait at the barrier.
+# One block of $T \times T$ threads computes one tile of $C$. It walks along $K$ in steps of $T$. In each step:
 #
-# ??? question "Is a tile loaded again for every product in which it appears?"
-#     Not by its block. A drawing that lists each product with its two factors names the same number
-#     several times; it is loaded once a step, and the other times it is read from shared memory.
-#     Other blocks do load it again: every block to the left and right of this one needs the same
-#     tiles of $A$, every one above and below the same tiles of $B$. That is why a larger tile loads
-#     less.
+# 1. Every thread loads one element of $A$ and one of $B$ into shared memory.
+# 2. The block synchronises.
+# 3. Every thread multiplies a row of one tile with a column of the other and adds to its accumulator.
+# 4. The block synchronises again, and the next step overwrites the tiles.
+#
+# Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It must not
+# return early instead, because other threads may need the elements that it loads. You'll find this
+# kernel in the [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#shared-memory),
+# and as kernel 3 in Simon Boehm's
+# [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 
 # %%
 T = 32
@@ -217,46 +240,48 @@ def multiply_tiled(A, B, C):
     (M, K), N = A.shape, B.shape[1]
     for rows in tiles(M, T):
         for columns in tiles(N, T):  # each pair is a block
-            s = np.zeros((len(rows), len(columns)))
+            acc = np.zeros((len(rows), len(columns)))
             for ks in tiles(K, T):
-                # [fetch
-                a, b = {}, {}
+                # [load
+                smem_a, smem_b = {}, {}
                 for i, k in parallel(len(rows), len(ks)):
-                    a[i, k] = A[rows[i], ks[k]]
+                    smem_a[i, k] = A[rows[i], ks[k]]
                 for k, j in parallel(len(ks), len(columns)):
-                    b[k, j] = B[ks[k], columns[j]]
-                # fetch]
+                    smem_b[k, j] = B[ks[k], columns[j]]
+                # load]
                 # [multiply
                 for i, j in parallel(len(rows), len(columns)):
                     for k in range(len(ks)):
-                        s[i, j] += a[i, k] * b[k, j]
+                        acc[i, j] += smem_a[i, k] * smem_b[k, j]
                 # multiply]
             for i, j in parallel(len(rows), len(columns)):
-                C[rows[i], columns[j]] = s[i, j]
+                C[rows[i], columns[j]] = acc[i, j]
 
 
 # %% tab="CUDA C"
 MULTIPLY_TILED = Kernel(
     r"""
+// C = A B, all row-major: A is M x K, B is K x N, C is M x N; each below 2^31 elements.
+// Block: T x T threads, T at most 32. Grid: ceil(N / T) x ceil(M / T) blocks. Any sizes.
 extern "C" __global__
 void multiply_tiled(const float* A, const float* B, float* C,
                     int M, int N, int K) {
-    __shared__ float a[T][T], b[T][T];
+    __shared__ float smem_a[T][T], smem_b[T][T];
     int x = threadIdx.x, y = threadIdx.y;
-    int i = blockIdx.y * T + y, j = blockIdx.x * T + x;
-    float s = 0.0f;
+    int row = blockIdx.y * T + y, col = blockIdx.x * T + x;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += T) {
-        // [fetch
-        a[y][x] = i < M && k0 + x < K ? A[i * K + k0 + x] : 0.0f;
-        b[y][x] = k0 + y < K && j < N ? B[(k0 + y) * N + j] : 0.0f;
-        __syncthreads();  // both tiles are there
-        // fetch]
+        // [load
+        smem_a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.0f;
+        smem_b[y][x] = k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0.0f;
+        __syncthreads();  // both tiles are complete
+        // load]
         // [multiply
-        for (int k = 0; k < T; ++k) s += a[y][k] * b[k][x];
-        __syncthreads();  // nobody needs them any more
+        for (int k = 0; k < T; ++k) acc += smem_a[y][k] * smem_b[k][x];
+        __syncthreads();  // everyone has read them
         // multiply]
     }
-    if (i < M && j < N) C[i * N + j] = s;
+    if (row < M && col < N) C[row * N + col] = acc;
 }
 """,
     defines={"T": 32},
@@ -264,30 +289,30 @@ void multiply_tiled(const float* A, const float* B, float* C,
 
 
 # %% tab="Numba" needs="numba"
-W = 8  # 64 threads, since Numba's simulator makes each of them a thread of Python
+W = 8  # 64 threads, because Numba's simulator makes each of them a Python thread
 
 
 @cuda.jit
 def multiply_tiled_numba(A, B, C):
-    a = cuda.shared.array((W, W), np.float32)
-    b = cuda.shared.array((W, W), np.float32)
+    smem_a = cuda.shared.array((W, W), np.float32)
+    smem_b = cuda.shared.array((W, W), np.float32)
     x, y = cuda.threadIdx.x, cuda.threadIdx.y
-    j, i = cuda.grid(2)
+    col, row = cuda.grid(2)
     (M, K), N = A.shape, B.shape[1]
-    s = np.float32(0)
+    acc = np.float32(0)
     for k0 in range(0, K, W):
-        # [fetch
-        a[y, x] = A[i, k0 + x] if i < M and k0 + x < K else np.float32(0)
-        b[y, x] = B[k0 + y, j] if k0 + y < K and j < N else np.float32(0)
-        cuda.syncthreads()  # both tiles are there
-        # fetch]
+        # [load
+        smem_a[y, x] = A[row, k0 + x] if row < M and k0 + x < K else np.float32(0)
+        smem_b[y, x] = B[k0 + y, col] if k0 + y < K and col < N else np.float32(0)
+        cuda.syncthreads()  # both tiles are complete
+        # load]
         # [multiply
         for k in range(W):
-            s += a[y, k] * b[k, x]
-        cuda.syncthreads()  # nobody needs them any more
+            acc += smem_a[y, k] * smem_b[k, x]
+        cuda.syncthreads()  # everyone has read them
         # multiply]
-    if i < M and j < N:
-        C[i, j] = s
+    if row < M and col < N:
+        C[row, col] = acc
 
 
 # %% tab="Triton" needs="torch triton"
@@ -295,26 +320,26 @@ from tilewise.frameworks import tl, triton
 
 
 @triton.jit
-def tile_of_product(A, B, C, M, N, K, T: tl.constexpr):
-    i = tl.program_id(1) * T + tl.arange(0, T)[:, None]
-    j = tl.program_id(0) * T + tl.arange(0, T)[None, :]
-    s = tl.zeros((T, T), tl.float32)
+def gemm_tile(A, B, C, M, N, K, T: tl.constexpr):
+    row = tl.program_id(1) * T + tl.arange(0, T)[:, None]
+    col = tl.program_id(0) * T + tl.arange(0, T)[None, :]
+    acc = tl.zeros((T, T), tl.float32)
     for k0 in range(0, K, T):
-        # [fetch
+        # [load
         k = k0 + tl.arange(0, T)
-        across, down = k[None, :], k[:, None]
-        a = tl.load(A + i * K + across, mask=(i < M) & (across < K), other=0.0)
-        b = tl.load(B + down * N + j, mask=(down < K) & (j < N), other=0.0)
-        # fetch]
+        k_row, k_col = k[None, :], k[:, None]
+        a = tl.load(A + row * K + k_row, mask=(row < M) & (k_row < K), other=0.0)
+        b = tl.load(B + k_col * N + col, mask=(k_col < K) & (col < N), other=0.0)
+        # load]
         # [multiply
-        s += tl.dot(a, b, input_precision="ieee")  # FP32 throughout
+        acc += tl.dot(a, b, input_precision="ieee")  # FP32 throughout
         # multiply]
-    tl.store(C + i * N + j, s, mask=(i < M) & (j < N))
+    tl.store(C + row * N + col, acc, mask=(row < M) & (col < N))
 
 
 def multiply_tiled_triton(A, B, C, M, N, K):
     grid = (triton.cdiv(N, 32), triton.cdiv(M, 32))
-    tile_of_product[grid](A, B, C, M, N, K, T=32)
+    gemm_tile[grid](A, B, C, M, N, K, T=32)
 
 
 # %% tab="PyTorch" needs="torch"
@@ -326,17 +351,23 @@ def multiply_torch(A, B, C):
 
 
 # %% [markdown]
-# Numba's kernel is the one in CUDA C, line by line. \Triton's has neither shared memory nor
-# barriers: it says which tile is loaded and multiplied, and the compiler decides where the tile lies
-# and who waits for whom.
+# The launch needs one block per tile of $C$, so a grid of 3 by 2. Numba's kernel matches the CUDA one line by
+# line. \Triton's has
+# neither shared memory nor barriers: it names the tiles, and the compiler places them.
+
+# %%
+C[:] = 0
+MULTIPLY_TILED(A, B, C, 64, 80, 48, grid=(3, 2), block=(32, 32))  # M, N, K
+print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
-# All are compared on sizes that divide nothing, such as 37 × 29 times 29 × 41.
+# As a test, `case` describes a launch, and `agree` compares each version with the pseudocode, at sizes that no
+# tile divides, such as 37 × 29 times 29 × 41.
 
 
 # %% fold="Code of the checks"
 def product(M, N, K, edge=None):
-    """A product with a block for each edge by edge tile of the result; without edge, 32 by 8 elements."""
+    """A GEMM with one block per edge x edge tile of the result, or per 32 x 8 elements without edge."""
     width, height = (edge, edge) if edge else (32, 8)
     return case(
         A=normal(M, K),
@@ -366,12 +397,14 @@ for function, by in {multiply_tiled_triton: "Triton", multiply_torch: "PyTorch"}
 for edge in (8, 16):
     arrays = product(37, 41, 29).make()
     tiled(edge).on(product(37, 41, 29, edge=edge)).run(arrays)
-    check(arrays["C"], arrays["A"] @ arrays["B"], **near, name=f"37 × 29 times 29 × 41 in tiles of {edge}")
+    check(
+        arrays["C"], arrays["A"] @ arrays["B"], **near, name=f"37 × 29 times 29 × 41 in {edge} × {edge} tiles"
+    )
 
 # %% [markdown]
-# Again in small numbers, line by line: two 8-square matrices, tiles of 4, the first of four blocks. Watch
-# the line that multiplies: a thread reads along its row of `a` and down its column of `b`, and so do
-# the others of its row and column. That is where each number is used four times.
+# Now trace a small one: 8 × 8 matrices in 4 × 4 tiles, the first of four blocks. Watch the line that multiplies. A
+# thread reads along its row of `smem_a` and down its column of `smem_b`, and so do the other threads of that row and column.
+# That's where every element is used four times.
 
 # %% fold="Code of the figure"
 small = tiled(4).on(product(8, 8, 8, edge=4))
@@ -382,77 +415,93 @@ show(
         extent=(8, 8),
         axes=("j", "i"),
         start=2,
-        title="Sixteen threads fill two tiles, meet, and read every number of them four times",
-        caption="The tiled product of 8-square matrices in tiles of 4, block (0, 0), as the simulator ran it.",
+        title="Sixteen threads load two tiles and use each element four times",
+        caption="The tiled kernel on 8 × 8 matrices in tiles of 4 × 4, block (0, 0), as the simulator ran it.",
     )
 )
 
 # %% [markdown]
-# ## Two barriers
-#
-# The first barrier keeps a thread from reading places that others have not filled. The second keeps
-# a fast thread, of another warp or of the same, from filling the next tiles while a slow one still
-# reads these. Leave out either, and the simulator says where.
-
-# %%
-NO_FIRST_BARRIER = Kernel(r"""
-extern "C" __global__
-void multiply_tiled(const float* A, const float* B, float* C,
-                    int M, int N, int K) {
-    __shared__ float a[16][16], b[16][16];
-    int x = threadIdx.x, y = threadIdx.y;
-    int i = blockIdx.y * 16 + y, j = blockIdx.x * 16 + x;
-    float s = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        a[y][x] = i < M && k0 + x < K ? A[i * K + k0 + x] : 0.0f;
-        b[y][x] = k0 + y < K && j < N ? B[(k0 + y) * N + j] : 0.0f;
-        for (int k = 0; k < 16; ++k)
-            s += a[y][k] * b[k][x];  // hazard: is b there yet?
-        __syncthreads();
-    }
-    if (i < M && j < N) C[i * N + j] = s;
-}
-""")
-
-NO_SECOND_BARRIER = Kernel(r"""
-extern "C" __global__
-void multiply_tiled(const float* A, const float* B, float* C,
-                    int M, int N, int K) {
-    __shared__ float a[16][16], b[16][16];
-    int x = threadIdx.x, y = threadIdx.y;
-    int i = blockIdx.y * 16 + y, j = blockIdx.x * 16 + x;
-    float s = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        a[y][x] = i < M && k0 + x < K ? A[i * K + k0 + x] : 0.0f;
-        b[y][x] =  // hazard: does another thread still read b?
-            k0 + y < K && j < N ? B[(k0 + y) * N + j] : 0.0f;
-        __syncthreads();
-        for (int k = 0; k < 16; ++k) s += a[y][k] * b[k][x];
-    }
-    if (i < M && j < N) C[i * N + j] = s;
-}
-""")
-
-# %% fold="Code of the checks"
-broken = product(32, 32, 32, edge=16)
-expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is b there yet?")
-expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="does another thread still read b?")
+# ??? question "Is a tile of A loaded only once?"
+#     Once by each block. Its elements are read $T$ times from shared memory there, but blocks share nothing: all
+#     $N/T$ blocks in the same row of $C$ load the same tiles of $A$, and all $M/T$ blocks in the same column load the same
+#     tiles of $B$. Larger tiles mean fewer such blocks, so they load less.
 
 # %% [markdown]
-# ## Loads that fall with the tile
+# ## Why does each step need two barriers?
 #
-# The walk along $K$ has $K/T$ steps, and in each of them a block loads $2T^2$ numbers for its $T^2$
-# sums. In all that is $2MNK/T$ in place of $2MNK$. A puzzle in small numbers: a product of two 4 × 4
-# matrices. Element by element it takes {{ puzzle.one }} loads, in tiles of 2 it takes
-# {{ puzzle.two }}, and in one tile of 4 each number is loaded once, {{ puzzle.four }} in all.[^count]
+# The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one
+# keeps a fast warp from overwriting tiles that a slow warp is still reading. Leave out the second, and the
+# simulator reports a race on the marked line. Leave out the first, and it reports a read of uninitialised
+# shared memory. The last report below is of threads that return early beyond the edge.
+
+# %%
+NO_SECOND_BARRIER = Kernel(r"""
+// Wrong on purpose. 16 x 16 threads per block.
+extern "C" __global__
+void multiply_tiled(const float* A, const float* B, float* C,
+                    int M, int N, int K) {
+    __shared__ float smem_a[16][16], smem_b[16][16];
+    int x = threadIdx.x, y = threadIdx.y;
+    int row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        smem_a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.0f;
+        smem_b[y][x] =  // hazard: does another thread still read smem_b?
+            k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) acc += smem_a[y][k] * smem_b[k][x];
+    }
+    if (row < M && col < N) C[row * N + col] = acc;
+}
+""")
+
+# %% fold="Without the first barrier; code of the checks"
+NO_FIRST_BARRIER = Kernel(r"""
+// Wrong on purpose. 16 x 16 threads per block.
+extern "C" __global__
+void multiply_tiled(const float* A, const float* B, float* C,
+                    int M, int N, int K) {
+    __shared__ float smem_a[16][16], smem_b[16][16];
+    int x = threadIdx.x, y = threadIdx.y;
+    int row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        smem_a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.0f;
+        smem_b[y][x] = k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0.0f;
+        for (int k = 0; k < 16; ++k)
+            acc += smem_a[y][k] * smem_b[k][x];  // hazard: is smem_b complete?
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = acc;
+}
+""")
+
+broken = product(32, 32, 32, edge=16)
+expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="does another thread still read smem_b?")
+expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is smem_b complete?")
+
+# The text says that no thread may return early.
+EARLY_RETURN = Kernel(
+    MULTIPLY_TILED.source.replace("float acc", "if (row >= M || col >= N) return;\n    float acc"),
+    defines={"T": 16},
+)
+expect_hazard(EARLY_RETURN.on(product(8, 20, 32, edge=16)), "uninitialised", line_with="acc +=")
+
+# %% [markdown]
+# ## Global loads fall by the tile size
 #
-# [^count]: 128 operations on 128, 64 or 32 loads: 1, 2 or 4 operations a load. Some call 2 the best
-#     there is; that is the best for tiles of 2. Divide by the 4 bytes of a number for FLOP a byte.
+# Start with two 4 × 4 matrices. Without tiles, 64 multiply-adds need {{ puzzle.one }} loads. With 2 × 2 tiles,
+# each element is used twice, and {{ puzzle.two }} loads remain. With a single 4 × 4 tile every
+# element is loaded once: {{ puzzle.four }} loads.
+#
+# In general, the walk along $K$ has $K/T$ steps, and in each of them the block loads $2T^2$ elements for its
+# $T^2$ results. Over all $MN/T^2$ blocks that makes $2MNK/T$ loads, instead of $2MNK$. Does the simulator
+# count the same?
 
 
 # %% fold="Code of the figure"
 def loads_of(n, edge):
-    """Numbers that lanes load from global memory, and sectors, by the simulator; edge 1: no tiles."""
+    """Elements that lanes load from global memory, and sectors, by the simulator; edge 1: no tiles."""
     launch = MULTIPLY.on(product(n, n, n)) if edge == 1 else tiled(edge).on(product(n, n, n, edge=edge))
     loads = launch.simulate().counts.global_load
     return loads.lane_accesses, loads.sectors
@@ -463,7 +512,7 @@ publish(puzzle={"one": puzzle[1], "two": puzzle[2], "four": puzzle[4]})
 EDGES = (1, 2, 4, 8, 16, 32)
 for n in (32, 64, 96):
     found = [loads_of(n, edge)[0] for edge in EDGES]
-    check(found, [2 * n**3 // edge for edge in EDGES], name=f"loads of a product of {n}: 2n³ / T")
+    check(found, [2 * n**3 // edge for edge in EDGES], name=f"loads of a GEMM with n = {n}: 2n³ / T")
 COUNTED = {edge: loads_of(64, edge) for edge in EDGES}
 show(
     line_chart(
@@ -472,12 +521,12 @@ show(
             Series("sectors", EDGES, [COUNTED[1][1] / COUNTED[e][1] for e in EDGES], role="global"),
             Series("T", EDGES, EDGES, role="predicted", marks=False),
         ],
-        x="edge of the tile T",
-        y="times fewer than without tiles",
+        x="tile size T",
+        y="reduction vs. naive [×]",
         log_x=True,
         log_y=True,
-        title="Loads fall by the edge of the tile; sectors follow later and not as far",
-        caption="A product of 64-square matrices on the simulator: what lanes load from global memory, and sectors asked for, without tiles divided by with tiles.",
+        title="Loads fall by exactly T, sectors by less",
+        caption="Loads from global memory by the naive kernel divided by those of the tiled kernel, for 64 × 64 matrices on the simulator: elements loaded by lanes, and 32-byte sectors requested.",
     )
 )
 publish(
@@ -491,50 +540,93 @@ publish(
 )
 
 # %% [markdown]
-# Loads fall by $T$, to the digit. Sectors do not, and for a reason that speaks for the first kernel:
-# a warp already shares. Its 32 lanes need one number of $A$, one sector, and a row of $B$, four. Over
-# 32 values of $k$ that is {{ fewer.naive_step }} sectors. With $T$ = 32 a warp loads one row of either
-# tile in that time, {{ fewer.tiled_step }} sectors, {{ fewer.sectors_32 | .0f }} times fewer. And
-# tiles of 2 ask for {{ fewer.sectors_2 | .2f }} times *as many* sectors as no tiles at all: rows of
-# two numbers fill a quarter of a sector.
+# Loads fall by exactly $T$. Sectors fall by less, because a warp of the naive kernel already shares: its 32 lanes
+# need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's {{ fewer.naive_step }}
+# sectors. With $T$ = 32, a warp loads one row of each tile in that time, {{ fewer.tiled_step }} sectors, which is
+# {{ fewer.sectors_32 | .0f }}× fewer. Tiles of 2 even request {{ fewer.sectors_2 | .1f }}× as many
+# sectors as no tiles at all: a row of two elements fills only a quarter of a sector.
 
 # %% [markdown]
-# ## What the tile does not change
+# ## Shared memory becomes the bottleneck
 #
-# The numbers that are not loaded from global memory any more are read from shared memory instead:
-# still two for each multiply-add. Shared memory serves one request of a warp a cycle, if its banks do
-# not conflict, and they do not: the lanes read one word of `a`, or two, and neighbours of `b`. The SM
-# could issue four multiply-adds of warps in that cycle. So an SM that needs two requests for each
-# runs at an eighth of its peak. The compiler can help: it unrolls the loop and reads four neighbours
-# of a row of `a` in one request of 16 bytes. That makes five requests for four multiply-adds.
+# The loads haven't disappeared. They moved to shared memory, still two per multiply-add. An SM can issue four
+# warp-wide multiply-adds per cycle, but its shared memory serves only one wavefront per cycle. With two
+# wavefronts per multiply-add, an SM reaches an eighth of its peak.
 #
-# ??? definition "Shared-memory budget"
-#     How much shared memory a block may take: it limits the tiles that a block can hold and how many
-#     blocks are resident.
+# The compiler helps a little: it unrolls the loop over `k` and reads four neighbouring elements of a row of `smem_a`
+# with one 16-byte load. You can see it in the \SASS: {{ loop.wide }} `LDS.128` and {{ loop.narrow }} `LDS` for
+# {{ loop.fma }} multiply-adds.
 
-# %% fold="Code of the prediction"
+# %% fold="Code of the numbers"
 WARP_FMAS = BIG**3 / 32
-ISSUE_PER_US = GPU.sms * GPU.boost_mhz
-SHARED_US = {"two": 2 * WARP_FMAS / ISSUE_PER_US, "merged": 1.25 * WARP_FMAS / ISSUE_PER_US}
+CYCLES_PER_US = GPU.sms * GPU.boost_mhz  # of all SMs together
+WAVEFRONTS = 1 + 2 / 4  # per multiply-add: smem_b one, smem_a two for four
+SHARED_US = WAVEFRONTS * WARP_FMAS / CYCLES_PER_US
+
+
+def in_loop(kernel):
+    """How often each instruction occurs in a kernel's inner loop on an H100, by name."""
+    names = [one.name for one in machine_code(kernel).loop()]
+    return {name: names.count(name) for name in set(names)}
+
+
+LOOPS = {}
+if available() is None:  # NVRTC and nvdisasm are installed
+    LOOPS = {"naive": in_loop(MULTIPLY)} | {edge: in_loop(tiled(edge)) for edge in (8, 16, 32)}
+    assert [LOOPS[32][name] for name in ("FFMA.FTZ", "LDS.128", "LDS")] == [32, 8, 32], "as WAVEFRONTS has it"
+
+
+def per_fma(kernel, name=""):
+    """Instructions per multiply-add in the loop of a kernel, or those whose names begin so."""
+    loop = LOOPS.get(kernel, {})
+    count = sum(times for one, times in loop.items() if one.startswith(name))
+    return count / loop["FFMA.FTZ"] if loop else np.nan
+
+
+# Nsight Compute's count, of the two GEMMs of Kernel 5, which have the same loop
+COUNTED_WAVEFRONTS = recorded("attention_tiled.kernel_5_tiles.n_64_d_32.counters.shared_load_wavefronts") / (
+    2 * 64 * 64 * 32 / 32
+)
+if np.isfinite(COUNTED_WAVEFRONTS):
+    assert COUNTED_WAVEFRONTS == WAVEFRONTS, "the text says that the counter agrees"
 publish(
+    loop={
+        "wide": LOOPS.get(32, {}).get("LDS.128", np.nan),
+        "narrow": LOOPS.get(32, {}).get("LDS", np.nan),
+        "fma": LOOPS.get(32, {}).get("FFMA.FTZ", np.nan),
+        "naive": per_fma("naive"),
+        "of_8": per_fma(8),
+        "of_32": per_fma(32),
+    },
     predicted={
-        "two_us": SHARED_US["two"],
-        "merged": 1.25,
-        "merged_us": SHARED_US["merged"],
-        "merged_share": 2 * BIG**3 / FLOP_PER_S * 1e6 / SHARED_US["merged"],
-        "memory_8_us": far_bytes / 8 / PEAKS.memory_gb_per_s / 1e3,
+        "wavefronts": WAVEFRONTS,
+        "us": SHARED_US,
+        "fraction": 2 * BIG**3 / FLOP_PER_S * 1e6 / SHARED_US,
+        "naive_us": 2 * WARP_FMAS / CYCLES_PER_US,
         "memory_32_us": far_bytes / 32 / PEAKS.memory_gb_per_s / 1e3,
-    }
+    },
+    counted={"wavefronts": COUNTED_WAVEFRONTS},
 )
 
 # %% [markdown]
-# One bound and two estimates, then, for {{ ask.n | , }} rows and columns. The bound is the arithmetic at its peak
-# (data sheet): {{ far.arithmetic_us | us }}.
-# Loads from device memory, if no cache helped: {{ predicted.memory_8_us | us }} at $T$ = 8 and
-# {{ predicted.memory_32_us | us }} at $T$ = 32. Shared memory: {{ predicted.two_us | us }} with two
-# requests for a multiply-add, {{ predicted.merged_us | us }} with merged ones,
-# {{ predicted.merged_share | .0% }} of the peak. The prediction is the last of them, for every $T$
-# that memory does not hold back longer. The library knows more than tiles; what, is the next lesson.
+# A 16-byte load takes two wavefronts, even though all its lanes read the same address. That makes 1 + 2/4 =
+# {{ predicted.wavefronts }} wavefronts per multiply-add, and Nsight Compute counts the same {{ counted.wavefronts | .1f }}
+# in [a kernel with the same loop](tiling_attention.py).
+
+# %% [markdown]
+# For {{ ask.n | , }} rows and columns, we can now estimate each resource on its own:
+#
+# - Arithmetic, at its peak: {{ far.arithmetic_us | us }}.
+# - Device memory with $T$ = 32, if no cache helped: {{ predicted.memory_32_us | us }}.
+# - Shared memory, at one wavefront per cycle: {{ predicted.us | us }}, or {{ predicted.fraction | .0% }} of the
+#   arithmetic peak.
+#
+# Shared memory should set the pace. And the naive kernel? Many of its loads hit in L1, which is the same memory
+# behind the same pipe. Even if all of them hit, at one wavefront each they take at least
+# {{ predicted.naive_us | us }}.
+
+# %% [markdown]
+# ## Benchmark: naive and tiled against cuBLAS
 
 
 # %% fold="Code of the measurement"
@@ -549,11 +641,12 @@ def in_tiles(edge):
     return lambda n: tiled(edge).on(product(n, n, n, edge=edge))
 
 
-FEWER_SECTORS = (1 + 4) * 32 / 8  # for 32 values of k: a number of A and a row of B each, against two rows
+FEWER_SECTORS = (1 + 4) * 32 / 8  # for 32 values of k: an element of A and a row of B each, against two rows
+check(FEWER_SECTORS, COUNTED[1][1] / COUNTED[32][1], rtol=0.0, name="sectors by formula and by count")
 product_rows = measure(
     "tiled_product",
-    variants={"no tiles": lambda n: MULTIPLY.on(product(n, n, n))}
-    | {f"T = {edge}": in_tiles(edge) for edge in (8, 16, 32)},
+    variants={"naive": lambda n: MULTIPLY.on(product(n, n, n))}
+    | {f"{edge} × {edge} tiles": in_tiles(edge) for edge in (8, 16, 32)},
     cases=[{"n": 1024}, {"n": BIG}],
     count_case={"n": 128},
     bytes=lambda n: 3 * 4 * n * n,
@@ -562,65 +655,76 @@ product_rows = measure(
     reference=matrix_product,
     tolerance=1e-4,
     counts=("requests", "sectors", "wavefronts"),
-    reasons={"*": "What the tile does not change"},
+    reasons={"*": "Shared memory becomes the bottleneck"},
+    fold="All ten rows",
     guess=Guess(
-        "How many times as fast is the product in tiles of 32 as without tiles, at n = 4,096?",
-        of="T = 32",
-        over="no tiles",
+        "How much faster are 32 × 32 tiles than the naive kernel at n = 4,096?",
+        of="32 × 32 tiles",
+        over="naive",
         at={"n": BIG},
         between=(1.0, 40.0),
-        models={"by loads": 32.0, "by sectors": FEWER_SECTORS},
-        because="Both kernels read two numbers for each multiply-add, the one through L1 and the other from shared memory.",
+        models={"loads": 32.0, "sectors": FEWER_SECTORS, "wavefronts": 2 / WAVEFRONTS},
+        because="Both kernels read two values per multiply-add, one through L1 and the other from shared memory.",
     ),
 )
 
 
 # %% fold="Code of the numbers"
-check(FEWER_SECTORS, COUNTED[1][1] / COUNTED[32][1], rtol=0.0, name="sectors by formula and by count")
 US = medians_us(product_rows, "n")
-NAIVE_US, TILED_US = US["no tiles", BIG], US["T = 32", BIG]
+NAIVE_US, TILED_US = US["naive", BIG], US["32 × 32 tiles", BIG]
+ONE_BLOCK_US, TWO_BLOCKS_US = (
+    recorded(f"tiles_of_a_product.{slug}.m_352_n_768_k_4096.median")
+    for slug in ("one_block_per_sm", "two_blocks_per_sm")
+)
 publish(
     seen={
         "gain": NAIVE_US / TILED_US,
-        "gain_16": NAIVE_US / US["T = 16", BIG],
-        "gain_8": NAIVE_US / US["T = 8", BIG],
+        "gain_16": NAIVE_US / US["16 × 16 tiles", BIG],
         "naive_us": NAIVE_US,
         "tiled_us": TILED_US,
-        "times_predicted": TILED_US / SHARED_US["merged"],
-        "cublas_share": US["cuBLAS", BIG] / TILED_US,
+        "slow_8": US["8 × 8 tiles", BIG] / NAIVE_US - 1,
+        "times_predicted": TILED_US / SHARED_US,
+        "of_cublas": US["cuBLAS", BIG] / TILED_US,
+        "alone": ONE_BLOCK_US / TWO_BLOCKS_US,
     }
 )
+if np.isfinite(TILED_US):
+    assert US["8 × 8 tiles", BIG] > NAIVE_US > US["16 × 16 tiles", BIG] > TILED_US > SHARED_US
+    assert NAIVE_US > 2 * WARP_FMAS / CYCLES_PER_US, "a lower bound is not beaten"
 
 # %% [markdown]
-# Tiles of 32 take {{ seen.tiled_us | us }} in place of {{ seen.naive_us | us }}. That is
-# {{ seen.gain | .2f }} times as fast, where loads fall {{ fewer.loads_32 | .0f }} times: of what the
-# first kernel asked for the caches had caught most. Tiles of 16 gain {{ seen.gain_16 | .2f }}, and tiles
-# of 8 are slower than none, at {{ seen.gain_8 | .2f }}; that barriers come after every eighth
-# multiply-add may be why, and is not shown
-# here. Tiles of 32 reach {{ seen.cublas_share | .0% }} of cuBLAS's rate.[^reload]
+# 32 × 32 tiles take {{ seen.tiled_us | us }} instead of {{ seen.naive_us | us }}. That's only {{ seen.gain | .1f }}×
+# faster, with {{ fewer.loads_32 | .0f }}× fewer loads. The caches had already caught most of the naive kernel's
+# loads: from device memory they'd have taken {{ far.us | us }}. Tiling relieves L2 and device memory, but the pipe to
+# shared memory and L1 stays nearly as busy as before.
 #
-# [^reload]: A tile of $A$ is loaded again by every block in its row of blocks, $N/T$ of them: threads
-#     of different blocks share nothing. Once it lies in shared memory each of its numbers is read
-#     $T$ times there, $N$ times in all blocks together. Could the next tiles be fetched while these
-#     are multiplied? Yes, into a second pair of places; that comes with the next lesson.
+# 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, and 8 × 8 tiles are {{ seen.slow_8 | .0%}} slower.
 
 # %% [markdown]
-# The prediction of {{ predicted.merged_us | us }} was too short by a factor of
-# {{ seen.times_predicted | .2f }}.
-#
-# A part of it the H100's counters show, in Kernel 5 below, which has the same loop:
-# {{ fifth_seen.passes | .2f }} passes for a multiply-add in place of {{ predicted.merged | .2f }}. So a
-# request of 16 bytes takes two passes, though all lanes ask for the same place. That makes
-# {{ passes.us | us }}. The rest, a factor of {{ passes.times | .2f }}, is in none of these counts.
+# A small tile spreads the cost of its loads, stores and barriers over few multiply-adds. By the \SASS, the loop with 8 × 8 tiles issues
+# {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the naive kernel
+# ({{ loop.naive | .1f }}), with a barrier every four multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }}, with a
+# barrier every sixteen.
 
 # %% [markdown]
-# ## The edge a tile would need
+# The best version still takes {{ seen.times_predicted | .1f }}× the time of its wavefronts. Part of the difference is
+# waiting: while a block loads its tiles or waits at a barrier, only the other resident block keeps shared memory busy. Limited
+# to one resident block per SM, [this kernel is {{ seen.alone | .1f }}× slower](tiles_and_waves.py#two-resident-blocks-share-one-sm).
+# At best, we reach {{ seen.of_cublas | .0% }} of cuBLAS's speed.
+
+# %% [markdown]
+# ## How large would a tile have to be?
 #
-# Two tiles of $T^2$ numbers bring $2T^3$ operations for $8T^2$ bytes: $T/4$ FLOP a byte. At $T$ = 32
-# that is {{ edge.at_32 | .0f }}, and the GPU's ridge lies at {{ edge.ridge | .0f }}: a tile has
-# to be {{ edge.needed | .0f }} numbers wide before even a kernel that no cache helps is compute-bound.
-# The tile's rows and columns count, its depth along $k$ does not: it cancels, and only costs shared
-# memory. Move the sliders.
+# Two tiles of $T^2$ floats take $8T^2$ bytes and are enough for $2T^3$ operations. The intensity is therefore $T/4$ FLOP per
+# byte: {{ edge.at_32 | .0f }} at $T$ = 32. The GPU's ridge point is at {{ edge.ridge | .0f }}, so $T$ must be at least
+# {{ edge.needed | .0f }} before the kernel is compute-bound without any help from caches.
+#
+# In general, a tile of $C$ has rows and columns, and the steps along $k$ have a depth. Rows and columns raise
+# the intensity. The depth cancels out: it only costs shared memory. Move the sliders.
+#
+# ??? definition "Shared-memory budget"
+#     The shared memory that a block may use. It limits the tiles that a block can hold and how many blocks
+#     are resident.
 
 
 # %% fold="Code of the figure"
@@ -628,7 +732,7 @@ RIDGE = FLOP_PER_S / PEAKS.memory_gb_per_s / 1e9
 
 
 def of_edges(rows, columns, depth):
-    """Intensity of a block's tile against device memory, numbers loaded for each multiply-add, and bytes held."""
+    """Intensity of a block's tile against device memory, loads per multiply-add, and shared memory used."""
     intensity = 2 * rows * columns / (4 * (rows + columns))
     loads = (rows + columns) / (rows * columns)
     shared = 4 * depth * (rows + columns)
@@ -646,336 +750,58 @@ show(
         of_edges,
         meters=[
             Meter("intensity, FLOP/B", 64, "", "predicted", ".1f"),
-            Meter("loads a multiply-add", 0.5, "", "read", ".3f"),
+            Meter("loads per multiply-add", 0.5, "", "read", ".3f"),
             Meter("shared memory, KB", 128, "", "shared", ".1f"),
-            Meter("sums a thread, of 1,024", 64, "", "registers", ".2f"),
+            Meter("accumulators per thread, 1,024 threads", 64, "", "registers", ".2f"),
         ],
-        title="Rows and columns of a tile buy intensity; depth only costs shared memory",
-        caption="A block that computes a tile of so many rows and columns of the result, in steps of a depth along k. The last meter: results for each thread of the largest block. A model.",
+        title="Rows and columns raise the intensity; depth only costs shared memory",
+        caption="A block that computes a tile of C with so many rows and columns, in steps of a given depth along k. The last meter divides the results among 1,024 threads, the largest block. A model.",
     )
 )
-publish(edge={"at_32": 32 / 4, "ridge": RIDGE, "needed": np.ceil(4 * RIDGE)})
+NEEDED = ceil(4 * RIDGE)
+assert of_edges(NEEDED, NEEDED, 8).meters[0] >= RIDGE > of_edges(NEEDED - 1, NEEDED - 1, 8).meters[0]
+publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed": NEEDED})
 
 # %% [markdown]
-# A block has at most 1,024 threads, so with one result a thread $T$ ends at 32. Wider tiles need
-# threads with several results each, and that turns out to help against the other bound, shared
-# memory, as well.
-
-# %% [markdown]
-# ## Kernel 5: attention in tiles
-#
-# Attention has two products, $QK^\top$ and $PV$. The second is the kernel above. In the first, both
-# matrices are stored along $k$, so column $j$ of $K^\top$ is row $j$ of $K$. A block loads a tile of
-# rows of $K$, coalesced like one of $Q$, and reads it along its rows. There the lanes of a warp, which
-# stand along $j$, read down a column of the tile: all in one bank, unless the rows are padded by one
-# word.
-
-
-# %% tab="Pseudocode"
-def scores_tiled(Q, K, S, scale):
-    N, d = Q.shape
-    for queries in tiles(N, T):
-        for keys in tiles(N, T):
-            s = np.zeros((len(queries), len(keys)))
-            for ks in tiles(d, T):
-                q, rows_of_K = Q[np.ix_(queries, ks)], K[np.ix_(keys, ks)]
-                for i, j in parallel(len(queries), len(keys)):
-                    for k in range(len(ks)):
-                        s[i, j] += q[i, k] * rows_of_K[j, k]
-            for i, j in parallel(len(queries), len(keys)):
-                S[queries[i], keys[j]] = s[i, j] * scale
-
-
-# %% tab="CUDA C"
-SCORES_TILED = Kernel(r"""
-extern "C" __global__
-void scores_tiled(const float* Q, const float* K, float* S,
-                  int N, int d, float scale) {
-    __shared__ float q[32][32], rows_of_K[32][33];  // New: padded rows
-    int x = threadIdx.x, y = threadIdx.y;
-    int i = blockIdx.y * 32 + y, j0 = blockIdx.x * 32;
-    float s = 0.0f;
-    for (int k0 = 0; k0 < d; k0 += 32) {
-        bool inside = k0 + x < d;
-        q[y][x] = i < N && inside ? Q[i * d + k0 + x] : 0.0f;
-        rows_of_K[y][x] = j0 + y < N && inside ? K[(j0 + y) * d + k0 + x] : 0.0f;
-        __syncthreads();  // both tiles are there
-        for (int k = 0; k < 32; ++k) s += q[y][k] * rows_of_K[x][k];
-        __syncthreads();  // nobody needs them any more
-    }
-    if (i < N && j0 + x < N) S[i * N + j0 + x] = s * scale;
-}
-""")
-
-# %% [markdown]
-# Softmax takes a warp for each row, as a variant of Kernel 4 did: its lanes go through the row side by
-# side and combine their maxima, then their sums, by shuffles.
-
-
-# %% tab="Pseudocode"
-def softmax_by_warp(S, P):
-    N = len(S)
-    for i in parallel(N):
-        m = max(S[i])
-        z = sum(np.exp(S[i] - m))
-        for j in parallel(N):
-            P[i, j] = np.exp(S[i, j] - m) / z
-
-
-# %% tab="CUDA C"
-SOFTMAX_BY_WARP = Kernel(r"""
-extern "C" __global__
-void softmax_by_warp(const float* S, float* P, int N) {
-    int lane = threadIdx.x % 32;
-    int i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (i >= N) return;  // a whole warp, or none of it
-    float m = -INFINITY, z = 0.0f;
-    for (int j = lane; j < N; j += 32) m = fmaxf(m, S[i * N + j]);
-    for (int hop = 16; hop > 0; hop /= 2)
-        m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, hop));
-    for (int j = lane; j < N; j += 32) z += expf(S[i * N + j] - m);
-    for (int hop = 16; hop > 0; hop /= 2)
-        z += __shfl_xor_sync(0xffffffff, z, hop);
-    for (int j = lane; j < N; j += 32) P[i * N + j] = expf(S[i * N + j] - m) / z;
-}
-""")
-
-
-# %% [markdown]
-# The weighted sum is the tiled product with the names of attention.
-
-# %% fold="The kernel of the weighted sum"
-WEIGHTED_SUM_TILED = Kernel(r"""
-extern "C" __global__
-void weighted_sum_tiled(const float* P, const float* V, float* O,
-                        int N, int d) {
-    __shared__ float p[32][32], v[32][32];
-    int x = threadIdx.x, y = threadIdx.y;
-    int i = blockIdx.y * 32 + y, c = blockIdx.x * 32 + x;
-    float o = 0.0f;
-    for (int j0 = 0; j0 < N; j0 += 32) {
-        p[y][x] = i < N && j0 + x < N ? P[i * N + j0 + x] : 0.0f;
-        v[y][x] = j0 + y < N && c < d ? V[(j0 + y) * d + c] : 0.0f;
-        __syncthreads();  // both tiles are there
-        for (int j = 0; j < 32; ++j) o += p[y][j] * v[j][x];
-        __syncthreads();  // nobody needs them any more
-    }
-    if (i < N && c < d) O[i * d + c] = o;
-}
-""")
-
-
-# %% fold="Code of the checks"
-def attention(N, d):
-    """One head, with room for scores and probabilities."""
-    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
-    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
-    return case(**inputs, **written, N=N, d=d, scale=d**-0.5, grid=1, block=1)
-
-
-def kernel_5(N, d):
-    """The three launches of Kernel 5, in the order in which the stream runs them."""
-    inputs, rows = attention(N, d), ceil_div(N, 32)
-    return [
-        SCORES_TILED.on(inputs, grid=(rows, rows), block=(32, 32)),
-        SOFTMAX_BY_WARP.on(inputs, grid=ceil_div(N, 8), block=256),
-        WEIGHTED_SUM_TILED.on(inputs, grid=(ceil_div(d, 32), rows), block=(32, 32)),
-    ]
-
-
-def attended(Q, K, V, scale):
-    """Every array that the steps write, in 64-bit floats."""
-    S = scale * Q @ K.T
-    P = np.exp(S - S.max(axis=1, keepdims=True))
-    P /= P.sum(axis=1, keepdims=True)
-    return {"S": S, "P": P, "O": P @ V}
-
-
-def scores(N, d):
-    grid = (ceil_div(N, 32), ceil_div(N, 32))
-    return case(
-        Q=normal(N, d), K=normal(N, d), S=output(N, N), N=N, d=d, scale=d**-0.5, grid=grid, block=(32, 32)
-    )
-
-
-def rows_of(N, scale=3.0):
-    return case(S=normal(N, N, scale=scale), P=output(N, N), N=N, grid=ceil_div(N, 8), block=256)
-
-
-agree(scores_tiled, SCORES_TILED, [scores(37, 41), scores(65, 7)], **near)
-agree(softmax_by_warp, SOFTMAX_BY_WARP, [rows_of(37), rows_of(70), rows_of(21, scale=90.0)], **near)
-
-arrays = attention(77, 45).make()
-for launch in kernel_5(77, 45):
-    launch.simulate(arrays=arrays)
-inputs = {name: np.float64(arrays[name]) for name in ("Q", "K", "V", "scale")}
-check(arrays["O"], attended(**inputs)["O"], rtol=1e-4, atol=1e-5, name="Kernel 5 against 64-bit NumPy")
-
-# %% [markdown]
-# The prediction counts requests to shared memory. Each of the two products has
-# {{ fifth.fma_1e6 | .0f }} million multiply-adds. The weighted sum needs five requests for four of
-# them, as above. In the scores both tiles lie along $k$, so both could be read in pieces of 16 bytes,
-# were it not for the padding: rows of 33 words are aligned to nothing wider than a word. One request
-# for each number of $K$ and a quarter for $Q$, then, as in the weighted sum. Together that is
-# {{ fifth.products_us | us }}. Softmax reads three times and writes once, {{ fifth.megabytes | .0f }} MB
-# a time, mostly to and from L2, and at the memory's rate would take {{ fifth.softmax_us | us }}.
-
-
-# %% fold="Code of the prediction"
-N_BIG, D_BIG = 1024, 128
-fifth_fma = N_BIG**2 * D_BIG
-products_us = 2 * 1.25 * fifth_fma / 32 / ISSUE_PER_US
-softmax_us = 4 * 4 * N_BIG**2 / PEAKS.memory_gb_per_s / 1e3
-lane_loads = [launch.simulate().counts.global_load.lane_accesses for launch in kernel_5(64, 64)]
-check(lane_loads[0] + lane_loads[2], 2 * 2 * 64**3 // 32, name="loads of both products, N = d = 64")
-
-
-def blocks_of(N):
-    rows = ceil_div(N, T)
-    return rows * rows, rows * ceil_div(D_BIG, T)
-
-
-publish(
-    fifth={
-        "fma_1e6": fifth_fma / 1e6,
-        "products_us": products_us,
-        "softmax_us": softmax_us,
-        "megabytes": 4 * N_BIG**2 / 1e6,
-        "all_us": products_us + softmax_us,
-        "sum_blocks": blocks_of(N_BIG)[1],
-        "small_blocks": " and ".join(map(str, blocks_of(256))),
-        "sms": GPU.sms,
-    }
-)
-
-# %% fold="Code of the measurement"
-tiled_attention = measure(
-    "attention_tiled",
-    variants={"Kernel 5: tiles": kernel_5},
-    cases=[{"N": 256, "d": 128}, {"N": N_BIG, "d": D_BIG}],
-    count_case={"N": 64, "d": 32},
-    bytes=lambda N, d: 4 * 4 * N * d,
-    flop=lambda N, d: 4 * N * N * d,
-    reference=attended,
-    tolerance=1e-4,
-    reasons={"*": "Kernel 5: attention in tiles"},
-)
-
-steps = measure(
-    "attention_tiled_steps",
-    variants={
-        "scores": lambda N, d: kernel_5(N, d)[:1],
-        "scores, softmax": lambda N, d: kernel_5(N, d)[:2],
-        "scores, softmax, sum": kernel_5,
-    },
-    cases=[{"N": N_BIG, "d": D_BIG}],
-    count_case={"N": 64, "d": 32},
-    reference=attended,
-    tolerance=1e-4,
-    fold="All three rows",
-)
-
-
-# %% fold="Code of the table"
-def between(times_us, names):
-    """The times of steps that were recorded one more at a time."""
-    return dict(zip(names, np.diff([0.0, *times_us]), strict=True))
-
-
-THIRD = ("turn", "turn_scores", "turn_scores_softmax", "turn_scores_softmax_sum")
-UNTIL_3 = [recorded(f"attention_coalesced_steps.{slug}.n_1024_d_128.median") for slug in THIRD]
-third_us = between(UNTIL_3, ("turn", "scores", "softmax", "sum"))
-step_us = between(medians_us(steps).values(), ("scores", "softmax", "sum"))
-estimate_us = {"scores": products_us / 2, "softmax": None, "sum": products_us / 2}
-show(
-    Table(
-        ["step", "Kernel 3, µs", "Kernel 5, µs", "estimate by passes, µs"],
-        [[name, third_us[name], step_us[name], us] for name, us in estimate_us.items()],
-        caption="The steps at N = 1024, d = 128, recorded on an {machine} as the difference between two rows. Kernel 3 turned its arrays instead of tiling them.",
-    )
-)
-VERSIONS = (
-    ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread"),
-    ("Kernel 2: three kernels", "five independent loops are axes", "attention_three_kernels"),
-    ("Kernel 3: coalesced", "lanes along the queries, three arrays turned", "attention_coalesced"),
-    (
-        "Kernel 4: reduced by blocks",
-        "rows of softmax and keys of the sum shared by a block",
-        "attention_reduced",
-    ),
-    ("Kernel 5: tiles", "both products in tiles of 32", "attention_tiled"),
-    ("torch, three operations", "library", "attention_three_kernels"),
-)
-show(
-    Table(
-        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
-        [
-            [name, what, *(None if np.isnan(us) else us for us in times)]
-            for name, what, record in VERSIONS
-            for slug in [f"{record}.{name_slug(name)}"]
-            for times in [[recorded(f"{slug}.n_{N}_d_128.median") for N in (256, 1024)]]
-        ],
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
-    )
-)
-FIFTH_US = medians_us(tiled_attention, "N")["Kernel 5: tiles", 1024]
-counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]), None) or {}
-FIFTH_PASSES = counted.get("shared_load_wavefronts", np.nan) / (2 * 64 * 64 * 32 / 32)
-PASSES_US = FIFTH_PASSES * WARP_FMAS / ISSUE_PER_US
-publish(
-    passes={"us": PASSES_US, "times": TILED_US / PASSES_US},
-    fifth_seen={
-        "us": FIFTH_US,
-        "times": UNTIL_3[-1] / FIFTH_US,
-        "passes": FIFTH_PASSES,
-        "passes_us": FIFTH_PASSES * 2 * fifth_fma / 32 / ISSUE_PER_US,
-        "products_us": step_us["scores"] + step_us["sum"],
-    },
-)
-
-# %% [markdown]
-# Kernel 5 takes {{ fifth_seen.us | us }} against a prediction of {{ fifth.all_us | us }}. It is
-# {{ fifth_seen.times | .1f }} times as fast as Kernel 3, and needs no turned copies. But the products take
-# {{ fifth_seen.products_us | us }}.
-#
-# By the H100's counters passes are {{ fifth_seen.passes | .2f }} for a multiply-add here, too, which makes
-# {{ fifth_seen.passes_us | us }}.
-#
-# And there are few blocks: the weighted sum has
-# {{ fifth.sum_blocks }}, one for an SM, and while it loads nobody multiplies. At N = 256 the two products
-# have {{ fifth.small_blocks }} blocks for {{ fifth.sms }} SMs, and Kernel 4 is faster.
+# A block has at most 1,024 threads, so with one result per thread, $T$ can't exceed 32. Larger tiles need several
+# results per thread. [Register tiling](register_tiles.py) provides them, and it relieves shared memory too.
 
 # %% [markdown]
 # ## The answer
 #
-# {{ ask.n | , }} times each number is needed, and with tiles of 32 it is loaded
-# {{ answer.loads }} times: {{ fewer.loads_32 | .0f }} times fewer loads, as counted. The product is
-# {{ seen.gain | .2f }} times as fast, for what was read through L1 is now read from shared memory, two
-# numbers for each multiply-add as before.
-
-# %% fold="Code of the numbers"
-publish(answer={"loads": BIG // 32})
+# With 32 × 32 tiles, each element is loaded {{ answer.loads }} times instead of {{ ask.n | , }} times, and the multiplication is
+# only {{ seen.gain | .1f }}× faster. The caches had hidden most of the redundant loads, and every multiply-add
+# still reads two values, now from shared memory.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A block that works on a tile of the result loads each number of two tiles once and uses it $T$
-#   times: loads fall by $T$, to the digit.
-# - Sectors fall less, because lanes of a warp share already without tiles, and tiles narrower than a
-#   sector ask for more.
-# - Two barriers a step: one before the tiles are read, one before they are overwritten.
-# - Zeros where a tile sticks out make every size right; returning early would leave holes in the tiles.
-# - Intensity grows with the edge, $T/4$ FLOP a byte. Reads from shared memory do not shrink: still
-#   two numbers for each multiply-add, and their passes are most of this kernel's time.
+# - A block that loads one tile of each matrix into shared memory uses every element $T$ times, so global loads fall by
+#   exactly $T$.
+# - Each step needs two barriers, one before the tiles are read and one before they are overwritten. Zeros
+#   beyond the edges make every size correct.
+# - The intensity grows with the tile, $T/4$ FLOP per byte. Reads from shared memory don't shrink, and their
+#   wavefronts are most of this kernel's time.
+
+# %% [markdown]
+# ## In your own kernel
+#
+# If a loop loads the same values in several threads of a block, stage them in shared memory, and check with compute-sanitizer's
+# `racecheck` tool that no barrier is missing. Then compare Nsight Compute's
+# `l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed` with
+# `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active`: if the first is higher, give each thread more results.
+#
+# The same kernel computes attention's two GEMMs in
+# [Kernel 5: attention with tiled GEMMs](tiling_attention.py).
 
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 TALL = r"""
 extern "C" __global__
 void multiply_tall(const float* A, const float* B, float* C, int M, int N, int K) {
-    __shared__ float a[32][17], b[16][16];  // a tile of 32 by 16 results, two a thread
+    __shared__ float a[32][17], b[16][16];  // a 32 x 16 tile of C, two results per thread
     int x = threadIdx.x, y = threadIdx.y;
     int i = blockIdx.y * 32 + y, j = blockIdx.x * 16 + x;
     float s = 0.0f, t = 0.0f;
@@ -1053,19 +879,19 @@ def tall_tests(kernel):
 
 
 exercise(
-    "Two results a thread",
+    "Two results per thread",
     """
-    Blocks of 16 × 16 threads are to compute tiles of 32 rows and 16 columns of C: each thread two results, 16 rows
-    apart. Write `multiply_tall(A, B, C, M, N, K)`, launched with a block for every such tile. First say how many numbers are
-    loaded in all. The tests compare every result, at sizes that divide nothing, and count loads: each number of A may be
-    loaded once for every 16 columns, each of B once for every 32 rows.
+    Let blocks of 16 × 16 threads compute tiles of C with 32 rows and 16 columns: each thread computes two results, 16 rows
+    apart. Write `multiply_tall(A, B, C, M, N, K)`, launched with one block per tile. Before you start, work out how many
+    elements are loaded in all. The tests compare every result, at sizes that no tile divides, and count loads: an
+    element of A may be loaded once per 16 columns of C, and an element of B once per 32 rows.
     """,
     answer=TWO_RESULTS,
     tests=tall_tests,
     wrong=[LOADS_TWICE, UPPER_HALF_ONLY, ONE_GUARD_FOR_BOTH],
-    hint="Load two numbers of A and one of B in each step; the number of B that a thread reads serves both of its sums.",
+    hint="Load two elements of A and one of B in each step. The element of B that a thread reads from shared memory serves both accumulators.",
 )
 
 # %% [markdown]
-# In that exercise a number of $B$, once read from shared memory, serves two sums. That is reuse one
-# level further in, in registers, and it is where the remaining factor to the library lies.
+# In the exercise, an element of $B$ that was read once from shared memory serves two accumulators. That's reuse one
+# level further in, in registers, and the subject of [register tiling](register_tiles.py).

@@ -24,6 +24,8 @@ PENDING = "a new recording is pending"
 """How the source of such a text ends where the list of what is pending has it."""
 LONGEST_TEXT = 30
 """Lines of a printed text that stand open on a page."""
+LONGEST_LINE = 400
+"""Characters of its longest line, too."""
 _SMALL = re.compile(r"\d[\d.]*e-\d+")
 _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
@@ -42,6 +44,11 @@ class Text(Output):
         """The text, under a line that names its origin if it has one."""
         return f"[{self.source}]\n{self.content}" if self.source else self.content
 
+    def is_short(self) -> bool:
+        """Whether it stands open on a page."""
+        lines = self.content.splitlines()
+        return len(lines) <= LONGEST_TEXT and max(map(len, lines), default=0) <= LONGEST_LINE
+
     def markdown(self, context: Context) -> str:
         """A ``text`` fence of class ``tw-output``; a long text is folded, as a figure speaks for it."""
         if not self.content.strip():
@@ -51,7 +58,7 @@ class Text(Output):
         title = f' title="{attribute(self.source)}"' if self.source else ""
         block = fence(self.content, f".text .tw-output{title}")
         lines = len(self.content.splitlines())
-        if lines <= LONGEST_TEXT:
+        if self.is_short():
             return block
         return folded(f"Output, {lines} lines", "code", block)
 
@@ -61,7 +68,7 @@ class Text(Output):
         text = escape(self.content).replace("\n\n", "\n&#8203;\n")  # a blank line would end the block
         block = f'<div class="text tw-output highlight">{title}<pre><code>{text}\n</code></pre></div>'
         lines = len(self.content.splitlines())
-        if lines <= LONGEST_TEXT:
+        if self.is_short():
             return block
         return f'<details class="code"><summary>Output, {lines} lines</summary>{block}</details>'
 

@@ -1,0 +1,401 @@
+# ---
+# title: "Kernel 5: attention with tiled GEMMs"
+# needs: [matmul/tiling, memory/reductions]
+# further: matmul/tiling
+# summary: "Attention is two GEMMs with a softmax between them. How much faster does it get when both use tiles in shared memory?"
+# description: "Kernel 5: QKᵀ and PV as tiled GEMMs, softmax with one warp per row, and why the scores need padded rows."
+# date: 2026-11-23
+# tags: [attention, tiling, shared memory]
+# ---
+
+# %% [markdown]
+# Attention contains two GEMMs, $QK^\top$ and $PV$, with a softmax between them. In Kernel 3 both were coalesced, yet every
+# thread loaded its operands from global memory, and three arrays had to be transposed first. Now let both GEMMs use
+# [32 × 32 tiles in shared memory](tiling.py#the-tiled-kernel). For N = 1,024 queries and keys of d = 128, how much faster
+# than Kernel 3 is that?
+
+# %% [markdown]
+# ## QKᵀ with padded tiles
+#
+# $PV$ is the GEMM of the lesson as it is. $QK^\top$ differs, because $Q$ and $K$ are both stored along $k$: column $j$
+# of $K^\top$ is row $j$ of $K$. So a block loads tiles of rows from both arrays, both coalesced. Then each thread
+# multiplies a row of the one tile with a row of the other.
+#
+# That's where bank conflicts lurk. The lanes of a warp have neighbouring $j$, so they read down a column of the tile of $K$.
+# If its rows are 32 words long, all elements of a column are in the same bank. One word of padding per row removes the conflict.
+
+
+# %% tab="Pseudocode"
+import numpy as np
+
+from tilewise import (
+    Table,
+    agree,
+    case,
+    ceil_div,
+    check,
+    measure,
+    normal,
+    output,
+    parallel,
+    publish,
+    show,
+    tiles,
+)
+
+T = 32
+
+
+def scores_tiled(Q, K, S, scale):
+    N, d = Q.shape
+    for queries in tiles(N, T):
+        for keys in tiles(N, T):
+            acc = np.zeros((len(queries), len(keys)))
+            for ks in tiles(d, T):
+                smem_q, smem_k = Q[np.ix_(queries, ks)], K[np.ix_(keys, ks)]
+                for i, j in parallel(len(queries), len(keys)):
+                    for k in range(len(ks)):
+                        acc[i, j] += smem_q[i, k] * smem_k[j, k]
+            for i, j in parallel(len(queries), len(keys)):
+                S[queries[i], keys[j]] = acc[i, j] * scale
+
+
+# %% tab="CUDA C"
+from tilewise import Kernel
+
+SCORES_TILED = Kernel(r"""
+// S = scale * Q K^T. Q and K: N x d, S: N x N, all row-major; N * N and N * d below 2^31.
+// Block: 32 x 32 threads. Grid: ceil(N / 32) x ceil(N / 32). Any N and d.
+extern "C" __global__
+void scores_tiled(const float* Q, const float* K, float* S,
+                  int N, int d, float scale) {
+    __shared__ float smem_q[32][32], smem_k[32][33];  // New: padded rows
+    int x = threadIdx.x, y = threadIdx.y;
+    int row = blockIdx.y * 32 + y, j0 = blockIdx.x * 32;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < d; k0 += 32) {
+        bool inside = k0 + x < d;
+        smem_q[y][x] = row < N && inside ? Q[row * d + k0 + x] : 0.0f;
+        smem_k[y][x] = j0 + y < N && inside ? K[(j0 + y) * d + k0 + x] : 0.0f;
+        __syncthreads();  // both tiles are complete
+        for (int k = 0; k < 32; ++k) acc += smem_q[y][k] * smem_k[x][k];
+        __syncthreads();  // everyone has read them
+    }
+    if (row < N && j0 + x < N) S[row * N + j0 + x] = acc * scale;
+}
+""")
+
+# %% [markdown]
+# Launch it for 64 queries and keys of 48 elements:
+
+# %%
+Q = np.linspace(-1, 1, 64 * 48, dtype=np.float32).reshape(64, 48)
+K = np.linspace(1, 0, 64 * 48, dtype=np.float32).reshape(64, 48)
+S = np.zeros((64, 64), np.float32)
+SCORES_TILED(Q, K, S, 64, 48, 0.125, grid=(2, 2), block=(32, 32))  # N, d, scale
+print(np.allclose(S, 0.125 * Q @ K.T, atol=1e-4))
+
+# %% [markdown]
+# ## Softmax with one warp per row
+#
+# Softmax gets one warp per row, like a variant of [Kernel 4](../memory/reductions.py). The lanes walk along the row together,
+# and combine first their maxima and then their sums by shuffles.
+
+
+# %% tab="Pseudocode"
+def softmax_by_warp(S, P):
+    N = len(S)
+    for i in parallel(N):
+        row_max = max(S[i])
+        row_sum = sum(np.exp(S[i] - row_max))
+        for j in parallel(N):
+            P[i, j] = np.exp(S[i, j] - row_max) / row_sum
+
+
+# %% tab="CUDA C"
+SOFTMAX_BY_WARP = Kernel(r"""
+// P = softmax of each row of S; both N x N, row-major. One warp per row.
+// 1-D grid of ceil(N / (blockDim.x / 32)) blocks; blockDim.x a multiple of 32. Any N with N * N < 2^31.
+extern "C" __global__
+void softmax_by_warp(const float* S, float* P, int N) {
+    int lane = threadIdx.x % 32;
+    int i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    if (i >= N) return;  // all lanes of a warp, or none
+    float row_max = -INFINITY, row_sum = 0.0f;
+    for (int j = lane; j < N; j += 32) row_max = fmaxf(row_max, S[i * N + j]);
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_max = fmaxf(row_max, __shfl_xor_sync(0xffffffff, row_max, offset));
+    for (int j = lane; j < N; j += 32) row_sum += expf(S[i * N + j] - row_max);
+    for (int offset = 16; offset > 0; offset /= 2)
+        row_sum += __shfl_xor_sync(0xffffffff, row_sum, offset);
+    for (int j = lane; j < N; j += 32) P[i * N + j] = expf(S[i * N + j] - row_max) / row_sum;
+}
+""")
+
+
+# %% [markdown]
+# $PV$ is the tiled GEMM under attention's names. The three kernels are checked together against NumPy in 64 bits.
+
+# %% fold="The kernel of PV"
+WEIGHTED_SUM_TILED = Kernel(r"""
+// O = P V. P: N x N, V and O: N x d, all row-major; N * N and N * d below 2^31.
+// Block: 32 x 32 threads. Grid: ceil(d / 32) x ceil(N / 32). Any N and d.
+extern "C" __global__
+void weighted_sum_tiled(const float* P, const float* V, float* O,
+                        int N, int d) {
+    __shared__ float smem_p[32][32], smem_v[32][32];
+    int x = threadIdx.x, y = threadIdx.y;
+    int row = blockIdx.y * 32 + y, col = blockIdx.x * 32 + x;
+    float acc = 0.0f;
+    for (int j0 = 0; j0 < N; j0 += 32) {
+        smem_p[y][x] = row < N && j0 + x < N ? P[row * N + j0 + x] : 0.0f;
+        smem_v[y][x] = j0 + y < N && col < d ? V[(j0 + y) * d + col] : 0.0f;
+        __syncthreads();  // both tiles are complete
+        for (int j = 0; j < 32; ++j) acc += smem_p[y][j] * smem_v[j][x];
+        __syncthreads();  // everyone has read them
+    }
+    if (row < N && col < d) O[row * d + col] = acc;
+}
+""")
+
+
+# %% fold="Code of the checks"
+def attention(N, d):
+    """One head, with room for scores and probabilities."""
+    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
+    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
+    return case(**inputs, **written, N=N, d=d, scale=d**-0.5, grid=1, block=1)
+
+
+def kernel_5(N, d):
+    """The three launches of Kernel 5, in the order in which the stream runs them."""
+    inputs, rows = attention(N, d), ceil_div(N, 32)
+    return [
+        SCORES_TILED.on(inputs, grid=(rows, rows), block=(32, 32)),
+        SOFTMAX_BY_WARP.on(inputs, grid=ceil_div(N, 8), block=256),
+        WEIGHTED_SUM_TILED.on(inputs, grid=(ceil_div(d, 32), rows), block=(32, 32)),
+    ]
+
+
+def attended(Q, K, V, scale):
+    """Each array that the steps write, in 64-bit floats."""
+    S = scale * Q @ K.T
+    P = np.exp(S - S.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    return {"S": S, "P": P, "O": P @ V}
+
+
+def scores(N, d):
+    grid = (ceil_div(N, 32), ceil_div(N, 32))
+    return case(
+        Q=normal(N, d), K=normal(N, d), S=output(N, N), N=N, d=d, scale=d**-0.5, grid=grid, block=(32, 32)
+    )
+
+
+def rows_of(N, scale=3.0):
+    return case(S=normal(N, N, scale=scale), P=output(N, N), N=N, grid=ceil_div(N, 8), block=256)
+
+
+near = {"rtol": 1e-5, "atol": 1e-5}
+agree(scores_tiled, SCORES_TILED, [scores(37, 41), scores(65, 7)], **near)
+agree(softmax_by_warp, SOFTMAX_BY_WARP, [rows_of(37), rows_of(70), rows_of(21, scale=90.0)], **near)
+
+arrays = attention(77, 45).make()
+for launch in kernel_5(77, 45):
+    launch.simulate(arrays=arrays)
+inputs = {name: np.float64(arrays[name]) for name in ("Q", "K", "V", "scale")}
+check(arrays["O"], attended(**inputs)["O"], rtol=1e-4, atol=1e-5, name="Kernel 5 against 64-bit NumPy")
+
+# %% [markdown]
+# ## Estimate: wavefronts of both GEMMs
+#
+# Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add, as in the lesson: one for the
+# element of $V$, and two per four multiply-adds for the 16-byte load along $P$. In $QK^\top$ the padding
+# has a price. Rows of 33 words aren't 16-byte aligned, so the elements of $K$ still take one wavefront each, and those of
+# $Q$ a half: 1.5 again. Together, that's {{ fifth.gemms_us | us }}.
+#
+# Softmax reads the scores three times and writes them once, {{ fifth.megabytes | .0f }} MB each time. At the peak bandwidth of device
+# memory that's {{ fifth.softmax_us | us }}, although most of it goes to L2. In all we estimate {{ fifth.all_us | us }}.
+
+
+# %% fold="Code of the estimate"
+from tilewise.measurements import medians_us, recorded, recorded_device
+from tilewise.measurements.slugs import name_slug
+from tilewise.models import stated
+
+GPU = recorded_device()
+CYCLES_PER_US = GPU.sms * GPU.boost_mhz  # of all SMs together
+WAVEFRONTS = 1 + 2 / 4  # per multiply-add
+N_BIG, D_BIG = 1024, 128
+fifth_fma = N_BIG**2 * D_BIG
+gemms_us = 2 * WAVEFRONTS * fifth_fma / 32 / CYCLES_PER_US
+softmax_us = 4 * 4 * N_BIG**2 / stated(GPU).memory_gb_per_s / 1e3
+lane_loads = [launch.simulate().counts.global_load.lane_accesses for launch in kernel_5(64, 64)]
+check(lane_loads[0] + lane_loads[2], 2 * 2 * 64**3 // 32, name="loads of both GEMMs, N = d = 64")
+
+
+def blocks_of(N):
+    rows = ceil_div(N, T)
+    return rows * rows, rows * ceil_div(D_BIG, T)
+
+
+publish(
+    fifth={
+        "fma_1e6": fifth_fma / 1e6,
+        "gemms_us": gemms_us,
+        "softmax_us": softmax_us,
+        "megabytes": 4 * N_BIG**2 / 1e6,
+        "all_us": gemms_us + softmax_us,
+        "sum_blocks": blocks_of(N_BIG)[1],
+        "small_blocks": " and ".join(map(str, blocks_of(256))),
+        "sms": GPU.sms,
+    }
+)
+
+# %% fold="Code of the measurement"
+tiled_attention = measure(
+    "attention_tiled",
+    variants={"Kernel 5: tiles": kernel_5},
+    cases=[{"N": 256, "d": 128}, {"N": N_BIG, "d": D_BIG}],
+    count_case={"N": 64, "d": 32},
+    bytes=lambda N, d: 4 * 4 * N * d,
+    flop=lambda N, d: 4 * N * N * d,
+    reference=attended,
+    tolerance=1e-4,
+    fold="Both rows",
+    reasons={"*": "Estimate: wavefronts of both GEMMs"},
+)
+
+steps = measure(
+    "attention_tiled_steps",
+    variants={
+        "scores": lambda N, d: kernel_5(N, d)[:1],
+        "scores, softmax": lambda N, d: kernel_5(N, d)[:2],
+        "scores, softmax, sum": kernel_5,
+    },
+    cases=[{"N": N_BIG, "d": D_BIG}],
+    count_case={"N": 64, "d": 32},
+    reference=attended,
+    tolerance=1e-4,
+    fold="All three rows",
+)
+
+
+# %% fold="Code of the table"
+def between(times_us, names):
+    """The times of steps that were recorded one more at a time."""
+    return dict(zip(names, np.diff([0.0, *times_us]), strict=True))
+
+
+THIRD = ("turn", "turn_scores", "turn_scores_softmax", "turn_scores_softmax_sum")
+UNTIL_3 = [recorded(f"attention_coalesced_steps.{slug}.n_1024_d_128.median") for slug in THIRD]
+third_us = between(UNTIL_3, ("transpose", "QKᵀ", "softmax", "PV"))
+step_us = between(medians_us(steps).values(), ("QKᵀ", "softmax", "PV"))
+estimate_us = {"QKᵀ": gemms_us / 2, "softmax": None, "PV": gemms_us / 2}
+show(
+    Table(
+        ["step", "Kernel 3, µs", "Kernel 5, µs", "estimate by wavefronts, µs"],
+        [[name, third_us[name], step_us[name], us] for name, us in estimate_us.items()],
+        caption="The steps at N = 1,024, d = 128, recorded on an {machine} as differences between runs with one step more each. Kernel 3 also transposes three arrays.",
+    )
+)
+VERSIONS = (
+    ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread"),
+    ("Kernel 2: three kernels", "five independent loops are axes", "attention_three_kernels"),
+    ("Kernel 3: coalesced", "lanes along the queries, three arrays transposed", "attention_coalesced"),
+    ("Kernel 4: reduced by blocks", "one block per row of softmax and per query of PV", "attention_reduced"),
+    ("Kernel 5: tiles", "both GEMMs in 32 × 32 tiles", "attention_tiled"),
+    ("torch, three operations", "library", "attention_three_kernels"),
+)
+show(
+    Table(
+        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
+        [
+            [name, what, *(None if np.isnan(us) else us for us in times)]
+            for name, what, record in VERSIONS
+            for slug in [f"{record}.{name_slug(name)}"]
+            for times in [[recorded(f"{slug}.n_{N}_d_128.median") for N in (256, 1024)]]
+        ],
+        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1,024.",
+    )
+)
+FIFTH_US = medians_us(tiled_attention, "N")["Kernel 5: tiles", 1024]
+counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]), None) or {}
+COUNTED_WAVEFRONTS = counted.get("shared_load_wavefronts", np.nan) / (2 * 64 * 64 * 32 / 32)
+if np.isfinite(COUNTED_WAVEFRONTS):
+    assert COUNTED_WAVEFRONTS == WAVEFRONTS, "the text says that the counter agrees"
+if np.isfinite(FIFTH_US):
+    assert gemms_us < step_us["QKᵀ"] + step_us["PV"], "the estimate by wavefronts is not beaten"
+    assert step_us["QKᵀ"] < step_us["PV"], "the text says that PV is slower"
+    assert gemms_us > 0.5 * (step_us["QKᵀ"] + step_us["PV"]), "the text says over half"
+publish(
+    fifth_seen={
+        "us": FIFTH_US,
+        "times": UNTIL_3[-1] / FIFTH_US,
+        "wavefronts": COUNTED_WAVEFRONTS,
+        "gemms_us": step_us["QKᵀ"] + step_us["PV"],
+        "scores_us": step_us["QKᵀ"],
+        "sum_us": step_us["PV"],
+    },
+)
+
+# %% fold="Code of the figure"
+from tilewise.figures import bars
+
+if np.isfinite(FIFTH_US):
+    show(
+        bars(
+            step_us,
+            x="time [µs]",
+            form=".0f",
+            title="PV takes longer than QKᵀ, with an eighth of its blocks",
+            caption="The three steps of Kernel 5 at N = 1,024, d = 128, on an {machine}. Both GEMMs have equally many multiply-adds.",
+        )
+    )
+assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
+
+# %% [markdown]
+# Nsight Compute counts {{ fifth_seen.wavefronts | .1f }} wavefronts per multiply-add, as assumed.
+
+# %% [markdown]
+# ## Too few blocks
+#
+# Kernel 5 takes {{ fifth_seen.us | us }}, more than our estimate of {{ fifth.all_us | us }}. The two GEMMs alone take
+# {{ fifth_seen.gemms_us | us }}. The estimate leaves out the launches, the barriers and the first loads of each block, and a block of
+# $QK^\top$ runs only four steps of the loop. $PV$ is the slower one, {{ fifth_seen.sum_us | us }} against
+# {{ fifth_seen.scores_us | us }}, although both have equally many multiply-adds.
+#
+# That difference is in the grid. $QK^\top$ has 1,024 blocks, but $PV$ has only {{ fifth.sum_blocks }} for
+# {{ fifth.sms }} SMs. So each SM has at most one block of $PV$, and while that block loads its tiles or waits at a
+# barrier, its SM computes nothing. At N = 256 the two GEMMs have only {{ fifth.small_blocks }} blocks, and Kernel 4 is faster.
+
+# %% [markdown]
+# ## The answer
+#
+# Kernel 5 takes {{ fifth_seen.us | us }} and is {{ fifth_seen.times | .1f }}× faster than Kernel 3, without transposed copies. By the
+# estimate, shared-memory wavefronts are over half of the GEMMs' time, and $PV$ also suffers from its small grid.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - $QK^\top$ reads rows of both arrays, so the tile of $K$ is read by columns and needs one word of padding per row.
+# - Padding to 33 words breaks the alignment of 16-byte loads. A swizzle would keep it.
+# - The number of tiles limits the parallelism: with one block per SM, nothing hides the barriers.
+
+# %% [markdown]
+# ## In your own kernel
+#
+# If a GEMM is slower than another with the same number of operations, compare their grids first: Nsight Compute's `launch__waves_per_multiprocessor`
+# should be well above 1. Then look at its warp states, where `smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio`
+# shows the wait at barriers.
+#
+# Back to the lesson: [tiled matrix multiplication](tiling.py). Next on the main track: [register tiling](register_tiles.py).
+
+# %%
+from tilewise import exercise
+
+exercise(
+    "Blocks of PV",
+    "How many blocks does $PV$ have at N = 2,048 and d = 128, and how many on average per SM of an H100 with 132 SMs?",
+    explanation="64 tiles of rows times 4 tiles of columns are 256 blocks, which is 1.9 per SM. Two of them fit on an SM, so most SMs have a second block that computes while the first one waits.",
+)
