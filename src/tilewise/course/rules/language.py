@@ -32,7 +32,6 @@ NOT_YET = (
     "matmul/hopper",
     "matmul/matrix_units",
     "matmul/puzzles",
-    "matmul/register_tiles",
     "matmul/shared_tiles",
     "matmul/tiles_and_waves",
     "matmul/tiling",
