@@ -920,6 +920,10 @@ publish(
 # subject of the Further page, [Register banks and operand reuse](register_tiles_banks.py). It takes
 # the kernel to {{ of_cublas.three_stages | .0% }} of cuBLAS. A second page measures it at [other sizes, and with K
 # split](register_tiles_sizes.py) among blocks.
+#
+# ??? definition "Register bank | register banks"
+#     One of the two parts of a scheduler's register file, for even and for odd register numbers. Each delivers one register
+#     of a warp per cycle.
 
 # %% [markdown]
 # ## The answer

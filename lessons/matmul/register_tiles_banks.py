@@ -97,7 +97,7 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
 #
 # An FFMA reads three registers: an element of A, one of B and the accumulator. The register file of a scheduler has two
 # *banks*, one for even and one for odd register numbers, and each delivers one register per cycle (for a whole warp). Three operands need at least two of the
-# same bank, so an FFMA that reads all of them from the register file takes two cycles instead of one.
+# same bank, so an FFMA that reads all of them from the register file stalls for a cycle.
 #
 # The way out is a small cache. Each operand position can keep the register it has just read, and the next instruction
 # takes it from there. The compiler marks such operands `.reuse` in the \SASS:
@@ -111,10 +111,6 @@ if FFMA:
 # NVIDIA doesn't document any of this. Scott Gray worked out banks and reuse for Maxwell and wrote an assembler to control them
 # ([maxas](https://github.com/NervanaSystems/maxas/wiki/SGEMM)); Huerta et al. measured the two banks and the reuse cache on recent GPUs
 # ([Analyzing Modern NVIDIA GPU cores](https://arxiv.org/abs/2503.20481)).
-#
-# ??? definition "Register bank | register banks"
-#     One of the two parts of a scheduler's register file, for even and for odd register numbers. Each delivers one register
-#     of a warp per cycle.
 
 # %% [markdown]
 # ## Snake order: reuse an operand at every turn
@@ -285,7 +281,7 @@ if can_compile() is None:
 # ## In your own kernel
 #
 # Look for `.reuse` in the inner loop with `cuobjdump --dump-sass`, or in Nsight Compute's *Source* page. If most FFMAs have none, try another order;
-# the stall reason that falls is *Stall Dispatch*, `smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio`.
+# the \stall reason that falls is *Stall Dispatch*, `smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio`.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise

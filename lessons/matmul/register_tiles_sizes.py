@@ -14,7 +14,7 @@
 # result has {{ size.tiles_wide }}, and the GPU has {{ size.sms }} SMs.
 #
 # Small matrices are common: a projection in a model with few tokens, or the products inside attention. Two remedies
-# are cheap to try, smaller tiles and *split-K*.
+# are cheap to try, smaller tiles and *\split-K*.
 
 # %% fold="Imports, and code of the figure"
 import numpy as np
@@ -214,7 +214,7 @@ void add_parts(const float* C, float* total, int parts, int results) {
 """)
 
 # %% [markdown]
-# In the GEMM kernel, `SPLIT` = 1 makes block `blockIdx.y` start at its own part of K and write to its own matrix.
+# In the \GEMM kernel, `SPLIT` = 1 makes block `blockIdx.y` start at its own part of K and write to its own matrix.
 
 # %% fold="Code of the checks and the measurement"
 near = {"rtol": 1e-5, "atol": 1e-5}
@@ -315,12 +315,12 @@ publish(
 )
 
 # %% [markdown]
-# Four parts make {{ parts.blocks_4 }} blocks for {{ parts.slots }} slots, two per SM, and bring the GEMM to {{ parts.four | .0% }} of
+# Four parts make {{ parts.blocks_4 }} blocks for {{ parts.slots }} slots, two per SM, and bring the \GEMM to {{ parts.four | .0% }} of
 # cuBLAS. With eight parts, {{ parts.blocks_8 }} blocks no longer fit at once, and twice as many partial results have to be
 # written, read and added. For large matrices, \split-K has nothing to win: at 4,097, two parts lower the rate
 # from {{ parts.whole_4097 | .0f }} to {{ parts.split_4097 | .0f }} TFLOP/s.
 #
-# The lesson on [Stream-K](shared_tiles.py) goes on from here: it splits only the tiles of the last wave.
+# The lesson on [Stream-K](shared_tiles.py) goes on from here: it splits only the tiles of the last \wave.
 
 # %% [markdown]
 # ## The answer
@@ -331,8 +331,8 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - A GEMM with fewer tiles than SMs leaves SMs idle. Use smaller tiles, or split K.
-# - Split-K trades memory traffic for parallelism: each part writes a partial result, and another launch adds them up.
+# - A \GEMM with fewer tiles than SMs leaves SMs idle. Use smaller tiles, or split K.
+# - \Split-K trades memory traffic for parallelism: each part writes a partial result, and another launch adds them up.
 # - Choose as many parts as fill the GPU once, and don't split large matrices.
 
 # %% [markdown]
