@@ -1,5 +1,5 @@
 # ---
-# title: "Register banks and operand reuse: the last percent of FP32 GEMM"
+# title: "Register banks and operand reuse: the last few percent of FP32 GEMM"
 # needs: [matmul/register_tiles]
 # further: matmul/register_tiles
 # summary: "Three GEMM kernels execute the same number of instructions, and one is faster than another. How much can the order of multiply-adds and the numbers of their registers be worth?"
@@ -80,7 +80,7 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
             steps,
             x="rate, % of cuBLAS",
             form=".0f",
-            title="Four small steps lead from 85 % close to cuBLAS",
+            title="Four small steps lead close to cuBLAS",
             caption="FP32 multiplication of 4,096-square matrices on an {machine}, as a percentage of cuBLAS: the lesson's last version and the four steps of this page.",
         )
     )
@@ -241,7 +241,7 @@ publish(
 # ## Stages and blocks per SM
 #
 # Two settings were chosen before the order was, so try them again. The tile with 128 accumulators has four stages. Three are
-# enough, and free 48 KiB of shared memory. And with 64 accumulators, snake order and free registers, *two* blocks share an SM, so one multiplies while the other
+# enough, and free a quarter of the shared memory. And with 64 accumulators, snake order and free registers, *two* blocks share an SM, so one multiplies while the other
 # waits at its barrier. That version reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. On smaller matrices it's the
 # [better choice](register_tiles_sizes.py).
 
@@ -280,8 +280,8 @@ if can_compile() is None:
 # %% [markdown]
 # ## In your own kernel
 #
-# Look for `.reuse` in the inner loop with `cuobjdump --dump-sass`, or in Nsight Compute's *Source* page. If most FFMAs have none, try another order;
-# the \stall reason that falls is *Stall Dispatch*, `smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio`.
+# Look for `.reuse` in the inner loop with `cuobjdump --dump-sass`, or in Nsight Compute's *Source* page. If most FFMAs have none, try another order.
+# Register bank conflicts count as *Stall Dispatch* in the warp state statistics, `smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio`.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
