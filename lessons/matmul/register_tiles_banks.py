@@ -97,7 +97,7 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
 #
 # An FFMA reads three registers: an element of A, one of B and the accumulator. The register file of a scheduler has two
 # *banks*, one for even and one for odd register numbers, and each delivers one register per cycle (for a whole warp). Three operands need at least two of the
-# same bank, so an FFMA that reads all of them from the register file stalls for a cycle.
+# same bank, so an FFMA that reads all of them from the register file needs an extra cycle.
 #
 # The way out is a small cache. Each operand position can keep the register it has just read, and the next instruction
 # takes it from there. The compiler marks such operands `.reuse` in the \SASS:
@@ -109,8 +109,9 @@ if FFMA:
 
 # %% [markdown]
 # NVIDIA doesn't document any of this. Scott Gray worked out banks and reuse for Maxwell and wrote an assembler to control them
-# ([maxas](https://github.com/NervanaSystems/maxas/wiki/SGEMM)); Huerta et al. measured the two banks and the reuse cache on recent GPUs
-# ([Analyzing Modern NVIDIA GPU cores](https://arxiv.org/abs/2503.20481)).
+# ([maxas](https://github.com/NervanaSystems/maxas/wiki/SGEMM)); Huerta et al. measured the two banks and the reuse cache on an
+# Ampere GPU ([Analyzing Modern NVIDIA GPU cores](https://arxiv.org/abs/2503.20481)). They also report that no single rule
+# fits all of their experiments, so treat the counts on this page as estimates.
 
 # %% [markdown]
 # ## Snake order: reuse an operand at every turn
@@ -127,10 +128,18 @@ if FFMA:
 # #define TWO_COLS(j) COL_DOWN(j) COL_UP(j + 1)  // New: COL_UP instead of COL_DOWN
 # ```
 #
-# The compiler chooses the final order and the registers. The source can only suggest.
+# The compiler chooses the final order and the registers. The source can only suggest. Run the kernel with all of this page's steps; it's
+# published, so you can import it.
 
 
-# %% tab="Pseudocode"
+# %%
+A, B = np.ones((5, 40), np.float32), np.full((40, 8), 3, np.float32)
+C = np.zeros((5, 8), np.float32)
+kernels.matmul_fp32(A, B, C, 5, 8, 40, grid=1, block=256, shared_bytes=4 * 3 * 32 * 388)
+print(C[4, 7], "= 40 times 1 times 3")
+
+
+# %% fold="Pseudocode"
 def multiply_in_snake_order(A, B, C):
     (M, K), N = A.shape, B.shape[1]
     for row, col in parallel(ceil_div(M, 8), ceil_div(N, 16)):  # each is a thread
@@ -142,12 +151,6 @@ def multiply_in_snake_order(A, B, C):
                     acc[i, j] += A[i, k] * B[k, j]
         C[np.ix_(rows, columns)] = acc[np.ix_(rows, columns)]
 
-
-# %% tab="Python"
-A, B = np.ones((5, 40), np.float32), np.full((40, 8), 3, np.float32)
-C = np.zeros((5, 8), np.float32)
-kernels.matmul_fp32(A, B, C, 5, 8, 40, grid=1, block=256, shared_bytes=4 * 3 * 32 * 388)
-print(C[4, 7], "= 40 times 1 times 3")
 
 # %% fold="Code of the check"
 
@@ -234,8 +237,8 @@ publish(
 # {{ gain.snake | .2f }}×. Free accumulators lower the extra cycles from {{ extra.snake_order | .2f }} to {{ extra.free_accumulators | .2f }} per FFMA and
 # gain another {{ gain.free | .2f }}×.
 #
-# Treat the count as an estimate. It assumes that the instructions of one warp issue back to back, and for the lesson's 8 × 8 tile it gives
-# {{ extra.double_buffered_padded | .2f }} extra cycles, more than the measured rate allows. It's good for comparing two versions of the same loop, and no bound.
+# The count isn't a bound. It assumes that the instructions of one warp issue back to back, and for the lesson's 8 × 8 tile it gives
+# {{ extra.double_buffered_padded | .2f }} extra cycles, more than the measured rate allows. Use it to compare two versions of the same loop.
 
 # %% [markdown]
 # ## Stages and blocks per SM
@@ -267,7 +270,7 @@ if can_compile() is None:
 # %% [markdown]
 # ## The answer
 #
-# The order of the FFMAs and the choice of registers are worth {{ gain.both | .2f }}× together, without a single instruction less in the loop. With a wider tile and
+# The order of the FFMAs and the choice of registers are worth {{ gain.both | .2f }}× together, with as many instructions in the loop as before. With a wider tile and
 # three stages, the kernel reaches {{ of_cublas.best | .0% }} of cuBLAS.
 
 # %% [markdown]
@@ -280,8 +283,8 @@ if can_compile() is None:
 # %% [markdown]
 # ## In your own kernel
 #
-# Look for `.reuse` in the inner loop with `cuobjdump --dump-sass`, or in Nsight Compute's *Source* page. If most FFMAs have none, try another order.
-# Register bank conflicts count as *Stall Dispatch* in the warp state statistics, `smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio`.
+# Look for `.reuse` in the inner loop with `cuobjdump --dump-sass`, or in Nsight Compute's *Source* page. If most FFMAs have none, try another
+# order, and check that `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active` rises.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
