@@ -286,14 +286,14 @@ void square_of_eight(const float* A, const float* B, float* C,
 # %% [markdown]
 # The price is registers. With 64 accumulators and 16 operands, the compiler needs {{ takes.registers | .0f }} registers per thread, so
 # only {{ takes.warps | .0f }} of 64 possible warps fit on an SM. That's fine: a thread has 64 FFMAs that don't depend on each other,
-# and this instruction-level parallelism hides latency as well as more warps would.
+# and this instruction-level parallelism hides latency, as more warps would.
 
 # %% [markdown]
 # ## float4 loads: 16 bytes per instruction
 #
 # A `float4` load reads four consecutive elements with one instruction. The rows of B are consecutive already. The eight elements of
 # A are one *column* of A's tile, so store that tile transposed: then they are consecutive too. Only the copy and the
-# reads change:
+# reads change.
 
 # %% fold="The whole kernel"
 FLOAT4 = Kernel(r"""
@@ -338,7 +338,8 @@ void wide(const float* A, const float* B, float* C, int M, int N, int K) {
         // [copy
         int m = tid / 2, ka = k0 + tid % 2 * 4, kb = tid / 32, n = tid % 32 * 4;
         float4 a = load4(A + (row0 + m) * K + ka, row0 + m < M ? K - ka : 0);
-        float4 b = load4(B + (k0 + kb) * N + col0 + n, k0 + kb < K ? N - col0 - n : 0);
+        float4 b = load4(B + (k0 + kb) * N + col0 + n,
+                         k0 + kb < K ? N - col0 - n : 0);
         smem_a[tid % 2 * 4 + 0][m] = a.x;  // New: a row of A becomes a column
         smem_a[tid % 2 * 4 + 1][m] = a.y;
         smem_a[tid % 2 * 4 + 2][m] = a.z;
