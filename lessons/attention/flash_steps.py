@@ -833,7 +833,7 @@ for launch, text, hazard in (
 COUNTS = launches_of(0, 0, of_heads(1, 64, 128, 1))[0].simulate().counts
 PASSES = COUNTS.shared_load.wavefronts + COUNTS.shared_store.wavefronts
 PEAK = stated(GPU).tflop_per_s["fp32"]
-RATE = recorded("fp32_ladder._64_sums_again.m_4096_n_4096_k_4096.tflop_per_s")
+RATE = recorded("fp32_ladder._8_8_register_tile_two_blocks.m_4096_n_4096_k_4096.tflop_per_s")
 SWAPS = 2 * 2 * 8 * 8 * 4  # passes: two swaps, there and back, 8 warps, 8 pieces of 4 passes
 block_clocks = {
     "first piece": WAS["first tiles"] / 4,

@@ -510,7 +510,7 @@ if HERE:
 # them, and no kernel with this loop can pass that share of the peak. {{ product.recorded | .0% }} were
 # recorded. What is between the two is waiting, which no count of instructions contains. Of the
 # multiply-adds {{ product.reuse | .0% }} carry `.reuse` at a register: its value is kept for the next
-# instruction, which [spares a read](../matmul/register_tiles.py#the-order-of-the-multiply-adds).
+# instruction, which [spares a read](../matmul/register_tiles_banks.py#snake-order-reuse-an-operand-at-every-turn).
 
 # %% fold="Code of the numbers"
 product_us = recorded("fp32_ladder.three_stages.m_4096_n_4096_k_4096.median")
