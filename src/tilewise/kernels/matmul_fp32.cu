@@ -28,7 +28,7 @@
 #define PAD 0
 #endif
 #ifndef COLUMNS
-#define COLUMNS 8  // sums of a thread: 8 rows of so many columns
+#define COLUMNS 8  // accumulators per thread: 8 rows of COLUMNS
 #endif
 #ifndef SNAKE
 #define SNAKE 0
@@ -44,167 +44,171 @@
 #define WIDTH (16 * COLUMNS)
 #define A_ROW (ROWS + PAD)
 #define STAGE (DEEP * (A_ROW + WIDTH))
-#define GROUP 16  // steps of k that are written out
-#define ALL _Pragma("unroll")
+#define GROUP 16  // unrolled steps of k
+#define UNROLL _Pragma("unroll")
 
-// A copy goes on by itself. Where nothing is there, it writes zeros.
-__device__ void copy4(unsigned to, const float* from, bool there) {
+// Asynchronous copies of 4 and 16 bytes. Outside the matrix they write zeros.
+__device__ void cp_async4(unsigned to, const float* from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-        :: "r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
+        :: "r"(to), "l"(from), "r"(valid ? 4 : 0) : "memory");
 }
-__device__ void copy16(unsigned to, const float* from, bool there) {
+__device__ void cp_async16(unsigned to, const float* from, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-        :: "r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+        :: "r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
-__device__ void close_group() {
+__device__ void cp_async_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-__device__ void wait_for_oldest() {  // all but the youngest STAGES - 2 groups
+__device__ void cp_async_wait() {  // for all but the newest STAGES - 2 groups
     asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
 }
 
-#define ONE(i, j) s[i][j] += part(a[u], i) * part(b[u], j);
-#define DOWN(j) ONE(0, j) ONE(1, j) ONE(2, j) ONE(3, j) \
-                ONE(4, j) ONE(5, j) ONE(6, j) ONE(7, j)
-#define UP(j)   ONE(7, j) ONE(6, j) ONE(5, j) ONE(4, j) \
-                ONE(3, j) ONE(2, j) ONE(1, j) ONE(0, j)
+#define FMA(i, j) acc[i][j] += element(frag_a[u], i) * element(frag_b[u], j);
+#define COL_DOWN(j) FMA(0, j) FMA(1, j) FMA(2, j) FMA(3, j) \
+                FMA(4, j) FMA(5, j) FMA(6, j) FMA(7, j)
+#define COL_UP(j)   FMA(7, j) FMA(6, j) FMA(5, j) FMA(4, j) \
+                FMA(3, j) FMA(2, j) FMA(1, j) FMA(0, j)
 #if SNAKE
-#define TWO(j) DOWN(j) UP(j + 1)  // back up from where it ended
+#define TWO_COLS(j) COL_DOWN(j) COL_UP(j + 1)  // back up from where it ended
 #else
-#define TWO(j) DOWN(j) DOWN(j + 1)
+#define TWO_COLS(j) COL_DOWN(j) COL_DOWN(j + 1)
 #endif
 #if COLUMNS == 16
-#define ALL_SUMS TWO(0) TWO(2) TWO(4) TWO(6) TWO(8) TWO(10) TWO(12) TWO(14)
+#define OUTER_PRODUCT TWO_COLS(0) TWO_COLS(2) TWO_COLS(4) TWO_COLS(6) TWO_COLS(8) TWO_COLS(10) TWO_COLS(12) TWO_COLS(14)
 #else
-#define ALL_SUMS TWO(0) TWO(2) TWO(4) TWO(6)
+#define OUTER_PRODUCT TWO_COLS(0) TWO_COLS(2) TWO_COLS(4) TWO_COLS(6)
 #endif
-__device__ float part(const float4* v, int i) {
-    float4 four = v[i / 4];
-    return i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w;
+__device__ float element(const float4* v, int i) {
+    float4 f = v[i / 4];
+    return i % 4 == 0 ? f.x : i % 4 == 1 ? f.y : i % 4 == 2 ? f.z : f.w;
 }
 
 #if ALIGNED
-#define EACH 4
-#define COPY_B copy16
+#define B_WIDTH 4
+#define COPY_B cp_async16
 #else
-#define EACH 1
-#define COPY_B copy4
+#define B_WIDTH 1
+#define COPY_B cp_async4
 #endif
-#define JUMP (256 * EACH / WIDTH)  // rows of B that the block copies at once
+#define B_ROWS (256 * B_WIDTH / WIDTH)  // rows of B that the block copies at once
 
 struct Source {
     const float* rows[4];  // of A, where this thread copies next
     const float* b;
-    int q, row;            // its column of A's tile and its row of B's
-    unsigned to_a, to_b;   // its places in the first stage
+    int a_k, b_k;          // its k in A's tile and in B's
+    unsigned to_a, to_b;   // shared-memory addresses in the first stage
 };
 
-// One stage: DEEP columns of A, turned on the way, and DEEP rows of B.
+// Starts the copies of one stage: DEEP columns of A, transposed, and DEEP rows of B.
 __device__ void fetch(Source& from, unsigned stage, int left, int N) {
-    ALL for (int r = 0; r < 4; ++r) {
-        ALL for (int p = 0; p < DEEP; p += 8)
-            copy4(from.to_a + stage + 4 * (p * A_ROW + 4 * r),
-                  from.rows[r] + p, from.q + p < left);
+    UNROLL for (int r = 0; r < 4; ++r) {
+        UNROLL for (int p = 0; p < DEEP; p += 8)
+            cp_async4(from.to_a + stage + 4 * (p * A_ROW + 4 * r),
+                  from.rows[r] + p, from.a_k + p < left);
         from.rows[r] += DEEP;
     }
-    ALL for (int p = 0; p < DEEP; p += JUMP) {
-        COPY_B(from.to_b + stage + 4 * p * WIDTH, from.b, from.row + p < left);
-        from.b += (size_t)JUMP * N;
+    UNROLL for (int p = 0; p < DEEP; p += B_ROWS) {
+        COPY_B(from.to_b + stage + 4 * p * WIDTH, from.b, from.b_k + p < left);
+        from.b += (size_t)B_ROWS * N;
     }
 }
 
+// C = A B in FP32. A: M x K, B: K x N, C: M x N, row-major. With ALIGNED, 4 must divide N, and B and C
+// must start at multiples of 16 bytes. Grid ceil(M / 128) * ceil(N / (16 * COLUMNS)), block 256,
+// 4 * STAGES * STAGE bytes of shared memory; compute capability 8.0 or later.
+// SPLIT: gridDim.y blocks take a part of K each, none of them empty, and C holds gridDim.y matrices.
 extern "C" __global__ __launch_bounds__(256, COLUMNS == 16 ? 1 : 2)
 void staged(const float* A, const float* B, float* C, int M, int N, int K) {
-    extern __shared__ __align__(16) float ring[];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int high = (M + ROWS - 1) / ROWS, across = (N + WIDTH - 1) / WIDTH;
-    int band = blockIdx.x / (8 * across), at = blockIdx.x % (8 * across);
-    int in_band = min(8, high - 8 * band);  // bands of 8 tiles share rows of L2
-    int i0 = (8 * band + at % in_band) * ROWS, j0 = at / in_band * WIDTH;
-    int row = warp % 2 * 64 + lane / 2 % 8 * 4;
-    int column = warp / 2 * (WIDTH / 4) + (lane % 2 + lane / 16 * 2) * 4;
+    extern __shared__ __align__(16) float smem[];
+    int lane = threadIdx.x % 32, warp_id = threadIdx.x / 32;
+    int tile_rows = (M + ROWS - 1) / ROWS, tile_cols = (N + WIDTH - 1) / WIDTH;
+    int band = blockIdx.x / (8 * tile_cols), at = blockIdx.x % (8 * tile_cols);
+    int in_band = min(8, tile_rows - 8 * band);  // bands of 8 tile rows, for reuse in L2
+    int row0 = (8 * band + at % in_band) * ROWS, col0 = at / in_band * WIDTH;
+    int row = warp_id % 2 * 64 + lane / 2 % 8 * 4;
+    int col = warp_id / 2 * (WIDTH / 4) + (lane % 2 + lane / 16 * 2) * 4;
     Source from;
-    int m = warp * 16 + lane / 8, n = threadIdx.x % (WIDTH / EACH) * EACH;
-    from.q = lane % 8;
-    from.row = threadIdx.x / (WIDTH / EACH);
-    ALL for (int r = 0; r < 4; ++r)  // beyond M another row; its sums are not stored
-        from.rows[r] = A + (size_t)min(i0 + m + 4 * r, M - 1) * K + from.q;
-    from.b = B + (size_t)from.row * N + min(j0 + n, N - EACH);
-    float* first_b = ring + DEEP * A_ROW;
-    from.to_a = (unsigned)__cvta_generic_to_shared(ring + from.q * A_ROW + m);
-    from.to_b = (unsigned)__cvta_generic_to_shared(first_b + from.row * WIDTH + n);
+    int m = warp_id * 16 + lane / 8, n = threadIdx.x % (WIDTH / B_WIDTH) * B_WIDTH;
+    from.a_k = lane % 8;
+    from.b_k = threadIdx.x / (WIDTH / B_WIDTH);
+    UNROLL for (int r = 0; r < 4; ++r)  // beyond M: another row, not stored
+        from.rows[r] = A + (size_t)min(row0 + m + 4 * r, M - 1) * K + from.a_k;
+    from.b = B + (size_t)from.b_k * N + min(col0 + n, N - B_WIDTH);
+    float* smem_b = smem + DEEP * A_ROW;
+    from.to_a = (unsigned)__cvta_generic_to_shared(smem + from.a_k * A_ROW + m);
+    from.to_b = (unsigned)__cvta_generic_to_shared(smem_b + from.b_k * WIDTH + n);
     int length = K;  // along k, for this block
 #if SPLIT
-    int share = ((K + DEEP - 1) / DEEP + gridDim.y - 1) / gridDim.y * DEEP;
-    int start = blockIdx.y * share;
-    length = min(share, K - start);
-    ALL for (int r = 0; r < 4; ++r) from.rows[r] += start;
+    int part_k = ((K + DEEP - 1) / DEEP + gridDim.y - 1) / gridDim.y * DEEP;
+    int start = blockIdx.y * part_k;
+    length = min(part_k, K - start);
+    UNROLL for (int r = 0; r < 4; ++r) from.rows[r] += start;
     from.b += (size_t)start * N;
-    C += (size_t)blockIdx.y * M * N;  // a matrix for each part
+    C += (size_t)blockIdx.y * M * N;  // one partial matrix per part
 #endif
     int steps = (length + DEEP - 1) / DEEP;
-    float s[8][COLUMNS] = {};
-    float4 a[2][2], b[2][COLUMNS / 4];
-    ALL for (int p = 0; p < STAGES - 1; ++p) {
+    float acc[8][COLUMNS] = {};
+    float4 frag_a[2][2], frag_b[2][COLUMNS / 4];
+    UNROLL for (int p = 0; p < STAGES - 1; ++p) {
         if (p < steps) fetch(from, 4 * p * STAGE, length - p * DEEP, N);
-        close_group();
+        cp_async_commit();
     }
-    wait_for_oldest();
-    __syncthreads();  // the first stage is there
-    const float* pa = ring + row;
-    const float* pb = first_b + column;
-#define READ(to, q) \
-    ALL for (int h = 0; h < 2; ++h) \
-        a[to][h] = *(const float4*)(pa + (q) * A_ROW + 32 * h); \
-    ALL for (int h = 0; h < COLUMNS / 4; ++h) \
-        b[to][h] = *(const float4*)(pb + (q) * WIDTH + 16 * h);
-    READ(0, 0)
+    cp_async_wait();
+    __syncthreads();  // the first stage has arrived
+    const float* pa = smem + row;
+    const float* pb = smem_b + col;
+#define LOAD_FRAGMENTS(to, k) \
+    UNROLL for (int h = 0; h < 2; ++h) \
+        frag_a[to][h] = *(const float4*)(pa + (k) * A_ROW + 32 * h); \
+    UNROLL for (int h = 0; h < COLUMNS / 4; ++h) \
+        frag_b[to][h] = *(const float4*)(pb + (k) * WIDTH + 16 * h);
+    LOAD_FRAGMENTS(0, 0)
     for (int step = 0, now = 0; step < steps; ++step) {
         int after = step + STAGES - 1;
         unsigned stage = 4 * (after % STAGES) * STAGE;
         if (after < length / DEEP) fetch(from, stage, DEEP, N);
         else if (after < steps) fetch(from, stage, length % DEEP, N);
-        close_group();
+        cp_async_commit();
         int next = step + 1 < steps ? (now + 1) % STAGES : now;
         _Pragma("unroll 1")
         for (int done = GROUP; done <= DEEP; done += GROUP) {
-            ALL for (int q = 0; q < GROUP; ++q) {
-                const int u = q % 2;  // these numbers are at work
-                if (q < GROUP - 1) {
-                    READ(1 - u, q + 1)
+            UNROLL for (int k = 0; k < GROUP; ++k) {
+                const int u = k % 2;  // the fragments in use
+                if (k < GROUP - 1) {
+                    LOAD_FRAGMENTS(1 - u, k + 1)
                 } else {
                     pa += GROUP * A_ROW;
                     pb += GROUP * WIDTH;
                     if (done == DEEP) {
-                        wait_for_oldest();
-                        __syncthreads();  // one stage is there, one is read
-                        pa = ring + next * STAGE + row;
-                        pb = first_b + next * STAGE + column;
+                        cp_async_wait();
+                        __syncthreads();  // next stage arrived, this one is read
+                        pa = smem + next * STAGE + row;
+                        pb = smem_b + next * STAGE + col;
                     }
-                    READ(0, 0)
+                    LOAD_FRAGMENTS(0, 0)
                 }
-                ALL_SUMS
+                OUTER_PRODUCT
             }
         }
         now = next;
     }
 #if LOOSE
-#define RESULT(x) ((x) + 0.0f)  // in another register
+#define RESULT(x) ((x) + 0.0f)  // a copy, in another register
 #else
 #define RESULT(x) (x)
 #endif
-    ALL for (int r = 0; r < 8; ++r) {
-        int i = i0 + row + r % 4 + r / 4 * 32;
-        ALL for (int h = 0; h < COLUMNS / 4; ++h) {
-            int j = j0 + column + 16 * h;
+    UNROLL for (int r = 0; r < 8; ++r) {
+        int i = row0 + row + r % 4 + r / 4 * 32;
+        UNROLL for (int h = 0; h < COLUMNS / 4; ++h) {
+            int j = col0 + col + 16 * h;
             float* to = C + (size_t)i * N + j;
-            float* v = &s[r][4 * h];
+            float* v = &acc[r][4 * h];
 #if ALIGNED
             if (i < M && j < N)
                 *(float4*)to = make_float4(RESULT(v[0]), RESULT(v[1]),
                                            RESULT(v[2]), RESULT(v[3]));
 #else
-            ALL for (int c = 0; c < 4; ++c)
+            UNROLL for (int c = 0; c < 4; ++c)
                 if (i < M && j + c < N) to[c] = RESULT(v[c]);
 #endif
         }
