@@ -11,7 +11,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src"
 LAYERS = """
     errors bf16
-    models figures cuda
+    models
+    figures cuda
     outputs
     simulator gpu
     frameworks
