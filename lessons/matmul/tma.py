@@ -128,7 +128,7 @@ from tilewise import (
     show,
     tiles,
 )
-from tilewise.figures import Series, State, line_chart, stepped
+from tilewise.figures import Series, State, heat_map, line_chart, stepped
 from tilewise.measurements import medians_us, recorded_device
 
 
@@ -172,14 +172,14 @@ show(
     Table(
         ["argument", "value", "what it means"],
         [
-            ["tensorMap", "", "where the 128 bytes go, at a multiple of 64 bytes"],
+            ["tensorMap", "an address", "where the 128 bytes go, at a multiple of 64 bytes"],
             [
                 "tensorDataType",
                 f"{kind} (BFLOAT16)",
                 "element type; decides how bytes are counted and zeros are filled",
             ],
             ["tensorRank", str(len(box)), "number of axes, 1 to 5"],
-            ["globalAddress", "", "where the array begins, at a multiple of 16 bytes"],
+            ["globalAddress", "an address", "where the array begins, at a multiple of 16 bytes"],
             ["globalDim", str(extents), "extents in elements, fastest axis first"],
             [
                 "globalStrides",
@@ -289,31 +289,31 @@ def wavefronts_of_a_column(span):
     return int(np.bincount(banks).max())
 
 
-def chunk_zero(span):
-    """The state that shows where chunk 0 of each row is."""
-    row, chunk = swizzled(span)
-    name = f"{span}-byte swizzle, rows of {span} bytes" if span else "no swizzle, rows of 128 bytes"
-    n = wavefronts_of_a_column(span)
-    return State(
-        f"{name}: reading chunk 0 of eight rows takes {n} wavefront{'s' if n > 1 else ''}.",
-        arrays={"row": row, "chunk of the row": chunk},
-        reads={"row": (chunk == 0) & (row < 8), "chunk of the row": (chunk == 0) & (row < 8)},
-    )
-
-
 assert [wavefronts_of_a_column(span) for span in MASKS] == [8, 1, 1, 1]
-show(
-    stepped(
-        [chunk_zero(span) for span in MASKS],
-        start=3,
-        title="With a swizzle, a column of chunks is spread over all banks",
-        caption="1,024 bytes of shared memory after a TMA load, as 8 lines of 8 chunks of 16 bytes; a line is one pass over the 32 banks, so chunks in the same column of the map are in the same four banks. The maps show from which row of the tile, and from which chunk of that row, each place was filled. Highlighted: chunk 0 of rows 0 to 7. Each step is a run of load_tile.",
-    )
+NAMES = [f"{span} bytes" if span else "none" for span in MASKS]
+chunk_map = heat_map(
+    {"chunk of its row": np.stack([swizzled(span)[1] for span in MASKS]).astype(float)},
+    steps=NAMES,
+    step_name="swizzle",
+    start=3,
+    x="chunk of the line (four banks each)",
+    y="line of 128 bytes",
+    ranges={"chunk of its row": (-0.5, 7.5)},
+    form=".0f",
+    height=420,
+    title="With a swizzle, a column of chunks is spread over all banks",
+    caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. The number and the colour say which chunk of its row of the tile each one is; chunks below each other are in the same four banks. Rows of the tile have 128 bytes, or as many as the swizzle. Each map was read back by a run of load_tile.",
+    alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
+COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line/0.45"]
+chunk_map.spec["data"][0]["colorscale"] = [
+    [(at + end) / 8, f"role:{colour}"] for at, colour in enumerate(COLOURS) for end in (0, 1)
+]
+show(chunk_map)
 
 # %% [markdown]
-# The highlighted chunks are what eight lanes of `ldmatrix` read at once. Without a swizzle all of them are
-# in one column of the map, which makes eight wavefronts; with one they're in eight columns, and one wavefront is enough.
+# Eight lanes of `ldmatrix` read the same chunk of eight rows at once: eight cells of one colour. Without a swizzle all of
+# them are in one column of the map, which makes eight wavefronts; with one they're in eight columns, and one wavefront is enough.
 #
 # There's a price. Under a 128-byte swizzle, a row of the box may have at most 128 bytes, because the three bits can only
 # permute chunks within one line. Ask for more, and the map is refused:
