@@ -129,7 +129,7 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Series, State, heat_map, line_chart, stepped
-from tilewise.measurements import medians_us, recorded_device
+from tilewise.measurements import medians_us, recorded
 
 
 def loading(x, y, box=(8, 32), extents=(12, 40)):
@@ -591,6 +591,12 @@ row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) 
 )
 
 # %%
+ROW_SUMS.region("producer")
+
+# %%
+ROW_SUMS.region("consumer")
+
+# %%
 x, sums = np.ones((50, 100), np.float32), np.zeros(50, np.float32)
 ROW_SUMS(tensor_map(x, box=(32, 32), swizzle=128), sums, 50, 100, grid=2, block=64, shared_bytes=4 * 4096)
 print(sums[0], sums[49], "= 100 ones per row, from tiles that stick out on two sides")
@@ -830,7 +836,7 @@ stages_time = measure(
 publish(sizes={"rows": ROWS, "cols": COLS})
 TIMES = medians_us(stages_time)
 ONE = TIMES["1 stage"]
-PEAK_US = 4 * ROWS * COLS / recorded_device().memory_gb_per_s / 1e3
+PEAK_US = 4 * ROWS * COLS / recorded("tma_ring_stages.ceilings.memory_gb_per_s") / 1e3
 LITTLE = [max(ONE / stages, PEAK_US) for stages in STAGE_COUNTS]
 DONE = np.isfinite([TIMES[label] for label in list(TIMES)[: len(STAGE_COUNTS)]]).all()
 
@@ -847,7 +853,7 @@ if DONE:
             log_x=True,
             log_y=True,
             title="Stages help until their bytes cover the latency",
-            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM, on an {{machine}}. The prediction divides the time with one stage by the number of stages, down to the time that the bytes take at the peak bandwidth of the data sheet.",
+            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM, on the GPU of the table above. The prediction divides the time with one stage by the number of stages, down to the time that the bytes take at the peak bandwidth of the data sheet.",
         )
     )
 

@@ -151,6 +151,9 @@ one_tile(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tensor
     options=OPTIONS,
 )
 
+# %%
+ONE_TILE.region("multiply")
+
 # %% [markdown]
 # Run it. The simulator executes `wgmma` with its descriptors, so you can try all of this on a laptop.
 

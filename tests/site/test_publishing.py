@@ -93,13 +93,16 @@ def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_pat
     (tmp_path / "a.css").write_text("a{}")
     link = '<link rel="stylesheet" href="a.css">'
     (tmp_path / "index.html").write_text(
-        f'<head>{link}</head>{data}<table><tr></table><table class="b"></table>'
+        f'<head>{link}</head>{data}<table data-line="7"><tr></table><table><tr></table><table class="b"></table>'
     )
     finish(tmp_path, "a.css", "/", lambda css, _: css)
     text = (tmp_path / "index.html").read_text()
-    table = '<table class="tw-plain"><tr></table>'
-    box = f'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">{table}</div></div>'
-    assert text.endswith(f'{data}{box}<table class="b"></table>')
+    plain = [
+        f'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">'
+        f'<table class="tw-plain"{line}><tr></table></div></div>'
+        for line in (' data-line="7"', "")
+    ]
+    assert text.endswith(f'{data}{"".join(plain)}<table class="b"></table>')
 
 
 def test_the_404_page_works_from_any_depth(published: Path) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 _STYLESHEET = re.compile(r'\s*<link rel="stylesheet" href="([^"]+)">')
 _WORD = re.compile(rb"[A-Za-z0-9_-]+")
 _PLAIN_TOKEN = re.compile(r'<span class="(?:n|w)">([^<]*)</span>')
-_PLAIN_TABLE = re.compile(r"<script\b.*?</script>|<table>(.*?)</table>", re.DOTALL)
+_PLAIN_TABLE = re.compile(r'<script\b.*?</script>|<table((?: data-line="\d+")?)>(.*?)</table>', re.DOTALL)
 _EASED = (
     ("table:not([class])", "table.tw-plain"),
     (".tabbed-labels>:", ".tabbed-labels>label:"),
@@ -102,9 +102,9 @@ def _words(site: Path) -> Iterator[str]:
 
 def _in_its_box(match: re.Match[str]) -> str:
     """A table that may scroll, in the box that the theme's script would move it to, which costs a layout."""
-    if match[1] is None:
+    if match[2] is None:
         return match[0]
-    table = f'<table class="tw-plain">{match[1]}</table>'
+    table = f'<table class="tw-plain"{match[1]}>{match[2]}</table>'
     return f'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">{table}</div></div>'
 
 
