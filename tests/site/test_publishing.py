@@ -93,7 +93,8 @@ def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_pat
     (tmp_path / "a.css").write_text("a{}")
     link = '<link rel="stylesheet" href="a.css">'
     (tmp_path / "index.html").write_text(
-        f'<head>{link}</head>{data}<table data-line="7"><tr></table><table><tr></table><table class="b"></table>'
+        f'<head>{link}</head>{data}<table data-line="7"><tr></table>'
+        '<table><tr></table><table class="b"></table>'
     )
     finish(tmp_path, "a.css", "/", lambda css, _: css)
     text = (tmp_path / "index.html").read_text()
