@@ -36,7 +36,13 @@ NOT_YET = (
     "matmul/shared_tiles",
     "matmul/tiles_and_waves",
     "matmul/tiling",
-    "attention/",
+    "attention/flash_steps",
+    "attention/matrix_units",
+    "attention/hopper",
+    "attention/masks_and_backward",
+    "attention/decoding",
+    "attention/training_step",
+    "attention/puzzles",
     "toolbox/",
     "docs/from-symptom-to-lesson.md",
     "docs/index.md",
@@ -45,6 +51,9 @@ NOT_YET = (
     "docs/what-the-course-has.md",
 )
 """Lessons and parts that are not held until they have been rewritten; this list only shrinks."""
+
+AS_RECORDED = "# as recorded"
+"""Ends a line of code whose words a text record rests on, so that only a GPU could change them."""
 
 _HIDDEN = (
     "fence", "code", "math", "comment", "tag", "number", "attributes", "target", "reference", "address",
@@ -136,7 +145,10 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
             continue
         for name in (cell.title, cell.fold, cell.tab):
             yield from _at(lesson.path, cell.first_line, "", _word_faults(name))
+        recorded = {at for at, text in enumerate(cell.source.splitlines(), 1) if text.endswith(AS_RECORDED)}
         for line, text in _texts(cell.source):
+            if line in recorded:
+                continue
             yield from _at(lesson.path, cell.source_line + line - 1, text, _word_faults(text))
 
 
