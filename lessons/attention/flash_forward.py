@@ -13,7 +13,7 @@
 # each, and reads both back. *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), never stores either.
 # How much faster than PyTorch's three operations, which use NVIDIA's own GEMMs, can our fused kernel be?
 #
-# $S$ and $P$ grow with the square of the context. At {{ stored.long | , }} tokens, each of them would take
+# Both matrices grow with the square of the context. At {{ stored.long | , }} tokens, each of them would take
 # {{ stored.long_gb | .0f }} GB per head. Without this algorithm, long contexts wouldn't fit on a GPU.
 
 # %% [markdown]
@@ -23,7 +23,7 @@
 # choice. Fusing them looks impossible at first: softmax needs a whole row of scores before it can give the first
 # probability. But [online softmax](softmax.py) doesn't: it keeps a running maximum and a running sum.
 #
-# The output can be accumulated in the same way. Per query, keep the maximum $m$, the sum $z$ and a row $o$ of $d$
+# The output can be accumulated likewise. Per query, keep the maximum $m$, the sum $z$ and a row $o$ of $d$
 # accumulators, $\sum_j e^{s_j - m} V_j$, all relative to the same maximum. When the maximum grows to $m'$, one factor,
 # $\alpha = e^{m-m'}$, repairs both $z$ and $o$. After the last key, $o/z$ is the result.
 #
@@ -37,7 +37,7 @@
 # working on tiles in shared memory.
 #
 # ??? question "Is a second pass over the keys needed, once the sum is known?"
-#     For softmax itself yes: its probabilities are the result. For attention no. Weights that are too large
+#     For softmax itself yes: its probabilities are the result. Attention doesn't need it. Weights that are too large
 #     by a common factor can be summed first and divided later, so a row of $O$ is divided by $z$ once,
 #     after the last key. Until then, the accumulators are rescaled in registers. The backward pass
 #     needs the probabilities again. It recomputes each of them from its query and key, with the row's maximum
@@ -63,20 +63,7 @@
 # %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import (
-    Table,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    normal,
-    output,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Table, agree, case, ceil_div, check, constant, normal, output, publish, show, tiles
 from tilewise.figures import Series, Span, State, block_grid, line_chart, stepped, timeline
 from tilewise.kernel.chains import as_case, run_chain
 from tilewise.measurements import (
@@ -250,8 +237,7 @@ flash_rows(const float* Q, const float* K, const float* V, const float* bias,
             for (int c = 0; c < OWN; ++c) o[c] += p * v[t][c * PARTS + part];
         }
         // add]
-        // every thread is done with the tile
-        __syncthreads();  // watch: m, z, alpha
+        __syncthreads();  // every thread is done with the tile
     }
     if (i < N)
         for (int c = 0; c < OWN; ++c) O[i * D + c * PARTS + part] = z > 0.0f ? o[c] / z : 0.0f;
@@ -286,9 +272,7 @@ FLASH_ROWS(Q, K, V, bias, O, 2, 3, 8**-0.5, grid=1, block=32)
 print(O[0].round(2))
 
 # %% [markdown]
-# All scores are 0, so every key has a weight of 1/3. The figure runs one block of four queries over two key tiles in
-# the simulator. Go to the second barrier in the loop: after the first tile, every query has its own $m$ and $z$. After the
-# second, $\alpha$ shows how far the old sums were scaled down; it's 1 where no larger score came.
+# All scores are 0, so every key has a weight of 1/3.
 
 
 # %% fold="Code of the checks"
@@ -324,22 +308,6 @@ for name, inputs in difficult.items():
     got = FLASH_ROWS.on(inputs).run()
     room = 1e-2 if name.startswith("very") else 3e-5
     check(got["O"], right_answer(got), rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
-
-
-# %% fold="Code of the figure"
-small = flash_rows_kernel(4, 1, 4, 4).on(rows_case(4, 8, 4, constant(8, value=0.0), 2.0, rows=4, parts=1))
-show(
-    stepped(
-        small.simulate(trace=Trace()),
-        launch=small,
-        arrays=["Q", "K", "V", "O", "k", "v"],
-        extent=4,
-        start=54,
-        axes=("query", "y", "z"),
-        title="Every query has its own maximum, sum and factor",
-        caption="Four queries and eight keys with d = 4 in key tiles of four, line by line as the simulator ran it, with m, z and alpha of every thread.",
-    )
-)
 
 # %% [markdown]
 # ## Loop order: queries outside or keys outside
@@ -894,9 +862,8 @@ def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
 
 
 # %% [markdown]
-# The Triton tab is the same algorithm on the same grid, in far fewer lines. Its compiler decides shared-memory layouts,
-# copies, barriers and which thread computes what. You still decide the loop order, the rescaling, the guard for empty
-# rows, and the sizes of tiles and splits.[^ieee]
+# The Triton tab is the same algorithm in far fewer lines.[^ieee] Its compiler chooses layouts, copies and barriers; the
+# loop order, the rescaling and the guard for empty rows are still yours.
 #
 # [^ieee]: `input_precision="ieee"` keeps the GEMMs in FP32; without it, Triton rounds their inputs to TF32. We
 #     compared this tab with Kernel 6, but did not time it.
@@ -954,10 +921,6 @@ void combine(const float* part, const float* L, float* O, int rows, int shares) 
 """,
     defines={"D": 128},
 )
-
-# %% [markdown]
-# The checks cover sizes that no tile divides, two heads, different numbers of queries and keys, scores thirty
-# times{from: the input} as large, and a split that is entirely masked.
 
 
 # %% fold="Code of the checks"
@@ -1062,13 +1025,13 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 # %% [markdown]
 # ## Estimate: FMA issue, all instructions, shared memory
 #
-# How long does one of the {{ chip.blocks }} blocks take? The two GEMMs of 64 queries with 128 keys are {{ block.ffma | , }}
+# How long does one of the {{ chip.blocks }} blocks take? Its two GEMMs of 64 queries with 128 keys are {{ block.ffma | , }}
 # FMA instructions per block, counted per warp, and an SM issues at most four per cycle. The simulator counts
 # {{ block.others | , }} other instructions. Shared memory is a third limit: a 16-byte load per lane takes at least two wavefronts,
 # and the block needs {{ block.passes | , }}, one per cycle.
 #
-# That's why each thread computes 4 rows by 8 columns: 12 loads serve 128 multiply-adds. With 4 by 4, it's 8 loads for 64,
-# and shared memory becomes almost as busy as the FMA units.
+# That's why each thread computes 4 rows by 8 columns: 12 loads serve 128 multiply-adds. With 4 by 4, it's 8 loads
+# for 64.
 
 
 # %% fold="Code of the prediction"
@@ -1129,8 +1092,7 @@ publish(
 # roofline bound for the whole is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput (data sheet). Without splits,
 # {{ chip.tiles }} blocks process all keys, which takes an estimated {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs stay idle.
 #
-# For comparison, we also time the page's first kernel with eight queries per block: as many blocks, of one
-# warp each.
+# For comparison, we also time the first kernel with eight queries per block, so with as many blocks of one warp.
 
 
 # %% fold="Code of the measurement"
@@ -1223,7 +1185,7 @@ sixth = measure(
         at={"N": 1024, "d": 128},
         between=(0.5, 200),
         models={"the same multiply-adds": 1.0, "loads of keys and values": 8.0},
-        because="Both do the same multiply-adds. One loads an element per multiply-add and has one warp per SM, so nothing hides its latency; the other loads 3 for 8 and has eight warps.",
+        because="Both do the same multiply-adds. The first kernel loads an element per multiply-add and has one warp per SM, so nothing hides its latency. Kernel 6 loads 3 for 8 and has eight warps.",
     ),
 )
 
@@ -1265,7 +1227,7 @@ publish(
         "torch_us": three_us,
         "of_torch": us["Kernel 6: flash", 1024] / three_us,
         "of_torch_4096": us["Kernel 6: flash", 4096] / us["torch, three operations", 4096],
-        "share_gain": us["one share", 1024] / us["Kernel 6: flash", 1024],
+        "share_gain": us["one split", 1024] / us["Kernel 6: flash", 1024],
         "times_torch": three_us / us["Kernel 6: flash", 1024],
         "rows_us": us["8 queries per block, one warp", 1024],
         "small_us": us["64 x 64, 4 x 4 per thread", 256],
@@ -1312,7 +1274,7 @@ CLOCK = "if (threadIdx.x == 0) stamps[9 * (blockIdx.y * gridDim.x + blockIdx.x) 
 
 
 def with_stamps(also=""):
-    """`flash_tiles` that notes 7 clocks of each block with one tile of keys; `also` is done at both ends."""
+    """`flash_tiles` that notes 7 time stamps of each block with one tile of keys; `also` is done at both ends."""
     text = KERNEL_6.replace("int share, float scale) {", "int share, float scale, long long* stamps) {")
     for at, mark in enumerate(MARKS):
         head, found, tail = text.partition(mark)
@@ -1411,8 +1373,8 @@ publish(
 # tiles, since all SMs load 96 KB at the same time. The whole kernel takes {{ clocks.all_us | us }}; the other
 # {{ clocks.rest_us | us }} are the second launch and launch overhead.
 #
-# These times are GPU times. From an idle GPU, launches count as well: two for Kernel 6, three for PyTorch. A \CUDA \graph
-# turns each into a single call.
+# From an idle GPU, launches count as well: two for Kernel 6, three for PyTorch. A CUDA graph turns them into a single
+# call.
 
 
 # %% fold="Code of the measurement"
@@ -1496,11 +1458,8 @@ publish(
 )
 
 # %% [markdown]
-# As graphs, they take {{ host.graph | us }} and {{ host.torch_graph | us }}. Launched one by one from Python, both are
-# dominated by the host.
-#
-# Finally, accuracy. The next cell ran on the GPU and compares Kernel 6 and PyTorch's three operations with FP64 at
-# N = 1,024.
+# As graphs, they take {{ host.graph | us }} and {{ host.torch_graph | us }}. Finally, accuracy: the next cell ran on the GPU and
+# compares both with FP64 at N = 1,024.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():

@@ -9,7 +9,7 @@
 
 # %% [markdown]
 # On this {{ hook.machine }}, copying {{ hook.values_m | .0f }} million floats takes {{ hook.copy_us | us }}. PyTorch's
-# `torch.softmax` moves the same bytes, yet over rows of 4,096 it takes {{ hook.torch_us | us }}. A textbook softmax is worse
+# `torch.softmax` moves the same bytes, yet over rows of 4,096 it takes {{ hook.torch_us | .0f }} µs. A textbook softmax is worse
 # off still, since it reads every element {{ traffic.three.reads | .0f }} times. How many reads does softmax need, and can
 # it be as fast as a copy?
 #
@@ -732,8 +732,9 @@ static __device__ void bulk_load(void* to, const void* from, int bytes, u64* bar
 // Y = softmax of each row of X, both row-major [rows][cols], 16-byte aligned; sm_90 or newer.
 // Number is float or __nv_bfloat16. cols must be a multiple of VEC (4 for float, 8 for BF16) and at
 // most BLOCKS * SLICE: every row must start at a multiple of 16 bytes. Otherwise the bulk copy faults.
-// Clusters of BLOCKS blocks take rows in turn: launch a multiple of BLOCKS blocks of THREADS threads,
-// at most as many as run at once, with SLOTS * SLICE * sizeof(Number) bytes of dynamic shared memory.
+// Each cluster of BLOCKS blocks processes every clusters-th row: launch a multiple of BLOCKS blocks of
+// THREADS threads, best as many as run at once, with SLOTS * SLICE * sizeof(Number) bytes of dynamic
+// shared memory.
 // LAG staggers the start, in cycles; AT_ONCE is the number of resident blocks per SM. SHARE elements
 // per thread, a multiple of VEC. BLOCKS <= 16 (more than 8 need an opt-in by the host).
 extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(THREADS, AT_ONCE)
@@ -1198,6 +1199,8 @@ publish(
         "least_bf16": min(us_bf16["a copy", cols] / us_bf16[FUSED, cols] for cols in (256, 4096, 16384)),
         "long": us["a copy", 131072] / us["next row prefetched, blocks of 128", 131072],
         "torch": min(us["a copy", cols] / us["torch.softmax", cols] for _, cols in us),
+        "expf_bf16": max(us_bf16["fused, expf", cols] / us_bf16[FUSED, cols] for cols in (256, 4096, 16384))
+        - 1,
         "expf": max(us["fused, expf", cols] / us[FUSED, cols] for cols in (256, 1024, 4096, 16384)) - 1,
     },
     resident={"blocks": 2048 // 256, "short_kb": 8 * 16, "long_kb": 8 * 64, "rows": VALUES // 131072},
@@ -1236,8 +1239,8 @@ if complete(*us.values()):
 # {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×.
 #
 # At 131,072 columns the sector model fails: three passes take {{ passes.three_131072 | .1f }}× the time, not
-# {{ predicted.three_times | .0f }}×. Caches can't explain it, since they miss just as often in rows of 32,768.
-# There, three passes take {{ three_us.at_32768 | us }}; at 65,536 columns {{ three_us.at_65536 | us }}, and at 131,072
+# {{ predicted.three_times | .0f }}×. Caches can't explain it, since they hold no more of the rows at 32,768
+# columns. There, three passes take {{ three_us.at_32768 | us }}; at 65,536 columns {{ three_us.at_65536 | us }}, and at 131,072
 # {{ three_us.at_131072 | us }}. What shrinks is parallelism. With one block per row, {{ resident.rows }} blocks are left,
 # and each SM has 8 warps out of 64 possible. By Little's law, so few loads in flight can't keep memory busy.
 #
@@ -1282,8 +1285,9 @@ publish(errors=printed_errors("attention/softmax", "torch"))
 # %% [markdown]
 # The largest of the six errors is {{ errors.most | .1e }}, and PyTorch's is {{ errors.other | .1e }}. On ordinary
 # inputs our error is up to {{ errors.worst_times | .1f }}× PyTorch's, though still tiny. That's the price of `exp2f`, whose error
-# may be two units in the last place: the fold below reproduces it in NumPy. In return, `exp2f` saves up to
-# {{ fused.expf | .1%}} of the time.
+# may be two units in the last place: the fold below reproduces it in NumPy. In return, it saves up to
+# {{ fused.expf | .0%}} of the time in FP32 and {{ fused.expf_bf16 | .0%}} in BF16, where the same instructions have half the bytes to hide
+# behind.
 
 # %% fold="Code of a model of the errors"
 

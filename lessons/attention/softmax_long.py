@@ -178,8 +178,9 @@ static __device__ void bulk_load(void* to, const void* from, int bytes, u64* bar
 // Y = softmax of each row of X, both row-major [rows][cols], 16-byte aligned; sm_90 or newer.
 // Number is float or __nv_bfloat16. cols must be a multiple of VEC (4 for float, 8 for BF16) and at
 // most BLOCKS * SLICE: every row must start at a multiple of 16 bytes. Otherwise the bulk copy faults.
-// Clusters of BLOCKS blocks take rows in turn: launch a multiple of BLOCKS blocks of THREADS threads,
-// at most as many as run at once, with SLOTS * SLICE * sizeof(Number) bytes of dynamic shared memory.
+// Each cluster of BLOCKS blocks processes every clusters-th row: launch a multiple of BLOCKS blocks of
+// THREADS threads, best as many as run at once, with SLOTS * SLICE * sizeof(Number) bytes of dynamic
+// shared memory.
 // LAG staggers the start, in cycles; AT_ONCE is the number of resident blocks per SM. SHARE elements
 // per thread, a multiple of VEC. BLOCKS <= 16 (more than 8 need an opt-in by the host).
 extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(THREADS, AT_ONCE)
