@@ -80,6 +80,12 @@ def test_strings_and_comments_of_code_are_held(project: Any, body: str, line: in
     assert [fault.line for fault in found] == [line]
 
 
+def test_a_line_that_a_text_record_rests_on_is_let_be(project: Any) -> None:
+    body = 'name = "two blocks a row"'
+    assert list(LANGUAGE.faults(project.lesson(f"# %%\n{body}\n", "part/one")))
+    assert not list(LANGUAGE.faults(project.lesson(f"# %%\n{body}  # as recorded\n", "part/two")))
+
+
 @pytest.mark.parametrize(
     ("heading", "is_fault"),
     [

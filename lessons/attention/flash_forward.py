@@ -202,6 +202,7 @@ flash_rows(const float* Q, const float* K, const float* V, const float* bias,
         q[c] = i < N ? Q[i * D + c * PARTS + part] : 0.0f;
         o[c] = 0.0f;
     }
+    // [loop
     for (int j0 = 0; j0 < M; j0 += BC) {
         for (int e = threadIdx.x; e < BC * D; e += BR * PARTS) {
             int j = j0 + e / D;
@@ -239,6 +240,7 @@ flash_rows(const float* Q, const float* K, const float* V, const float* bias,
         // add]
         __syncthreads();  // every thread is done with the tile
     }
+    // loop]
     if (i < N)
         for (int c = 0; c < OWN; ++c) O[i * D + c * PARTS + part] = z > 0.0f ? o[c] / z : 0.0f;
 }
@@ -261,6 +263,9 @@ def flash_rows_torch(Q, K, V, bias, O, scale):
     one_head = (Q[None], K[None], V[None])
     O[:] = attention(*one_head, attn_mask=bias.expand(len(Q), -1), scale=scale)[0]
 
+
+# %%
+FLASH_ROWS.region("loop")
 
 # %% [markdown]
 # Run it: two queries and three keys with $d$ = 8. Without a GPU, the simulator runs the same line.
@@ -860,6 +865,9 @@ def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
     sizes = (N, len(bias), share, scale)
     launch(Q, K, V, bias, part, L, *sizes, D=d, num_warps=8, num_stages=2)
 
+
+# %%
+FLASH_TILES.region("softmax")
 
 # %% [markdown]
 # The Triton tab is the same algorithm in far fewer lines.[^ieee] Its compiler chooses layouts, copies and barriers; the
