@@ -569,7 +569,7 @@ publish(
 # An H100 has {{ chip.sms }} SMs. With one block per head, as in FA1 order, a model of 12 heads uses {{ chip.by_head | .0% }}
 # of them. FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of 64 has
 # only {{ chip.tiles }} blocks. The keys are a third axis: several blocks process the same queries, each with its own *split*
-# of the keys, and online softmax's rule combines their results. FlashAttention's authors call this
+# of the keys, and online softmax's rule combines their results. For decoding, with a single query, this is known as
 # [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
 #
 # ??? question "Why not one block for each head?"
@@ -1033,8 +1033,8 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 # %% [markdown]
 # ## Estimate: FMA issue, all instructions, shared memory
 #
-# How long does one of the {{ chip.blocks }} blocks take? Its two GEMMs of 64 queries with 128 keys are {{ block.ffma | , }}
-# FMA instructions per block, counted per warp, and an SM issues at most four per cycle. The simulator counts
+# How long does one of the {{ chip.blocks }} blocks take? Its two GEMMs, 64 queries by 128 keys, need
+# {{ block.ffma | , }} warp-wide FMA instructions, and an SM issues at most four per cycle. The simulator counts
 # {{ block.others | , }} other instructions. Shared memory is a third limit: a 16-byte load per lane takes at least two wavefronts,
 # and the block needs {{ block.passes | , }}, one per cycle.
 #

@@ -1,6 +1,6 @@
 # ---
 # title: "Softmax: online, fused, in one read"
-# needs: [kernels/serial_attention, memory/precision, memory/fusion, memory/reductions, matmul/hopper]
+# needs: [kernels/serial_attention, memory/precision, memory/fusion, memory/reductions, matmul/tma]
 # summary: "Softmax needs the maximum of a row before its sum, and the sum before its results. How often must a kernel read the row?"
 # description: "Three-pass, online and fused softmax in CUDA C. With the row in registers, one read and one write remain, and softmax runs at the speed of a copy."
 # date: 2026-11-23
@@ -13,7 +13,7 @@
 # off still, since it reads every element {{ traffic.three.reads | .0f }} times. How many reads does softmax need, and can
 # it be as fast as a copy?
 #
-# The trick that saves the first read, *online softmax*, is also what makes FlashAttention possible. If you write
+# *Online softmax*, the trick that saves one read, is also what makes FlashAttention possible. If you write
 # attention, cross-entropy or any other kernel that normalises a row, you'll use it.
 
 # %% [markdown]
@@ -920,7 +920,7 @@ check(
 )
 
 # %% [markdown]
-# ## How fast should it be?
+# ## Lower bound: one read and one write
 #
 # The simulator counts 32-byte sectors, the unit of memory traffic. One sector holds eight floats, so a fused softmax needs
 # one to read and one to write eight results. Nothing can need fewer.
@@ -1000,7 +1000,7 @@ publish(
 # The last row, {{ predicted.memory_us | us }}, is a lower bound for any softmax of this size. The first two are not:
 # repeated reads may hit in a cache. A row of 4,096 floats is 16 KB, so the block that reads it again
 # finds it in L1. With longer rows that stops working, and then three passes should take up to
-# {{ predicted.three_times | .0f }}× the time of one. Before you look: which of the two happens in rows of 16,384?
+# {{ predicted.three_times | .0f }}× the time of one. Which of the two happens in rows of 16,384? Guess before you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
