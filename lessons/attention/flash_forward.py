@@ -900,9 +900,9 @@ def combine(part, L, O):
 # %% tab="CUDA C"
 COMBINE = Kernel(
     r"""
-// O = weighted mean of the splits' outputs. part [shares][rows][D], L [shares][rows], O [rows][D],
-// FP32, 16-byte aligned, D a multiple of 4, rows = heads * N. One thread per four columns: launch
-// ceil(rows * D / 4 / block) blocks.
+// O = weighted mean of the splits' outputs. FP32, 16-byte aligned, rows = heads * N:
+// part [shares][rows][D], L [shares][rows], O [rows][D], with D a multiple of 4.
+// One thread per four columns: launch ceil(rows * D / 4 / block) blocks.
 extern "C" __global__
 void combine(const float* part, const float* L, float* O, int rows, int shares) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;  // four columns of a row
