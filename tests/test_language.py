@@ -85,6 +85,12 @@ def test_a_recorded_cell_keeps_its_strings_for_they_are_in_the_key_of_its_record
     assert not list(LANGUAGE.faults(lesson))
 
 
+def test_a_line_that_a_text_record_rests_on_is_let_be(project: Any) -> None:
+    body = 'name = "two blocks a row"'
+    assert list(LANGUAGE.faults(project.lesson(f"# %%\n{body}\n", "part/one")))
+    assert not list(LANGUAGE.faults(project.lesson(f"# %%\n{body}  # as recorded\n", "part/two")))
+
+
 @pytest.mark.parametrize(
     ("heading", "is_fault"),
     [

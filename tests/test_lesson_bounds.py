@@ -63,7 +63,7 @@ BOUNDS = (
     ),
     Bound("attention/flash_forward", "predicted.arithmetic_us", "attention_flash", case=N),
     Bound("attention/softmax", "predicted.memory_us", "softmax_rows", devices=(H100,)),
-    Bound("attention/softmax", "predicted.memory_us", "softmax_long_rows", devices=(H100,)),
+    Bound("attention/softmax_long", "predicted.memory_us", "softmax_long_rows", devices=(H100,)),
     Bound("toolbox/machine_code", "loops.least_64", "register_caps", case={"d": 64}),
 )
 NEEDS_SASS = ("issue_bound", "loops.")

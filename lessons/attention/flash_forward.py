@@ -1,77 +1,163 @@
 # ---
-# title: Attention without its matrices
-# needs: [speed/occupancy, matmul/register_tiles, attention/softmax]
-# summary: "Attention stores two matrices that nobody asked for, and reads them back. What if it never did?"
-# description: "Kernel 6: flash attention, forward, in 32-bit floats: one row as tiles pass, two loop orders, keys split over blocks."
-# date: 2026-11-21
-# tags: [attention, flash attention, log-sum-exp]
+# title: "FlashAttention: the forward pass"
+# needs: [speed/occupancy, memory/recomputation, matmul/register_tiles, attention/softmax]
+# summary: "Attention writes two N by N matrices to memory and reads them back. How much faster is a kernel that never stores them?"
+# description: "Kernel 6: the FlashAttention forward pass in FP32 CUDA C, with online softmax, both loop orders, and keys split over blocks."
+# date: 2026-11-23
+# tags: [FlashAttention, online softmax, log-sum-exp, split-KV]
 # ---
 
 # %% [markdown]
-# Attention over 1,024 rows of 128 numbers reads and writes {{ stored.others_mb | .1f }} MB and on
-# the way stores two matrices, $S$ and $P$, of {{ stored.matrix_mb | .1f }} MB each. Each is written
-# once and read once. Nobody asked for them. If they never leave the chip, how many times as fast as
-# torch's three operations can one head of this size be?
+# One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. On the
+# way, standard attention stores two matrices, the scores $S$ and the probabilities $P$, of {{ stored.matrix_mb | .1f }} MB
+# each, and reads both back. *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), never stores either.
+# How much faster than PyTorch's three operations, which use NVIDIA's own GEMMs, can our fused kernel be?
+#
+# Both matrices grow with the square of the context. At {{ stored.long | , }} tokens, each of them would take
+# {{ stored.long_gb | .0f }} GB per head. Without this algorithm, long contexts wouldn't fit on a GPU.
 
 # %% [markdown]
-# ## What is stored, and why
+# ## Materialised matrices, and how to avoid them
 #
-# To store a result that only the next step reads is to materialise it. Three kernels have to: a
-# launch ends before the next one begins, and what is to survive must be in memory. Fusing them
-# fails at softmax at first sight, for a row of weights is known only when all of its logits are. But
-# the previous lesson found a way around: a maximum and a sum that follow as numbers come.
+# Writing an intermediate result to memory for the next kernel is called *materialising* it. Separate kernels have no
+# choice. Fusing them looks impossible at first: softmax needs a whole row of scores before it can give the first
+# probability. But [online softmax](softmax.py) doesn't: it keeps a running maximum and a running sum.
 #
-# ??? definition "Materialise | materialises | materialised"
-#     To write an intermediate result to device memory that nothing but the next step reads.
-
-# %% [markdown]
-# The mean of the value rows can follow as well. For one query keep $m$, $z$ and a row $o$ of $d$
-# sums, $\sum_j e^{s_j - m} V_j$, all relative to the same maximum. When the maximum grows to $m'$,
-# the factor $e^{m-m'}$ repairs both sums, and at the end one division gives the answer. A tile of
-# keys comes, is used, and is never needed again.
+# The output can be accumulated likewise. Per query, keep the maximum $m$, the sum $z$ and a row $o$ of $d$
+# accumulators, $\sum_j e^{s_j - m} V_j$, all relative to the same maximum. When the maximum grows to $m'$, one factor,
+# $\alpha = e^{m-m'}$, repairs both $z$ and $o$. After the last key, $o/z$ is the result.
 #
-# $$o' = o\,e^{m-m'} + \sum_{j \in \text{tile}} e^{s_j-m'}\,V_j$$
+# $$o' = \alpha\,o + \sum_{j \in \text{tile}} e^{s_j-m'}\,V_j$$
+#
+# Take one query with scores 1 and 3 and, for brevity, values 10 and 20. After the first key, $m$ = 1, $z$ = 1 and $o$ =
+# 10. The second key raises $m$ to 3, so $\alpha = e^{-2}$ = 0.135. Then $z$ = 0.135 + 1 and $o$ = 1.35 + 20. The result
+# is 21.35 / 1.135 = 18.8, exactly what softmax gives.
+#
+# [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention needs no quadratic memory; FlashAttention made it fast by
+# working on tiles in shared memory.
 #
 # ??? question "Is a second pass over the keys needed, once the sum is known?"
-#     For softmax itself yes: its weights are the result. For attention no. Weights that are too large
+#     For softmax itself yes: its probabilities are the result. Attention doesn't need it. Weights that are too large
 #     by a common factor can be summed first and divided later, so a row of $O$ is divided by $z$ once,
-#     after the last key; until then the sums are rescaled on the way, in registers. In training the way
-#     back needs the weights again. It makes each of them from its query and key, with the row's maximum
+#     after the last key. Until then, the accumulators are rescaled in registers. The backward pass
+#     needs the probabilities again. It recomputes each of them from its query and key, with the row's maximum
 #     and sum, which are kept.
 #
+# ??? definition "Materialise | materialises | materialised | materialising"
+#     To write an intermediate result to device memory that only the next step reads.
+#
 # ??? definition "Flash attention"
-#     Attention that takes keys and values tile by tile and keeps, for each query, a maximum, a sum
-#     and a row of weighted sums, so that neither logits nor weights are stored.
+#     Attention that processes keys and values tile by tile and keeps, for each query, a maximum, a sum
+#     and a row of accumulators, so that neither scores nor probabilities are stored.
 #
 # ??? definition "Query tile | query tiles"
-#     The queries that one block has taken on.
+#     The queries that one block processes together.
 #
 # ??? definition "Key tile | key tiles"
-#     Keys, with their value rows, that lie in shared memory at the same time.
+#     Keys, with their value rows, that are in shared memory at the same time.
 
 # %% [markdown]
-# ## One row as tiles pass
+# Step through one query and twelve keys in three tiles. Between tiles, only $m$, $z$ and $o$ are kept.
+
+
+# %% fold="Code of the figure"
+import numpy as np
+
+from tilewise import Table, agree, case, ceil_div, check, constant, normal, output, publish, show, tiles
+from tilewise.figures import Series, Span, State, block_grid, line_chart, stepped, timeline
+from tilewise.kernel.chains import as_case, run_chain
+from tilewise.measurements import (
+    complete,
+    medians_us,
+    printed_errors,
+    printed_numbers,
+    recorded,
+    recorded_device,
+)
+from tilewise.measurements.attention import attention
+from tilewise.models import bound, stated
+
+alpha = np.exp(1.0 - 3.0)
+check(
+    [alpha.round(3), ((alpha * 10 + 20) / (alpha + 1)).round(1)],
+    [0.135, 18.8],
+    name="the text's example, by the rule",
+)
+exact = np.exp([1.0, 3.0]) / np.exp([1.0, 3.0]).sum()
+check((exact @ [10, 20]).round(1), 18.8, name="the text's example, by softmax")
+
+ONE_ROW = """s = scale * (K[tile] @ q)
+row_max = max(m, *s); alpha = exp(m - row_max)
+m, z, o = row_max, alpha * z, alpha * o
+p = exp(s - m)
+z, o = z + sum(p), o + p @ V[tile]
+O = o / z"""
+
+
+def one_row(q, K, V, scale, keys):
+    """States of one query, key tile by key tile, and its row of results."""
+    m, z, o, alpha = -np.inf, 0.0, np.zeros(V.shape[1]), 0.0
+    weights, states = np.zeros(len(K)), []
+
+    def note(what, line):
+        arrays = {"scores of the tile": s, "weights so far": weights.copy(), "o": o.copy()}
+        reads = {"scores of the tile": range(len(s))} if line < 6 else {}
+        states.append(
+            State(what, line=line, values={"m": m, "z": z, "alpha": alpha}, arrays=arrays, reads=reads)
+        )
+
+    for number, own in enumerate(tiles(len(K), keys)):
+        tile = list(own)
+        s = scale * (K[tile] @ q)
+        row_max = max(m, s.max())
+        if number == 0:
+            m = row_max
+            note(f"First key tile. Its largest score is {row_max:.2f}.", 2)
+        else:
+            larger, alpha = row_max > m, np.exp(m - row_max)
+            m, z, o, weights = row_max, z * alpha, o * alpha, weights * alpha
+            what = f"A larger score: z and o are multiplied by {alpha:.2f}."
+            note(what if larger else "No larger score: z and o stay as they are.", 3)
+        weights[tile] = np.exp(s - m)
+        z, o = z + weights[tile].sum(), o + weights[tile] @ V[tile]
+        note("Add the tile's weights to z and its weighted value rows to o.", 5)
+    o = o / z
+    note("One division gives the result. No weight was needed again.", 6)
+    return states, o
+
+
+random = np.random.default_rng(61)
+q, K = random.normal(size=4), random.normal(size=(12, 4))
+V = random.normal(size=(12, 4))
+states, row = one_row(q, K, V, 0.5, 4)
+check(row, attention(q[None], K, V, 0.0, 0.5)["O"][0], atol=1e-12, name="one query, tile by tile")
+show(
+    stepped(
+        states,
+        source=ONE_ROW,
+        language="python",
+        start=2,
+        title="A larger score rescales everything so far by one factor",
+        caption="One query and twelve keys with d = 4, in key tiles of four: the scores of the tile, the weights accumulated so far relative to the current maximum, and the accumulators o. Later keys have no weight yet.",
+    )
+)
+
+# %% [markdown]
+# ## One query row per group of threads
 #
-# A block takes `BR` queries, `PARTS` threads each, which share a row of $d$ numbers. It goes through
-# the keys in tiles of `BC`; the `bias` is a number added to the logits of a key, 0 for one that
-# counts and $-\infty$ for one that is masked.[^exact] Nothing is approximated:[^approximate] this is the
-# sum of before in another order. PyTorch has all of it in one call, to which `bias` is a mask.
+# In the first kernel, a block processes `BR` queries with `PARTS` threads each, which divide the row of $d$ elements among
+# them. It loads keys and values in tiles of `BC`. The `bias` is added to the scores of a key: 0 for a normal key and
+# $-\infty$ for a masked one. If all keys are masked, the output is zero.
 #
-# [^exact]: With $-\infty$ for all keys the row of results becomes zeros, as in the previous lesson.
+# Nothing is approximated.[^approximate] It's the same sum in another order.
 #
-# [^approximate]: For years attention was to become cheaper by doing less of it: some of the weights
-#     only, or matrices of low rank in their place. That saves operations, whose number grows with $N$
-#     in place of $N^2$, and gives up some of the result. It was seldom faster in practice, since the
-#     time went to bytes and not to operations, which is how the [first paper on flash
-#     attention](https://arxiv.org/abs/2205.14135) begins; in its measurements approximations are ahead
-#     only where rows are long. What has lasted leaves out whole tiles, such as all keys but the most
-#     recent: the kernel stays the same, and a tile that is left out costs nothing.
+# [^approximate]: A common misconception: FlashAttention is an approximation. Approximate attention, with sparse or
+#     low-rank matrices, came before it and does less arithmetic, but it was often no faster in practice,
+#     as the [first paper](https://arxiv.org/abs/2205.14135) points out, because the time went into memory traffic.
 
 
 # %% tab="Pseudocode"
-import numpy as np
-
-from tilewise import parallel, tiles
+from tilewise import parallel
 
 
 def flash_rows(Q, K, V, bias, O, scale):
@@ -79,14 +165,14 @@ def flash_rows(Q, K, V, bias, O, scale):
     for i in parallel(N):
         m, z, o = -np.inf, 0.0, np.zeros(d)
         for own in tiles(len(K), 4):
-            # [logits
+            # [scores
             s = [scale * (Q[i] @ K[j]) + bias[j] for j in own]
-            # logits]
+            # scores]
             # [rescale
-            top = max(m, *s)
-            shift = top if top > -np.inf else 0.0
-            f = np.exp(m - shift)
-            m, z, o = top, z * f, o * f
+            row_max = max(m, *s)
+            shift = row_max if row_max > -np.inf else 0.0
+            alpha = np.exp(m - shift)
+            m, z, o = row_max, z * alpha, o * alpha
             # rescale]
             # [add
             for t, j in enumerate(own):
@@ -101,8 +187,11 @@ def flash_rows(Q, K, V, bias, O, scale):
 from tilewise import Kernel
 
 FLASH_ROWS_SOURCE = r"""
-#define OWN (D / PARTS)  // columns of a thread
+#define OWN (D / PARTS)  // columns per thread
 
+// O = softmax(scale * Q K^T + bias) V for one head; all matrices row-major FP32, Q and O [N][D],
+// K and V [M][D], bias [M]. Any N and M; PARTS is a power of two up to 32 and divides D.
+// Launch ceil(N / BR) blocks of BR * PARTS threads, a multiple of 32; static shared memory.
 extern "C" __global__ void __launch_bounds__(BR * PARTS)
 flash_rows(const float* Q, const float* K, const float* V, const float* bias,
            float* O, int N, int M, float scale) {
@@ -113,6 +202,7 @@ flash_rows(const float* Q, const float* K, const float* V, const float* bias,
         q[c] = i < N ? Q[i * D + c * PARTS + part] : 0.0f;
         o[c] = 0.0f;
     }
+    // [loop
     for (int j0 = 0; j0 < M; j0 += BC) {
         for (int e = threadIdx.x; e < BC * D; e += BR * PARTS) {
             int j = j0 + e / D;
@@ -121,24 +211,24 @@ flash_rows(const float* Q, const float* K, const float* V, const float* bias,
         }
         for (int t = threadIdx.x; t < BC; t += BR * PARTS)
             b[t] = j0 + t < M ? bias[j0 + t] : -INFINITY;
-        __syncthreads();  // the tile is there
-        // [logits
-        float s[BC], top = m;
+        __syncthreads();  // the tile is loaded
+        // [scores
+        float s[BC], row_max = m;
         #pragma unroll
         for (int t = 0; t < BC; ++t) {
             s[t] = 0.0f;
             for (int c = 0; c < OWN; ++c) s[t] += q[c] * k[t][c * PARTS + part];
             for (int h = 1; h < PARTS; h *= 2) s[t] += __shfl_xor_sync(~0u, s[t], h);
             s[t] = s[t] * scale + b[t];
-            top = fmaxf(top, s[t]);
+            row_max = fmaxf(row_max, s[t]);
         }
-        // logits]
+        // scores]
         // [rescale
-        float shift = top == -INFINITY ? 0.0f : top;
-        float f = expf(m - shift);
-        m = top;
-        z *= f;
-        for (int c = 0; c < OWN; ++c) o[c] *= f;
+        float shift = row_max == -INFINITY ? 0.0f : row_max;
+        float alpha = expf(m - shift);
+        m = row_max;
+        z *= alpha;
+        for (int c = 0; c < OWN; ++c) o[c] *= alpha;
         // rescale]
         // [add
         #pragma unroll
@@ -148,9 +238,9 @@ flash_rows(const float* Q, const float* K, const float* V, const float* bias,
             for (int c = 0; c < OWN; ++c) o[c] += p * v[t][c * PARTS + part];
         }
         // add]
-        // all are through with the tile
-        __syncthreads();  // watch: m, z, f
+        __syncthreads();  // every thread is done with the tile
     }
+    // loop]
     if (i < N)
         for (int c = 0; c < OWN; ++c) O[i * D + c * PARTS + part] = z > 0.0f ? o[c] / z : 0.0f;
 }
@@ -174,21 +264,23 @@ def flash_rows_torch(Q, K, V, bias, O, scale):
     O[:] = attention(*one_head, attn_mask=bias.expand(len(Q), -1), scale=scale)[0]
 
 
+# %%
+FLASH_ROWS.region("loop")
+
+# %% [markdown]
+# Run it: two queries and three keys with $d$ = 8. Without a GPU, the simulator runs the same line.
+
+# %%
+Q, K, V = np.zeros((2, 8), np.float32), np.zeros((3, 8), np.float32), np.eye(3, 8, dtype=np.float32)
+O, bias = np.zeros((2, 8), np.float32), np.zeros(3, np.float32)
+FLASH_ROWS(Q, K, V, bias, O, 2, 3, 8**-0.5, grid=1, block=32)
+print(O[0].round(2))
+
+# %% [markdown]
+# All scores are 0, so every key has a weight of 1/3.
+
+
 # %% fold="Code of the checks"
-from tilewise import Table, Trace, agree, case, ceil_div, check, constant, normal, output, publish, show
-from tilewise.kernel.chains import as_case, run_chain
-from tilewise.measurements import (
-    complete,
-    medians_us,
-    printed_errors,
-    printed_numbers,
-    recorded,
-    recorded_device,
-)
-from tilewise.measurements.attention import attention
-from tilewise.models import bound, stated
-
-
 def masked(M, first):
     """A bias under which the keys before `first` do not count."""
     return np.where(np.arange(M) < first, -np.inf, 0).astype(np.float32)
@@ -208,11 +300,11 @@ def right_answer(run):
 
 difficult = {
     "a bias on every key": rows_case(21, 13, 8),
-    "large logits": rows_case(5, 31, 8, stretch=30.0),
+    "large scores": rows_case(5, 31, 8, stretch=30.0),
     "a first tile of minus infinity": rows_case(7, 18, 8, masked(18, 5)),
     "no key at all": rows_case(35, 9, 8, masked(9, 9)),
     "a single key": rows_case(3, 1, 8),
-    "very large logits": rows_case(5, 11, 8, stretch=3000.0),
+    "very large scores": rows_case(5, 11, 8, stretch=3000.0),
 }
 agree(flash_rows, FLASH_ROWS, list(difficult.values()), rtol=2e-5, atol=2e-5)
 ordinary = [inputs for name, inputs in difficult.items() if "large" not in name]
@@ -223,107 +315,27 @@ for name, inputs in difficult.items():
     check(got["O"], right_answer(got), rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
 
 # %% [markdown]
-# One query first, in numbers. It meets twelve keys in three tiles. The weights are drawn for the eye; what
-# is kept between tiles is $m$, $z$ and the row $o$.
-
-# %% fold="Code of the figure"
-from tilewise.figures import Series, Span, State, block_grid, line_chart, stepped, timeline
-
-ONE_ROW = """s = scale * (K[tile] @ q)
-top = max(m, *s); f = exp(m - top)
-m, z, o = top, z * f, o * f
-p = exp(s - m)
-z, o = z + sum(p), o + p @ V[tile]
-O = o / z"""
-
-
-def one_row(q, K, V, scale, keys):
-    """States of one query as tiles of keys pass, and its row of results."""
-    m, z, o, f = -np.inf, 0.0, np.zeros(V.shape[1]), 0.0
-    weights, states = np.zeros(len(K)), []
-
-    def note(said, line):
-        arrays = {"logits of the tile": s, "weights in the sums": weights.copy(), "o": o.copy()}
-        reads = {"logits of the tile": range(len(s))} if line < 6 else {}
-        states.append(State(said, line=line, values={"m": m, "z": z, "f": f}, arrays=arrays, reads=reads))
-
-    for number, own in enumerate(tiles(len(K), keys)):
-        tile = list(own)
-        s = scale * (K[tile] @ q)
-        top = max(m, s.max())
-        if number == 0:
-            m = top
-            note(f"The first tile of keys comes. Its largest logit is {top:.2f}.", 2)
-        else:
-            larger, f = top > m, np.exp(m - top)
-            m, z, o, weights = top, z * f, o * f, weights * f
-            said = f"A larger logit comes: what was summed is worth {f:.2f} of what it was."
-            note(said if larger else "No larger logit comes: the sums stay.", 3)
-        weights[tile] = np.exp(s - m)
-        z, o = z + weights[tile].sum(), o + weights[tile] @ V[tile]
-        note("The tile's weights join the sums, and its value rows the row.", 5)
-    o = o / z
-    note("One division gives the result; no weight was needed again.", 6)
-    return states, o
-
-
-random = np.random.default_rng(61)
-q, K = random.normal(size=4), random.normal(size=(12, 4))
-V = random.normal(size=(12, 4))
-states, row = one_row(q, K, V, 0.5, 4)
-check(row, attention(q[None], K, V, 0.0, 0.5)["O"][0], atol=1e-12, name="one query, tile by tile")
-show(
-    stepped(
-        states,
-        source=ONE_ROW,
-        language="python",
-        start=2,
-        title="A larger logit shrinks what was summed before, by one factor",
-        caption="One query and twelve keys of four numbers, in tiles of four: its logits, the weights that its sums contain, relative to the maximum so far, and the row of weighted values. Keys still to come have no weight.",
-    )
-)
-
-# %% [markdown]
-# And in the kernel: one block of four queries as it meets eight keys in two tiles, from the simulator's
-# trace. Go to the second of the two barriers in the loop: behind the first tile each query has its own
-# maximum, sum and factor. Behind the second tile the factor says how much the old sums were worth;
-# where no larger logit came, it is 1.
-
-# %% fold="Code of the figure"
-small = flash_rows_kernel(4, 1, 4, 4).on(rows_case(4, 8, 4, constant(8, value=0.0), 2.0, rows=4, parts=1))
-show(
-    stepped(
-        small.simulate(trace=Trace()),
-        launch=small,
-        arrays=["Q", "K", "V", "O", "k", "v"],
-        extent=4,
-        start=54,
-        axes=("query", "y", "z"),
-        title="A tile of keys passes; maximum, sum and factor of each query follow",
-        caption="Four queries and eight keys of four numbers in tiles of four, line by line as the simulator ran it. The values m, z and f of every thread are those behind the tile.",
-    )
-)
-
-# %% [markdown]
-# ## Which loop is outside
+# ## Loop order: queries outside or keys outside
 #
-# Two loops go over tiles, and either may be the outer one. With the queries outside, as above,
-# $m$, $z$ and $o$ stay in registers, and every query tile reads all keys and values. With the keys
-# outside a tile of them is read once, and the state of every query goes to memory and back for each
-# tile. The first paper on flash attention had the keys outside, the second the queries; the orders
-# are called FA1 and FA2 here. The next kernel is FA1's.
+# Two loops run over tiles, and either can be the outer one. With the queries outside, as above, $m$, $z$ and $o$ stay in
+# registers, and every query tile reads all keys and values. With the keys outside, each key tile is read once, but the
+# state of every query goes to memory and back for each key tile. The first FlashAttention paper had the keys outside.
+# [FlashAttention-2](https://arxiv.org/abs/2307.08691) swapped the loops. We call the two orders FA1 and FA2.
 #
 # ??? definition "FA1 | FA1 order"
-#     Flash attention with the loop over key tiles outside and the loop over queries inside.
+#     FlashAttention with the loop over key tiles outside and the loop over queries inside.
 #
 # ??? definition "FA2 | FA2 order"
-#     Flash attention with the queries outside: a block keeps its queries and goes through all keys.
+#     FlashAttention with the queries outside: a block keeps its queries and loops over all keys.
+
 
 # %% fold="The kernel in FA1 order"
 KEYS_OUTSIDE_SOURCE = r"""
+// O = softmax(scale * Q K^T) V for one head, FP32, row-major, any N and M. One block of BR threads.
+// row_max and sum: N elements of workspace each.
 extern "C" __global__ void __launch_bounds__(BR)
 keys_outside(const float* Q, const float* K, const float* V,
-             float* O, float* top, float* sum, int N, int M, float scale) {
+             float* O, float* row_max, float* sum, int N, int M, float scale) {
     __shared__ float k[BC][D], v[BC][D];
     for (int j0 = 0; j0 < M; j0 += BC) {
         for (int e = threadIdx.x; e < BC * D; e += BR) {
@@ -333,7 +345,7 @@ keys_outside(const float* Q, const float* K, const float* V,
         }
         __syncthreads();
         for (int i = threadIdx.x; i < N; i += BR) {
-            float q[D], o[D], m = j0 > 0 ? top[i] : -INFINITY, z = j0 > 0 ? sum[i] : 0.0f;
+            float q[D], o[D], m = j0 > 0 ? row_max[i] : -INFINITY, z = j0 > 0 ? sum[i] : 0.0f;
             for (int c = 0; c < D; ++c) {
                 q[c] = Q[i * D + c];
                 o[c] = j0 > 0 ? O[i * D + c] : 0.0f;
@@ -342,14 +354,14 @@ keys_outside(const float* Q, const float* K, const float* V,
                 float s = 0.0f;
                 for (int c = 0; c < D; ++c) s += q[c] * k[t][c];
                 s *= scale;
-                float larger = fmaxf(m, s), f = expf(m - larger), p = expf(s - larger);
+                float larger = fmaxf(m, s), alpha = expf(m - larger), p = expf(s - larger);
                 m = larger;
-                z = z * f + p;
-                for (int c = 0; c < D; ++c) o[c] = o[c] * f + p * v[t][c];
+                z = z * alpha + p;
+                for (int c = 0; c < D; ++c) o[c] = o[c] * alpha + p * v[t][c];
             }
-            bool over = j0 + BC >= M;
-            for (int c = 0; c < D; ++c) O[i * D + c] = over ? o[c] / z : o[c];
-            top[i] = m;
+            bool last = j0 + BC >= M;
+            for (int c = 0; c < D; ++c) O[i * D + c] = last ? o[c] / z : o[c];
+            row_max[i] = m;
             sum[i] = z;
         }
         __syncthreads();
@@ -360,7 +372,7 @@ keys_outside(const float* Q, const float* K, const float* V,
 
 def keys_outside(N, M, d, rows, keys):
     arrays = {"Q": normal(N, d), "K": normal(M, d), "V": normal(M, d), "O": output(N, d)}
-    state = {"top": output(N), "sum": output(N)}
+    state = {"row_max": output(N), "sum": output(N)}
     sizes = {"N": N, "M": M, "scale": d**-0.5}
     kernel = Kernel(KEYS_OUTSIDE_SOURCE, defines={"D": d, "BR": rows, "BC": keys})
     return kernel.on(case(**arrays, **state, **sizes, grid=1, block=rows))
@@ -371,101 +383,16 @@ expected = attention(got["Q"], got["K"], got["V"], 0.0, got["scale"])["O"]
 check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit NumPy")
 
 # %% [markdown]
-# The plane below is $S$, which nobody stores: queries down, keys across, in tiles of four by four.
-# A step is the tile that is worked on, and the number beside it counts what was moved between
-# memory and the block until then, from the trace. First with the queries outside.
-
-
-# %% fold="Code of the figure"
-def moved_by_tile(launch, d, rows, keys):
-    """Numbers that a run moved to and from global memory for each (query tile, key tile), in order."""
-    run = launch.simulate(trace=Trace())
-    seen, names = run.accesses, run.buffers
-    mine = np.flatnonzero(seen.space == 0)
-    mine = mine[np.lexsort((seen.step[mine], seen.block[mine]))]
-    moved, query, key, block = {}, 0, 0, -1
-    for at in mine:
-        if seen.block[at] != block:
-            block, query, key = int(seen.block[at]), int(seen.block[at]), 0
-        name = names[seen.buffer[at]]
-        if name == "K":
-            key = int(seen.index[at]) // (d * keys)
-            query = query if launch.grid[0] > 1 else 0
-        if name in ("Q", "top", "sum") and launch.grid[0] == 1:
-            query = int(seen.index[at]) // (d * rows if name == "Q" else rows)
-        moved[query, key] = moved.get((query, key), 0) + 1
-    return moved
-
-
-def plane(moved, order, what):
-    """States of the plane as one tile after another is worked on."""
-    states, done, total = [], np.zeros((4, 4)), 0
-    for query, key in order:
-        total += moved[query, key]
-        done[query, key] = moved[query, key]
-        states.append(
-            State(
-                what(query, key),
-                line=3,
-                values={"numbers so far": total},
-                arrays={"moved for the tile": done.copy()},
-                reads={"moved for the tile": [4 * query + key]},
-            )
-        )
-    return states
-
-
-RANGE = range(4)
-rows_outside = flash_rows_kernel(4, 1, 4, 4).on(
-    rows_case(16, 16, 4, constant(16, value=0.0), rows=4, parts=1)
-)
-fa2_moved = moved_by_tile(rows_outside, 4, 4, 4)
-fa1_moved = moved_by_tile(keys_outside(16, 16, 4, 4, 4), 4, 4, 4)
-show(
-    stepped(
-        plane(
-            fa2_moved,
-            [(query, key) for query in RANGE for key in RANGE],
-            lambda query, key: f"Query tile {query} meets key tile {key}; its m, z and o stay in registers.",
-        ),
-        source="for queries in query_tiles:  # a block each\n    for keys in key_tiles:\n        attend(queries, keys)",
-        language="python",
-        title="Queries outside: along a row of tiles, keys and values come anew",
-        caption="N = 16, d = 4, tiles of 4 by 4 in FA2 order: numbers moved for each tile, counted in the simulator's trace. The four rows of tiles are four blocks, which run side by side.",
-    )
-)
-publish(plane={"fa2": sum(fa2_moved.values()), "fa1": sum(fa1_moved.values())})
-
-# %% [markdown]
-# Then with the keys outside. Down a column of tiles the keys stay, and every tile brings $q$, $o$,
-# $m$ and $z$ of its queries in and takes $o$, $m$ and $z$ out again: {{ plane.fa1 | , }} numbers in
-# place of {{ plane.fa2 | , }}.
-
-# %% fold="Code of the figure"
-show(
-    stepped(
-        plane(
-            fa1_moved,
-            [(query, key) for key in RANGE for query in RANGE],
-            lambda query, key: f"Key tile {key} meets query tile {query}, whose o, m and z go out again.",
-        ),
-        source="for keys in key_tiles:\n    for queries in query_tiles:\n        attend(queries, keys)",
-        language="python",
-        title="Keys outside: down a column of tiles, the state of every query comes and goes",
-        caption="N = 16, d = 4, tiles of 4 by 4 in FA1 order, one block: numbers moved for each tile, counted in the simulator's trace.",
-    )
-)
-
-# %% [markdown]
-# ## Traffic against N
+# ## Memory traffic still grows with N squared
 #
-# How does it grow? With $B_r$ queries to a tile, FA2 order reads all keys and values $N/B_r$ times,
-# FA1 order with $B_c$ keys to a tile moves three rows of $d$ for each query $N/B_c$ times, and
-# three kernels move $S$ and $P$ once each way besides their own tiles. Formulas for all three are
-# compared with the simulator's counts at three sizes, so they may speak for larger ones.
+# With $B_r$ queries per tile, FA2 order reads all keys and values $N/B_r$ times. With $B_c$ keys per tile, FA1 order
+# moves three rows of $d$ elements per query $N/B_c$ times. Three separate kernels write and read $S$ and $P$ once each. We
+# compared the formulas for all three with the simulator's counts at three sizes.
 
-# %% fold="Three kernels with tiles that store S and P"
+
+# %% fold="Three kernels with tiles that smem S and P"
 STORED = r"""
+// Three launches that store S and P, FP32, one head: one block per BR queries, or one warp per row.
 extern "C" __global__ void stored_scores(const float* Q, const float* K, float* S,
                                          int N, int M, float scale) {
     __shared__ float k[BC][D];
@@ -484,7 +411,7 @@ extern "C" __global__ void stored_scores(const float* Q, const float* K, float* 
     }
 }
 
-// A warp takes a row of at most 32 numbers to a lane.
+// One warp per row, at most 32 elements per lane.
 extern "C" __global__ void stored_softmax(const float* S, float* P, int M) {
     float e[32], m = -INFINITY, z = 0.0f;
     #pragma unroll
@@ -520,6 +447,7 @@ extern "C" __global__ void stored_sum(const float* P, const float* V, float* O, 
 }
 """
 
+
 # %% fold="Code of the counts"
 
 
@@ -537,7 +465,7 @@ def stored_launches(N, d, rows, keys):
 
 
 def numbers_moved(N, d, rows, keys):
-    """Numbers between the SMs and what lies behind them, for sizes that divide: formulas."""
+    """Elements moved between the SMs and the caches behind them, for sizes that divide: formulas."""
     return {
         "stored": 4 * N * N + 2 * (N // rows) * N * d + 2 * N * d,
         "FA1": (N // keys) * (2 * N * d + 2 * N) + (N // keys - 1) * (N * d + 2 * N) + 2 * N * d,
@@ -575,8 +503,9 @@ for N in (32, 64, 128):
     check(
         list(COUNTED[N].values()),
         list(moved.values()),
-        name=f"numbers moved: formulas and simulator, N = {N}",
+        name=f"elements moved: formulas and simulator, N = {N}",
     )
+
 
 # %% fold="Code of the figure"
 LONG = 2 ** np.arange(5, 15)
@@ -603,11 +532,11 @@ show(
             ),
         ],
         x="N",
-        y="numbers moved",
+        y="elements moved",
         log_x=True,
         log_y=True,
-        title="All three grow with the square of N; the tiles decide by how much",
-        caption="Numbers that move between the SMs and the caches behind them, d = 16, tiles of 32 queries and 16 keys: formulas as lines, the simulator's counts as points.",
+        title="All three grow with N squared; tiles set the factor",
+        caption="Elements moved between the SMs and the caches behind them, d = 16, tiles of 32 queries and 16 keys. Lines are formulas, points are the simulator's counts.",
     )
 )
 publish(
@@ -618,34 +547,36 @@ publish(
     stored={
         "matrix_mb": 4 * 1024**2 / 1e6,
         "others_mb": 4 * 4 * 1024 * 128 / 1e6,
+        "long": 2**17,
+        "long_gb": 4 * 2**34 / 1e9,
         "keys_mb": 2 * 4 * 1024 * 128 / 1e6,
     },
 )
 
 # %% [markdown]
-# So "it moves less" depends on the tile. In units of $N^2$, FA2 order needs {{ units.fa2_64 | .2f }}
-# at $d$ = 64 with 128 queries to a tile, and {{ units.fa2_small | .2f }} at $d$ = 128 with 32, twice
-# what $S$ and $P$ cost. All of it is still quadratic in $N$.[^sub] But it is another kind of
-# traffic. Keys and values are the same {{ stored.keys_mb | .1f }} MB again and again, which the L2
-# keeps; $S$ and $P$ are new bytes all the time. What fused attention must bring from memory grows
-# with $N$, not with $N^2$.
+# So whether FlashAttention moves fewer elements depends on the tile. In units of $N^2$, FA2 order moves
+# {{ units.fa2_64 | .1f }} elements at $d$ = 64 with 128 queries per tile, but {{ units.fa2_small | .1f }} at $d$ = 128 with 32,
+# twice what storing $S$ and $P$ costs.[^sub] But it's cheaper traffic. Keys and values are the same
+# {{ stored.keys_mb | .1f }} MB again and again, and the L2 keeps them. $S$ and $P$ are new bytes every time. What
+# FlashAttention must load from device memory grows with $N$.
 #
-# [^sub]: Often said: flash attention has sub-quadratic traffic. For a fixed size of what a block
-#     holds it grows with $N^2$ as before; what shrinks is the factor, and the extra storage.
+# [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size it grows
+#     with $N^2$ as before. What shrinks is the factor, and the extra storage.
 
 # %% [markdown]
-# ## Heads, queries, keys: who gets an SM
+# ## Parallelism: heads, query tiles and key splits
 #
-# An H100 has {{ chip.sms }} SMs. A model of 12 heads with a block to a head, as in FA1 order, uses
-# {{ chip.by_head | .0% }} of them. FA2 order adds query tiles as a second axis. A single head of
-# 1,024 queries in tiles of 64 still has only {{ chip.tiles }} blocks. A third axis is left: the keys. Blocks can
-# take shares of the keys for the same queries, and the previous lesson's rule combines what they
-# find.
+# An H100 has {{ chip.sms }} SMs. With one block per head, as in FA1 order, a model of 12 heads uses {{ chip.by_head | .0% }}
+# of them. FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of 64 has
+# only {{ chip.tiles }} blocks. The keys are a third axis: several blocks process the same queries, each with its own *split*
+# of the keys, and online softmax's rule combines their results. For decoding, with a single query, this is known as
+# [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
 #
 # ??? question "Why not one block for each head?"
-#     Because heads are few. With 12 of them, {{ chip.by_head | .0% }} of an H100's SMs would get a block,
-#     and each block would have all queries of its head to go through. Queries do not need each other:
-#     they share the keys and values, and those are only read. So a head is cut by its queries, too.
+#     Because there are few heads. With 12 of them, {{ chip.by_head | .0% }} of an H100's SMs would get a block,
+#     and each block would have to process all queries of its head. Queries don't depend on each other:
+#     they share the keys and values, which are only read. So a head is divided by its queries, too.
+
 
 # %% fold="Code of the figure"
 GPU = recorded_device()
@@ -653,10 +584,10 @@ show(
     block_grid(
         (4, 3, 2),
         (1, 1, 1),
-        axes=("query tile", "share of the keys", "head"),
+        axes=("query tile", "key split", "head"),
         view="3d",
-        title="Three axes of blocks: query tiles, shares of the keys, heads",
-        caption="A launch for two heads, four query tiles and three shares of the keys, one block to a cell. In the flat view the heads are layers.",
+        title="Three axes of blocks: query tiles, key splits, heads",
+        caption="A launch for two heads, four query tiles and three key splits; each cell is one block. In the flat view the heads are layers.",
     )
 )
 publish(
@@ -670,18 +601,13 @@ publish(
 )
 
 # %% [markdown]
-# ## Kernel 6
+# ## Kernel 6: split-key FlashAttention
 #
-# 64 queries to a block and the keys in 8 shares make {{ chip.blocks }} blocks for one head. A block
-# has 64 queries and 128 keys and values in shared memory, {{ six.shared_kb | .0f }} KB. Within it a
-# warp owns eight queries, so maximum, sum and weights of a row never leave the warp. A thread has
-# four of these rows: 8 of the 128 logits in each, and later 8 of the 128 columns. Tiles come by
-# `cp.async`, which copies 16 bytes into shared memory without a register in between; the values
-# travel while the logits are computed.[^smaller] `FORGET` is set only in three wrong kernels
-# further down.
-#
-# [^smaller]: A GPU whose SMs have less shared memory can take smaller tiles: with 64 keys a block
-#     needs {{ six.small_kb | .0f }} KB.
+# With 64 queries per block and the keys in 8 splits, one head has {{ chip.blocks }} blocks. A block keeps 64 queries,
+# 128 keys and 128 values in shared memory, {{ six.shared_kb | .0f }} KB. Each warp owns eight queries, so a row's maximum, sum
+# and probabilities never leave the warp. Each thread computes four of these rows: first 8 of the 128 scores in each row,
+# then 8 of the 128 output columns. `cp.async` copies tiles into shared memory without using registers, and the values
+# arrive while the scores are computed. `FORGET` is set only in the broken kernels below.
 
 
 # %% tab="Pseudocode"
@@ -696,10 +622,10 @@ def flash_tiles(Q, K, V, bias, part, L, scale, share):
             s = K[h, keys] @ Q[h, i] * scale + bias[keys]
             # scores]
             # [softmax
-            top = max(m, s.max())
-            shift = top if top > -np.inf else 0.0
-            f, p = np.exp(m - shift), np.exp(s - shift)
-            m, z, o = top, z * f + p.sum(), o * f
+            row_max = max(m, s.max())
+            shift = row_max if row_max > -np.inf else 0.0
+            alpha, p = np.exp(m - shift), np.exp(s - shift)
+            m, z, o = row_max, z * alpha + p.sum(), o * alpha
             # softmax]
             # [mean
             o = o + p @ V[h, keys]
@@ -714,37 +640,43 @@ def flash_tiles(Q, K, V, bias, part, L, scale, share):
 KERNEL_6 = r"""
 #define TILE_ROWS (2 * ROWS * WARPS)
 #define TILE_KEYS (16 * KEYS)
-#define WIDE (D + 4)             // a row and 16 bytes: neighbours begin in other banks
+#define WIDE (D + 4)             // row stride, padded by 16 bytes against bank conflicts
 #define WIDE_P (TILE_KEYS + 16)
 
-// 16 bytes into shared memory; zeros where there is nothing to read.
-__device__ void copy(float* to, const float* from, int bytes) {
+// Copies 16 bytes to shared memory; zeros if bytes is 0.
+__device__ void cp_async_16(float* to, const float* from, int bytes) {
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :: "r"(at), "l"(from), "r"(bytes) : "memory");
 }
 
-__device__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Wait for this thread's copies, all but the latest groups.
-template <int LATEST> __device__ void arrived_but() {
-    asm volatile("cp.async.wait_group %0;" :: "n"(LATEST) : "memory");
+// Waits for this thread's copies, except the latest PENDING groups.
+template <int PENDING> __device__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" :: "n"(PENDING) : "memory");
 }
 
-__device__ void load(float* tile, int wide, int count, const float* X, int first, int end) {
+__device__ void load(float* tile, int stride, int count, const float* X, int first, int end) {
     for (int e = threadIdx.x; e < count * (D / 4); e += 32 * WARPS) {
         int r = e / (D / 4), c = e % (D / 4) * 4;
-        bool there = first + r < end;
-        copy(tile + r * wide + c, X + (there ? (first + r) * D + c : 0), there ? 16 : 0);
+        bool in_range = first + r < end;
+        cp_async_16(tile + r * stride + c, X + (in_range ? (first + r) * D + c : 0), in_range ? 16 : 0);
     }
-    commit();
+    cp_async_commit();
 }
 
+// One split of the keys: part = softmax(scale * Q K^T + bias) V over the split, L = its log-sum-exp.
+// FP32, contiguous: Q [heads][N][D], K and V [heads][M][D], bias [M], part [splits][heads][N][D],
+// L [splits][heads][N]. D = 128, 16-byte aligned pointers, any N and M; share = keys per split, a
+// multiple of TILE_KEYS. An empty split has zeros in part and L = -infinity; combine handles both.
+// Launch (ceil(N / TILE_ROWS), splits, heads) blocks of 32 * WARPS threads; dynamic shared memory
+// for q, k, v and p; sm_80 or newer.
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 1)
 flash_tiles(const float* Q, const float* K, const float* V, const float* bias,
             float* part, float* L, int N, int M, int share, float scale) {
-    extern __shared__ float4 store[];
-    float* q = (float*)store;
+    extern __shared__ float4 smem[];
+    float* q = (float*)smem;
     float* k = q + TILE_ROWS * WIDE;
     float* v = k + TILE_KEYS * WIDE;
     float* p = v + TILE_KEYS * D;
@@ -757,8 +689,8 @@ flash_tiles(const float* Q, const float* K, const float* V, const float* bias,
     load(k, WIDE, TILE_KEYS, K, first, last);
     load(v, D, TILE_KEYS, V, first, last);
 
-    int lane = threadIdx.x % 32, mine = lane / 2;
-    int row = threadIdx.x / 32 * 2 * ROWS + lane % 2;  // and every second after it
+    int lane = threadIdx.x % 32, lane_col = lane / 2;
+    int row = threadIdx.x / 32 * 2 * ROWS + lane % 2;  // and every second row after it
     float m[ROWS], z[ROWS], o[ROWS][D / 16] = {};
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
@@ -766,15 +698,15 @@ flash_tiles(const float* Q, const float* K, const float* V, const float* bias,
         z[i] = 0.0f;
     }
     for (int j0 = first; j0 < last; j0 += TILE_KEYS) {
-        // asked for now, used behind the products
-        float add[KEYS];
+        // loaded now, used after the GEMM
+        float key_bias[KEYS];
         #pragma unroll
         for (int j = 0; j < KEYS; ++j) {
-            int key = j0 + mine + 16 * j;
-            add[j] = key < last ? bias[key] : -INFINITY;
+            int key = j0 + lane_col + 16 * j;
+            key_bias[j] = key < last ? bias[key] : -INFINITY;
         }
-        arrived_but<1>();
-        __syncthreads();  // every thread's part of q and k is there
+        cp_async_wait<1>();
+        __syncthreads();  // q and k have arrived
         // [scores
         float s[ROWS][KEYS] = {};
         #pragma unroll 2
@@ -784,7 +716,7 @@ flash_tiles(const float* Q, const float* K, const float* V, const float* bias,
             for (int i = 0; i < ROWS; ++i) a[i] = *(float4*)&q[(row + 2 * i) * WIDE + c];
             #pragma unroll
             for (int j = 0; j < KEYS; ++j) {
-                float4 b = *(float4*)&k[(mine + 16 * j) * WIDE + c];
+                float4 b = *(float4*)&k[(lane_col + 16 * j) * WIDE + c];
                 #pragma unroll
                 for (int i = 0; i < ROWS; ++i) {
                     s[i][j] += a[i].x * b.x;
@@ -798,35 +730,35 @@ flash_tiles(const float* Q, const float* K, const float* V, const float* bias,
         // [softmax
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
-            float top = m[i];
+            float row_max = m[i];
             #pragma unroll
             for (int j = 0; j < KEYS; ++j) {
-                s[i][j] = s[i][j] * scale + add[j];
-                top = fmaxf(top, s[i][j]);
+                s[i][j] = s[i][j] * scale + key_bias[j];
+                row_max = fmaxf(row_max, s[i][j]);
             }
-            for (int h = 2; h < 32; h *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, h));
-            float shift = top == -INFINITY ? 0.0f : top;
+            for (int h = 2; h < 32; h *= 2) row_max = fmaxf(row_max, __shfl_xor_sync(~0u, row_max, h));
+            float shift = row_max == -INFINITY ? 0.0f : row_max;
 #if FORGET != 1
-            float f = expf(m[i] - shift);
+            float alpha = expf(m[i] - shift);
 #else
-            float f = 1.0f;
+            float alpha = 1.0f;
 #endif
-            m[i] = top;
-            z[i] *= f;  // a lane's own share of the sum
+            m[i] = row_max;
+            z[i] *= alpha;  // this lane's part of the sum
             #pragma unroll
             for (int j = 0; j < KEYS; ++j) {
                 float e = expf(s[i][j] - shift);
                 z[i] += e;
-                p[(row + 2 * i) * WIDE_P + mine + 16 * j] = e;
+                p[(row + 2 * i) * WIDE_P + lane_col + 16 * j] = e;
             }
             #pragma unroll
-            for (int c = 0; c < D / 16; ++c) o[i][c] *= f;
+            for (int c = 0; c < D / 16; ++c) o[i][c] *= alpha;
         }
         // softmax]
 #if FORGET != 2
-        arrived_but<0>();
+        cp_async_wait<0>();
 #endif
-        __syncthreads();  // v is there, and no warp needs k any more
+        __syncthreads();  // v has arrived, and no warp needs k any more
         if (j0 + TILE_KEYS < last) load(k, WIDE, TILE_KEYS, K, j0 + TILE_KEYS, last);
         // [mean
         #pragma unroll 2
@@ -838,7 +770,7 @@ flash_tiles(const float* Q, const float* K, const float* V, const float* bias,
             for (int t = 0; t < 4; ++t)
                 #pragma unroll
                 for (int h = 0; h < D / 64; ++h) {
-                    float4 b = *(float4*)&v[(j + t) * D + 64 * h + 4 * mine];
+                    float4 b = *(float4*)&v[(j + t) * D + 64 * h + 4 * lane_col];
                     #pragma unroll
                     for (int i = 0; i < ROWS; ++i) {
                         float e = t == 0 ? w[i].x : t == 1 ? w[i].y : t == 2 ? w[i].z : w[i].w;
@@ -861,13 +793,13 @@ flash_tiles(const float* Q, const float* K, const float* V, const float* bias,
         for (int h = 2; h < 32; h *= 2) z[i] += __shfl_xor_sync(~0u, z[i], h);
         if (i0 + row + 2 * i >= N) continue;
         long long out = (long long)(blockIdx.y * gridDim.z + head) * N + i0 + row + 2 * i;
-        float over = z[i] > 0.0f ? 1.0f / z[i] : 0.0f;
+        float inv_sum = z[i] > 0.0f ? 1.0f / z[i] : 0.0f;
         #pragma unroll
         for (int h = 0; h < D / 64; ++h)
-            *(float4*)&part[out * D + 64 * h + 4 * mine] = make_float4(
-                o[i][4 * h] * over, o[i][4 * h + 1] * over,
-                o[i][4 * h + 2] * over, o[i][4 * h + 3] * over);
-        if (mine == 0) L[out] = z[i] > 0.0f ? m[i] + logf(z[i]) : -INFINITY;
+            *(float4*)&part[out * D + 64 * h + 4 * lane_col] = make_float4(
+                o[i][4 * h] * inv_sum, o[i][4 * h + 1] * inv_sum,
+                o[i][4 * h + 2] * inv_sum, o[i][4 * h + 3] * inv_sum);
+        if (lane_col == 0) L[out] = z[i] > 0.0f ? m[i] + logf(z[i]) : -INFINITY;
     }
     // leave]
 }
@@ -934,35 +866,32 @@ def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
     launch(Q, K, V, bias, part, L, *sizes, D=d, num_warps=8, num_stages=2)
 
 
-# %% [markdown]
-# \Triton's kernel is the same algorithm on the same grid, in far fewer lines. What they do not say, its
-# compiler decides: that tiles pass through shared memory and how they lie there, that the next keys are
-# copied ahead, who waits for whom, which thread has which numbers and how a row's maximum crosses lanes.
-# It leaves to you what this page is about: the order of the loops, the factor, the row without a key, the
-# shares; and also how large tiles are, how many warps share one and how many tiles are on their
-# way.[^ieee] [Who decides what](../toolbox/front_ends.py#who-decides-what) is a table in the toolbox.
-#
-# [^ieee]: `input_precision="ieee"` keeps the products in 32-bit floats; without it both factors are
-#     rounded to TF32. The tab is compared with Kernel 6 and was not timed.
+# %%
+FLASH_TILES.region("softmax")
 
 # %% [markdown]
-# A block leaves two things for each query: the mean over its own keys, and $L = m + \ln z$, the
-# logarithm of its sum of exponentials. Shares with their $L$ are pairs once more. The weight of a
-# share is $e^{L_w}$, made relative to the largest of them, and the answer is their weighted mean.
+# The Triton tab is the same algorithm in far fewer lines.[^ieee] Its compiler chooses layouts, copies and barriers; the
+# loop order, the rescaling and the guard for empty rows are still yours.
+#
+# [^ieee]: `input_precision="ieee"` keeps the GEMMs in FP32; without it, Triton rounds their inputs to TF32. We
+#     compared this tab with Kernel 6, but did not time it.
+#
+# For each query, a block leaves the attention output over its own keys and $L = m + \ln z$, the *log-sum-exp* of its
+# scores. A second kernel combines the splits: split $w$ has the weight $e^{L_w}$, taken relative to the largest.
 #
 # ??? definition "Log-sum-exp"
-#     The logarithm of a sum of exponentials, the maximum plus the logarithm of the normaliser: all
-#     that must be known of some keys to weigh their mean against that of others.
+#     The logarithm of a sum of exponentials: the maximum plus the logarithm of the normaliser. With it,
+#     outputs over different keys can be combined by weight.
 
 
 # %% tab="Pseudocode"
 def combine(part, L, O):
     shares, heads, N, d = part.shape
     for h, i in parallel(heads, N):
-        top = max(L[:, h, i])
+        row_max = max(L[:, h, i])
         z, o = 0.0, np.zeros(d)
         for w in range(shares):
-            weight = np.exp(L[w, h, i] - top) if top > -np.inf else 0.0
+            weight = np.exp(L[w, h, i] - row_max) if row_max > -np.inf else 0.0
             z += weight
             o += weight * part[w, h, i]
         O[h, i] = o / z if z > 0 else 0.0
@@ -971,18 +900,21 @@ def combine(part, L, O):
 # %% tab="CUDA C"
 COMBINE = Kernel(
     r"""
+// O = weighted mean of the splits' outputs. FP32, 16-byte aligned, rows = heads * N:
+// part [shares][rows][D], L [shares][rows], O [rows][D], with D a multiple of 4.
+// One thread per four columns: launch ceil(rows * D / 4 / block) blocks.
 extern "C" __global__
 void combine(const float* part, const float* L, float* O, int rows, int shares) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;  // four numbers of a row
+    int at = blockIdx.x * blockDim.x + threadIdx.x;  // four columns of a row
     int row = at / (D / 4), c = at % (D / 4) * 4;
     if (row >= rows) return;
-    float top = -INFINITY, z = 0.0f;
-    for (int w = 0; w < shares; ++w) top = fmaxf(top, L[w * rows + row]);
-    if (top == -INFINITY) top = 0.0f;  // no key in any share
+    float row_max = -INFINITY, z = 0.0f;
+    for (int w = 0; w < shares; ++w) row_max = fmaxf(row_max, L[w * rows + row]);
+    if (row_max == -INFINITY) row_max = 0.0f;  // no key in any split
     float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     #pragma unroll 8
     for (int w = 0; w < shares; ++w) {
-        float weight = expf(L[w * rows + row] - top);
+        float weight = expf(L[w * rows + row] - row_max);
         float4 x = *(const float4*)&part[((long long)w * rows + row) * D + c];
         z += weight;
         o.x += weight * x.x;
@@ -990,18 +922,14 @@ void combine(const float* part, const float* L, float* O, int rows, int shares) 
         o.z += weight * x.z;
         o.w += weight * x.w;
     }
-    float over = z > 0.0f ? 1.0f / z : 0.0f;
+    float inv_sum = z > 0.0f ? 1.0f / z : 0.0f;
     *(float4*)&O[(long long)row * D + c] =
-        make_float4(o.x * over, o.y * over, o.z * over, o.w * over);
+        make_float4(o.x * inv_sum, o.y * inv_sum, o.z * inv_sum, o.w * inv_sum);
 }
 """,
     defines={"D": 128},
 )
 
-# %% [markdown]
-# Sizes that no tile divides, two heads, other numbers of keys than of queries, logits thirty
-# times{from: the input} as large, a share that is masked from end to end: all of them go through
-# both kernels.
 
 # %% fold="Code of the checks"
 from tilewise import expect_hazard
@@ -1053,11 +981,11 @@ def six(kernel, inputs):
 
 
 AWKWARD = {
-    "two heads, 150 keys in three shares": of_heads(FLASH_TILES, 2, 70, 150, 3),
-    "two tiles to a share": of_heads(FLASH_TILES, 1, 33, 300, 2),
-    "large logits": of_heads(FLASH_TILES, 1, 65, 130, 2, stretch=30.0),
+    "two heads, 150 keys in three splits": of_heads(FLASH_TILES, 2, 70, 150, 3),
+    "two tiles per split": of_heads(FLASH_TILES, 1, 33, 300, 2),
+    "large scores": of_heads(FLASH_TILES, 1, 65, 130, 2, stretch=30.0),
     "a first tile that is masked": of_heads(FLASH_TILES, 1, 20, 200, 1, masked(200, 140)),
-    "a share that is masked": of_heads(FLASH_TILES, 1, 20, 200, 2, masked(200, 130)),
+    "a masked split": of_heads(FLASH_TILES, 1, 20, 200, 2, masked(200, 130)),
     "no key at all": of_heads(FLASH_TILES, 1, 20, 130, 2, masked(130, 130)),
 }
 tiles_cases = [as_case(tiles_launch(FLASH_TILES, one)) for one in AWKWARD.values()]
@@ -1066,7 +994,7 @@ agree(flash_tiles_triton, FLASH_TILES, tiles_cases, rtol=2e-5, atol=2e-4, by="Tr
 
 
 def some_parts(shares, heads, N, scale):
-    """Parts whose log-sum-exps lie far apart; those of the first query have no keys."""
+    """Parts with very different log-sum-exps; those of the first query have no keys."""
     random = np.random.default_rng(shares)
     L = scale * random.normal(size=(shares, heads, N)).astype(np.float32)
     L[:, :, 0] = -np.inf
@@ -1078,17 +1006,17 @@ def some_parts(shares, heads, N, scale):
 parts = [some_parts(3, 2, 5, 3.0), some_parts(2, 1, 7, 1.0), some_parts(3, 2, 5, 2000.0)]
 agree(combine, COMBINE, parts, rtol=1e-5, atol=1e-6)
 for name, inputs in AWKWARD.items():
-    run, room = run_chain(six(FLASH_TILES, inputs)), 1e-4 if name == "large logits" else 2e-6
+    run, room = run_chain(six(FLASH_TILES, inputs)), 1e-4 if name == "large scores" else 2e-6
     check(run["O"], right_answer(run), rtol=0.0, atol=room, name=name)
 
 # %% [markdown]
-# ## Three ways to lose a line
+# ## Three bugs: a missing factor, wait or barrier
 #
-# Leave out the factor, so that sums of an older maximum stay as they are. Nothing crashes. With one
-# tile to a share everything is even right; with more, results are off by up to
-# {{ forgot.most | .2f }}, and only a comparison tells. Leave out the wait for $v$, and a thread
-# multiplies with what has not arrived. Leave out the barrier behind the mean, and the next tile's
-# values overwrite those that a slower warp still reads. The last two are named.
+# Forget the factor $\alpha$, so that old accumulators keep their old maximum. Nothing crashes. With one key tile per split
+# the result is even right; with more, it's off by up to {{ forgot.most | .2f }}, and only a comparison shows it. Forget
+# the wait for $v$, and threads multiply with values that haven't arrived. Forget the last barrier, and the next
+# tile overwrites values that a slower warp still reads. The simulator names the last two.
+
 
 # %% fold="Code of the checks"
 inputs = of_heads(FLASH_TILES, 1, 33, 300, 1)
@@ -1103,21 +1031,22 @@ expect_hazard(tiles_launch(kernel_6(forget=2), inputs), "undelivered", line_with
 expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(v, D, TILE_KEYS, V, j0")
 
 # %% [markdown]
-# ## Predict
+# ## Estimate: FMA issue, all instructions, shared memory
 #
-# What does one block of {{ chip.blocks }} take? Both products of 64 queries with 128 keys are
-# {{ block.ffma | , }} instructions of a warp that multiply and add; an SM starts four a cycle.
-# Around them the simulator counts {{ block.others | , }} other instructions. Shared memory is the
-# other limit: a request of 16 bytes for each lane takes two passes or more over the banks, here
-# {{ block.passes | , }} in all, one a cycle. That is why a thread has 4 queries times 8 keys: it
-# loads 12 pieces for 128 multiply-adds. With 4 by 4 it would load 8 for 64, and the two limits
-# would meet.
+# How long does one of the {{ chip.blocks }} blocks take? Its two GEMMs, 64 queries by 128 keys, need
+# {{ block.ffma | , }} warp-wide FMA instructions, and an SM issues at most four per cycle. The simulator counts
+# {{ block.others | , }} other instructions. Shared memory is a third limit: a 16-byte load per lane takes at least two wavefronts,
+# and the block needs {{ block.passes | , }}, one per cycle.
+#
+# That's why each thread computes 4 rows by 8 columns: 12 loads serve 128 multiply-adds. With 4 by 4, it's 8 loads
+# for 64.
+
 
 # %% fold="Code of the prediction"
 
 
 def one_block(kernel):
-    """Counts of one full block: instructions of warps, multiply-adds of warps, passes over shared memory."""
+    """Counts of one full block: warp instructions, warp FMAs and shared-memory wavefronts."""
     sizes = kernel.defines
     rows, keys = 2 * sizes["ROWS"] * sizes["WARPS"], 16 * sizes["KEYS"]
     counts = tiles_launch(kernel, of_heads(kernel, 1, rows, keys, 1)).simulate().counts
@@ -1126,10 +1055,10 @@ def one_block(kernel):
 
 
 SHAPES = {
-    "64 by 128, 4 by 8 to a thread": kernel_6(4, 8, 8),
-    "64 by 128, 8 by 8 to a thread": kernel_6(8, 8, 4),
-    "64 by 64, 4 by 4 to a thread": kernel_6(4, 4, 8),
-    "128 by 64, 8 by 4 to a thread": kernel_6(8, 4, 8),
+    "64 x 128, 4 x 8 per thread": kernel_6(4, 8, 8),
+    "64 x 128, 8 x 8 per thread": kernel_6(8, 8, 4),
+    "64 x 64, 4 x 4 per thread": kernel_6(4, 4, 8),
+    "128 x 64, 8 x 4 per thread": kernel_6(8, 4, 8),
 }
 rows, cycles = [], {}
 for name, kernel in SHAPES.items():
@@ -1143,16 +1072,16 @@ for name, kernel in SHAPES.items():
     rows.append([name, *cycles[name].values(), shared_bytes(kernel) / 1024, 32 * kernel.defines["WARPS"]])
 show(
     Table(
-        ["queries by keys", "products", "all instructions", "passes", "shared, KB", "threads"],
+        ["tile (queries x keys)", "FMA", "all instructions", "wavefronts", "shared memory, KB", "threads"],
         rows,
-        caption="Cycles that 64 queries times 128 keys take on one SM by each of three estimates, from the simulator's counts of the PTX: four multiply-adds a cycle, four instructions a cycle, one pass over shared memory a cycle.",
+        caption="Estimated cycles for 64 queries and 128 keys on one SM, from the simulator's PTX counts: four FMA instructions per cycle, four instructions of any kind, or one shared-memory wavefront.",
     )
 )
 issued, products, passes, _, _ = one_block(FLASH_TILES)
 EIGHT_ROWS = flash_rows_kernel(128, 4, 8, 8)
 few_keys = rows_case(8, 64, 128, constant(64, value=0.0), rows=8, parts=4)
-rows_issued = EIGHT_ROWS.on(few_keys).simulate().counts.issued / 8  # for 8 keys, of a block
-slowest = max(cycles["64 by 128, 4 by 8 to a thread"].values())
+rows_issued = EIGHT_ROWS.on(few_keys).simulate().counts.issued / 8  # for 8 keys, per block
+slowest = max(cycles["64 x 128, 4 x 8 per thread"].values())
 least = bound(stated(GPU), bytes_moved=4 * 4 * 1024 * 128, flop=4 * 1024 * 1024 * 128)
 publish(
     block={"ffma": products, "others": issued - products, "passes": passes},
@@ -1166,14 +1095,13 @@ publish(
 )
 
 # %% [markdown]
-# The largest of the three is the instructions, {{ predicted.block_us | us }} at the boost clock: an estimate,
-# since the simulator counts \PTX. Before it the first tiles must come from memory, which a latency or two cover, and after it
-# {{ predicted.parts_mb | .1f }} MB of parts go to the L2 and back in a second launch. The bound for
-# the whole, from its operations at the peak (data sheet), is {{ predicted.arithmetic_us | us }}. Fewer shares use fewer SMs:
-# with one, {{ chip.tiles }} blocks work, each through all keys, which takes
-# {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs watch. The variant to compare with is the first kernel of this page,
-# eight queries to a block: as many blocks, of one warp each. An SM issues one instruction of a warp
-# in a cycle at most, so by the same count it takes {{ predicted.eight_rows_us | us }} before any waiting.
+# The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's an estimate, since the hardware runs
+# \SASS and not \PTX. Loading the first tiles and combining {{ predicted.parts_mb | .1f }} MB of partial outputs come on top. The
+# roofline bound for the whole is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput (data sheet). Without splits,
+# {{ chip.tiles }} blocks process all keys, which takes an estimated {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs stay idle.
+#
+# For comparison, we also time the first kernel with eight queries per block, so with as many blocks of one warp.
+
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, gpu_here, measure
@@ -1188,7 +1116,7 @@ def timed_case(kernel, N, shares):
 
 
 def in_shares(kernel, shares=None):
-    """Kernel 6 as a variant: as many shares as fill the SMs, or as given."""
+    """Kernel 6 as a variant: as many splits as fill the SMs, or as given."""
 
     def launches(N, d):
         sizes = kernel.defines
@@ -1206,7 +1134,7 @@ def eight_rows(N, d):
 
 
 def torch_three_operations(arrays):
-    """What a reader would write in eager mode: two products and a softmax."""
+    """Eager mode: two GEMMs and a softmax."""
     import torch
 
     Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
@@ -1239,14 +1167,14 @@ def torch_fused(arrays):
 sixth = measure(
     "attention_flash",
     variants={
-        "eight queries a block, four threads each": eight_rows,
+        "8 queries per block, one warp": eight_rows,
         "Kernel 6: flash": in_shares(FLASH_TILES),
-        "one share": in_shares(FLASH_TILES, 1),
-        "two shares": in_shares(FLASH_TILES, 2),
-        "four shares": in_shares(FLASH_TILES, 4),
-        "64 by 128, 8 by 8 to a thread": in_shares(SHAPES["64 by 128, 8 by 8 to a thread"]),
-        "64 by 64, 4 by 4 to a thread": in_shares(SHAPES["64 by 64, 4 by 4 to a thread"]),
-        "128 by 64, 8 by 4 to a thread": in_shares(SHAPES["128 by 64, 8 by 4 to a thread"]),
+        "one split": in_shares(FLASH_TILES, 1),
+        "two splits": in_shares(FLASH_TILES, 2),
+        "four splits": in_shares(FLASH_TILES, 4),
+        "64 x 128, 8 x 8 per thread": in_shares(SHAPES["64 x 128, 8 x 8 per thread"]),
+        "64 x 64, 4 x 4 per thread": in_shares(SHAPES["64 x 64, 4 x 4 per thread"]),
+        "128 x 64, 8 x 4 per thread": in_shares(SHAPES["128 x 64, 8 x 4 per thread"]),
     },
     cases=[{"N": 256, "d": 128}, {"N": 1024, "d": 128}, {"N": 4096, "d": 128}],
     count_case={"N": 128, "d": 128},
@@ -1256,90 +1184,88 @@ sixth = measure(
     reference=attention,
     tolerance=2e-5,
     counts=("sectors", "wavefronts"),
-    reasons={"*": "What it takes"},
+    reasons={"*": "Kernel 6 against PyTorch"},
     fold="All 30 rows",
     guess=Guess(
-        "N = 1,024: how many times as fast as eight queries a block is Kernel 6?",
+        "N = 1,024: by what factor is Kernel 6 faster than the first kernel with eight queries per block?",
         of="Kernel 6: flash",
-        over="eight queries a block, four threads each",
+        over="8 queries per block, one warp",
         at={"N": 1024, "d": 128},
         between=(0.5, 200),
-        models={"multiply-adds are the same": 1.0, "reads of keys and values": 8.0},
-        because="The same products, but one loads a number for each multiply-add of a thread and has a warp to an SM, which waits for it; the other loads 3 for 8 and has eight warps.",
+        models={"the same multiply-adds": 1.0, "loads of keys and values": 8.0},
+        because="Both do the same multiply-adds. The first kernel loads an element per multiply-add and has one warp per SM, so nothing hides its latency. Kernel 6 loads 3 for 8 and has eight warps.",
     ),
 )
 
 # %% [markdown]
-# ## What it takes
+# ## Kernel 6 against PyTorch
 
 
 # %% fold="Code of the figure"
 us = medians_us(sixth, "N")
-SPLITS = {1: "one share", 2: "two shares", 4: "four shares", 8: "Kernel 6: flash"}
+SPLITS = {1: "one split", 2: "two splits", 4: "four splits", 8: "Kernel 6: flash"}
 split_us = [us[label, 1024] for label in SPLITS.values()]
 if complete(*split_us):
-    assert split_us == sorted(split_us, reverse=True), "the title says that shares of the keys help"
+    assert split_us == sorted(split_us, reverse=True), "the title says that splitting the keys helps"
     show(
         line_chart(
             [
-                Series("recorded", list(SPLITS), split_us),
+                Series("measured", list(SPLITS), split_us),
                 Series(
-                    "one eighth of the keys, times 8 / shares",
+                    "estimate",
                     list(SPLITS),
                     [8 / shares * slowest / GPU.boost_mhz for shares in SPLITS],
                     role="predicted",
                 ),
             ],
-            x="shares of the keys",
+            x="key splits",
             y="time [µs]",
             log_x=True,
             log_y=True,
-            title="Shares of the keys give SMs to a head that has too few queries",
-            caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}: both launches of Kernel 6 by the number of shares, and the PTX instructions of a block at the boost clock.",
+            title="Splitting the keys fills the SMs that one head leaves idle",
+            caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}: both launches of Kernel 6 by the number of key splits, and the estimate from PTX instructions at boost clock.",
         )
     )
 three_us = us["torch, three operations", 1024]
 if complete(*split_us, three_us):
-    assert us["Kernel 6: flash", 1024] < three_us, "the answer says that Kernel 6 is faster than torch"
+    assert us["Kernel 6: flash", 1024] < three_us, "the text says that Kernel 6 is faster than torch"
 publish(
     seen={
         "six_us": us["Kernel 6: flash", 1024],
         "torch_us": three_us,
         "of_torch": us["Kernel 6: flash", 1024] / three_us,
         "of_torch_4096": us["Kernel 6: flash", 4096] / us["torch, three operations", 4096],
-        "share_gain": us["one share", 1024] / us["Kernel 6: flash", 1024],
-        "over_us": us["Kernel 6: flash", 1024] - slowest / GPU.boost_mhz,
+        "share_gain": us["one split", 1024] / us["Kernel 6: flash", 1024],
         "times_torch": three_us / us["Kernel 6: flash", 1024],
-        "rows_us": us["eight queries a block, four threads each", 1024],
-        "small_us": us["64 by 64, 4 by 4 to a thread", 256],
+        "rows_us": us["8 queries per block, one warp", 1024],
+        "small_us": us["64 x 64, 4 x 4 per thread", 256],
         "six_us_256": us["Kernel 6: flash", 256],
-        "high_us": us["128 by 64, 8 by 4 to a thread", 4096],
+        "high_us": us["128 x 64, 8 x 4 per thread", 4096],
         "six_us_4096": us["Kernel 6: flash", 4096],
         "torch_us_256": us["torch, three operations", 256],
         "fused_us": us["torch, fused", 1024],
         "fused_times": us["torch, fused", 1024] / three_us,
+        "one_split_us": us["one split", 1024],
     }
 )
 
 # %% [markdown]
-# Kernel 6 takes {{ seen.six_us | us }}, which is
-# {{ seen.of_torch | .0% }} of what torch's three operations take and {{ seen.over_us | us }} more
-# than the instructions of a block: the first tiles, the second launch, and what the schedulers do
-# not fill. Eight shares in place of one make it {{ seen.share_gain | .1f }} times as fast. Eight queries a
-# block take {{ seen.rows_us | us }}, far more than their instructions: a single warp to an SM has nobody
-# to work while it waits. At N = 4,096, where torch's products have enough blocks as well, Kernel 6 takes
-# {{ seen.of_torch_4096 | .0%  }} of torch's time.
+# At N = 1,024, Kernel 6 takes {{ seen.six_us | us }} and PyTorch's three operations {{ seen.torch_us | us }}: ours is
+# {{ seen.times_torch | .1f }}× faster. Splitting the keys in eight makes it {{ seen.share_gain | .1f }}× faster than without
+# splits. The first kernel takes {{ seen.rows_us | us }}: with one warp per SM, no other warp hides its latency.
 #
-# Which shape is best depends on N. At N = 256 tiles of 64 by 64 make twice as many blocks and take
-# {{ seen.small_us | us }}; Kernel 6 takes {{ seen.six_us_256 | us }} and is behind torch's three operations
-# with {{ seen.torch_us_256 | us }}. At N = 4,096 the tile of 128 queries takes {{ seen.high_us | us }},
-# Kernel 6 {{ seen.six_us_4096 | us }}. And to be fused is no merit in itself: torch's own fused kernel for
-# 32-bit floats takes {{ seen.fused_us | us }} at N = 1,024, {{ seen.fused_times | .1f }} times as long as
-# its three operations. Why was not looked into.
+# The best tile depends on N. At N = 256, tiles of 64 by 64 give twice as many blocks and take {{ seen.small_us | us }}, while
+# Kernel 6, at {{ seen.six_us_256 | us }}, is slower than PyTorch. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }}
+# of PyTorch's time, and a tile of 128 queries is faster still.
+#
+# Fusion alone isn't enough. PyTorch's own fused kernel for FP32, the memory-efficient one of xFormers, takes
+# {{ seen.fused_us | us }} at N = 1,024. It has one block per query tile and head and doesn't split the keys, so a
+# single head can't fill the chip. Our kernel has the same problem without splits: {{ seen.one_split_us | us }}.
 
 # %% [markdown]
-# What do the schedulers not fill? The kernel can note the clock of its SM: when a block begins, when its first
-# tiles are there, and behind each part. The stamps are all that is added to it.
+# Where does the rest of the time go? We can record the SM's cycle counter in the kernel: at the start of a block, when
+# its first tiles have arrived, and after each part. Nothing else is added.
+
 
 # %% fold="The kernel with stamps"
 STAMPED_PARTS = ("first tiles", "scores", "softmax", "barrier, v", "mean", "parts out")
@@ -1356,7 +1282,7 @@ CLOCK = "if (threadIdx.x == 0) stamps[9 * (blockIdx.y * gridDim.x + blockIdx.x) 
 
 
 def with_stamps(also=""):
-    """`flash_tiles` that notes 7 clocks of each block with one tile of keys; `also` is done at both ends."""
+    """`flash_tiles` that notes 7 time stamps of each block with one tile of keys; `also` is done at both ends."""
     text = KERNEL_6.replace("int share, float scale) {", "int share, float scale, long long* stamps) {")
     for at, mark in enumerate(MARKS):
         head, found, tail = text.partition(mark)
@@ -1375,6 +1301,7 @@ stamped = case(launch.grid, launch.block, launch.shared_bytes, **inputs.values, 
 with_stamps().on(stamped).simulate(arrays=arrays)
 six(FLASH_TILES, inputs)[1].run(arrays)
 check(arrays["O"], right_answer(arrays), rtol=0.0, atol=2e-6, name="Kernel 6 with stamps")
+
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="clocks"
 NANOSECONDS = """if (threadIdx.x == 0) {{
@@ -1411,21 +1338,30 @@ if gpu_here():
     spans = noted[:, :, 8].max(axis=1) - noted[:, :, 7].min(axis=1)
     print(f"all blocks: {np.median(spans):.0f} ns")
 
+
 # %% fold="Code of the figure"
 spent = printed_numbers("attention/flash_forward", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
 if spent:
     ends = np.cumsum([0.0, *(spent[part] for part in STAMPED_PARTS)])
-    assert spent["scores"] + spent["mean"] > ends[-1] / 2, "the title says that the products take most"
+    assert spent["scores"] + spent["mean"] > ends[-1] / 2, "the title says that the GEMMs take most"
+    PART_NAMES = {
+        "first tiles": "wait for first tiles",
+        "scores": "QKᵀ GEMM",
+        "softmax": "softmax",
+        "barrier, v": "wait for v",
+        "mean": "PV GEMM",
+        "parts out": "epilogue",
+    }
     ROLES = ("read", "tile", "block", "waste", "tile", "write")
     show(
         timeline(
             [
-                Span(part, start, end, f"{spent[part]:.0f}", role)
+                Span(PART_NAMES[part], start, end, f"{spent[part]:.0f}", role)
                 for part, start, end, role in zip(STAMPED_PARTS, ends, ends[1:], ROLES, strict=False)
             ],
-            unit="clocks",
-            title="Most of a block's time goes into two products, and before them nothing is multiplied",
-            caption="Median clocks that a block of Kernel 6 spends in each part, N = 1,024 with one tile of keys to a share, recorded on an {machine} from a cold L2; the parts one after another.",
+            unit="cycles",
+            title="Two GEMMs take most of the time; the first wait is pure loss",
+            caption="Median cycles that a block of Kernel 6 spends in each part, N = 1,024 with one key tile per split, recorded on an {machine} from a cold L2.",
         )
     )
 publish(
@@ -1440,17 +1376,14 @@ publish(
 )
 
 # %% [markdown]
-# From the first block's beginning to the last one's end {{ clocks.all_us | us }} pass; the other
-# {{ clocks.rest_us | us }} are the second launch, the way to the first, and the events. The two products take
-# {{ clocks.scores | ,.0f }} and {{ clocks.mean | ,.0f }} clocks: {{ clocks.per_product | .2f }} for each
-# multiply-add of a scheduler, which could issue one every clock. The first tiles take {{ clocks.first | ,.0f }}, in which
-# nothing is multiplied, and "a latency or two" was too hopeful: all SMs ask the L2 for 96 KB
-# at the same time. The next lesson goes after all three.
+# The two GEMMs take {{ clocks.scores | ,.0f }} and {{ clocks.mean | ,.0f }} cycles. That's {{ clocks.per_product | .2f }} cycles per
+# FMA of a scheduler, which could issue one per cycle. Before that, a block waits {{ clocks.first | ,.0f }} cycles for its first
+# tiles, since all SMs load 96 KB at the same time. The whole kernel takes {{ clocks.all_us | us }}; the other
+# {{ clocks.rest_us | us }} are the second launch and launch overhead.
+#
+# From an idle GPU, launches count as well: two for Kernel 6, three for PyTorch. A CUDA graph turns them into a single
+# call.
 
-# %% [markdown]
-# The launches themselves are not in these times. From an idle GPU on, with what the host does,
-# three torch operations take three launches and Kernel 6 takes two. A \CUDA graph makes one call of
-# either.
 
 # %% fold="Code of the measurement"
 
@@ -1515,8 +1448,9 @@ with_host = measure(
     reference=attention,
     tolerance=2e-5,
     with_host=True,
-    reasons={"*": "What it takes"},
+    reasons={"*": "Kernel 6 against PyTorch"},
 )
+
 
 # %% fold="Code of the numbers"
 host_us = medians_us(with_host)
@@ -1532,13 +1466,8 @@ publish(
 )
 
 # %% [markdown]
-# Launched one by one it is the host that is timed: {{ host.two | us }} for two calls through Python and
-# {{ host.torch | us }} for torch's three, with a large spread. As graphs they take
-# {{ host.graph | us }} and {{ host.torch_graph | us }}, ours {{ host_share.graphs | .0% }} of torch's.
-
-# %% [markdown]
-# How exact is it? The next cell ran on an H100 and compares Kernel 6 and torch's three operations
-# with 64-bit floats: the largest error of each, at N = 1,024.
+# As graphs, they take {{ host.graph | us }} and {{ host.torch_graph | us }}. Finally, accuracy: the next cell ran on the GPU and
+# compares both with FP64 at N = 1,024.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1579,8 +1508,8 @@ if gpu_here():
 publish(errors=printed_errors("attention/flash_forward", "torch"))
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}, and the worst ratio of ours to torch's is
-# {{ errors.worst_times | .1f }}. Then the table that has grown since Kernel 1.
+# The largest error is {{ errors.most | .1e }}, and at worst ours is {{ errors.worst_times | .1f }}× PyTorch's. Here's the table
+# of all kernels so far:
 
 
 # %% fold="Code of the table"
@@ -1588,25 +1517,30 @@ LADDER = [
     ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread", "kernel_1_one_thread"),
     (
         "Kernel 2: three kernels",
-        "five independent loops are axes",
+        "five independent loops become threads",
         "attention_three_kernels",
         "kernel_2_three_kernels",
     ),
-    ("Kernel 3: coalesced", "lanes along the queries", "attention_coalesced", "kernel_3_coalesced"),
+    (
+        "Kernel 3: coalesced",
+        "coalesced: lanes along the queries",
+        "attention_coalesced",
+        "kernel_3_coalesced",
+    ),
     (
         "Kernel 4: reduced",
-        "rows and sums shared by blocks",
+        "reductions within a block",
         "attention_reduced",
         "kernel_4_reduced_by_blocks",
     ),
-    ("Kernel 5: tiles", "both products in tiles", "attention_tiled", "kernel_5_tiles"),
+    ("Kernel 5: tiles", "both GEMMs tiled in shared memory", "attention_tiled", "kernel_5_tiles"),
 ]
 table = [
     [name, what, *(recorded(f"{experiment}.{variant}.n_{N}_d_128.median") for N in (256, 1024))]
     for name, what, experiment, variant in LADDER
 ]
 for name, what in (
-    ("Kernel 6: flash", "one pass over tiles, keys in shares; S and P are never stored"),
+    ("Kernel 6: flash", "FlashAttention with split keys; S and P are never stored"),
     ("torch, three operations", "library"),
     ("torch, fused", "library"),
 ):
@@ -1620,30 +1554,22 @@ show(
 )
 
 # %% [markdown]
-# ## The answer
-#
-# Neither $S$ nor $P$ has to be stored: with $m$, $z$ and $o$ for each query, keys can come tile by
-# tile and go. Whether that is faster is a matter of tiles and blocks. One head of 1,024 queries has
-# to split its keys to fill the chip; then it takes
-# {{ seen.six_us | us }} and torch's three operations
-# {{ seen.torch_us | us }}: {{ seen.times_torch | .2f }} times as fast.
-
-# %% [markdown]
 # ## Takeaways
 #
-# - Rescaling makes the weighted sum of value rows follow the maximum as softmax's sum does. The
-#   result is the same sum in another order, not an approximation.
-# - The outer loop decides what travels: with queries outside keys come again for every query tile,
-#   with keys outside the state of every query comes and goes.
-# - Traffic stays quadratic in N; larger tiles make its factor smaller, and it is served by the L2,
-#   while storage shrinks from $N^2$ to $N$.
-# - A mean and its log-sum-exp are all that one share of the keys has to leave, so keys can be split
-#   over blocks like everything else.
-# - A clock in the kernel tells what counts do not: how long nothing is multiplied, and how many
-#   clocks a multiply-add really takes.
+# - FlashAttention carries $m$, $z$ and $o$ per query through the key tiles and rescales $z$ and $o$ by one factor. It's
+#   exact, and neither $S$ nor $P$ is stored.
+# - Storage falls from $N^2$ to $N$. Traffic stays quadratic with a smaller factor, but the L2 serves it.
+# - An output and its log-sum-exp are all that a block has to leave, so keys can be split over blocks. With too few
+#   heads and query tiles, that's what fills the chip.
+
+# %% [markdown]
+# ## In your own kernel
+#
+# In Nsight Compute, compare `launch__grid_size` with the number of SMs: if attention has fewer blocks than SMs, split the
+# keys. If `dram__bytes_read.sum` grows with the square of the context, something still materialises $S$ or $P$.
 
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 ALIBI = r"""
@@ -1661,10 +1587,10 @@ void slanted(const float* Q, const float* K, const float* V, const float* slopes
         float s = 0.0f;
         for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];
         s = LOGIT;
-        float top = fmaxf(m, s), f = expf(m - top), p = expf(s - top);
-        m = top;
-        z = z * f + p;
-        for (int c = 0; c < 16 && c < d; ++c) o[c] = o[c] * f + p * V[j * d + c];
+        float row_max = fmaxf(m, s), alpha = expf(m - row_max), p = expf(s - row_max);
+        m = row_max;
+        z = z * alpha + p;
+        for (int c = 0; c < 16 && c < d; ++c) o[c] = o[c] * alpha + p * V[j * d + c];
     }
     for (int c = 0; c < 16 && c < d; ++c) O[i * d + c] = o[c] / z;
 }
@@ -1683,25 +1609,24 @@ def slanted_tests(kernel):
         O = np.full_like(Q, np.nan)
         kernel.simulate(Q, K, V, slopes, O, N, d, d**-0.5, grid=(ceil_div(N, 16), heads), block=16)
         distance = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))
-        right = attention(Q, K, V, -slopes[:, None, None] * distance, d**-0.5)["O"]
-        assert np.allclose(O, right, rtol=0, atol=1e-5), f"{heads} heads, N = {N}, d = {d}"
+        expected = attention(Q, K, V, -slopes[:, None, None] * distance, d**-0.5)["O"]
+        assert np.allclose(O, expected, rtol=0, atol=1e-5), f"{heads} heads, N = {N}, d = {d}"
 
 
 exercise(
-    "A bias that nobody stores",
+    "A bias that is never stored",
     """
-    Some models tell a head how far apart query and key are: they subtract `slopes[head]` times the distance
-    |i - j| from the logit, a matrix of N by N for each head if one stored it. Write the line LOGIT of the
-    kernel, which turns the sum of products `s` into the logit, so that it is made where it is used. The tests
+    [ALiBi](https://arxiv.org/abs/2108.12409) gives a head the distance between query and key: it subtracts
+    `slopes[head]` times |i - j| from the scaled score. Stored, that would be an N by N matrix per head. Write the
+    expression LOGIT, which computes the biased score from the dot product `s`, so that nothing is stored. The tests
     compare three shapes with 64-bit floats.
     """,
     answer=SLANTED,
     tests=slanted_tests,
     wrong=[SCALED_TOO, UPSIDE_DOWN, ONE_SLOPE],
-    hint="The scale belongs to the product of query and key alone.",
+    hint="Only the dot product of query and key is scaled.",
 )
 
 # %% [markdown]
-# This kernel answers for every key that is not masked. A language model must not look at later
-# tokens, which makes half of all tiles empty, and it must send derivatives back through weights that
-# nobody has stored. Both have lessons of their own; the next one stays with this kernel and its clocks.
+# [FlashAttention in FP32, step by step](flash_steps.py) speeds this kernel up, cycle by cycle. Causal masks and the backward pass have
+# [a lesson of their own](masks_and_backward.py).

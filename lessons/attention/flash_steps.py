@@ -48,7 +48,7 @@ publish(
         "of_torch": old_us("kernel_6_flash") / old_us("torch_three_operations"),
     },
     goal={"us": old_us("torch_three_operations") / 2},
-    eight={"us": old_us("_64_by_128_8_by_8_to_a_thread")},
+    eight={"us": old_us("_64_x_128_8_x_8_per_thread")},
     piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
     requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128, "q": 64 * 128 // 32},
 )

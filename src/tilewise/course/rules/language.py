@@ -25,13 +25,22 @@ NOT_YET = (
     "matmul/hopper",
     "matmul/puzzles",
     "matmul/shared_tiles",
-    "attention/",
+    "attention/flash_steps",
+    "attention/matrix_units",
+    "attention/hopper",
+    "attention/masks_and_backward",
+    "attention/decoding",
+    "attention/training_step",
+    "attention/puzzles",
     "toolbox/",
     "docs/from-symptom-to-lesson.md",
     "docs/questions.md",
     "docs/recap.md",
 )
 """Lessons and parts that are not held until they have been rewritten; this list only shrinks."""
+
+AS_RECORDED = "# as recorded"
+"""Ends a line of code whose words a text record rests on, so that only a GPU could change them."""
 
 _HIDDEN = (
     "fence", "code", "math", "comment", "tag", "number", "attributes", "target", "reference", "address",
@@ -125,7 +134,10 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
             yield from _at(lesson.path, cell.first_line, "", _word_faults(name))
         if cell.record:  # what it prints is in a record, whose key is its code
             continue
+        recorded = {at for at, text in enumerate(cell.source.splitlines(), 1) if text.endswith(AS_RECORDED)}
         for line, text in _texts(cell.source):
+            if line in recorded:
+                continue
             yield from _at(lesson.path, cell.source_line + line - 1, text, _word_faults(text))
 
 
