@@ -146,7 +146,7 @@ def test_the_table_marks_sectors_of_which_little_is_used_and_conflicts() -> None
     cells = {one.line: one.cells for one in shown.lines}
     sectors, passes = at["global loads", "sectors"], at["shared stores", "wavefronts"]
     assert [cells[line][sectors].mark for line in (4, 5)] == ["waste", None]
-    assert cells[4][sectors].title == "128 bytes asked for, 1,024 moved"
+    assert cells[4][sectors].title == "128 bytes requested, 1,024 moved"
     assert [cells[line][passes].mark for line in (4, 5)] == ["waste", None]
     assert cells[4][passes].title == "1 would do without bank conflicts"
     assert shown.marked and "32*" in shown.text() and "* Marked" in shown.text()
