@@ -118,20 +118,21 @@ STEPS = [WIDTH >> step for step in range(1, WIDTH.bit_length())]  # h: 16, 8, 4,
 
 
 def lines(shift):
-    """From place t + shift * h of each step to place t of the next one, a gap after each."""
+    """From place t of each step back to place t + shift * h of the one before, last step first, a gap after each."""
     x, y = [], []
-    for step, h in enumerate(STEPS):
+    for step, h in reversed(list(enumerate(STEPS))):
         for t in range(h):
-            x += [t + shift * h, t, np.nan]
-            y += [step, step + 1, np.nan]
+            x += [np.nan, t, t + shift * h]
+            y += [np.nan, step + 1, step]
     return x, y
 
 
+own, other = lines(0), lines(1)
 show(
     line_chart(
         [
-            Series("its own", *lines(0), role="muted"),
-            Series("from t + h", *lines(1), role="read"),
+            Series("its own", own[0][::-1], own[1][::-1], role="muted"),
+            Series("from t + h", *other, role="read"),
         ],
         x="place in shared memory",
         y="step",
