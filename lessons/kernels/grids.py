@@ -338,7 +338,7 @@ columns = [
     "block, x × y",
     "sectors per load, formula",
     "sectors per load, counted",
-    "loads and stores, total",
+    "sectors, loads and stores",
 ]
 show(
     Table(
@@ -354,7 +354,7 @@ publish(touched={"ratio": column[3] / row[3], "per_warp_row": row[1], "per_warp_
 # Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of
 # the width doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as
 # many as a row. The map shows two neighbouring columns, each mirrored by its own block. Both blocks
-# request the very same sectors.
+# request exactly the same sectors.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map

@@ -410,8 +410,8 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# Softmax keeps one thread per query, because its maximum and its sum need the whole row. Its kernel is the middle part
-# of the one above.
+# Softmax keeps one thread per query, because its maximum and its sum need the whole row. Its kernel is the middle
+# part of the kernel with one thread per query.
 
 # %% fold="The softmax kernel"
 SOFTMAX_ROWS = Kernel(r"""
@@ -522,9 +522,9 @@ show(
 # %% [markdown]
 # ## Same multiply-adds, different time: sectors
 #
-# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$, so you'd expect similar
-# times. Each row of the measurement launches one kernel more than the row before it, and the difference is the
-# time of that kernel.
+# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$, so you'd expect similar times.
+# Each row of the measurement adds one kernel to the row before it, so the difference between the two times is
+# the time of that kernel.
 
 # %% fold="Code of the measurement"
 from tilewise import measure

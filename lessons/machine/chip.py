@@ -73,8 +73,8 @@ check(end[0], 2, rtol=0.0, name="the line after four loads")
 # %% [markdown]
 # ## SMs, L2 cache and device memory
 #
-# To predict the times, you need to know where the data can be. An H100 has {{ chip.sms }} processors, called *SMs*, around
-# one L2 cache, with device memory in stacks next to the chip. A block of threads runs on one SM from start to
+# To predict these times, you need to know where the data can be. An H100 has {{ chip.sms }} processors, called *SMs*,
+# around one L2 cache, with device memory in stacks next to the chip. A block of threads runs on one SM from start to
 # finish, so its threads use that SM's L1 cache.
 #
 # The slider in the figure sets the *working set*, the data that a program keeps coming back to. The figure
@@ -225,7 +225,7 @@ if gpu_here():
 # chip with small defects can still be sold. A kernel runs unchanged on all of these GPUs, because blocks aren't
 # tied to particular SMs.
 #
-# ??? question "Where do drawings of a chip come from, if nobody can look inside?"
+# ??? question "Where do drawings of a chip come from?"
 #     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
 #     silicon show regular areas, which are memory, and repeated ones, which are SMs. And programs can probe the
 #     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level)
@@ -350,8 +350,9 @@ show(
 # - *Global memory* is device memory, on this card stacks of HBM. Loads from it go through L1 and L2.
 # - *Local memory* is private to a thread. The compiler uses it when it runs out of registers (it *\spills*
 #   values), and for arrays that it can't keep in registers.[^local]
-# - *Constant memory* is small and read-only for kernels. The host writes it.
-# - *Shared memory* belongs to a block. On an H100, a cluster of blocks can also share it.
+# - *Constant memory* is small. The host writes it, and kernels can only read it.
+# - *Shared memory* belongs to a block. On an H100, blocks can also form a cluster and access each other's
+#   shared memory.
 #
 # [^local]: Two misconceptions are common: that local memory is close to the thread, and that every access to
 #     it is as slow as device memory. It's located in device memory but cached, so a value that has been
@@ -637,9 +638,9 @@ if np.isfinite(list(wait_ns.values())).all():
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1. From L2 it takes {{ cycles.l2_near | .0f }} to
-# {{ cycles.l2 | .0f }}, more in larger rings. From a ring of 1 GiB, nearly all of which is in device memory, it takes
-# {{ cycles.memory | .0f }}.[^tlb]
+# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1. From L2 it takes {{ cycles.l2_near | .0f }}
+# to {{ cycles.l2 | .0f }}, depending on the size of the ring. From a ring of 1 GiB, nearly all of which is in device
+# memory, it takes {{ cycles.memory | .0f }}.[^tlb]
 #
 # The first step comes a little before 256 KiB. L1 doesn't get all of that memory, because the system keeps some of
 # it as shared memory, and a cache can evict lines before it is full.

@@ -66,9 +66,9 @@ publish(
 # ## Latency: L1 until the data no longer fits
 #
 # Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at
-# eight carve-outs. Predict where each ring stops being fast. The ring of 96 KiB fits in L1 as long as shared
-# memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long as it has at most
-# {{ fits.large }} KiB.
+# eight carve-outs. At which carve-out does each ring become slow? You can predict it. The ring of 96 KiB fits in L1
+# as long as shared memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long
+# as it has at most {{ fits.large }} KiB.
 
 # %% fold="The kernels of the lesson, again"
 import numpy as np
@@ -163,7 +163,7 @@ show(
         [Series(f"ring of {kib} KiB", SHARED, waits[kib], role=role) for kib, role in ROLES.items()],
         x="shared memory [KiB]",
         y="cycles per load",
-        marks=[Mark(f"{kib} KiB fit", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
+        marks=[Mark(f"{kib} KiB limit", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
         title="Loads are fast as long as the ring fits in L1",
         caption="Cycles per dependent load for rings of 32, 96 and 160 KiB, by the shared memory that the driver sets aside on each SM of an {machine}. To the left of a dotted line, the ring of that size fits in L1.",
     )

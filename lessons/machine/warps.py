@@ -377,9 +377,10 @@ publish(
 # ## Sorting work by path
 #
 # The second kernel has up to {{ most.ways }} paths and tests for them one after another, like a chain
-# of `else if`. Element `i` takes path `i` modulo the number of paths, and the array `order` assigns
+# of `else if`. Element `i` takes path `i` modulo the number of paths. The array `order` assigns
 # elements to threads in one of three ways: "interleaved", so that neighbouring lanes take different
-# paths; "shuffled" at random; or "sorted" by path, so that the lanes of a warp nearly always agree.
+# paths; "shuffled", at random; or "sorted" by path, so that the lanes of a warp nearly always take
+# the same one.
 
 
 # %% tab="Pseudocode"
@@ -460,8 +461,8 @@ agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 # %% [markdown]
 # With 4 paths, an interleaved warp has lanes on all 4 and runs 4 loops; a sorted warp runs 1. So we
 # predict that the time grows in proportion to the mean number of *distinct paths* per warp.
-# Shuffled is in between: 32 random lanes hit {{ distinct.shuffled | .2g }} of {{ most.ways }} paths
-# on average.
+# Shuffled elements are in between: 32 random ones include {{ distinct.shuffled | .2g }} of
+# {{ most.ways }} paths on average.
 
 
 # %% fold="Code of the check"

@@ -343,7 +343,7 @@ SO_FAR = {
 us = medians_us(timed, "N") | medians_us(large, "N")
 show(
     Table(
-        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
+        ["version", "how it runs", "N = 256, µs", "N = 1024, µs"],
         [[name, what, *(us.get((name, N)) for N in (256, 1024))] for name, what in SO_FAR.items()],
         caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
@@ -413,11 +413,11 @@ publish(
 #   the SMs. What counts is Brent's other term, work divided by processors, and the work that counts is loads, not
 #   arithmetic.
 #
-# How long should the loads of the scores take? In each iteration a warp reads 33 different 128-byte lines: 1 of $Q$ and
-# 32 of $K$. Assume that the L1 cache of an SM looks up one line per cycle. Then {{ lines.millions | .0f }} million lines take
-# {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That estimate is {{ lines.fraction | .0%}} of the recorded {{ step.scores | .0f }} µs, so
-# it accounts for nearly all of it. Loads that touch fewer lines should help most, and that is the subject of
-# [memory coalescing](../memory/coalescing.py).
+# How long should the loads of the scores take? In each iteration, a warp reads 33 different 128-byte lines: 1 of $Q$
+# and 32 of $K$. Assume that the L1 cache of an SM looks up one line per cycle. Then {{ lines.millions | .0f }}
+# million lines take {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That estimate is {{ lines.fraction | .0%}} of
+# the recorded {{ step.scores | .0f }} µs, so it accounts for nearly all of it. Loads that touch fewer lines should
+# help most, and that is the subject of [memory coalescing](../memory/coalescing.py).
 
 # %% [markdown]
 # ## The answer

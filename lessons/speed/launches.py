@@ -308,9 +308,9 @@ if np.isfinite(list(TIMES.values())).all():
 # the graph, {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs depend on
 # the host, its driver and its Python version, so measure your own.
 #
-# The formula puts the corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
-# measured corner is rounded: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time of a
-# single launch. Part of that isn't the host's fault. Even in the graph, each such piece adds
+# The formula predicts a sharp corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
+# measured curve bends gradually: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time
+# of a single launch. Part of that isn't the host's fault. Even in the graph, each such piece adds
 # {{ in_pieces.graph_extra_us | .1f }} µs, since a kernel starts only when the previous one has finished.
 
 # %% [markdown]
@@ -694,10 +694,10 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 # %% [markdown]
 # ## MFU: one number for a training step
 #
-# One ratio captures all five bottlenecks: *model FLOP utilisation*, MFU, from
-# [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations that the model's
-# mathematics needs, about six per parameter and token,[^six] and divide by what the device could have done in the
-# same time at its peak.
+# One ratio says how close a training step comes to the arithmetic peak, whatever the bottleneck: *model FLOP
+# utilisation*, MFU, from [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations that
+# the model's mathematics needs, about six per parameter and token,[^six] and divide by what the device could have
+# done in the same time at its peak.
 #
 # [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix
 #     multiplications add to that: a query attends to {{ mfu.keys | .0f }} keys on average, which adds

@@ -501,9 +501,9 @@ show(
 # %% [markdown]
 # ## Register pressure and spills
 #
-# Registers are often the limit you hit first, and it's the compiler that allocates them.
-# An SM has {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers
-# per thread, only {{ registers.at_200 }} warps fit.
+# Registers are often the limit you hit first, and the compiler decides how many a thread gets. An SM has
+# {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers per
+# thread, only {{ registers.at_200 }} warps fit on an SM.
 #
 # The next kernel needs many. Each thread keeps a query, a row of `D` floats, in local variables and finds
 # its best score, the largest dot product with any key.
@@ -611,9 +611,10 @@ publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 
 # %% [markdown]
 # The compiler's report[^read] holds a surprise. A cap below what the kernel needs causes spills, as expected.
-# But a cap above that can *raise* the register count: at D = 64 the compiler takes {{ report.free_64 }}
-# registers by default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers it
-# can issue more loads before it needs the first. That's ILP paid for with occupancy. Is it worth it?
+# But a cap above what it needs can *raise* the register count: at D = 64 the compiler takes
+# {{ report.free_64 }} registers by default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With
+# the extra registers it can issue more loads before it needs the first. That's ILP paid for with occupancy.
+# Is it worth it?
 #
 # [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel has `num_regs` and `local_size_bytes`.
 

@@ -188,8 +188,8 @@ show(
 )
 
 # %% [markdown]
-# Hitting {{ toy.ridge }} exactly isn't a goal. At {{ high.intensity }} the toy machine computes just as
-# fast. Its memory is idle most of the time, and that's fine.[^middle]
+# You don't have to hit {{ toy.ridge }} exactly. At an intensity of {{ high.intensity }}, the toy
+# machine computes just as fast. Its memory is idle most of the time, and that's fine.[^middle]
 #
 # [^middle]: *A common misconception:* there's a best intensity, and anything above it is a loss. The
 #     rate never falls as the intensity grows. It only stops growing.
@@ -430,7 +430,7 @@ publish(
 
 # %% [markdown]
 # Vector addition can't exceed {{ intensity.add_cap | .1% }} of the \FP32 peak, however well you write it.
-# The useful question is what fraction of the *bandwidth* it reaches.
+# A better question is what fraction of the *bandwidth* it reaches.
 #
 # Attention is the interesting task. $S$ and $P$ add $4N^2$ elements to the compulsory $4Nd$, so storing
 # them divides the intensity by $1 + N/d =$ {{ intensity.ratio | .0f }}. Does the run time grow as much?
