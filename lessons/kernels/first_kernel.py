@@ -579,8 +579,8 @@ if np.isfinite(list(times_us.values())).all():
     assert times_us["blocks of 32"] > 3 * max(others), "the title says so of blocks of 32"
 
 # %% [markdown]
-# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound,
-# blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things
+# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak
+# \bandwidth, blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things
 # can slow small blocks down. First, there are more of them: the GPU has to launch a block for every 32 elements.
 # Second, they leave room unused. The GPU runs blocks on its *streaming multiprocessors*, and each of
 # those has slots for {{ slots.threads | , }} threads but takes at most {{ slots.blocks }} blocks at once.

@@ -667,8 +667,8 @@ if np.isfinite(list(wait_ns.values())).all():
 # %% [markdown]
 # ## Takeaways
 #
-# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2
-#   and device memory. Every level further out is larger and slower.
+# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and
+#   device memory. From on-chip memory to L2 to device memory, each level is larger and slower.
 # - Dependent loads run at the latency of the level that holds the data. Shrink the working set to fit a closer
 #   level, and the same code runs faster.
 # - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.

@@ -191,7 +191,7 @@ show(
 #
 # So each unit is worth {{ model.latency | .0f }} slow workers, each of whom advances one chain by
 # one step every {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is
-# *in flight*. By [\Little's law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the
+# *in flight*. By [Little's law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the
 # chip busy takes this many steps in flight:
 #
 # $$\underbrace{\text{throughput}}_{\text{steps per cycle}} \times
@@ -353,8 +353,8 @@ publish(
 )
 
 # %% [markdown]
-# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency on the
-# H100 is {{ model.latency | .0f }} cycles, too. {{ model.full | , }} threads take only
+# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency is
+# indeed {{ model.latency | .0f }} cycles. {{ model.full | , }} threads take only
 # {{ seen.full_more | .0% }} longer than one: the other chains run almost for free. With a million
 # tasks, the units start a new step in {{ seen.busy | .0% }} of their cycles. Every measured time is
 # within {{ seen.worst | .0% }} of the model.

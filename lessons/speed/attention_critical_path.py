@@ -407,8 +407,8 @@ publish(
 # but each takes much longer, for two reasons:
 #
 # - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs. At most
-#   one SM in four has work, and it has a single resident warp. Nothing hides the latency, and each load touches 32
-#   sectors, one per lane. Here the critical path determines the time, but each of its steps is slow.
+#   one SM in four has work, and with a single resident warp on each, nothing hides the latency, and each load
+#   touches 32 sectors, one per lane. Here the critical path determines the time, but each of its steps is slow.
 # - **The scores queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share
 #   the SMs. What counts is Brent's other term, work divided by processors, and the work that counts is loads, not
 #   arithmetic.

@@ -775,4 +775,4 @@ exercise(
 
 # %% [markdown]
 # In the three sums, neighbouring lanes read neighbouring addresses. In `best_score` they read `Q` with a
-# stride of `D`. [Memory \coalescing](../memory/coalescing.py) shows what that costs.
+# stride of `D`. [Memory coalescing](../memory/coalescing.py) shows what that costs.

@@ -774,13 +774,13 @@ publish(
 #     sparsity. Any remaining gap comes from the clock speed or from stalls.
 
 # %% [markdown]
-# The model misses two things. Close to the ridge, the kernel is slower than either limit: 80
+# The model misses two things. First, close to the ridge the kernel is slower than either limit: 80
 # multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow. The roofline
 # assumes perfect overlap, and at the ridge neither valve has any slack to hide a gap in the other.
 #
-# The other miss concerns 4-byte loads. With them, the kernel stays well below the slope of the
-# roofline: with one multiply-add it moves {{ four.tb_per_s | .1f }} TB/s instead of
-# {{ sixteen.tb_per_s | .1f }}. The lesson on [hiding latency](occupancy.py) explains why.[^half2]
+# Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add
+# it moves {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}. The lesson on [hiding
+# latency](occupancy.py) explains why.[^half2]
 #
 # [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements.
 #     This kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }}
@@ -1076,5 +1076,5 @@ exercise(
 
 # %% [markdown]
 # Everything here assumed that the GPU is busy all the time. With short kernels it isn't, because it
-# spends much of the time waiting for the next launch. Next: [launch \overhead, CUDA graphs and five
+# spends much of the time waiting for the next launch. Next: [launch overhead, CUDA graphs and five
 # bottlenecks](launches.py).
