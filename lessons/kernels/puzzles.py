@@ -88,8 +88,8 @@ puzzle("kernels/stride_loop")
 # %% [markdown]
 # ## Takeaways
 #
-# - An index counts the elements before it: those in all earlier blocks or rows, plus the position within
-#   its own.
+# - The index of an element is the number of elements before it: those in earlier blocks or rows, plus those before
+#   it in its own block or row.
 # - A bounds check comes before the first access, loads included.
 # - A correct kernel can still load each sector many times. What counts is which elements the lanes of a warp access
 #   at the same moment.

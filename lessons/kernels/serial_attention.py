@@ -8,8 +8,9 @@
 # ---
 
 # %% [markdown]
-# Attention is at the core of every large language model: two matrix multiplications with a softmax between
-# them. In this lesson you'll write it as a kernel and find out which of its loops can become threads.
+# Attention is at the core of nearly every large language model: two matrix multiplications with a softmax
+# between them. In this lesson you'll write it as a kernel and find out which of its loops can become
+# threads.
 #
 # There's a puzzle on the way. For 1,024 queries, each multiplication does 134 million multiply-adds. Write
 # each as a kernel with one thread per result, and on an H100 one kernel still takes {{ seen.times | .1f }}×
@@ -109,8 +110,8 @@ publish(
 
 # %% [markdown]
 # Why the scale? The dot product of two vectors of $d$ random normal elements has a standard deviation of
-# $\sqrt{d}$, and the scale brings it back to 1. Move the slider to see what happens without the scale, or
-# if you multiply by $\sqrt{d}$ instead.
+# $\sqrt{d}$, and the scale brings it back to 1. Choose a scale below the figure to see what happens
+# without it (1), or if you multiply by $\sqrt{d}$ instead.
 
 # %% fold="Code of the figure"
 from tilewise import case, ceil_div, integers, normal, output, show
@@ -137,7 +138,7 @@ show(
         step_name="scale",
         x="key",
         y="query",
-        title="Without the scale, most queries pick a single key",
+        title="The scale 1/√d spreads the weights; without it, one wins",
         caption="Attention weights of 16 queries on 16 keys of random normal numbers, d = 128, at three scales. Each row adds up to 1.",
         alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys; with 1 and with √d most of a row's weight is in one cell.",
     )

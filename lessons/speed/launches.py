@@ -83,8 +83,8 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
 #
 # Take round numbers: {{ model.launches }} launches, {{ model.host_us }} µs of host work for each, and
 # {{ model.device_us }} µs per kernel. The host needs {{ model.launches }} × {{ model.host_us }} =
-# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. Of these
-# {{ model.total }} µs, the device is busy for only {{ model.work }}.
+# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. The device is
+# busy for only {{ model.work }} of these {{ model.total }} µs.
 #
 # ??? definition "Overhead"
 #     Time in which the device has nothing to do because the software around it isn't ready.
