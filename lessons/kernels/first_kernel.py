@@ -12,10 +12,10 @@
 # things before you read on. How many threads are launched? How many of them have no work? And which
 # takes longer: the additions, or copying the arrays to the GPU and back?
 #
-# The last answer is one reason why a first GPU program is often slower than NumPy; starting CUDA and
-# compiling the kernel are two more. The kernel itself has two lines, and nearly every kernel you'll
-# write starts the same way. You don't need a GPU to run it: without one, a simulator executes the
-# same CUDA C.
+# The answer to the third question is one reason why a first GPU program is often slower than NumPy;
+# starting CUDA and compiling the kernel are two more. The kernel itself has two lines, and nearly
+# every kernel you'll write starts with the first of them. You don't need a GPU to run it: without
+# one, a simulator executes the same CUDA C.
 
 # %% [markdown]
 # ## Kernel code: one thread per element
@@ -71,8 +71,8 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 #     change them.
 #
 # ??? definition "Block | blocks"
-#     A group of 1 to 1,024 threads that start together on one streaming multiprocessor of the
-#     device and run there.
+#     A group of 1 to 1,024 threads that all run on the same streaming multiprocessor, one of
+#     the many processors of a GPU.
 #
 # ??? definition "Grid | grids"
 #     All the blocks of one launch.
@@ -191,8 +191,8 @@ expect_hazard(
 
 # %% [markdown]
 # To see the damage, pass both kernels longer arrays with the same `n`. Every access is now inside an
-# array, so no tool can complain. Yet without the check, {{ overwritten }} elements past `n` change;
-# with it, none do.
+# array, so no tool reports an error. Yet the kernel without the check changes {{ overwritten }}
+# elements past `n`; the one with it changes none.
 
 # %% fold="Code of the check"
 length = threads + 100
@@ -214,23 +214,24 @@ check(
 # %% [markdown]
 # ## Host code: allocate, copy, launch, synchronise
 #
-# A GPU works on data in its own memory, but your NumPy arrays are in host memory. So a program takes
-# five steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out.
-# On a GPU, `VEC_ADD(...)` does all of this for you. In plain CuPy, essentially NumPy for the GPU,
-# `asarray` allocates[^room] and copies in, `empty` only allocates, `RawKernel` compiles the string,
-# and `synchronize` waits. Pass `n` as `np.int32`, since the kernel expects a 32-bit `int` and CuPy
-# doesn't convert it for you. Without a GPU, `gpu_here` skips the cell; the output shown was recorded on one.
+# A GPU works on data in its own memory, but your NumPy arrays are in host memory. So a program takes five
+# steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out. On a GPU,
+# `VEC_ADD(...)` does all of this for you. The next cell does it in plain CuPy, a library that is essentially
+# NumPy for the GPU. `asarray` allocates[^room] and copies in, `empty` only allocates, `RawKernel` compiles
+# the string, and `synchronize` waits. Pass `n` as `np.int32`, since the kernel expects a 32-bit `int` and
+# CuPy doesn't convert it for you. Without a GPU, `gpu_here()` is false and the cell does nothing; the output
+# shown was recorded on one.
 #
-# [^room]: `nvidia-smi` shows how much device memory each process uses. The figure is larger than your
-#     arrays: it includes the CUDA context, the driver's own state for the process, and CuPy keeps
-#     the memory of deleted arrays in a pool for the next ones.
+# [^room]: `nvidia-smi` shows how much device memory each process uses. That is more than your arrays need:
+#     it includes the CUDA context, which is the driver's own state for the process, and the pool in which
+#     CuPy keeps the memory of deleted arrays for later ones.
 #
 # ??? question "What passes between the host and a kernel?"
 #     The host passes a handle to the compiled kernel, the grid, the block size and the arguments. A
 #     number is copied; an array is passed as its address on the device. Nothing comes back, because a
-#     kernel returns no value: its result stays in device memory until the host copies it out. The
-#     host waits to find out that the kernel has finished; an error shows up in the status of a later
-#     call.
+#     kernel returns no value: its result stays in device memory until the host copies it out. To
+#     learn that the kernel has finished, the host has to wait for it. Errors show up in the status of
+#     a later call.
 
 # %% needs="gpu" record="first_launch"
 import numpy as np
@@ -271,9 +272,9 @@ if gpu_here():
 # CUDA C++, `<<<...>>>` returns nothing: `cudaGetLastError()` reports a rejected launch, and the status
 # of a later call, such as `cudaDeviceSynchronize()`, reports a fault.
 #
-# [^eager]: A common misconception: PyTorch's eager mode waits for each operation before it launches
-#     the next. It doesn't; the GPU idles only if the host enqueues work more slowly than the GPU
-#     finishes it, or stops to wait for a result.
+# [^eager]: A common misconception: PyTorch waits for each operation to finish before it launches the
+#     next. By default, it doesn't; the GPU idles only if the host enqueues work more slowly than the
+#     GPU finishes it, or stops to wait for a result.
 #
 # ??? definition "Asynchronous | asynchronously"
 #     Describes a call that hands work over and returns before the work is done.
@@ -325,9 +326,10 @@ if gpu_here():
 # ## The same kernel, written five ways
 #
 # The pseudocode needs no index arithmetic: `parallel` yields the indices in shuffled order, because
-# CUDA guarantees no order among threads. In Numba you write code for one thread, as in CUDA C, and
-# arrays know their length.[^numba] In \Triton you write code for one block: `i` is a vector of
-# {{ block }} indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
+# CUDA guarantees no order among threads. In Numba, which compiles Python functions, you write code
+# for one thread, as in CUDA C, and arrays know their length.[^numba] In \Triton, another compiler
+# for kernels written in Python, you write code for one block: `i` is a vector of {{ block }}
+# indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
 #
 # [^numba]: `tilewise.frameworks` imports the packages themselves. Without a GPU it first sets
 #     `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, so that Numba and \Triton run their kernels in
@@ -439,15 +441,15 @@ publish(
 )
 
 # %% [markdown]
-# The figure predicts the times for 2²⁴ elements, about 17 million. However good the
-# kernel is, the copies dominate, so keep your arrays on the device while you have work for them.
+# The figure predicts the times for 2²⁴ elements, about 17 million. However good the kernel is,
+# the copies dominate, so keep your arrays on the device as long as you have work for them.
 #
 # ??? question "Must the data be copied at all?"
 #     You can drop the copy calls, but the bytes usually still have to move. A kernel can access
 #     mapped host memory directly, over PCIe. With unified memory, one address works on both sides,
-#     and a page can migrate each time the other side touches it. Both save code more than time. On
-#     systems where CPU and GPU share one memory, or are joined by a fast cache-coherent link, the
-#     copies disappear or become cheap.
+#     and a page of memory can migrate each time the other side accesses it. Both save code more
+#     than time. On systems where CPU and GPU share one memory, or are joined by a fast
+#     cache-coherent link, the copies disappear or become cheap.
 
 # %% fold="Code of the figure"
 from tilewise.figures import timeline
@@ -577,8 +579,8 @@ if np.isfinite(list(times_us.values())).all():
     assert times_us["blocks of 32"] > 3 * max(others), "the title says so of blocks of 32"
 
 # %% [markdown]
-# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of the bound,
-# blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things
+# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak
+# \bandwidth, blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things
 # can slow small blocks down. First, there are more of them: the GPU has to launch a block for every 32 elements.
 # Second, they leave room unused. The GPU runs blocks on its *streaming multiprocessors*, and each of
 # those has slots for {{ slots.threads | , }} threads but takes at most {{ slots.blocks }} blocks at once.
@@ -618,7 +620,7 @@ publish(
 # Finally, measure end to end: copy in, add, copy out. NumPy allocates *pageable* memory, which the
 # operating system may move or swap out. *Pinned* memory stays where it is, so the GPU can read and
 # write it directly. Data in pageable memory takes a detour: the driver copies it through a pinned
-# staging buffer. The bound below is the kernel's alone.
+# staging buffer. The bound in the table is for the kernel alone, without the copies.
 
 # %% fold="Code of the measurement"
 

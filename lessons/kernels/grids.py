@@ -167,14 +167,14 @@ show(
         axes=("col", "row"),
         title="Each thread reads the opposite column of its own row",
         caption="Four blocks of 4 × 2 threads mirror an image of 5 × 3 pixels. "
-        f"The reads touch {requested} sectors, the 32-byte units of memory traffic, in total. The image fits in {apart}, but each block is one warp, and if two warps need the same sector, each one requests it. Warps and sectors have a section of their own below.",
+        f"The image fits in {apart} sectors, the 32-byte units of memory traffic, but the reads touch {requested}: each block is one warp, and every warp requests the sectors that it needs.",
     )
 )
 
 # %% [markdown]
 # Test a kernel on sizes that aren't multiples of the block size. `case` bundles its arguments with a
-# launch, `output` makes an array that it must fill, and `agree` runs two versions and compares every
-# element.
+# launch, `output` makes an array that the kernel must fill, and `agree` runs two versions and
+# compares every element.
 
 # %%
 sizes = [(1, 1, (16, 16)), (37, 21, (16, 16)), (5, 70, (32, 8))]
@@ -246,9 +246,9 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## Three-dimensional grids
 #
-# A volume, such as a CT scan, needs a third index line, for z. The cell with coordinates x, y and z has
-# the index `(z * height + y) * width + x`: x varies fastest, then y, then z. CUDA numbers the threads of a block
-# in that order too. The next kernel records which block and thread visited each cell.
+# A volume, such as a CT scan, needs a third line of index arithmetic, for z. The cell with coordinates x, y and
+# z has the index `(z * height + y) * width + x`: x varies fastest, then y, then z. CUDA numbers the threads of a
+# block in that order too. The next kernel records which block and thread visited each cell.
 
 # %%
 WHO_AM_I = Kernel(r"""
@@ -306,9 +306,9 @@ show(
 # %% [markdown]
 # ## Warps and sectors: why block shape matters
 #
-# A GPU splits each block into warps of 32 consecutively numbered threads, and a load runs for all 32
-# lanes of a warp at once. Data moves in 32-byte sectors, or eight floats. So the cost of a load
-# depends on how many sectors the warp's 32 addresses fall into.
+# A GPU splits each block into warps of 32 consecutively numbered threads, and a load instruction
+# executes for all 32 lanes of a warp at once. Data moves in sectors of 32 bytes, which hold eight
+# floats. So the cost of a load depends on how many sectors the warp's 32 addresses fall into.
 #
 # Threads are numbered along x first. If the block's width is a multiple of 32, a warp covers 32 pixels
 # of one row: 128 contiguous bytes. If they start on a sector boundary, as they do here, they fill
@@ -338,7 +338,7 @@ columns = [
     "block, x × y",
     "sectors per load, formula",
     "sectors per load, counted",
-    "loads and stores, total",
+    "sectors, loads and stores",
 ]
 show(
     Table(
@@ -354,7 +354,7 @@ publish(touched={"ratio": column[3] / row[3], "per_warp_row": row[1], "per_warp_
 # Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of
 # the width doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as
 # many as a row. The map shows two neighbouring columns, each mirrored by its own block. Both blocks
-# request the very same sectors.
+# request exactly the same sectors.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
@@ -383,11 +383,10 @@ show(
 # How much does this cost on a real GPU? The lower bound in the table counts 8 bytes per pixel, 4 read
 # and 4 written.
 #
-# If every sector request costs the same, cached or not, 1 × 256 blocks are
+# If every sector request costs the same, cached or not, 1 × 256 blocks should be
 # {{ touched.ratio | .0f }}× slower than 256 × 1 blocks. But a GPU has caches, small fast memories that
-# keep recently used data. If they
-# keep a sector until the neighbouring columns request it, those requests are nearly free. Guess before
-# you look.
+# keep recently used data. If they keep a sector until the neighbouring columns request it, those
+# requests are nearly free. Guess before you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -449,14 +448,14 @@ assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several time
 # so the extra requests are far from free.
 #
 # Sectors aren't the only cost: blocks of 8 × 32 touch no more of them, yet take
-# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Their warps request four separate pieces of
-# memory each, and the lesson on [memory coalescing](../memory/coalescing.py) returns to this access pattern.
+# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Each of their warps requests four separate pieces
+# of memory, and the lesson on [memory coalescing](../memory/coalescing.py) returns to this access pattern.
 
 # %% [markdown]
 # ## Choosing a block shape
 #
-# The image takes {{ hd.blocks | , }} blocks of 16 × 16, and the shape to avoid is the tall column: it
-# takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}, compared with
+# The 1,920 × 1,080 image needs {{ hd.blocks | , }} blocks of 16 × 16. The shape to avoid is the tall
+# column: it takes {{ mirror._1_x_256.width_1920_height_1080.median | us }}, compared with
 # {{ mirror._256_x_1.width_1920_height_1080.median | us }} for the wide row. Map x to the columns of a
 # row-major array, and make blocks at least 8 threads wide (for 4-byte elements), preferably 32.
 

@@ -1,17 +1,17 @@
 # ---
 # title: "Puzzles: kernels"
 # needs: [kernels/grids]
-# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size, without reading a sector more than necessary?"
+# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size, without loading a single unnecessary sector?"
 # description: "Six GPU puzzles: write the missing lines of a CUDA kernel and check them without a GPU. Indices, bounds checks, strides, broadcasting."
 # date: 2026-11-21
 # tags: [puzzle, index, bounds check, strides]
 # ---
 
 # %% [markdown]
-# You learn to write kernels by writing them. Each of these six has a gap of one to five lines. Fill it in your
-# own editor, and one command compiles your kernel, runs it on the simulator and checks every
-# value. You don't need a GPU. A correct result is half the task: each puzzle also has a budget, such as the number
-# of sectors that a good solution loads. How many of the 6 can you solve without a hint?
+# You learn to write kernels by writing them. Each of these six has a gap of one to five lines. Fill it in your own
+# editor, and one command compiles your kernel, runs it on the simulator and checks every value. You don't need a
+# GPU. A correct result is only half the task: each puzzle also has a budget, such as the number of sectors that a
+# good solution loads. How many of the 6 can you solve without a hint?
 
 # %% [markdown]
 # ## How to solve a puzzle
@@ -24,10 +24,10 @@
 # tilewise puzzle kernels/map --hint    # prints the first hint
 # ```
 #
-# If something is wrong, the check reports the first problem it finds: a wrong value, the line and the thread of an access
-# out of bounds, or the line that exceeds the budget. It tries several sizes, and most of them aren't
-# multiples of the block size. Nothing ever overwrites your file. `tilewise puzzle` lists all puzzles. To get the command, set up
-# the course's [environment](../../docs/index.md#how-to-run-it).
+# If something is wrong, the check reports the first problem it finds: a wrong value, the line and thread of an
+# out-of-bounds access, or the line that exceeds the budget. It tries several sizes, and most of them aren't multiples
+# of the block size. Nothing ever overwrites your file. `tilewise puzzle` lists all puzzles. To get the command, set
+# up the course's [environment](../../docs/index.md#how-to-run-it).
 #
 # The table under each puzzle shows the *budget* and what the solution needs. The *naive* column, where there is one, shows
 # what a correct but naive kernel costs.
@@ -54,7 +54,7 @@ puzzle("kernels/guard")
 # ## Two axes
 #
 # An image needs two indices and two bounds checks. Choose the axes carefully: if the lanes of a warp run down a
-# column, each of them touches a sector of its own.
+# column, each lane touches a different sector.
 
 # %%
 puzzle("kernels/mirror")
@@ -62,7 +62,8 @@ puzzle("kernels/mirror")
 # %% [markdown]
 # ## Strides
 #
-# A slice of a NumPy or PyTorch array is a window into a larger one. You can find its elements only through its strides.
+# A slice of a NumPy or PyTorch array is a window into a larger one. To find an element, you need the array's strides:
+# the distance in memory from one row to the next, and from one column to the next.
 
 # %%
 puzzle("kernels/strides")
@@ -78,8 +79,8 @@ puzzle("kernels/broadcast")
 # %% [markdown]
 # ## Loop over the grid: more elements than threads
 #
-# So far, every element had its own thread. This kernel gets 256 threads whatever n is, and has to
-# work for 31 elements and for 2,000.
+# So far, every element had its own thread. This kernel gets a fixed number of threads, whatever n
+# is. It has to work for 31 elements and for 2,000.
 
 # %%
 puzzle("kernels/stride_loop")
@@ -87,8 +88,8 @@ puzzle("kernels/stride_loop")
 # %% [markdown]
 # ## Takeaways
 #
-# - An index counts the elements before it: those in all earlier blocks or rows, plus the position within
-#   its own.
+# - The index of an element is the number of elements before it: those in earlier blocks or rows, plus those before
+#   it in its own block or row.
 # - A bounds check comes before the first access, loads included.
 # - A correct kernel can still load each sector many times. What counts is which elements the lanes of a warp access
 #   at the same moment.

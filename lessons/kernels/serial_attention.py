@@ -8,12 +8,13 @@
 # ---
 
 # %% [markdown]
-# Attention is at the core of every large language model: two matrix multiplications with a softmax between
-# them. In this lesson you'll write it as a kernel and find out which of its loops can become threads.
+# Attention is at the core of nearly every large language model: two matrix multiplications with a softmax
+# between them. In this lesson you'll write it as a kernel and find out which of its loops can become
+# threads.
 #
-# There's a puzzle on the way. For 1,024 queries, both multiplications do 134 million multiply-adds. Give both
-# one thread per result, and on an H100 one of them still takes {{ seen.times | .1f }}× longer than the other.
-# Which one, and why?
+# There's a puzzle on the way. For 1,024 queries, each multiplication does 134 million multiply-adds. Write
+# each as a kernel with one thread per result, and on an H100 one kernel still takes {{ seen.times | .1f }}×
+# longer than the other. Which one, and why?
 
 # %% [markdown]
 # ## Attention: a soft lookup
@@ -25,7 +26,7 @@
 # positive weights that add up to 1: take the exponential of each, and divide by their sum.
 #
 # Let's do one by hand, with vectors of d = 4 elements. The query is (1, 1, 1, 1), and the scale is
-# $1/\sqrt{d}$ = 0.5:
+# $1/\sqrt{d}$ = 0.5. Of each value, the table shows only the first element:
 #
 # | key | logit | exponential of (logit − largest) | weight | value |
 # | --- | --- | --- | --- | --- |
@@ -78,12 +79,12 @@ publish(
 )
 
 # %% [markdown]
-# Why subtract the largest logit first? It doesn't change the weights, because the factor cancels in the
-# division, and no exponential exceeds 1. Without it, a logit above {{ overflow.limit | .0f }} overflows a
-# 32-bit float.
+# Why subtract the largest logit first? The subtraction divides every exponential by the same factor, which
+# cancels when you divide by the sum, so the weights don't change. But now no exponential exceeds 1. Without the
+# subtraction, the exponential of a logit above {{ overflow.limit | .0f }} overflows a 32-bit float.
 #
-# Now do this for N queries and N keys, one of each per *token*, a piece of text. With these vectors as the rows
-# of matrices, attention is three formulas:
+# Now do this for N queries and N keys, one of each per *token*, a piece of text such as a word. With these
+# vectors as the rows of matrices, attention is three formulas:
 #
 # $$
 # S = \text{scale} \cdot Q K^\top
@@ -109,8 +110,8 @@ publish(
 
 # %% [markdown]
 # Why the scale? The dot product of two vectors of $d$ random normal elements has a standard deviation of
-# $\sqrt{d}$, and the scale brings it back to 1. Move the slider to see what happens without it, or with its
-# inverse.
+# $\sqrt{d}$, and the scale brings it back to 1. Choose a scale below the figure to see what happens
+# without it (1), or if you multiply by $\sqrt{d}$ instead.
 
 # %% fold="Code of the figure"
 from tilewise import case, ceil_div, integers, normal, output, show
@@ -137,7 +138,7 @@ show(
         step_name="scale",
         x="key",
         y="query",
-        title="With the right scale, attention averages; without it, it picks",
+        title="The scale 1/√d spreads the weights; without it, one wins",
         caption="Attention weights of 16 queries on 16 keys of random normal numbers, d = 128, at three scales. Each row adds up to 1.",
         alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys; with 1 and with √d most of a row's weight is in one cell.",
     )
@@ -280,9 +281,9 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Independent loops: which loops can become threads?
 #
-# The loop over queries has become threads, and seven loops are left in each thread. Can they become threads
-# too? Only if they're *independent*: their iterations could run in any order, or all at once. So for each
-# loop, ask what one iteration needs from the others.
+# The loop over queries is gone: its iterations are now threads. Each thread still runs seven loops. Can
+# their iterations become threads too? Only if they're *independent*: their iterations could run in any
+# order, or all at once. So for each loop, ask what one iteration needs from the others.
 #
 # ??? definition "Independent loop | independent loops"
 #     A loop in which no iteration reads what another iteration writes, and no two iterations write to
@@ -379,8 +380,8 @@ publish(
 # We call this version Kernel 2; Kernel 1, on a [Further page](../speed/attention_critical_path.py), runs every
 # loop on one thread.
 #
-# The first kernel gives every score its own thread. Its two axes are `j` and `i`; the contraction over `k`
-# stays in the thread.
+# The first of the three kernels gives every score its own thread. Its two axes are `j` and `i`; the
+# contraction over `k` stays in the thread.
 
 
 # %% tab="Pseudocode"
@@ -410,8 +411,8 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# Softmax keeps one thread per query, because its maximum and its sum need the whole row. Its kernel is the middle part
-# of the one above.
+# Softmax keeps one thread per query, because its maximum and its sum need the whole row. Its kernel is the middle
+# part of the kernel with one thread per query.
 
 # %% fold="The softmax kernel"
 SOFTMAX_ROWS = Kernel(r"""
@@ -500,8 +501,8 @@ assert arrays["S"].max() > np.log(np.finfo(np.float32).max), (
 )
 
 # %% [markdown]
-# Step through the scores of six queries and six keys. The threads of one row of $S$ share an element of
-# $Q$, but each reads its own element of $K$, a whole row away from its neighbour's.
+# Step through the scores of six queries and six keys. Threads that compute the same row of $S$ read the
+# same element of $Q$. But each reads its own element of $K$, one full row away from its neighbour's.
 
 # %% fold="Code of the figure"
 from tilewise import Trace
@@ -522,9 +523,9 @@ show(
 # %% [markdown]
 # ## Same multiply-adds, different time: sectors
 #
-# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$, so you'd expect similar
-# times. Each row of the measurement launches one kernel more than the row before it, and the difference is the
-# time of that kernel.
+# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$, so you'd expect similar times.
+# Each row of the measurement adds one kernel to the row before it, so the difference between the two times is
+# the time of that kernel.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -563,10 +564,10 @@ if np.isfinite(until).all():
     assert step_us["scores"] > 4 * step_us["weighted sum"], "the title says far longer"
 
 # %% [markdown]
-# The scores take {{ step.scores | .0f }} µs and the weighted sum {{ step.weighted_sum | .0f }} µs. The
-# arithmetic is the same, so look at what the lanes of a warp read in one iteration. You know the rule from
-# the [last lesson](grids.py#row-major-order-from-row-and-column-to-an-index): 32 consecutive floats are 4 sectors
-# of 32 bytes, but 32 floats down a column are 32 sectors.
+# The scores take {{ step.scores | .0f }} µs and the weighted sum {{ step.weighted_sum | .0f }} µs. The arithmetic
+# is the same, so look at what the lanes of a warp read in one iteration. You know the rule from the [last
+# lesson](grids.py#warps-and-sectors-why-block-shape-matters): 32 consecutive floats are 4 sectors of 32 bytes,
+# but 32 floats down a column are 32 sectors.
 #
 # - **Scores**: the lanes differ in `j`. `Q[i * d + k]` is the same element for all of them, 1 sector.
 #   `K[j * d + k]` runs down a column, 32 sectors. That makes 33.
@@ -574,7 +575,8 @@ if np.isfinite(until).all():
 #   `V[j * d + c]` runs along a row, 4 sectors. That makes 5.
 #
 # So the scores touch {{ traffic.ratio | .1f }}× as many sectors as the weighted sum, and they take
-# {{ seen.times | .1f }}× the time. What costs isn't the arithmetic; it's the addresses that a warp reads together.
+# {{ seen.times | .1f }}× the time. Arithmetic doesn't set the time; the
+# addresses that a warp reads together do.
 
 # %% fold="Code of the check"
 
@@ -610,10 +612,10 @@ publish(
 )
 
 # %% [markdown]
-# Softmax is a surprise too: about {{ work.softmax | .0% }} of the operations, but {{ seen.softmax | .0% }} of the
-# time. With one thread per query, most of the GPU is idle. How much faster than a single thread is Kernel 2
-# then? The Further page [Attention's critical path](../speed/attention_critical_path.py) predicts it and measures
-# it.
+# Softmax is another surprise: it does about {{ work.softmax | .0% }} of the operations, but takes
+# {{ seen.softmax | .0% }} of the time. With one thread per query, most of the GPU is idle. How much faster than a
+# single thread is Kernel 2 then? The Further page [Attention's critical
+# path](../speed/attention_critical_path.py) predicts it and measures it.
 
 # %% [markdown]
 # ## Takeaways

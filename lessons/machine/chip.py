@@ -73,8 +73,8 @@ check(end[0], 2, rtol=0.0, name="the line after four loads")
 # %% [markdown]
 # ## SMs, L2 cache and device memory
 #
-# To predict the times, you need to know where the data can be. An H100 has {{ chip.sms }} processors, called *SMs*, around
-# one L2 cache, with device memory in stacks next to the chip. A block of threads runs on one SM from start to
+# To predict these times, you need to know where the data can be. An H100 has {{ chip.sms }} processors, called *SMs*,
+# around one L2 cache, with device memory in stacks next to the chip. A block of threads runs on one SM from start to
 # finish, so its threads use that SM's L1 cache.
 #
 # The slider in the figure sets the *working set*, the data that a program keeps coming back to. The figure
@@ -219,13 +219,13 @@ if gpu_here():
             print(f"{name}: {given[name]:,} {unit}".rstrip())
 
 # %% [markdown]
-# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but
-# {{ devices.h100_sxm.sms }} are enabled in this model and {{ devices.h100_pcie.sms }} in the PCIe card; a full A100
-# chip has {{ count.full_a100 }}, and {{ devices.a100_sxm_80_gb.sms }} are enabled. With a few SMs disabled, a chip
-# with small defects can still be sold. A kernel runs unchanged on all of these GPUs, because blocks aren't
+# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but only
+# {{ devices.h100_sxm.sms }} are enabled in this model and {{ devices.h100_pcie.sms }} in the PCIe card. A full
+# A100 chip has {{ count.full_a100 }}, and {{ devices.a100_sxm_80_gb.sms }} are enabled. With a few SMs disabled, a
+# chip with small defects can still be sold. A kernel runs unchanged on all of these GPUs, because blocks aren't
 # tied to particular SMs.
 #
-# ??? question "Where do drawings of a chip come from, if nobody can look inside?"
+# ??? question "Where do drawings of a chip come from?"
 #     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
 #     silicon show regular areas, which are memory, and repeated ones, which are SMs. And programs can probe the
 #     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level)
@@ -244,14 +244,14 @@ if gpu_here():
 # ## Inside an SM
 #
 # An SM has four equal partitions, plus one piece of *on-chip* memory that serves as both L1 cache and shared
-# memory. The scheduler of a partition issues up to one instruction per cycle for a group of 32 threads. The
-# partition's {{ sm.units }} \FP32 units, which NVIDIA calls *CUDA cores*, execute it; its *tensor core* multiplies
-# small matrices.[^core]
+# memory. The scheduler of a partition issues up to one instruction per cycle for one warp, a group of 32 threads.
+# The partition's {{ sm.units }} \FP32 units, which NVIDIA calls *CUDA cores*, execute it; its *tensor core*
+# multiplies small matrices.[^core]
 #
-# The surprise is the registers: {{ sm.registers_kib }} KiB per SM, as much as L1 and shared memory combined, and
-# {{ sm.all_registers_mib | .0f }} MiB on the whole chip. All threads on an SM keep their registers there at the
-# same time. So when one group of threads waits for memory, the scheduler can issue an instruction of another
-# group in the very next cycle, with nothing to save or restore.
+# The registers may surprise you: {{ sm.registers_kib }} KiB per SM, as much as L1 and shared memory combined,
+# and {{ sm.all_registers_mib | .0f }} MiB on the whole chip. All threads on an SM keep their registers there at
+# the same time. So when one warp waits for memory, the scheduler can issue an instruction from another in the
+# very next cycle, with nothing to save or restore.
 #
 # [^core]: *A common misconception:* a CUDA core is a processor that runs many threads. It's only an arithmetic
 #     unit, and it executes one thread's operation at a time. The counterpart of a CPU core is the SM.
@@ -350,12 +350,13 @@ show(
 # - *Global memory* is device memory, on this card stacks of HBM. Loads from it go through L1 and L2.
 # - *Local memory* is private to a thread. The compiler uses it when it runs out of registers (it *\spills*
 #   values), and for arrays that it can't keep in registers.[^local]
-# - *Constant memory* is small and read-only for kernels. The host writes it.
-# - *Shared memory* belongs to a block. On an H100, a cluster of blocks can also share it.
+# - *Constant memory* is small. The host writes it, and kernels can only read it.
+# - *Shared memory* belongs to a block. On an H100, blocks can also form a cluster and access each other's
+#   shared memory.
 #
-# [^local]: *A common misconception:* local memory is close to the thread, or else as slow as device memory.
-#     It's located in device memory but cached, so a value that has been \spilled and is still in L1 costs an
-#     L1 hit.
+# [^local]: Two misconceptions are common: that local memory is close to the thread, and that every access to
+#     it is as slow as device memory. It's located in device memory but cached, so a value that has been
+#     \spilled and is still in L1 costs an L1 hit.
 #
 # ??? definition "Global memory"
 #     Device memory as kernels address it: every thread of every block can read and write it.
@@ -637,19 +638,20 @@ if np.isfinite(list(wait_ns.values())).all():
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1. From L2 it takes {{ cycles.l2_near | .0f }} to
-# {{ cycles.l2 | .0f }}, more in larger rings. From a ring of 1 GiB, nearly all of which is in device memory, it takes
-# {{ cycles.memory | .0f }}.[^tlb]
+# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1. From L2 it takes {{ cycles.l2_near | .0f }}
+# to {{ cycles.l2 | .0f }}, depending on the size of the ring. From a ring of 1 GiB, nearly all of which is in device
+# memory, it takes {{ cycles.memory | .0f }}.[^tlb]
 #
 # The first step comes a little before 256 KiB. L1 doesn't get all of that memory, because the system keeps some of
 # it as shared memory, and a cache can evict lines before it is full.
 #
-# The second step starts soon after {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB. NVIDIA's
-# [white paper on the A100](https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf)
-# suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our one thread
-# would then have only half of L2 nearby. The step does move with the size of L2: a load takes
-# {{ larger_l2.cycles | .0f }} cycles in a ring of 40 MiB on an H100, whose L2 has {{ larger_l2.h100_mib }} MiB, and in
-# one of 48 MiB on an H200, whose L2 has {{ larger_l2.h200_mib }} MiB.
+# The second step starts soon after {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB.
+# NVIDIA's [white paper on the
+# A100](https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf)
+# suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our one thread would
+# then have only half of L2 nearby. The step does move with the size of L2: a load takes {{ larger_l2.cycles | .0f }}
+# cycles in a ring of 40 MiB on an H100, whose L2 has {{ larger_l2.h100_mib }} MiB, and just as many in one of 48 MiB
+# on an H200, whose L2 has {{ larger_l2.h200_mib }} MiB.
 #
 # [^tlb]: At the recorded clock of {{ clock_ghz | .2f }} GHz, and including a few cycles to compute the address.
 #     In large rings, it also includes translating virtual addresses to physical ones, since the caches for page
@@ -665,13 +667,13 @@ if np.isfinite(list(wait_ns.values())).all():
 # %% [markdown]
 # ## Takeaways
 #
-# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2
-#   and device memory. Every level further out is larger and slower.
+# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and
+#   device memory. From on-chip memory to L2 to device memory, each level is larger and slower.
 # - Dependent loads run at the latency of the level that holds the data. Shrink the working set to fit a closer
 #   level, and the same code runs faster.
 # - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#machine).
+# For a summary of this part, see the [recap](../../recap.md#machine).
 #
 # ## In your own kernel
 #

@@ -15,7 +15,7 @@
 # The two factors are far apart.
 #
 # The choice matters for kernels that rely on L1 and kernels that need large \tiles in shared memory alike:
-# what one of the two gets, the other one loses.
+# whatever shared memory gets, L1 loses.
 
 # %% [markdown]
 # ## Set the carve-out
@@ -27,10 +27,11 @@
 # cudaFuncSetAttribute(chase, cudaFuncAttributePreferredSharedMemoryCarveout, 57);
 # ```
 #
-# It's a preference, not a command. The driver rounds it up to the next size that the hardware supports, and L1
-# gets the rest. On an H100, the sizes are {{ carve.choices }} KiB. For example, {{ carve.example.percent }} % of {{ carve.most }} KiB is
-# {{ carve.example.requested | .0f }} KiB, so the driver sets {{ carve.example.granted }} KiB, which leaves
-# {{ carve.example.l1 }} KiB for L1. Without a request, the driver chooses from the kernel's use of shared memory.
+# It's a preference, not a command. The driver rounds it up to the next size that the hardware supports, and L1 gets
+# the rest. On an H100, the sizes are {{ carve.choices }} KiB. For example, {{ carve.example.percent }} % of
+# {{ carve.most }} KiB is {{ carve.example.requested | .0f }} KiB, so the driver sets {{ carve.example.granted }} KiB,
+# which leaves {{ carve.example.l1 }} KiB for L1. Without a request, the driver picks a size based on how much shared
+# memory the kernel uses.
 
 # %% fold="Code of the numbers"
 from tilewise import publish
@@ -65,9 +66,9 @@ publish(
 # ## Latency: L1 until the data no longer fits
 #
 # Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at
-# eight carve-outs. Predict where each ring stops being fast. The ring of 96 KiB fits in L1 as long as shared
-# memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long as it has at most
-# {{ fits.large }} KiB.
+# eight carve-outs. At which carve-out does each ring become slow? You can predict it. The ring of 96 KiB fits in L1
+# as long as shared memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long
+# as it has at most {{ fits.large }} KiB.
 
 # %% fold="The kernels of the lesson, again"
 import numpy as np
@@ -162,8 +163,8 @@ show(
         [Series(f"ring of {kib} KiB", SHARED, waits[kib], role=role) for kib, role in ROLES.items()],
         x="shared memory [KiB]",
         y="cycles per load",
-        marks=[Mark(f"{kib} KiB fit", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
-        title="A ring is fast while it fits in what L1 has left",
+        marks=[Mark(f"{kib} KiB limit", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
+        title="Loads are fast as long as the ring fits in L1",
         caption="Cycles per dependent load for rings of 32, 96 and 160 KiB, by the shared memory that the driver sets aside on each SM of an {machine}. To the left of a dotted line, the ring of that size fits in L1.",
     )
 )
@@ -244,8 +245,8 @@ if np.isfinite([shared_cycles, waits[32][0]]).all():
 # ## Throughput: many loads in flight
 #
 # One thread measures latency. To measure throughput, launch one block of 1,024 threads per SM. Each block loads its
-# own values {{ reread.rounds }} times and sums them up, so all reads except the first can hit in L1, if L1 is large
-# enough.
+# own values {{ reread.rounds }} times and adds them up. If L1 is large enough, all loads hit in it except those of
+# the first round.
 
 
 # %% tab="Pseudocode"
@@ -333,7 +334,7 @@ show(
         [Series(f"{kib} KiB per SM", SHARED, speeds[kib], role=role) for kib, role in ROLES.items()],
         x="shared memory [KiB]",
         y="throughput [TB/s]",
-        title="Throughput only halves when the data falls out of L1",
+        title="Throughput halves when the data outgrows L1",
         caption="Bytes per second that all SMs of an {machine} load together, when each loads its own 32, 96 or 160 KiB again and again, by the shared memory set aside on each SM.",
     )
 )
@@ -358,14 +359,14 @@ if np.isfinite(at_0).all():
 
 # %% [markdown]
 # With all of L1, the SMs load 96 KiB each at {{ rate.all | .2g }} TB/s in total; with the least L1, at
-# {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls only
-# by a factor of {{ rate.less | .1g }}. With 1,024 threads per SM, many loads are in flight at once, so their
-# latencies overlap. All three lines end near the same rate, whatever the size, so what limits them now is how fast
-# L2 delivers. That's still faster than the {{ rate.memory | .3g }} TB/s of device memory.
+# {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls
+# only by a factor of {{ rate.less | .1g }}. With 1,024 threads per SM, many loads are in flight at once, so their
+# latencies overlap. All three lines end near the same rate, whatever the size, so the \bandwidth of L2 is now the
+# limit. That's still faster than the {{ rate.memory | .3g }} TB/s of device memory.
 #
-# The smallest working set runs slower even in L1, because part of the time doesn't depend on the size. At a
-# carve-out of 0, the times for the three sizes fit a straight line that starts at {{ reread.fixed_us | .2g }} µs. That's
-# {{ reread.fixed_of_32 | .0% }} of the time for 32 KiB.
+# Even in L1, the smallest working set has a lower throughput, because part of the time doesn't depend on the size. At
+# a carve-out of 0, the times for the three sizes are on a straight line with a fixed part of
+# {{ reread.fixed_us | .2g }} µs, which is {{ reread.fixed_of_32 | .0% }} of the time for 32 KiB.
 
 # %% [markdown]
 # ## The answer
@@ -380,7 +381,7 @@ if np.isfinite(at_0).all():
 #   supported size.
 # - If the working set no longer fits in the rest of L1, its loads go to L2. Latency suffers most; with enough loads
 #   in flight, throughput suffers much less.
-# - Shared memory has a somewhat lower latency than L1, and a kernel decides what is in it.
+# - Shared memory has a somewhat lower latency than L1, and the kernel decides what to keep there.
 #
 # ## In your own kernel
 #
@@ -431,4 +432,5 @@ exercise(
 )
 
 # %% [markdown]
-# Back to the course: [the roofline model](../speed/roofline.py) shows how fast a kernel can be at best.
+# Back to the course: [the roofline model](../speed/roofline.py) shows how fast a kernel can possibly
+# be.

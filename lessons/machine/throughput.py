@@ -1,6 +1,6 @@
 # ---
 # title: "Latency and throughput: why GPUs exist"
-# needs: [kernels/first_kernel]
+# needs: [kernels/grids]
 # summary: "One CPU core beats an entire H100 at one serial task. How many tasks does it take for the GPU to win, and by how much?"
 # description: "Latency, throughput and work in flight: one model that predicts a GPU's time from one thread to a million."
 # date: 2026-11-21
@@ -58,8 +58,8 @@ void chain(const float* start, float* end, int tasks, int steps) {
 """)
 
 # %% [markdown]
-# Launch it with five tasks of three steps. A GPU runs threads in groups of 32, so even five tasks
-# occupy a whole group; threads 5 to 31 have no task and return. Without a GPU, the same line runs on
+# Launch it with five tasks of three steps. A GPU runs threads in *warps* of 32, so even five tasks
+# occupy a whole warp; threads 5 to 31 have no task and return. Without a GPU, the same line runs on
 # the course's simulator. Follow thread 2: its `x` starts at 2, and each step moves it a
 # hundred-thousandth of the way towards 1.
 
@@ -191,19 +191,19 @@ show(
 #
 # So each unit is worth {{ model.latency | .0f }} slow workers, each of whom advances one chain by
 # one step every {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is
-# *in flight*. By [\Little's law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the
+# *in flight*. By [Little's law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the
 # chip busy takes this many steps in flight:
 #
 # $$\underbrace{\text{throughput}}_{\text{steps per cycle}} \times
 # \underbrace{\text{latency}}_{\text{cycles}} = \text{steps in flight}$$
 #
-# For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }} steps
-# in flight, one from each of {{ model.full | , }} chains. With up to {{ model.full | , }} tasks,
-# every task has its own worker, so they all take as long as one: {{ model.one_us | us }} at
+# For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }}
+# steps in flight, one from each of {{ model.full | , }} chains. With up to {{ model.full | , }}
+# tasks, every task has its own worker, so they all take as long as one: {{ model.one_us | us }} at
 # {{ model.ghz | .2f }} GHz. With more, our model runs them in batches of {{ model.full | , }}, and
-# each batch adds another {{ model.one_us | us }}. The batch size isn't a limit on how many threads
-# fit on the chip, which holds {{ model.resident | , }} at once. It's how the hardware turns out to
-# schedule them, as the measurement below shows.
+# each batch adds another {{ model.one_us | us }}. The batches don't come from a lack of room: the
+# chip holds {{ model.resident | , }} threads at once. They come from the way the hardware
+# schedules those threads, as the measurement below shows.
 #
 # [^four]: NVIDIA doesn't publish this latency. On an earlier chip it was measured at
 #     four cycles{from: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
@@ -215,10 +215,10 @@ show(
 #     Hyper-threading is Intel's name for simultaneous multithreading (SMT): a CPU core holds the
 #     state of two threads and issues instructions from both, often in the same cycle. A GPU does
 #     something simpler on a larger scale, *fine-grained multithreading*. Each streaming
-#     multiprocessor of an H100 holds up to 64 groups of 32 threads. Each of its four schedulers
-#     picks one group per cycle that's ready and issues one instruction for it. A CPU core still
-#     spends most of its area on making each of its two threads fast. The GPU relies on having
-#     another thread that's ready.
+#     multiprocessor of an H100 holds up to 64 warps. In every cycle, each of its four schedulers
+#     picks a warp that's ready and issues one instruction for it. A CPU core still spends most
+#     of its area on making each of its two threads fast. The GPU relies on having another thread
+#     that's ready.
 #
 # ??? definition "Hyper-threading"
 #     Intel's name for simultaneous multithreading: one CPU core holds the state of two threads and
@@ -269,7 +269,7 @@ publish(
 #
 # Now launch 1 to {{ task.most | , }} tasks of {{ task.steps | , }} steps each. The table's bound
 # ignores latency: it's the time of the arithmetic at the chip's peak rate, or of an empty launch if
-# that takes longer. Small launches are latency-bound, so they take far longer than that.
+# that takes longer. Small launches are limited by latency, so they take far longer than the bound.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -353,19 +353,18 @@ publish(
 )
 
 # %% [markdown]
-# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency is also
-# {{ model.latency | .0f }} cycles on the H100. {{ model.full | , }} threads take only
+# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency is
+# indeed {{ model.latency | .0f }} cycles. {{ model.full | , }} threads take only
 # {{ seen.full_more | .0% }} longer than one: the other chains run almost for free. With a million
-# tasks, the units issue a step in {{ seen.busy | .0% }} of their cycles. Every measured time is
+# tasks, the units start a new step in {{ seen.busy | .0% }} of their cycles. Every measured time is
 # within {{ seen.worst | .0% }} of the model.
 #
 # The point at {{ seen.half_more | , }} tasks shows the batches. These are {{ seen.half_more | , }} /
-# {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, and
-# they take as long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles
-# equally, they'd take {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the
-# chip, as the output below shows. So each scheduler seems to keep issuing from the same
-# {{ model.latency | .0f }} groups of 32 threads, one group per \issue slot, and to start the rest
-# when they finish. NVIDIA doesn't document this policy.
+# {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, and they take
+# as long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
+# {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the chip, as the output below shows.
+# So each scheduler seems to keep issuing from the same {{ model.latency | .0f }} warps in turn, and to start
+# others only when these finish. NVIDIA doesn't document this policy.
 
 # %% fold="Code that records which multiprocessor each block runs on" needs="gpu" record="blocks_on_processors"
 from tilewise import gpu_here
@@ -397,10 +396,9 @@ if gpu_here():
 # ## CPU core vs. GPU: where the lines cross
 #
 # A CPU core is built for latency. It runs at a high clock, and most of its area goes into keeping
-# a single thread moving: caches, branch prediction, out-of-order execution. It also has SIMD
-# units, which apply one instruction to several values at once. So we compile two
-# versions for one core: a *scalar* loop that runs tasks one at a time and a *SIMD* loop that runs
-# 64 at once.
+# a single thread moving: caches, branch prediction, out-of-order execution. It also has *SIMD*
+# units, which apply one instruction to several values at once. So we compile two versions for one
+# core: a *scalar* loop, which runs one task at a time, and a SIMD loop, which runs 64 at once.
 
 # %% fold="The same two loops for one core, in C"
 CPU_SOURCE = r"""
@@ -543,14 +541,15 @@ publish(core=race)
 # {{ core.gpu_step_ns | .2g }} ns on the GPU and {{ core.step_ns | .2g }} ns on the core, launch
 # and call included. Among the sizes we measured, the GPU is ahead of the scalar loop from
 # {{ core.ahead_of_scalar }} tasks on, and ahead of SIMD from {{ core.ahead_of_simd }}. SIMD holds
-# out longer for the reason you've just seen: its 64 chains fill the SIMD \lanes and pipeline slots
-# that one chain leaves empty. For {{ task.most | , }} tasks, the core would need
+# out longer for the same reason that makes a GPU fast: its 64 chains fill the SIMD \lanes and
+# pipeline slots that one chain leaves empty. For {{ task.most | , }} tasks, the core would need
 # {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
 # {{ seen.last_us | us }}. So the GPU is about {{ core.million_gain | .0f }}× faster than one core.
 #
-# Two caveats. A CPU with {{ core.cores }} such cores, if they scaled perfectly, would cut the
-# factor to {{ core.many_gain | .2g }}. And our chain gives the core's caches and branch predictor
-# nothing to do, so expect a single GPU thread to look worse on ordinary serial code. The CPU used:
+# Two caveats. A CPU with {{ core.cores }} such cores, if the work scaled perfectly across them,
+# would cut the factor to {{ core.many_gain | .2g }}. And our chain gives the core's caches and
+# branch predictor nothing to do, so expect a single GPU thread to look worse on ordinary serial
+# code. The CPU used:
 
 # %% fold="Code that prints the CPU and the compiler" needs="gpu" record="host_processor"
 from tilewise import gpu_here

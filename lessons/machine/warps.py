@@ -20,12 +20,12 @@
 # %% [markdown]
 # ## Lockstep: one instruction for 32 lanes
 #
-# An SM of an H100 can hold 2,048 threads (of a T4, 1,024), too many to fetch and decode
+# An SM of an H100 can hold 2,048 threads (a T4's holds 1,024), too many to fetch and decode
 # instructions for each one separately. So an SM groups 32 consecutive threads of a block into a
 # warp, and a *warp scheduler* issues one instruction for all of them.[^four] The 32 lanes execute
-# it in *lockstep*, each on its own registers.[^exactly]
-# [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction,
-# multiple threads.
+# it in *lockstep*, each on its own registers.[^exactly] [Lindholm et al.
+# (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction, multiple
+# threads.
 #
 # If a branch sends some lanes to the `if` side and the rest to the `else` side, the warp *diverges*:
 # it executes both paths, one after the other. On each path, an *active mask* of 32 bits disables
@@ -176,9 +176,9 @@ agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
 agree(two_ways_numba, TWO_WAYS, cases[1::5], rtol=1e-5, by="Numba")
 
 # %% [markdown]
-# The simulator keeps the active mask of every instruction, so you can watch the warp diverge. Play
-# the launch below line by line: first line 15 runs with the odd lanes, then line 11 with the even
-# ones. CUDA doesn't say which path goes first.
+# The simulator records the active mask of every instruction, so you can watch the warp diverge.
+# Play the launch below line by line: first line 15 runs with the odd lanes, then line 11 with the
+# even ones. CUDA doesn't say which path goes first.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, show
@@ -195,7 +195,7 @@ show(
         arrays=["end"],
         extent=32,
         start=4,
-        title="The two halves of the warp run one after the other",
+        title="The warp runs its two paths one after the other",
         caption="One warp of 32 threads runs the kernel above, three iterations per path, with odd lanes on the second path. The figure follows the lines in the simulator's order; each lane has its own x.",
     )
 )
@@ -271,9 +271,9 @@ publish(
 )
 
 # %% [markdown]
-# If whole warps agree, the second path costs nothing. If the lanes of a warp disagree, the kernel
-# is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two because some
-# {{ two.once_us | .1f }} µs, launch included, don't depend on the path.
+# If all lanes of a warp take the same path, the second path costs nothing. If they don't, the
+# kernel is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two
+# because some {{ two.once_us | .1f }} µs, launch included, don't depend on the path.
 #
 # Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations
 # per path. Full colour means active on the first path; pale means active on the second; blank means
@@ -318,11 +318,11 @@ show(
 )
 
 # %% [markdown]
-# A warp executes each path that at least one of its lanes takes. A uniform warp runs
-# {{ split.one }} iterations and any diverged warp {{ split.two }}, because the lengths of the two
-# paths add up. What costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for
-# example, a bounds guard diverges in one warp at most, the one in which the array ends. With
-# {{ guard.n }} elements in {{ guard.warps }} warps, the simulator counts {{ guard.split }} divergent
+# A warp executes each path that at least one of its lanes takes. A uniform warp runs {{ split.one }}
+# iterations and any diverged warp {{ split.two }}, because the lengths of the two paths add up. What
+# costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for example, a bounds guard
+# diverges in one warp at most: the one that contains the end of the array. With {{ guard.n }}
+# elements in {{ guard.warps }} warps, the simulator counts {{ guard.split }} divergent
 # branch.[^edges]
 #
 # [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a
@@ -377,9 +377,10 @@ publish(
 # ## Sorting work by path
 #
 # The second kernel has up to {{ most.ways }} paths and tests for them one after another, like a chain
-# of `else if`. Element `i` takes path `i` modulo the number of paths, and the array `order` assigns
+# of `else if`. Element `i` takes path `i` modulo the number of paths. The array `order` assigns
 # elements to threads in one of three ways: "interleaved", so that neighbouring lanes take different
-# paths; "shuffled" at random; or "sorted" by path, so that the lanes of a warp nearly always agree.
+# paths; "shuffled", at random; or "sorted" by path, so that the lanes of a warp nearly always take
+# the same one.
 
 
 # %% tab="Pseudocode"
@@ -460,8 +461,8 @@ agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 # %% [markdown]
 # With 4 paths, an interleaved warp has lanes on all 4 and runs 4 loops; a sorted warp runs 1. So we
 # predict that the time grows in proportion to the mean number of *distinct paths* per warp.
-# Shuffled is in between: 32 random lanes hit {{ distinct.shuffled | .2g }} of {{ most.ways }} paths
-# on average.
+# Shuffled elements are in between: 32 random ones include {{ distinct.shuffled | .2g }} of
+# {{ most.ways }} paths on average.
 
 
 # %% fold="Code of the check"
@@ -568,13 +569,14 @@ publish(
 # {{ sort_gain | .2g }}× faster.
 #
 # Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp
-# scheduler finishes, and chance gives some schedulers more distinct paths than others. Spread
-# evenly, 16 of our warps go to each of the H100's 132 × 4 = 528 schedulers. If blocks go to the SMs
-# round-robin, and the warps of a block to its schedulers, the busiest one has {{ last.ways | .3g }}
-# distinct paths per warp, while the mean is {{ last.mean | .3g }}. Without the fixed cost, the
-# recorded slowdown is {{ last.ratio | .3g }}×. NVIDIA documents neither placement. But since the
-# elements are shuffled, other even placements give nearly the same: in twenty random ones, the
-# busiest scheduler has {{ balance.low | .3g }} to {{ balance.high | .3g }}.
+# scheduler finishes, and some schedulers happen to get more distinct paths than others. The H100
+# has 132 × 4 = 528 schedulers, so each gets 16 of our warps. Suppose that blocks go to the SMs
+# round-robin, and the warps of a block to the schedulers of its SM round-robin, too. Then the
+# busiest scheduler has {{ last.ways | .3g }} distinct paths per warp, while the mean is
+# {{ last.mean | .3g }}. Subtract the fixed cost from the times, and the recorded slowdown is
+# {{ last.ratio | .3g }}×. NVIDIA doesn't document how blocks and warps are placed, but any even
+# placement predicts nearly the same: in twenty random ones, the busiest scheduler has
+# {{ balance.low | .3g }} to {{ balance.high | .3g }} distinct paths per warp.
 #
 # Sorting isn't free: you pay for the sort, and reads and writes are no longer contiguous. It pays
 # off when the paths are long. Path tracers group rays by material for this reason; see
@@ -586,8 +588,8 @@ publish(
 # How do warps get to an SM in the first place? A work distributor, one for the whole chip, keeps the
 # blocks of a launch in a queue and assigns the next one to an SM with a free slot. How many slots an
 # SM has depends on the registers, the shared memory and the threads that each block needs. The SM
-# splits the block into warps and keeps the block resident until its last warp exits. CUDA promises no
-# order among blocks, so a block must never wait for one that may not have started.
+# splits the block into warps and keeps the block's slot occupied until its last warp exits. CUDA
+# promises no order among blocks, so a block must never wait for one that may not have started.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Span, timeline
@@ -655,7 +657,7 @@ rows = [
     for name, counts in {"leaky ReLU": short.counts, "two loops": long.counts}.items()
 ]
 columns = ["kernel", "warp instructions", "divergent branches", "active lanes, %"]
-caption = "Eight warps in which alternating lanes decide differently, counted by the simulator. The leaky ReLU misses 100 % because no lane takes the branch of its bounds guard."
+caption = "Eight warps in which alternating lanes decide differently, counted by the simulator. The leaky ReLU stays below 100 % because no lane is active in the return of its bounds guard."
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
@@ -672,7 +674,7 @@ show(Table(columns, rows, caption=caption))
 #
 # In Nsight Compute, look at *Avg. Active Threads Per Warp*
 # (`smsp__thread_inst_executed_per_inst_executed.ratio`): a value well below 32 means divergence or
-# partly filled warps. Find the line in the *Divergent Branches* column of the Source page
+# partly filled warps. Then find the branch in the *Divergent Branches* column of the Source page
 # (`smsp__sass_branch_targets_threads_divergent`), and make the condition depend on the warp index, or
 # sort the work by path.
 

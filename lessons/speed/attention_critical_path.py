@@ -12,15 +12,15 @@
 # This is a Further page of [Attention with one thread per query](../kernels/serial_attention.py). There we
 # turned attention's independent loops into threads. How much does that gain?
 #
-# For 256 queries, one GPU thread has to run {{ path.one_256 | , }} loop iterations in sequence. Split into three
-# kernels with up to {{ path.threads_256 | , }} threads, the longest sequence is {{ path.two_256 | , }} iterations, about
-# {{ gain.at_256 | ,.0f }}× shorter. Is the second version that much faster?
+# For 256 queries, one GPU thread has to run {{ path.one_256 | , }} loop iterations in sequence. If you split the work
+# into three kernels with up to {{ path.threads_256 | , }} threads, the longest sequence has only
+# {{ path.two_256 | , }} iterations, about {{ gain.at_256 | ,.0f }}× fewer. Is this version that much faster?
 
 # %% [markdown]
 # ## Kernel 1: all ten loops on one thread
 #
-# As a baseline, run everything in one thread: three nests of loops, one per formula, ten loops in total. All other threads
-# return at once.
+# As a baseline, run everything in one thread: three nests of loops, one per formula, ten loops in total. All other
+# threads return immediately.
 
 
 # %% tab="Pseudocode"
@@ -188,9 +188,10 @@ check(arrays["O"], reference(**inputs)["O"], rtol=0.0, atol=2e-6, name="Kernel 2
 # operations, which take at least {{ work.arithmetic_us | us }} at the H100's \FP32 peak. The compulsory traffic is
 # $Q$, $K$, $V$ and $O$, and takes at least {{ work.memory_us | us }}.
 #
-# Neither knows about dependencies. A third limit does: the *critical path*, the longest sequence of iterations in which
-# each has to wait for the one before. No number of threads makes it shorter. With *p* processors, steps of equal length
-# and no other cost, [Brent's theorem](https://doi.org/10.1145/321812.321815) says how close you can get:
+# Neither knows about dependencies. A third limit does: the *critical path*, the longest sequence of iterations in
+# which each has to wait for the one before. No number of threads makes it shorter. If all steps take equally long and
+# nothing else costs time, [Brent's theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$
+# processors, counted in steps:
 #
 # $$
 # \max\left(\frac{\text{work}}{p}, \text{path}\right) \;\le\; T_p \;\le\; \frac{\text{work}}{p} + \text{path}
@@ -258,9 +259,9 @@ publish(
 # %% [markdown]
 # ## Predict, then measure
 #
-# If every iteration takes equally long, Kernel 2 is faster by the ratio of the paths, {{ gain.at_256 | ,.0f }}× at
-# N = 256. And softmax, which has {{ gain.softmax_fraction | .0% }} of Kernel 2's path at N = 1,024, takes most of its
-# time. Make your own guess before you look.
+# If every iteration took equally long and there were enough processors, Kernel 2 would be faster by the ratio of the
+# paths, {{ gain.at_256 | ,.0f }}× at N = 256. And softmax, which has {{ gain.softmax_fraction | .0% }} of Kernel 2's
+# path at N = 1,024, would take most of its time. Make your own guess before you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -312,9 +313,9 @@ timed = measure(
 )
 
 # %% [markdown]
-# At N = 256 one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is {{ seen.times | ,.0f }}× faster: a great deal, but far
-# less than {{ gain.at_256 | ,.0f }}×. The second measurement continues without Kernel 1 up to N = 1,024. Its library rows
-# are three PyTorch calls, two matrix multiplications and a softmax, in the same 32-bit floats.
+# At N = 256 one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is {{ seen.times | ,.0f }}× faster. That's a
+# lot, but far less than {{ gain.at_256 | ,.0f }}×. The second measurement continues without Kernel 1 up to N = 1,024.
+# Its library rows are three PyTorch calls, two matrix multiplications and a softmax, in the same 32-bit floats.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import medians_us, recorded
@@ -336,13 +337,13 @@ large = measure(
 # %% fold="Code of the table"
 SO_FAR = {
     "Kernel 1: one thread": "ten loops in one thread",
-    "Kernel 2: three kernels": "five independent loops are axes",
+    "Kernel 2: three kernels": "five independent loops as grid axes",
     "torch, three operations": "library",
 }
 us = medians_us(timed, "N") | medians_us(large, "N")
 show(
     Table(
-        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
+        ["version", "how it runs", "N = 256, µs", "N = 1024, µs"],
         [[name, what, *(us.get((name, N)) for N in (256, 1024))] for name, what in SO_FAR.items()],
         caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
     )
@@ -401,19 +402,22 @@ publish(
 )
 
 # %% [markdown]
-# An iteration of Kernel 1 takes {{ each.one_ns | .0f }} ns, and one of softmax {{ each.softmax_ns | .0f }} ns. Two things happen:
+# An iteration takes {{ each.one_ns | .0f }} ns in Kernel 1 and {{ each.softmax_ns | .0f }} ns in the softmax of
+# Kernel 2. In the scores it takes {{ each.scores_us | .1f }} µs. So Kernel 2 runs far fewer iterations in sequence,
+# but each takes much longer, for two reasons:
 #
-# - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs. At most one SM in
-#   four has work, and it has a single resident warp. Nothing hides the latency, and each load touches
-#   32 sectors, one per lane. Here the critical path is the right model, but each of its steps is slow.
-# - **The scores queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share the SMs. Brent's other
-#   term, work divided by processors, is what counts. The work isn't the arithmetic, it's the loads.
+# - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs. At most
+#   one SM in four has work, and with a single resident warp on each, nothing hides the latency, and each load
+#   touches 32 sectors, one per lane. Here the critical path determines the time, but each of its steps is slow.
+# - **The scores queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share
+#   the SMs. What counts is Brent's other term, work divided by processors, and the work that counts is loads, not
+#   arithmetic.
 #
-# How long should the loads of the scores take? In each iteration a warp reads 33 different 128-byte lines: 1 of $Q$ and
-# 32 of $K$. Assume that the L1 cache of an SM looks up one line per cycle. Then {{ lines.millions | .0f }} million lines take
-# {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That estimate is {{ lines.fraction | .0%}} of the recorded {{ step.scores | .0f }} µs, so
-# it accounts for nearly all of it. Loads that touch fewer lines should help most, and that is the subject of
-# [memory coalescing](../memory/coalescing.py).
+# How long should the loads of the scores take? In each iteration, a warp reads 33 different 128-byte lines: 1 of $Q$
+# and 32 of $K$. Assume that the L1 cache of an SM looks up one line per cycle. Then {{ lines.millions | .0f }}
+# million lines take {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That estimate is {{ lines.fraction | .0%}} of
+# the recorded {{ step.scores | .0f }} µs, so it accounts for nearly all of it. Loads that touch fewer lines should
+# help most, and that is the subject of [memory coalescing](../memory/coalescing.py).
 
 # %% [markdown]
 # ## The answer
@@ -474,7 +478,7 @@ exercise(
     tests=limits_tests,
     wrong=[forgets_the_path, adds_both],
     hint="Write down both terms for 8 sums of 100 elements first, with 4 processors and with 16.",
-    explanation="For the scores, work / processors is about 7,900 and the path is 128: the lanes are what's short. For softmax, work / processors is about 190 and the path is 3,072: more threads wouldn't help, a shorter path would.",
+    explanation="For the scores, work / processors is about 7,900 and the path is 128: there are too few lanes. For softmax, work / processors is about 190 and the path is 3,072: more threads wouldn't help, a shorter path would.",
 )
 
 # %% [markdown]

@@ -77,14 +77,14 @@ agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
 # ## Launch overhead: when the device waits for the host
 #
 # A launch is asynchronous. The host packs the arguments, writes a command into the stream, and moves
-# on to the next launch while the device executes the last one. The two work in parallel, so the
+# on to the next launch while the device executes the previous one. The two work in parallel, so the
 # slower one sets the pace. Long kernels hide the host's work. Between short ones the device idles:
 # that's *overhead*.
 #
 # Take round numbers: {{ model.launches }} launches, {{ model.host_us }} µs of host work for each, and
 # {{ model.device_us }} µs per kernel. The host needs {{ model.launches }} × {{ model.host_us }} =
-# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. Of these
-# {{ model.total }} µs, the device is busy for only {{ model.work }}.
+# {{ model.host_total }} µs, and the last kernel ends {{ model.device_us }} µs later. The device is
+# busy for only {{ model.work }} of these {{ model.total }} µs.
 #
 # ??? definition "Overhead"
 #     Time in which the device has nothing to do because the software around it isn't ready.
@@ -134,10 +134,10 @@ show(
 # %% [markdown]
 # ## CUDA graphs: record once, replay with one call
 #
-# A program that repeats the same launches, as a training step does, can pay for the host's work
-# once. *Capture* the launches of a stream into a *CUDA graph*: they're recorded, not executed. From
-# then on, one call replays them all, and the device goes from kernel to kernel without waiting for the
-# host. The graph also records sizes and addresses, so each replay uses the same buffers.
+# A program that repeats the same launches, such as a training loop, can pay for the host's work once.
+# *Capture* the launches of a stream into a *CUDA graph*: they're recorded, not executed. From then on,
+# one call replays them all, and the device goes from kernel to kernel without waiting for the host.
+# The graph also records sizes and addresses, so each replay uses the same buffers.
 #
 # ??? definition "CUDA graph | CUDA graphs"
 #     A recorded set of launches, with their order and arguments, that one call replays.
@@ -225,8 +225,8 @@ def torch_one_by_one(arrays, n):
 # $$\frac{N}{n} \cdot \max\left(c, \frac{12\,n}{B}\right).$$
 #
 # Launches stop mattering where the two times are equal, at $n = cB/12$. With {{ guess.us | .0f }} µs per launch,
-# that's {{ guess.n | .1f }} million additions. Below it, halving the pieces should double the time. Each
-# measurement starts from an idle device and includes the host's work.[^lead]
+# that's {{ guess.n | .1f }} million additions. With smaller pieces, halving the size should double the time.
+# Each measurement starts from an idle device and includes the host's work.[^lead]
 #
 # [^lead]: Elsewhere in the course, [timing](../../how-we-measure.md) excludes it. Including it lifts even a
 #     single launch well above its memory bound.
@@ -305,12 +305,12 @@ if np.isfinite(list(TIMES.values())).all():
 
 # %% [markdown]
 # A launch through CuPy costs {{ cost.plain | .1f }} µs and a call of `torch.add` {{ cost.torch | .1f }} µs. In
-# the graph, {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs belong to
-# the recorded host, its driver and its Python; measure your own.
+# the graph, {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs depend on
+# the host, its driver and its Python version, so measure your own.
 #
-# The formula puts the corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
-# measured corner is rounded: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time of a
-# single launch. Part of that isn't the host's fault. Even in the graph, each such piece adds
+# The formula predicts a sharp corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
+# measured curve bends gradually: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time
+# of a single launch. Part of that isn't the host's fault. Even in the graph, each such piece adds
 # {{ in_pieces.graph_extra_us | .1f }} µs, since a kernel starts only when the previous one has finished.
 
 # %% [markdown]
@@ -325,9 +325,9 @@ if np.isfinite(list(TIMES.values())).all():
 #     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; among CPUs,
 #     few besides NVIDIA's Grace have it.
 #
-# [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The
-#     kernel may also be memory-bound: it reads all of a model's weights, whether for one input or for eight.
-#     Look for gaps between kernels instead.
+# [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The kernel
+#     may also be memory-bound: it reads all of a model's weights, whether for one input or for eight. Gaps
+#     between kernels are the better evidence.
 #
 # ??? definition "Data-loading bound"
 #     Limited by input: the device waits for the disk, for the host that prepares the data, or for the
@@ -381,7 +381,7 @@ show(
 #     | CUDA graphs, `torch.compile` | overhead | one call for many launches; fewer launches |
 #     | tokenising before training | data loading | done once instead of in every step |
 #     | [DiLoCo](https://arxiv.org/abs/2311.08105) (Douillard et al.) | network | machines exchange weight updates only every 500 steps |
-#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152) | network | exchanges updates every 100 steps, in 8 bits instead of 32, which cuts traffic by the report's factor of 400 |
+#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152) | network | exchanges updates every 100 steps, in 8 bits instead of 32, which, according to the report, cuts traffic 400-fold |
 
 # %% [markdown]
 # ## Two streams: copy the next batch during this one
@@ -424,8 +424,8 @@ void train(const float* x, float* y, int n, int steps,
 # The host's memory must be *pinned*: the operating system promises not to move it, so the GPU can read it
 # directly. A copy from ordinary memory goes through a staging buffer first.
 #
-# A batch needs {{ batch.load_us | .0f }} µs at the peak of PCIe. If the kernel takes longer, the copy should
-# disappear from the total.
+# Copying a batch takes {{ batch.load_us | .0f }} µs at the peak bandwidth of PCIe. If the kernel takes
+# longer, the copies should add almost nothing to the total time.
 
 # %% fold="Code of the two loaders"
 BATCHES = 8
@@ -569,7 +569,7 @@ if np.isfinite(LOAD):
 # sequential one. With 8,192 multiply-adds the gain shrinks to {{ loading.long_gain | .1f }}×, because the copy
 # is a small part of the total.
 #
-# With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device works only
+# With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device computes only
 # {{ loading.short_fraction | .0% }} of the time. The only way out is to copy fewer bytes. For example,
 # tokenise text once and store 16-bit tokens.
 #
@@ -688,16 +688,16 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 # %% [markdown]
 # In one stream, B starts when A has finished everywhere. In two, all {{ streams.two_streams.of }} \SMs run
 # blocks of both, and the pair takes {{ streams.two_streams.us | .0f }} µs instead of
-# {{ streams.one_stream.us | .0f }}. These blocks only wait; two kernels that each fill the memory bandwidth
-# gain nothing from running together.
+# {{ streams.one_stream.us | .0f }}. These blocks only wait. Two kernels that each saturate the memory
+# bandwidth can't gain like this, because they'd have to share it.
 
 # %% [markdown]
 # ## MFU: one number for a training step
 #
-# One ratio captures all five bottlenecks: *model FLOP utilisation*, MFU, from
-# [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations that the model's
-# mathematics needs, about six per parameter and token,[^six] and divide by what the device could have done in the
-# same time at its peak.
+# One ratio says how close a training step comes to the arithmetic peak, whatever the bottleneck: *model FLOP
+# utilisation*, MFU, from [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations that
+# the model's mathematics needs, about six per parameter and token,[^six] and divide by what the device could have
+# done in the same time at its peak.
 #
 # [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix
 #     multiplications add to that: a query attends to {{ mfu.keys | .0f }} keys on average, which adds
@@ -798,8 +798,8 @@ publish(
 )
 
 # %% [markdown]
-# {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens per second make an MFU
-# of {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention. MFU shows how much is lost, but not where:
+# {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens per second give an MFU of
+# {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention. MFU shows how much is lost, but not where:
 # for that you need a timeline.
 
 # %% [markdown]

@@ -20,8 +20,8 @@
 # %% [markdown]
 # ## Latency hiding
 #
-# A warp scheduler never waits for one particular warp. In each cycle, it picks any warp that's ready. If a
-# warp's next instruction needs a value that hasn't arrived yet, it isn't ready. Switching is free: all
+# A warp scheduler never waits for one particular warp. In each cycle, it picks any warp that's ready. A
+# warp isn't ready if its next instruction needs a value that hasn't arrived yet. Switching is free: all
 # resident warps keep their registers on the SM, so there's nothing to save or restore. With enough warps,
 # one is always ready, and the latency of each is hidden behind the work of the others.
 #
@@ -108,8 +108,8 @@ show(
 
 # %% [markdown]
 # One 4-byte load per lane is {{ little.warp_bytes }} bytes per warp, so saturating the memory takes
-# {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. It's close, but {{ latency.ns | .0f }} ns
-# is the latency of an idle memory, and a busy one is slower.
+# {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. That's close, but {{ latency.ns | .0f }}
+# ns is the latency of an idle memory. In a busy one, loads take longer.
 #
 # You can keep more bytes in flight with the same warps in two ways: make each load wider, or let each
 # thread issue several independent loads before it uses the first. The second is an example of
@@ -117,7 +117,8 @@ show(
 #
 # ??? question "Vector addition has almost no arithmetic. What is there to hide its latency behind?"
 #     Other loads. While one warp waits, others issue their own loads, and the memory serves many at
-#     once. Each further warp adds bytes in flight, and thereby bandwidth, until the memory is saturated.
+#     once. Each additional warp adds bytes in flight and so raises the bandwidth, until the memory is
+#     saturated.
 #
 # ??? definition "Instruction-level parallelism"
 #     Instructions of one thread that don't need each other's results, so that one can start before
@@ -189,7 +190,7 @@ print(partial.sum(), x.sum())
 
 # %% [markdown]
 # The second kernel issues four loads before the first addition. The compiler unrolls the loop over `j`,
-# and each load goes to an \accumulator of its own, so none of the four waits for another.
+# and each load feeds an \accumulator of its own, so none of the four waits for another.
 
 
 # %% tab="Pseudocode"
@@ -414,9 +415,9 @@ if np.isfinite(small[64]):
 # loads.
 
 # %% [markdown]
-# Why are 48 warps hardly faster than 32? The blocks run in \waves, each of which fills the GPU. The grid
+# Why are 48 warps no better than 32? The blocks run in \waves, and each full \wave fills the GPU. The grid
 # needs {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both
-# run two, and with 48 the second is mostly empty.
+# take two, and with 48 the second is mostly empty.
 #
 # Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply
 # Little's law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you
@@ -426,9 +427,9 @@ if np.isfinite(small[64]):
 # %% [markdown]
 # ## Occupancy and its limits
 #
-# Occupancy is the number of resident warps as a fraction of the {{ little.most }} that an SM can hold.
-# Four resources limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] Only
-# whole blocks become resident, so the scarcest resource decides and occupancy changes in steps.
+# Occupancy is the number of resident warps as a fraction of the {{ little.most }} that an SM can hold. Four
+# resources limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] The scarcest of
+# them decides. Only whole blocks become resident, so occupancy changes in steps.
 #
 # Take blocks of {{ example.threads }} threads, with {{ example.registers }} registers per thread. A warp
 # needs {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
@@ -500,9 +501,9 @@ show(
 # %% [markdown]
 # ## Register pressure and spills
 #
-# Registers are often the limit you hit first, and it's the compiler that allocates them.
-# An SM has {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers
-# per thread, only {{ registers.at_200 }} warps fit.
+# Registers are often the limit you hit first, and the compiler decides how many a thread gets. An SM has
+# {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers per
+# thread, only {{ registers.at_200 }} warps fit on an SM.
 #
 # The next kernel needs many. Each thread keeps a query, a row of `D` floats, in local variables and finds
 # its best score, the largest dot product with any key.
@@ -610,9 +611,10 @@ publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 
 # %% [markdown]
 # The compiler's report[^read] holds a surprise. A cap below what the kernel needs causes spills, as expected.
-# But a cap above that can *raise* the register count: at D = 64 the compiler takes {{ report.free_64 }}
-# registers by default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers it
-# can issue more loads before it needs the first. That's ILP paid for with occupancy. Is it worth it?
+# But a cap above what it needs can *raise* the register count: at D = 64 the compiler takes
+# {{ report.free_64 }} registers by default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With
+# the extra registers it can issue more loads before it needs the first. That's ILP paid for with occupancy.
+# Is it worth it?
 #
 # [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel has `num_regs` and `local_size_bytes`.
 
@@ -688,11 +690,10 @@ publish(
 # {{ caps.gain_64 | .2g }}× faster.
 
 # %% [markdown]
-# Vasily Volkov made this point in 2010, in his talk
-# [*Better performance at lower occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf):
-# ILP hides latency just as well as more warps do. A later lesson
-# [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) our kernel issues ahead and explains
-# why a cap of 64 beats one of 128 at D = 128.
+# Vasily Volkov made this point in 2010, in his talk [*Better performance at lower
+# occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf): ILP hides latency just as well
+# as more warps do. A later lesson [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) that
+# our kernel issues ahead of their use, and explains why a cap of 64 beats one of 128 at D = 128.
 #
 # All versions stay far below the arithmetic peak, because each multiply-add needs a load from `K`. An SM of
 # an H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop
@@ -706,8 +707,8 @@ publish(
 #   load per lane.
 # - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
 #   between resident warps is free.
-# - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. It's a means to
-#   an end: more registers per thread can be worth more than more warps.
+# - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. Occupancy is a
+#   means to an end: more registers per thread can be worth more than more warps.
 #
 # ## In your own kernel
 #
@@ -774,4 +775,4 @@ exercise(
 
 # %% [markdown]
 # In the three sums, neighbouring lanes read neighbouring addresses. In `best_score` they read `Q` with a
-# stride of `D`. [Memory \coalescing](../memory/coalescing.py) shows what that costs.
+# stride of `D`. [Memory coalescing](../memory/coalescing.py) shows what that costs.

@@ -18,8 +18,8 @@
 # %% [markdown]
 # ## Registers instead of intermediate stores
 #
-# Three simple steps, each written as a line that loads and stores. On the roofline, such a kernel is far to
-# the left.
+# Three simple steps, each written as a line that loads and stores. Such a kernel has a low arithmetic
+# intensity, far to the left on the roofline.
 
 # %%
 from tilewise import puzzle
@@ -47,7 +47,7 @@ puzzle("speed/one_pass")
 # ## Divergence
 #
 # Even and odd elements need different work. You can't reduce the work, and the number of threads is
-# fixed. You can choose which thread processes which element.
+# fixed. But you can choose which thread processes which element.
 
 # %%
 puzzle("speed/sides")
@@ -55,11 +55,11 @@ puzzle("speed/sides")
 # %% [markdown]
 # ## Takeaways
 #
-# - Keep in a variable what a later line needs. Otherwise it's stored and loaded again, because the compiler must assume that
-#   arrays may overlap.
+# - Keep intermediate results in variables. If you write them to an array, the compiler has to store them and load
+#   them again, because it must assume that arrays may overlap.
 # - One load can serve several results if one thread computes all of them.
 # - If a running result can be updated, you don't need a second sweep.
 # - Divergence depends on which elements share a warp. Reassigning them removes it, here at the price of loading each sector
 #   twice.
 #
-# Everything this part has shown, in one list: [recap](../../recap.md#speed).
+# For a summary of this part, see the [recap](../../recap.md#speed).

@@ -12,16 +12,15 @@
 # per value. Does it get much slower, a little slower, or not slower at all?
 #
 # Guess before you read on. Two divisions predict the answer, and a run on an H100 checks it. The same
-# two divisions tell you which of a kernel's resources limits it at best, its memory traffic or its
-# arithmetic, so you don't spend a week on the one that was free.
+# two divisions tell you whether memory traffic or arithmetic limits a kernel, so you don't spend a
+# week optimising the one that was free.
 
 # %% [markdown]
 # ## The test kernel
 #
-# Each thread loads one element `v`, applies `REPEAT` multiply-adds to it, and stores it. The bytes per
-# element never change; only the arithmetic grows with `REPEAT`. `factor` and `addend` arrive at run
-# time, so the compiler can't evaluate the loop in advance. They pull `v` towards a fixed point, so
-# nothing overflows.[^drop]
+# Each thread loads one element `v`, applies `REPEAT` multiply-adds to it, and stores it. The bytes per element
+# never change; only the arithmetic grows with `REPEAT`. `factor` and `addend` are arguments, so the compiler can't
+# evaluate the loop in advance. Their values pull `v` towards a fixed point, so nothing overflows.[^drop]
 #
 # [^drop]: Microbenchmarks need precautions like these. If a loop's result is never stored, the compiler removes the
 #     loop. If each iteration doubles the value, \FP16 overflows after about 15 iterations.
@@ -189,8 +188,8 @@ show(
 )
 
 # %% [markdown]
-# Hitting {{ toy.ridge }} exactly isn't a goal. At {{ high.intensity }} the toy machine computes just as
-# fast. Its memory is idle most of the time, and that's fine.[^middle]
+# You don't have to hit {{ toy.ridge }} exactly. At an intensity of {{ high.intensity }}, the toy
+# machine computes just as fast. Its memory is idle most of the time, and that's fine.[^middle]
 #
 # [^middle]: *A common misconception:* there's a best intensity, and anything above it is a loss. The
 #     rate never falls as the intensity grows. It only stops growing.
@@ -363,12 +362,12 @@ publish(
 )
 
 # %% [markdown]
-# From the P100 to the B200, only \tensor cores outpaced it. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×,
-# less than memory bandwidth's {{ moved.memory | .0f }}×, so the \FP32 ridge stayed between
-# {{ moved.fp32_least | .0f }} and {{ moved.fp32_most | .0f }} FLOP per byte. \FP16 arithmetic grew
-# {{ moved.fp16 | .0f }}×, and its ridge moved from {{ moved.ridge_first | .0f }} to
-# {{ moved.ridge_last | .0f }}. To keep the fastest units busy, a kernel now needs
-# {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
+# From the P100 to the B200, only \tensor cores outpaced memory bandwidth. \FP32 arithmetic grew
+# {{ moved.fp32 | .1f }}×, less than the {{ moved.memory | .0f }}× of memory bandwidth, so the \FP32
+# ridge stayed between {{ moved.fp32_least | .0f }} and {{ moved.fp32_most | .0f }} FLOP per byte.
+# \FP16 arithmetic grew {{ moved.fp16 | .0f }}×, and its ridge moved from
+# {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }}. To keep the fastest units busy, a
+# kernel now needs {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
 
 # %% [markdown]
 # ## Arithmetic intensity of real tasks
@@ -379,10 +378,10 @@ publish(
 # in device memory and reads them back.
 #
 # ??? question "Is arithmetic intensity a property of the task, the program or the machine?"
-#     To the program. The task sets an upper limit: its operations divided by its compulsory traffic.
-#     How close you get is up to you; attention that stores $S$ and $P$ falls short of the limit by a factor
-#     of {{ intensity.ratio | .0f }}. The machine's ridge has the same unit, but it's a ratio of two
-#     rates. It tells you what intensity you need, not what you have.
+#     Of the program. The task sets an upper limit: its operations divided by its compulsory traffic. How
+#     close you get is up to you; attention that stores $S$ and $P$ falls short of the limit by a factor of
+#     {{ intensity.ratio | .0f }}. The machine's ridge has the same unit, but it's a ratio of two rates. It
+#     tells you what intensity you need, not what you have.
 #
 # ??? definition "Compulsory traffic"
 #     The memory traffic that any program for a task must generate if its inputs start in device
@@ -431,7 +430,7 @@ publish(
 
 # %% [markdown]
 # Vector addition can't exceed {{ intensity.add_cap | .1% }} of the \FP32 peak, however well you write it.
-# The useful question is what fraction of the *bandwidth* it reaches.
+# A better question is what fraction of the *bandwidth* it reaches.
 #
 # Attention is the interesting task. $S$ and $P$ add $4N^2$ elements to the compulsory $4Nd$, so storing
 # them divides the intensity by $1 + N/d =$ {{ intensity.ratio | .0f }}. Does the run time grow as much?
@@ -775,19 +774,19 @@ publish(
 #     sparsity. Any remaining gap comes from the clock speed or from stalls.
 
 # %% [markdown]
-# The model misses two things. Close to the ridge, the kernel is slower than either limit: 80
+# The model misses two things. First, close to the ridge the kernel is slower than either limit: 80
 # multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow. The roofline
 # assumes perfect overlap, and at the ridge neither valve has any slack to hide a gap in the other.
 #
-# And with 4-byte loads, the kernel stays well below the slope: with one multiply-add it moves
-# {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}.
-# The lesson on [hiding latency](occupancy.py) explains why.[^half2]
+# Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add
+# it moves {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}. The lesson on [hiding
+# latency](occupancy.py) explains why.[^half2]
 #
 # [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements.
 #     This kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }}
 #     TFLOP/s, half of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores. Extra
 #     instructions aren't the reason: compiled for an H100, the loop is almost nothing but `HFMA2`. An
-#     \SM starts {{ half.per_cycle | .0f }} of them per cycle, and the peak would take
+#     \SM starts {{ half.per_cycle | .0f }} of them per cycle, and the peak would require
 #     {{ half.peak_per_cycle | .0f }}. We don't know what holds it back.
 
 
@@ -815,8 +814,7 @@ publish(
 # The roofline is an upper bound, and a kernel can be far below it. Compare two more kernels.
 #
 # `sum_strided` adds up an array, which is 1 FLOP per 4 bytes. It has fewer threads than elements, so each
-# thread adds up element `me`, then the one a whole grid further on, and so on. This is a *grid-stride
-# loop*.
+# thread adds up every `threads`-th element, starting at element `me`. This is a *grid-stride loop*.
 #
 # ??? definition "Grid-stride loop | grid-stride loops"
 #     A loop in which a thread handles item i, then i plus the number of all threads, and so on, so that
@@ -988,10 +986,10 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
     )
 
 # %% [markdown]
-# The sum reaches {{ ends.sum_cap | .0% }} of its roof. The three launches of `chains` have the same
-# intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach
-# {{ ends.many_cap | .0% }}. A single chain, one thread whose every step needs the previous result, uses one
-# of the GPU's thousands of arithmetic units, and it spends most of its time waiting for that result.
+# The sum reaches {{ ends.sum_cap | .0% }} of what the roofline allows. The three launches of `chains` have
+# the same intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach
+# {{ ends.many_cap | .0% }}. A single chain uses one of the GPU's thousands of arithmetic units, and even
+# that one mostly waits, because every step needs the result of the previous one.
 #
 # So a low rate has one of two causes. Either the kernel is on the slope of its roofline, and only a higher
 # intensity helps. Or it's below the roofline: then look for too few threads, exposed \latency or the cost
@@ -1077,6 +1075,6 @@ exercise(
 )
 
 # %% [markdown]
-# Everything here assumed that the GPU is busy from start to end. A short kernel isn't: before it can
-# wait for bytes, it waits to be launched. Next:
-# [launch \overhead, CUDA graphs and five bottlenecks](launches.py).
+# Everything here assumed that the GPU is busy all the time. With short kernels it isn't, because it
+# spends much of the time waiting for the next launch. Next: [launch overhead, CUDA graphs and five
+# bottlenecks](launches.py).

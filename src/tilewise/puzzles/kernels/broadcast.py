@@ -38,7 +38,7 @@ PUZZLE = Puzzle(
     `out` is a row-major matrix with `rows` rows and `cols` columns. Set the element in row r and
     column c to `a[r] + b[c]`. The launch is one-dimensional, and `i` is the index into `out`.
     """,
-    launch="blocks of 128 threads along x, and as many as rows times cols needs.",
+    launch="a one-dimensional grid of 128-thread blocks, rounded up to cover rows × cols elements.",
     code=CODE,
     trials=(
         _trial(24, 50, 128),

@@ -28,7 +28,7 @@ PUZZLE = Puzzle(
     name="kernels/guard",
     title="A bounds check for the last block",
     task="""
-    Set `out[i]` to `2 * a[i] + b[i]` for each `i` below `n`, and access nothing else.
+    Set `out[i]` to `2 * a[i] + b[i]` for each `i` below `n`, and access no other elements.
     """,
     launch="a one-dimensional grid, rounded up to cover n, so the last block may have surplus threads.",
     code=CODE,
@@ -57,11 +57,11 @@ PUZZLE = Puzzle(
             "A thread may access `a[i]` only if `i` is less than `n`. If `i` equals `n`, it's "
             "already out of bounds."
         ),
-        "Put the store and both loads into `if (i < n) { ... }`.",
+        "Put the store and both loads inside `if (i < n) { ... }`.",
     ),
     after="""
     The bounds check compares with `n`, so it works for every size. It has to cover the loads too:
     with a check around the store alone, the surplus threads still load past the end of the arrays,
-    unless the compiler happens to move those loads.
+    unless the compiler happens to move those loads inside the check.
     """,
 )

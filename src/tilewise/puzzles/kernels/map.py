@@ -64,6 +64,6 @@ PUZZLE = Puzzle(
     `blockIdx.x * blockDim.x` counts the elements of all blocks before this one; `threadIdx.x` counts
     on from there. The index `threadIdx.x * gridDim.x + blockIdx.x` also covers each element once and
     gives the same squares. But then neighbouring threads access elements that are `gridDim.x` apart,
-    which is over budget.
+    and the kernel exceeds its budget.
     """,
 )

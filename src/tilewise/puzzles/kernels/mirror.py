@@ -38,9 +38,9 @@ PUZZLE = Puzzle(
     title="Mirror an image: two axes",
     task="""
     `in` is a row-major image with `height` rows of `width` pixels. Write its mirror image to `out`:
-    reverse each row, and leave the rows in place.
+    reverse each row, but keep the order of the rows.
     """,
-    launch="blocks of 32 by 4 threads (x by y), and as many as the image needs along each axis.",
+    launch="a two-dimensional grid of 32 × 4 blocks (x × y), rounded up to cover the image.",
     code=CODE,
     trials=(_trial(20, 100), _trial(1, 1), _trial(7, 33), _trial(64, 32), _trial(3, 257)),
     expected=lambda v: {"out": v["in"].reshape(v["height"], v["width"])[:, ::-1].reshape(-1)},

@@ -9,7 +9,7 @@ from tilewise.puzzles.model import Limit, Puzzle, Trial
 CODE = """
 extern "C" __global__
 void multiply(const float* a, const float* b, float* out, int n) {
-    // [gap let each thread process as many elements as necessary, in an order that suits memory
+    // [gap let each thread process as many elements as necessary, in an order that saves sectors
     int first = blockIdx.x * blockDim.x + threadIdx.x;
     int step = gridDim.x * blockDim.x;
     for (int i = first; i < n; i += step) {

@@ -48,7 +48,7 @@ PUZZLE = Puzzle(
     Element (row, col) of a window into a larger array is `in[row * row_stride + col * col_stride]`.
     Copy the window to `out`, which is row-major and contiguous: `rows` rows of `cols` elements.
     """,
-    launch="blocks of 32 by 4 threads (x by y), and as many as rows and cols need.",
+    launch="a two-dimensional grid of 32 × 4 blocks (x × y), rounded up to cover rows and cols.",
     code=CODE,
     trials=(
         _trial("every third column of a wide array", 10, 50, 200, 3),
@@ -75,7 +75,7 @@ PUZZLE = Puzzle(
         ),
     ),
     after="""
-    Strides let the same array be viewed as its transpose (strides of 1 and of a row's length), as
+    Strides let the same array be viewed as its transpose (strides of 1 and the row length), as
     every third column, or as one row repeated (a `row_stride` of 0). The kernel doesn't need to know
     which. Depending on the strides, the lanes of a warp may read addresses that are far apart, so
     only the stores have a budget.

@@ -61,7 +61,7 @@ PUZZLE = Puzzle(
     `gain` of its column, add the `shift` of its column, and squash the result y to `y / (1 + |y|)`.
     Write only that to `out`.
     """,
-    launch="blocks of 128 threads, and as many as n needs.",
+    launch="a one-dimensional grid of 128-thread blocks, rounded up to cover n elements.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(16, 100), _trial(1, 1), _trial(100, 3), _trial(5, 128), _trial(1, 1023)),

@@ -71,7 +71,7 @@ PUZZLE = Puzzle(
     For each column of the row-major matrix `A`, find the largest value and how often it occurs. Each
     thread processes one column. Read each element once.
     """,
-    launch="blocks of 64 threads, and as many as cols needs.",
+    launch="a one-dimensional grid of 64-thread blocks, rounded up to cover all columns.",
     code=CODE,
     plain=PLAIN,
     trials=(

@@ -81,11 +81,11 @@ PUZZLE = Puzzle(
     name="speed/registers",
     title="Four results per thread: load each coefficient once",
     task="""
-    Evaluate one polynomial at many points: for each `i` below `n`, set `out[i]` to the sum over k of
-    `coefficients[k] * x[i]` to the power k, with k from 0 to `degree`. Each thread computes `ITEMS`
+    Evaluate one polynomial at many points: for each `i` below `n`, set `out[i]` to the sum of
+    `coefficients[k]` times the k-th power of `x[i]`, for k from 0 to `degree`. Each thread computes `ITEMS`
     results, `blockDim.x` apart. Load each coefficient once for all of them.
     """,
-    launch="blocks of 64 threads, each for 256 elements, and as many as n needs.",
+    launch="a one-dimensional grid of 64-thread blocks, one for every 256 elements, rounded up to cover n.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(2048, 6), _trial(1, 3), _trial(700, 0), _trial(256, 8), _trial(1025, 5)),
@@ -114,7 +114,7 @@ PUZZLE = Puzzle(
         ),
     ),
     after="""
-    The naive kernel reads all coefficients again for each of its four results. One load that feeds
-    four results is also what makes a matrix multiplication fast. Here you see the idea on its own.
+    The naive kernel reads all coefficients again for each of its four results. Letting one load
+    feed several results is also what makes a matrix multiplication fast.
     """,
 )

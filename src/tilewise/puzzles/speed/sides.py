@@ -75,7 +75,7 @@ PUZZLE = Puzzle(
     lanes take neighbouring elements, every warp diverges and executes both. Choose `i` and `odd` so
     that each warp does one kind of work and each element still has exactly one thread.
     """,
-    launch="blocks of 64, 128 or 256 threads, and as many as n needs.",
+    launch="a one-dimensional grid of blocks of 64, 128 or 256 threads, rounded up to cover n elements.",
     code=CODE,
     plain=PLAIN,
     trials=(
@@ -115,7 +115,7 @@ PUZZLE = Puzzle(
     ),
     after="""
     The number of useful operations is the same as before, but no warp executes both branches any
-    more. It isn't free: two warps now read each sector, 32 bytes for 16 useful ones each. That's a
-    good trade when the work is long, as here.
+    more. It isn't free: two warps now load each sector, and each uses only 16 of
+    its 32 bytes. That's a good trade when the work is long, as here.
     """,
 )
