@@ -467,8 +467,9 @@ publish(lost=lost)
 # doesn't wait for threads that have exited, so this kernel doesn't hang. It's wrong for another reason: the threads
 # that returned never stored their zeros, and the tree adds whatever happens to be in shared memory.
 #
-# **They're alive and somewhere else.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and the threads from `h` on skip it. That's undefined on
-# every GPU: it may hang, or threads may pair up at different barriers.
+# **They're still running, but elsewhere in the code.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and
+# the threads from `h` on skip it. That's undefined on every GPU: it may hang, or threads may pair up at different
+# barriers.
 #
 # One rule avoids both: put the bounds check around the work, never around the barrier, and never return before the last one.
 
@@ -481,7 +482,7 @@ void sum_by_tree(const float* x, float* sums, int n) {
     int i = blockIdx.x * blockDim.x + t;
     if (i >= n) return;
     smem[t] = x[i];
-    __syncthreads();  // returns without those that have exited
+    __syncthreads();  // doesn't wait for threads that have exited
     for (int h = blockDim.x / 2; h > 0; h /= 2) {
         if (t < h) smem[t] += smem[t + h];
         __syncthreads();
@@ -533,13 +534,13 @@ publish(odd={"at_96": found[95], "at_100": found[99], "right": int((found == BLO
 show(
     line_chart(
         [
-            Series("right sum", BLOCKS, BLOCKS, role="predicted", marks=False),
+            Series("correct sum", BLOCKS, BLOCKS, role="predicted", marks=False),
             Series("the tree", BLOCKS, found, marks=False),
         ],
         x="threads in the block (each adds a 1)",
         y="sum",
         marks=[Mark("96 threads", x=96, role="hazard")],
-        title="The halving tree is right for powers of two only",
+        title="The halving tree is correct only for powers of two",
         caption="The sum of as many ones as the block has threads, from the simulator, for blocks of 1 to 256 threads.",
     )
 )
@@ -604,8 +605,8 @@ publish(fewer={"barriers": WARP_AT_THE_END.on(summing(256)).simulate().counts.ba
 # %% [markdown]
 # ## The cost of a barrier
 #
-# Start with a barrier on its own. One kernel does a multiply-add and synchronises, again and again; another does only the multiply-adds. The
-# difference per step is the price of a barrier. Does it depend on the number of threads?
+# Start with a barrier on its own. One kernel alternates between a multiply-add and a barrier; another one does only
+# the multiply-adds. The difference per step is the cost of a barrier. Does it depend on the number of threads?
 
 
 # %% tab="Pseudocode"
@@ -759,9 +760,9 @@ block_sums = measure(
 # {{ block_sums.atomicadd_to_one_element.n_67108864.median | us }}: 256 atomic additions to the same element run one
 # after the other.
 #
-# `torch.sum` takes {{ block_sums.torch_sum.n_67108864.median | us }}. Its secret isn't a better tree. Each thread first
-# adds up many values on its own, so that one tree serves thousands of them. The lesson on [parallel
-# reductions](reductions.py) shows how.
+# `torch.sum` takes {{ block_sums.torch_sum.n_67108864.median | us }}. Its secret isn't a better tree: each of its
+# threads first adds up several values in registers and synchronises only then. The lesson on [parallel
+# reductions](reductions.py) takes that idea to thousands of values per block.
 
 # %% [markdown]
 # ## The answer
