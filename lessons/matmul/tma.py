@@ -253,7 +253,7 @@ show(
     stepped(
         [box_at(*corner) for corner in ((0, 0), (0, 1), (4, 1), (4, 4), (-4, -2))],
         title="Outside the array, the TMA delivers zeros",
-        caption="An array of 6 × 10 elements and the tile that arrives in shared memory for five positions of a box of 4 × 8. The highlighted elements of the array are loaded. Each step is a run of load_tile.",
+        caption="An array of 6 × 10 elements and the tile that arrives in shared memory for five positions of a box of 4 × 8. Outlined: the elements of the array that the box covers. Each step is a run of load_tile.",
     )
 )
 
@@ -318,15 +318,15 @@ show(
     stepped(
         [chunk_zero(span) for span in MASKS],
         start=3,
-        title="With a swizzle, a column of chunks is spread over all banks",
-        caption="1,024 bytes of shared memory after a TMA load, as 8 lines of 8 chunks of 16 bytes; a line covers the 32 banks once, so chunks in the same column of the map are in the same four banks. The maps show which row of the tile, and which chunk of that row, ended up in each position. Highlighted: chunk 0 of rows 0 to 7. Each step is a run of load_tile.",
+        title="A swizzle spreads one chunk of eight rows over all banks",
+        caption="1,024 bytes of shared memory after a TMA load, as 8 lines of 8 chunks of 16 bytes; a line covers the 32 banks once, so chunks in the same column of the map are in the same four banks. The maps show which row of the tile, and which chunk of that row, ended up in each position. Outlined: chunk 0 of rows 0 to 7, the chunks that ldmatrix reads together. Orange: positions whose chunk differs from the previous step. Each step is a run of load_tile.",
     )
 )
 
 # %% [markdown]
-# The highlighted chunks are what eight lanes of `ldmatrix` read at once. Without a swizzle, all of them are in one
-# column of the map, and the read takes eight wavefronts. With the 128-byte swizzle they're in eight columns, and one
-# wavefront is enough.
+# The outlined chunks are what `ldmatrix` reads at once. Without a swizzle, all of them are in one column of the map,
+# and the read takes eight wavefronts. With the 128-byte swizzle they're in eight columns, and one wavefront is
+# enough.
 #
 # The swizzle has a price: a row of the box may have at most 128 bytes, because three bits can only permute the eight
 # chunks of one line. A wider box is rejected when the map is created:

@@ -359,9 +359,9 @@ assert "right" not in MN.values()
 # - row 16 · warp + lane / 4 + 8 · (i / 2 % 2),
 # - column 8 · (i / 4) + 2 · (lane % 4) + i % 2.
 #
-# The figure shows the layout for warp 0 and the first 16 columns. It comes from two runs in which A is the
-# identity and B holds the row or the column number of each element, so that D does too. Each thread writes out its
-# registers in order.
+# The figure shows the layout for warp 0 and the first 8 columns. It comes from two runs in which A is the identity
+# and B holds the row or the column number of each element, so that D does too. Each thread writes out its registers
+# in order.
 
 # %% fold="Code of the figure"
 RAW = Kernel(
@@ -401,15 +401,15 @@ show(
     stepped(
         [
             State(
-                f"Lane {lane} has rows {lane // 4} and {lane // 4 + 8}, and two columns out of every eight.",
-                arrays={"lane": LANE, "register": REGISTER},
-                reads={"lane": lane == LANE, "register": lane == LANE},
+                f"Lane {lane} holds two neighbouring elements of row {lane // 4} and two of row {lane // 4 + 8}.",
+                arrays={"lane": LANE[:, :8], "register": REGISTER[:, :8]},
+                reads={"lane": lane == LANE[:, :8], "register": lane == LANE[:, :8]},
             )
             for lane in range(32)
         ],
         start=5,
         title="A lane holds pairs of neighbouring columns in two rows",
-        caption="The first 16 rows and columns of D: which lane of warp 0 holds each element, and in which of its registers. The next columns repeat the pattern with higher registers; warps 1 to 3 hold the rows below. From a run on the simulator.",
+        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. Every further eight columns repeat the pattern in the next four registers; warps 1 to 3 hold the rows below. From runs on the simulator.",
     )
 )
 
