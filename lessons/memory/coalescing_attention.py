@@ -10,9 +10,9 @@
 
 # %% [markdown]
 # The three kernels of [parallel attention](../kernels/serial_attention.py) take
-# {{ third.before_us | us }} for 1,024 queries on an H100. Its scores kernel fetches {{ third.fewer | .1f }}× as many
-# sectors as it needs to. Suppose you leave every operation as it is and change only the layout of three matrices and
-# the index that runs along the lanes. How much time does that save?
+# {{ third.before_us | us }} for 1,024 queries on an H100. One of them, the scores kernel, fetches
+# {{ third.fewer | .1f }}× as many sectors as it needs to. Suppose you leave every operation as it is and change only
+# the layout of three matrices and the index that runs along the lanes. How much time does that save?
 
 # %% [markdown]
 # ## Which loads are uncoalesced?
