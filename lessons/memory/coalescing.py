@@ -155,7 +155,7 @@ agree(pick, PICK, cases, rtol=0.0)
 #
 # Every variant uses the same number of bytes, so if sectors set the pace, a stride of 8 should take
 # {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element
-# {{ sectors.times_offset | .2f }}×. Which of these two predictions do you trust less?
+# {{ sectors.times_offset | .2f }}×. Which of the two predictions do you trust less?
 
 # %% fold="Code of the figure"
 STRIDES, COUNT = (1, 2, 4, 8, 16, 32, 64), 2**23
@@ -197,7 +197,7 @@ publish(
 )
 
 # %% [markdown]
-# The strides behave. A stride of 8 takes {{ seen.times_8 | .1f }}× as long as a stride of 1, less than
+# The strides behave as predicted. A stride of 8 takes {{ seen.times_8 | .1f }}× as long as a stride of 1, less than
 # {{ sectors.times_8 | .0f }}× because every launch also pays a fixed {{ seen.fixed_us | .1f }} µs.
 #
 # The offsets don't. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs, against
