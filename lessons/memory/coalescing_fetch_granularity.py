@@ -235,9 +235,9 @@ publish(
 )
 
 # %% [markdown]
-# Reading both sectors of a pair runs at full speed. Reading only one of the two takes {{ jump.pair | .1f }}× as
-# long, as if both were fetched. So somewhere below the SMs, data is fetched 64 bytes at a time. Is it the DRAM itself
-# that does so, or the L2 cache in front of it?
+# Reading both sectors of a pair runs at full speed. Reading only one of the two takes {{ jump.pair | .1f }}× as long.
+# Apart from the fixed cost of a launch, that's what you'd expect if both were fetched. So somewhere below the SMs,
+# data is fetched 64 bytes at a time. Is it the DRAM itself that does so, or the L2 cache in front of it?
 
 # %% [markdown]
 # ## Move the limit: 32, 64 and 128 bytes
