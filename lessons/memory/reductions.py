@@ -9,9 +9,9 @@
 
 # %% [markdown]
 # A sum reads every element once and does one addition with it, so it should run at memory speed. At the data
-# sheet's peak bandwidth, reading {{ task.numbers | , }} floats takes {{ task.least_us | us }}. The
-# [tree reduction](barriers.py) needs {{ task.tree_times | .1f }}× as long as the bytes it reads. How close to the
-# peak can a sum get?
+# sheet's peak bandwidth, reading {{ task.numbers | , }} floats takes {{ task.least_us | us }}. The [tree
+# reduction](barriers.py) takes {{ task.tree_times | .1f }}× as long as reading its bytes would. How close to the peak
+# can a sum get?
 #
 # The figure shows the way there. None of these steps changes the arithmetic; each one reduces the time that threads
 # spend waiting. Norms, softmax, losses and dot products are all reductions, so you can use the same steps there.
@@ -333,9 +333,9 @@ check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), rtol=0.0, name="9
 # of a shuffle is undefined if a lane named in the mask doesn't execute it. Also, `100 / 32` is 3, so the sum of the fourth
 # warp would be dropped. Launch reductions with whole warps, and give lanes without an element a zero.
 #
-# *A common misconception:* `__activemask()` supplies the right mask. It returns the lanes that happen to be active at
-# that instruction, not those that will arrive. Another one: a shuffle makes earlier stores visible to the other
-# lanes. It doesn't: it synchronises the lanes, but it isn't a memory fence. Use `__syncwarp()` for that.
+# *A common misconception:* `__activemask()` supplies the right mask. In fact, it returns the lanes that happen to be
+# active at that instruction, not those that will arrive. Another one: a shuffle makes earlier stores visible to the
+# other lanes. In fact, it synchronises the lanes, but it isn't a memory fence. Use `__syncwarp()` for that.
 
 # %% fold="Code of the check"
 expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shfl_down_sync")
@@ -666,9 +666,9 @@ if sum_us[best] > 0:
 # %% [markdown]
 # With 4-byte loads the sum takes {{ sums._4_byte_loads.median | us }}, with `float4` loads
 # {{ sums.float4_loads.median | us }}, and with four of them in flight {{ sums._4_x_float4.median | us }}.
-# As predicted, the wider load accounts for most of the gain. Half the blocks make no difference. One block per tile
-# costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier, and that was the
-# problem at the start.
+# As predicted, the wider load accounts for most of the gain. Launching half as many blocks makes no difference. One
+# block per tile costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier,
+# and that was the problem at the start.
 #
 # Letting the last block finish is as fast as a second launch. It only hurts with one block per tile, where the last
 # block has {{ sum_seen.many_blocks | , }} sums to add up by itself. torch.sum takes {{ sums.torch_sum.median | us }}, CUB
