@@ -764,8 +764,8 @@ show(
 # a store and a load. Recomputing still moves {{ moved.again }}, but its backward kernel computes $L$ sigmoids
 # while three values move. At the rates above, up to {{ model.free | .1f }} layers hide there, and up to
 # {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer costs two more
-# sigmoids. But moving two values takes {{ model.limit | .1f }}× the time of two sigmoids, so recomputing should
-# always win.
+# sigmoids. But storing everything costs two more values per layer, and moving them takes {{ model.limit | .1f }}× the
+# time of two sigmoids. So recomputing should always beat storing.
 #
 # But does the backward pass need every activation? It only needs the product of their slopes, and the forward
 # kernel can compute that product. Store this one value per element, and you move
