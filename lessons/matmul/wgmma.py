@@ -273,7 +273,7 @@ def outcome(old, new, transposed=True, kernel=None):
     except HazardError as error:
         return error.hazard.kind
     wrong = got["D"] != exact(got)
-    return f"{wrong.mean():.0%} of D wrong" if wrong.any() else "right"
+    return f"{wrong.mean():.0%} of D wrong" if wrong.any() else "correct"
 
 
 A_DESCRIPTOR = "descriptor(a + 32 * k, 16, 1024)"
@@ -295,8 +295,8 @@ show(
         caption="one_tile with other descriptors, run on the simulator and compared with float64. A is K-major with a 128-byte swizzle.",
     )
 )
-assert list(K_MAJOR.values())[:3] == ["right"] * 3, "LBO is not used for K-major operands"
-assert "right" not in list(K_MAJOR.values())[3:]
+assert list(K_MAJOR.values())[:3] == ["correct"] * 3, "LBO is not used for K-major operands"
+assert "correct" not in list(K_MAJOR.values())[3:]
 
 # %% [markdown]
 # ## Stepping along K
@@ -346,8 +346,8 @@ show(
         caption="one_tile with other descriptors of B, stored as 64 rows of 128 columns, on the simulator.",
     )
 )
-assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "right"
-assert "right" not in MN.values()
+assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "correct"
+assert "correct" not in MN.values()
 
 # %% [markdown]
 # ## The accumulator layout
@@ -536,7 +536,7 @@ agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rto
 # ## Fence, commit, wait
 #
 # `wgmma` is asynchronous: the instruction only starts the multiplication, and the warps go on at once. Three more
-# instructions tell you when its data is safe to use.
+# instructions order it with the rest of your program.
 #
 # - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and
 #   to A if it's in registers. You need one before the first `wgmma`, and another one whenever you've read or written
