@@ -776,7 +776,7 @@ block_sums = measure(
 # ## Takeaways
 #
 # - Threads of a block exchange values through shared memory. Between a store by one thread and a load by another there must be a barrier: `__syncthreads()` for the block,
-#   `__syncwarp()` within a warp. Lanes don't run in lockstep.
+#   `__syncwarp()` within a warp. Don't rely on lanes running in lockstep.
 # - Every live thread has to reach each `__syncthreads()`. Bounds checks go around the work, not around the barrier.
 # - A GPU doesn't report races, and a race may give the same wrong result every time. Test with exact values and odd
 #   sizes, and run compute-sanitizer.
