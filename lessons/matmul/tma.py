@@ -895,9 +895,8 @@ if DONE:
 #
 # If a pipelined kernel hangs, print the stage, use and parity of the wait that never returns, or run the kernel on
 # the simulator, which names the mbarrier and the arrivals or bytes that are missing; compute-sanitizer's `synccheck`
-# checks the use of mbarriers too. If it's slow, look at `smsp__average_warp_latency_issue_stalled_long_scoreboard`
-# and the `mbarrier.try_wait` lines in the source view of Nsight Compute: consumers that wait on `full` need more
-# stages or larger tiles.
+# checks the use of mbarriers too. If it's slow, open Nsight Compute's source view and look at *Warp Stall Sampling*
+# for the `mbarrier.try_wait` lines: consumers that mostly wait on `full` need more stages or larger tiles.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
