@@ -1,7 +1,7 @@
 # ---
-# title: "TMA and mbarriers: copies that run by themselves"
+# title: "TMA and mbarriers: one thread copies a whole tile"
 # needs: [matmul/matrix_units, memory/banks]
-# summary: "A GEMM step on Hopper needs 48 KB of operands. How many copy instructions does one thread have to issue for them?"
+# summary: "A GEMM step on Hopper needs 48 KiB of operands. How many copy instructions does that take?"
 # description: "The Tensor Memory Accelerator explained: tensor maps field by field, swizzles as address bits, mbarriers with phases and bytes, a ring of buffers, the async proxy, and each mistake caught."
 # date: 2026-11-23
 # tags: [Hopper, TMA, mbarrier, tensor map, swizzle]
@@ -13,27 +13,29 @@
 # each with an address to compute and a bounds check. The *Tensor Memory Accelerator* (TMA) does the same work
 # while a single thread issues {{ task.tma }} instructions.
 #
-# Why {{ task.tma }}, and not two? How does anybody know when the bytes have arrived? This lesson builds the answer
-# from the smallest kernel that uses the TMA, because every fast kernel on Hopper and later starts with it.
+# Why {{ task.tma }} instructions rather than two, one for A and one for B? And how does a thread know that the bytes
+# have arrived? This lesson answers both questions, starting from the smallest kernel that uses the TMA. You'll need
+# the answers for every fast kernel on Hopper and later.
 #
 # ??? definition "TMA | Tensor Memory Accelerator"
 #     The unit of a Hopper SM that copies tiles of arrays between global and shared memory. One thread issues
-#     the copy; the unit computes all addresses.
+#     the copy; the TMA computes all addresses.
 
 # %% [markdown]
 # ## One instruction, one tile
 #
 # The host describes the array once, in a *tensor map* of 128 bytes. The kernel takes the map as a parameter.
-# One thread asks the TMA for the tile, or *box*, at coordinates (x, y), with x along the row, and all threads wait on an
-# *mbarrier*, a barrier in shared memory that counts bytes as well as threads. Here is the whole kernel:
+# One thread issues the copy of the tile, which the TMA calls a *box*, at coordinates (x, y), with x along the row.
+# All threads wait on an *mbarrier*, a barrier in shared memory that counts bytes as well as threads. Here's the whole
+# kernel:
 #
 # ??? definition "Tensor map | tensor maps"
 #     128 bytes that describe an array to the TMA: address, extents, strides, the box to copy, and its layout in
 #     shared memory.
 #
 # ??? definition "mbarrier | mbarriers"
-#     A barrier in shared memory. It completes a phase when all expected arrivals and all announced bytes
-#     have come, and then starts the next phase.
+#     A barrier in shared memory. It completes a phase when all expected threads and all announced bytes have arrived,
+#     and then starts the next phase.
 
 
 # %% tab="Pseudocode"
@@ -108,8 +110,10 @@ LOAD_TILE(tensor_map(array, box=(8, 32)), out, 4, 1, grid=1, block=32)  # x = 4,
 print(out[0, :4], "= row 1 from column 4 on")
 
 # %% [markdown]
-# Note who does what. Thread 0 issues four instructions and is done. The other threads only wait. No thread
-# computes an address, no register holds the data in flight, and no bounds check appears anywhere.
+# Note who does what. Thread 0 issues four instructions: it initialises the mbarrier, makes it visible to the TMA,
+# announces the bytes and starts the copy. Then it waits like all the others. For the load, no thread computes an
+# address, no register holds data in flight, and there's no bounds check. Only the loop at the end, which writes the
+# tile to `out`, is ordinary code.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import (
@@ -159,9 +163,9 @@ publish(task={"kib": BYTES // 1024, "cp_async": BYTES // 16, "tma": COPIES})
 # %% [markdown]
 # ## Tensor maps, field by field
 #
-# On a GPU, the 128 bytes come from the driver function `cuTensorMapEncodeTiled`. It has twelve arguments, and
-# they're all the TMA ever learns about your array. The course's `tensor_map(array, box=..., swizzle=...)` fills
-# them in. For a matrix of 4,096 × 1,024 BF16 values and boxes of 128 × 64, it passes these:
+# On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. Its twelve arguments are all that the
+# TMA ever learns about your array. The course's `tensor_map(array, box=..., swizzle=...)` sets them for you.
+# For a matrix of 4,096 × 1,024 BF16 values and boxes of 128 × 64, it passes these:
 
 # %% fold="Code of the table"
 matrix = np.zeros((4096, 1024), np.uint16)
@@ -172,21 +176,25 @@ show(
     Table(
         ["argument", "value", "what it means"],
         [
-            ["tensorMap", "an address", "where the 128 bytes go, at a multiple of 64 bytes"],
+            ["tensorMap", "an address", "where to write the 128 bytes; a multiple of 64"],
             [
                 "tensorDataType",
                 f"{kind} (BFLOAT16)",
-                "element type; decides how bytes are counted and zeros are filled",
+                "element type; gives the element size and the value to fill with",
             ],
             ["tensorRank", str(len(box)), "number of axes, 1 to 5"],
-            ["globalAddress", "an address", "where the array begins, at a multiple of 16 bytes"],
+            ["globalAddress", "an address", "where the array begins; a multiple of 16 bytes"],
             ["globalDim", str(extents), "extents in elements, fastest axis first"],
             [
                 "globalStrides",
                 str(strides),
                 "bytes from row to row, a multiple of 16; the fastest axis has none",
             ],
-            ["boxDim", str(box), "extents of the box, fastest axis first, each at most 256"],
+            [
+                "boxDim",
+                str(box),
+                "extents of the box, fastest axis first, each at most 256; a row is a multiple of 16 bytes",
+            ],
             ["elementStrides", str([1] * len(box)), "take every n-th element along an axis; 1 takes all"],
             ["interleave", "0 (NONE)", "for image layouts with interleaved channels"],
             [
@@ -203,17 +211,20 @@ show(
 assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 
 # %% [markdown]
-# Four rules catch everybody once. The axes are *fastest first*, the reverse of a NumPy shape. Every stride and
-# the base address must be multiples of 16 bytes, so a matrix of 1,001 BF16 columns has no tensor map; pad its
-# rows. Boxes begin at multiples of 16 bytes too: at any other x, the kernel stops with an illegal instruction. And
-# pass the map as `const __grid_constant__`, by value: the TMA needs an address in parameter space,
-# and a copy on the thread's stack wouldn't have one.
+# Four rules catch everybody once:
 #
-# ## Tiles that stick out
+# - The axes are listed *fastest first*, the reverse of a NumPy shape.
+# - The base address and every stride must be multiples of 16 bytes. So there's no tensor map for a matrix with 1,001 BF16
+#   columns, unless you pad its rows.
+# - A box must begin at a multiple of 16 bytes within its row. At any other x, an H100 stops the kernel with an illegal instruction.
+# - Pass the map by value, as `const __grid_constant__`. The TMA can read it from the kernel's parameters, but not from a
+#   thread's stack, and without `__grid_constant__` the compiler may copy it there.
 #
-# What happens at the edge? The TMA knows the array's extents, so elements outside arrive as zeros and count
-# towards the announced bytes as if they had been loaded. Stores skip them. A kernel that loads and stores through the
-# TMA needs no bounds check at all. For loads, coordinates may even be negative.
+# ## Out-of-bounds tiles: zeros instead of bounds checks
+#
+# What happens at the edge of the array? The TMA knows the array's extents. In a load, elements outside the array
+# arrive as zeros, and they count towards the announced bytes like any others; a store skips them. So a kernel that
+# loads and stores through the TMA needs no bounds check at all. In a load, coordinates may even be negative.
 #
 # In the figure, a box of 4 × 8 elements moves over an array of 6 × 10. Each step runs the kernel.
 
@@ -242,27 +253,28 @@ show(
     stepped(
         [box_at(*corner) for corner in ((0, 0), (0, 1), (4, 1), (4, 4), (-4, -2))],
         title="Outside the array, the TMA delivers zeros",
-        caption="An array of 6 × 10 elements and the tile that arrives in shared memory for five positions of a box of 4 × 8. The highlighted elements of the array are loaded. Each step is a run of load_tile.",
+        caption="An array of 6 × 10 elements and the tile that arrives in shared memory for five positions of a box of 4 × 8. Outlined: the elements of the array that the box covers. Each step is a run of load_tile.",
     )
 )
 
 # %% [markdown]
 # ## Swizzles: three address bits
 #
-# A tile of 64 BF16 columns has rows of 128 bytes, exactly one line of the 32 banks. So all elements of a
-# column are in the same bank, and a warp that reads down a column, as `ldmatrix` and the tensor cores do, has an
-# 8-way conflict. In [Tensor cores](matrix_units.py), the kernel permuted the 16-byte chunks of each
-# row by hand. The TMA does that on the way, if the tensor map says so.
+# A tile of 64 BF16 columns has rows of 128 bytes, and 128 bytes cover all 32 banks exactly once. So the 16-byte
+# chunks at the same position of each row are in the same four banks. `ldmatrix` and the tensor cores read such chunks
+# from eight rows at a time, which is an 8-way conflict. In [Tensor cores](matrix_units.py), the kernel permuted the
+# chunks of each row by hand. The TMA does that during the copy, if the tensor map says so.
 #
-# The rule is easiest to see on the address. Number the bits of a byte's offset within the tile from 0. Bits 0 to 3
-# select a byte within a 16-byte chunk, bits 4 to 6 the chunk within a 128-byte line, and bits 7 to 9 the line
+# The rule is simplest in terms of address bits. Number the bits of a byte's offset within the tile from 0. Bits 0 to
+# 3 select a byte within a 16-byte chunk, bits 4 to 6 the chunk within a 128-byte line, and bits 7 to 9 the line
 # within a group of eight. The 128-byte swizzle replaces bits 4 to 6 by their exclusive or with bits 7 to 9:
 #
 # **offset ^ ((offset >> 3) & 0x70)**
 #
-# So the chunk moves to `chunk ^ (row % 8)`. The 64-byte swizzle changes bits 4 and 5 only (mask `0x30`), and the
-# 32-byte swizzle bit 4 (mask `0x10`), for tiles with rows of 64 and 32 bytes. Since the pattern repeats every 1,024
-# bytes of *address*, align each buffer to 1,024 bytes; otherwise row 0 of the tile doesn't see pattern 0.
+# So chunk `c` of row `r` moves to position `c ^ (r % 8)` of its row: chunk 2 of row 3, for example, to position 1.
+# Tiles with shorter rows have swizzles of their own: the 64-byte swizzle changes bits 4 and 5 (mask `0x30`), and the
+# 32-byte swizzle only bit 4 (mask `0x10`). The TMA applies the rule to bits of the shared-memory *address*, not of
+# the offset. Align each buffer to 1,024 bytes, so that the two agree.
 
 # %% fold="Code of the figure"
 MASKS = {0: 0x00, 32: 0x10, 64: 0x30, 128: 0x70}
@@ -301,7 +313,7 @@ chunk_map = heat_map(
     ranges={"chunk of its row": (-0.5, 7.5)},
     form=".0f",
     height=420,
-    title="With a swizzle, a column of chunks is spread over all banks",
+    title="A swizzle spreads one chunk of eight rows over all banks",
     caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. The number and the colour say which chunk of its row of the tile each one is; chunks below each other are in the same four banks. Rows of the tile have 128 bytes, or as many as the swizzle. Each map was read back by a run of load_tile.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
@@ -312,11 +324,12 @@ chunk_map.spec["data"][0]["colorscale"] = [
 show(chunk_map)
 
 # %% [markdown]
-# Eight lanes of `ldmatrix` read the same chunk of eight rows at once: eight cells of one colour. Without a swizzle all of
-# them are in one column of the map, which makes eight wavefronts; with one they're in eight columns, and one wavefront is enough.
+# `ldmatrix` reads the same chunk of eight rows at once: eight cells of one colour. Without a swizzle, all of them are in one column of the map,
+# and the read takes eight wavefronts. With the 128-byte swizzle they're in eight columns, and one wavefront is
+# enough.
 #
-# There's a price. Under a 128-byte swizzle, a row of the box may have at most 128 bytes, because the three bits can only
-# permute chunks within one line. Ask for more, and the map is refused:
+# The swizzle has a price: a row of the box may have at most 128 bytes, because three bits can only permute the eight
+# chunks of one line. A wider box is rejected when the map is created:
 
 # %%
 try:
@@ -325,26 +338,27 @@ except ValueError as error:
     print(error)
 
 # %% [markdown]
-# That's why the B tile of 64 × 256 takes four loads of 64 columns each, and why it's in shared memory as
-# four sub-tiles of 64 × 64, 8 KiB apart, instead of one tile with rows of 512 bytes. With one load for A, the
-# step takes {{ task.tma }} instructions, which answers the first question.
+# That answers the first question. The 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it
+# becomes four sub-tiles of 64 × 64, 8 KiB each, rather than one tile with rows of 512 bytes. With one load for A,
+# that makes {{ task.tma }} instructions.
 #
 # ## The life of an mbarrier
 #
-# The second question was how anybody knows when the bytes have arrived. `__syncthreads()` can't help: the TMA
-# isn't a thread. An mbarrier is a 64-bit word in shared memory with three counters:
+# The second question was how a thread knows that the bytes have arrived. `__syncthreads()` can't help, because the
+# TMA isn't a thread. An mbarrier can. It's a 64-bit word in shared memory that you can think of as three counters:
 #
-# - **phase**: how many phases are complete. Only its parity, 0 or 1, can be tested.
-# - **pending arrivals**: how many threads still have to arrive in this phase. `init` sets how many a phase needs.
-# - **pending bytes**: bytes announced by `expect_tx` less bytes that the TMA has delivered.
+# - **phase**: the number of phases completed so far. You can test only its parity, 0 or 1.
+# - **pending arrivals**: how many threads still have to arrive in this phase. `init` sets how many each phase needs.
+# - **pending bytes**: bytes announced by `expect_tx`, minus bytes that the TMA has delivered.
 #
-# When both pending counters are zero, the phase is complete: its number goes up by one, and the arrivals are reset
-# for the next phase. Nobody has to reset anything, so the same word serves in a loop. Here is all of it in Python:
+# When both pending counters reach zero, the phase is complete: its number goes up by one, and the arrival count is
+# reset for the next phase. You never reset anything yourself, so one mbarrier serves a whole loop. Here's all of it
+# in Python:
 
 
 # %%
 class Mbarrier:
-    """What the hardware keeps in the 64 bits."""
+    """What an mbarrier keeps track of."""
 
     def __init__(self, arrivals):
         self.arrivals = arrivals
@@ -368,17 +382,19 @@ class Mbarrier:
             self.pending_arrivals = self.arrivals
 
     def try_wait(self, parity):
-        """Whether the phase with this parity is complete, which it is while the other one is going on."""
+        """Whether the latest phase with this parity is complete: true while the current phase has the other parity."""
         return self.phase % 2 != parity
 
 
 # %% [markdown]
-# Read `try_wait` twice, it's the part that everybody gets wrong. You don't wait *for* a phase number, you ask
-# whether the phase of a given *parity* is over. On a fresh mbarrier phase 0 is going on. So `try_wait(0)` is false
-# until phase 0 completes, and `try_wait(1)` is true at once, as if a phase before phase 0 had just completed.
+# Read `try_wait` twice: it's the part that everybody gets wrong. You don't wait for a phase *number*. You test
+# whether the phase of a given *parity* is over. On a fresh mbarrier, the current phase is 0. So `try_wait(0)` is
+# false until phase 0 completes, and `try_wait(1)` is true at once, as if a phase before phase 0 had just completed.
 #
-# Step through two loads of 8,192 bytes, each delivered in two halves. Notice that the arrival comes first: it keeps the
-# phase open until the bytes are announced, no matter how fast the TMA is.
+# Step through two loads of 8,192 bytes, each delivered in two halves. Notice why the mbarrier needs an arrival at
+# all: as long as one is pending, the phase can't complete, even though no bytes have been announced yet.
+# `arrive.expect_tx` announces the bytes first and then arrives, so the phase can't end too early, no matter how fast
+# the TMA is.
 
 # %% fold="Code of the figure"
 
@@ -405,7 +421,7 @@ def life():
     for load in range(2):
         bar.arrive_expect_tx(8192)
         yield state(
-            f"Load {load}: the producer arrives and announces 8,192 bytes. Only bytes are missing now."
+            f"Load {load}: one thread announces 8,192 bytes and arrives. Now only the bytes are missing."
         )
         bar.complete_tx(4096)
         yield state(f"Load {load}: the TMA has delivered the first 4,096 bytes.")
@@ -429,17 +445,18 @@ show(
 # %% [markdown]
 # ## A ring of buffers
 #
-# One buffer means load, wait, compute, load, wait, compute. To overlap loads with work, use several buffers, the
-# *stages* of a ring, and split the roles: a *producer* thread that only issues loads, and *consumers* that only compute. Each stage
-# has two mbarriers. `full` completes when the stage's bytes have arrived; `empty` completes when all
-# consumers have read them. Tile *t* uses stage `t % STAGES`, and it's the stage's use number `t / STAGES`, so:
+# With one buffer, the kernel can only load, wait, compute, and load again. To overlap loads with computation, use
+# several buffers, the *stages* of a ring, and split the roles: a *producer* thread only issues loads, and *consumers*
+# only compute. Each stage has two mbarriers. A phase of `full` completes when the stage's bytes have arrived; a phase
+# of `empty` completes when all consumers have read them. Tile *t* goes into stage `t % STAGES`, and it's use number
+# `u = t / STAGES` of that stage, rounded down. So:
 #
-# - the consumer waits on `full` with parity `t / STAGES % 2`;
-# - the producer waits on `empty` with parity `t / STAGES % 2 ^ 1`.
+# - the consumer waits until phase `u` of `full` is complete: parity `u % 2`;
+# - the producer waits until the *previous* use has been read, which is phase `u - 1` of `empty`: parity `u % 2 ^ 1`.
 #
-# Why the `^ 1`? In the first round the stages are empty, but no consumer has ever arrived at `empty`. The producer
-# needs a wait that passes on a fresh mbarrier, and that's the wait for parity 1. From then on
-# producer and consumer stay one phase apart. Here is the ring with two stages, for five tiles:
+# In the first round, `u` is 0 and there's no previous use: the stages are free, but no consumer has arrived at
+# `empty` yet. The formula still works, because it gives parity 1, and a wait for parity 1 passes on a fresh mbarrier.
+# Here's the ring with two stages, for five tiles:
 
 # %% fold="Code of the table"
 
@@ -479,15 +496,16 @@ show(
             "consumer waits on full for parity",
         ],
         RING_OF_TWO,
-        caption="A ring of two stages traced for five tiles. Each wait was checked on the mbarriers of the class above.",
+        caption="A ring of two stages traced for five tiles. Each wait was checked with the Python class above.",
     )
 )
 parities(40, 3)
 
 # %% [markdown]
-# The kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer. A lane sums one row, so its eight
-# `float4` loads go across a row while the warp goes down a column: without the swizzle they would have 8-way bank conflicts.
-# The small functions at the top are the ones that every Hopper kernel in this course starts with.
+# The next kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer. Each lane of the consumer
+# sums one row with eight `float4` loads per tile. In each of these loads, the lanes read chunks from 32 different
+# rows; without the swizzle, that would be an 8-way bank conflict. Every Hopper kernel in this course starts with the
+# small functions at the top.
 
 
 # %% tab="Pseudocode"
@@ -599,7 +617,7 @@ ROW_SUMS.region("consumer")
 # %%
 x, sums = np.ones((50, 100), np.float32), np.zeros(50, np.float32)
 ROW_SUMS(tensor_map(x, box=(32, 32), swizzle=128), sums, 50, 100, grid=2, block=64, shared_bytes=4 * 4096)
-print(sums[0], sums[49], "= 100 ones per row, from tiles that stick out on two sides")
+print(sums[0], sums[49], "= 100 ones per row, from tiles that extend beyond the array on two sides")
 
 # %% fold="Code of the checks"
 
@@ -638,8 +656,8 @@ assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavef
 # %% [markdown]
 # ## Missing pieces, and the hazards they cause
 #
-# Every line of that kernel is there for a reason. Take one out, and the simulator shows what goes wrong. On a GPU you
-# would see a hang, or now and then a wrong sum.
+# Every synchronisation in that kernel is there for a reason. Remove one, and the simulator shows what goes wrong. On
+# a GPU, you'd see a hang, or a wrong sum now and then.
 
 # %% fold="Code of the table"
 FAULTS = {
@@ -678,21 +696,23 @@ assert [one.kind for one in CAUGHT.values()] == [
 ]
 show(
     Table(
-        ["taken out", "the simulator says"],
+        ["missing", "what the simulator reports"],
         [[name, f"{hazard}"] for name, hazard in CAUGHT.items()],
-        caption="row_sums with two stages and one edit each, run on the simulator: the first hazard of each run.",
+        caption="row_sums with two stages and one thing removed at a time: the first hazard that the simulator reports.",
     )
 )
 
 # %% [markdown]
-# ## Back to memory, and the async proxy
+# ## TMA stores and the async proxy
 #
-# The TMA also stores tiles. There's no mbarrier on the way out: the thread that issued the stores commits them as a
-# *group* and waits until the group has read its shared memory (`.read`) or until it's complete.
+# The TMA also stores tiles. Stores don't use an mbarrier. Instead, the thread that issued them commits them as a
+# *bulk group* and waits for that group: with `.read` until the TMA has read the tile from shared memory, without it
+# until the writes to global memory are complete.
 #
-# One more thing is needed, and it's new. The TMA and the tensor cores of Hopper reach shared memory by another path than ordinary
-# loads and stores. \PTX calls the two paths the *generic proxy* and the *async proxy*. What a thread has written through one isn't
-# automatically visible through the other, not even after `__syncthreads()`.
+# Stores need one more thing. On Hopper, the TMA and the tensor cores access shared memory by a different path than
+# ordinary loads and stores do. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*, the TMA
+# and `wgmma` use the *async proxy*. What a thread has written through one isn't automatically visible through the
+# other, not even after `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it visible.
 #
 # ??? definition "Async proxy | generic proxy"
 #     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
@@ -783,9 +803,9 @@ for old, kind in (
 # |---|---|
 # | loads, stores, atomics, `ldmatrix`, `stmatrix`, `cp.async` of 4, 8 or 16 bytes | generic |
 # | `cp.async.bulk` and `cp.async.bulk.tensor` (TMA), `wgmma` on operands in shared memory | async |
-# | `mbarrier` operations, `__syncthreads()` | they order, and move no data |
+# | `mbarrier` operations, `__syncthreads()` | none: they order accesses and move no data |
 #
-# | first | then | what makes it safe |
+# | first access | second access | what makes it safe |
 # |---|---|---|
 # | TMA load | ordinary load | wait on the mbarrier |
 # | ordinary store | TMA store, or `wgmma` that reads it | `fence.proxy.async` by each writer, then a barrier |
@@ -793,15 +813,16 @@ for old, kind in (
 # | TMA store | ordinary store into the same buffer | `cp.async.bulk.wait_group.read`, then a barrier |
 # | `mbarrier.init` | TMA load that reports to it | `fence.mbarrier_init` by the initialising thread |
 #
-# The third row surprises people. A fence makes *writes* visible, and here the consumer has only read; the mbarrier already
-# orders the reads before the next load.
+# The third row surprises many people. A fence makes *writes* visible, but here the consumer has only read, and the
+# mbarrier already orders those reads before the next load.
 
 # %% [markdown]
 # ## How many stages?
 #
-# Little's law gives the answer before any measurement. A block has STAGES × 4 KiB in flight, and a tile arrives one latency after it was
-# requested, so with one block per SM the rate is STAGES × 4 KiB per latency on each SM, until memory is the limit. Doubling the stages should
-# halve the time at first, and then stop helping. On {{ sizes.rows | , }} × {{ sizes.cols | , }} floats, with one block per SM of an H200:
+# Little's law predicts the answer. A block keeps STAGES × 4 KiB in flight, and a tile arrives one latency after it
+# was requested. So with one block per SM, each SM receives STAGES × 4 KiB per latency, until memory bandwidth is the
+# limit. Doubling the stages should halve the time at first and then stop helping. Here are the times for
+# {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200, with one block per SM:
 
 # %% fold="Code of the measurement"
 ROWS, COLS = 132 * 32, 16384
@@ -849,34 +870,39 @@ if DONE:
                 Series("measured", STAGE_COUNTS, list(TIMES.values())[: len(STAGE_COUNTS)]),
             ],
             x="stages",
-            y="µs",
+            y="time [µs]",
             log_x=True,
             log_y=True,
-            title="Stages help until their bytes cover the latency",
-            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM, on the GPU of the table above. The prediction divides the time with one stage by the number of stages, down to the time that the bytes take at the peak bandwidth of the data sheet.",
+            title="More stages help until memory bandwidth is the limit",
+            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM, on the GPU of the table above. The prediction is the time with one stage, divided by the number of stages, but at least the time that the bytes take at the peak bandwidth (data sheet).",
         )
     )
 
 # %% [markdown]
-# One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take {{ tma_ring_stages._4_stages.median | us }}, a third instead of a quarter: part
-# of a tile's time is the consumer's own work, which more stages don't shorten. From 8 stages on there's little left to gain. With 16, one consumer warp per SM sums the
-# matrix in {{ tma_ring_stages._16_stages.median | us }}; PyTorch, with thousands of threads, takes {{ tma_ring_stages.torch.median | us }}.
+# One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take
+# {{ tma_ring_stages._4_stages.median | us }}, which is a third rather than a quarter. So part of the time doesn't
+# shrink with more stages. The likely cause is the consumer's own work on each tile, which we haven't measured
+# separately. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums the matrix in
+# {{ tma_ring_stages._16_stages.median | us }}; PyTorch takes {{ tma_ring_stages.torch.median | us }}.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A tensor map describes an array once; after that one thread copies a tile with one instruction, and elements outside the
-#   array arrive as zeros. Strides, addresses and the first coordinate are multiples of 16 bytes, and a box row is at most as wide as its swizzle.
-# - A swizzle is an exclusive or on the address, bits 4 to 6 with bits 7 to 9, so whoever reads the tile applies the same
-#   formula, and buffers are aligned to 1,024 bytes.
-# - An mbarrier completes a phase when arrivals *and* bytes are complete. You wait for a parity: consumers start with 0, the
-#   producer with 1. A thread's own writes need `fence.proxy.async` before the TMA or a tensor core reads them.
+# - A tensor map describes an array once. After that, one thread copies a tile with one instruction, and elements
+#   outside the array arrive as zeros. The base address, the strides and the start of a box within its row are
+#   multiples of 16 bytes, and a row of the box is no wider than the swizzle.
+# - The 128-byte swizzle replaces address bits 4 to 6 by their exclusive or with bits 7 to 9. Code that reads the tile
+#   applies the same formula, and buffers are aligned to 1,024 bytes.
+# - An mbarrier completes a phase when arrivals *and* bytes are complete. You wait for a parity: consumers start with
+#   0, the producer with 1. What a thread writes with ordinary stores needs a `fence.proxy.async` before the TMA or a
+#   tensor core reads it.
 #
 # ## In your own kernel
 #
-# If a pipelined kernel hangs, print stage, use and parity of the wait that never returns, or run the kernel on the simulator, which names the
-# mbarrier and what it lacks; compute-sanitizer's `synccheck` checks the use of mbarriers too. If it's slow, look at `smsp__average_warp_latency_issue_stalled_long_scoreboard`
-# and the `mbarrier.try_wait` lines in the source view of Nsight Compute: consumers that wait on `full` need more stages or larger tiles.
+# If a pipelined kernel hangs, print the stage, use and parity of the wait that never returns, or run the kernel on
+# the simulator, which names the mbarrier and the arrivals or bytes that are missing; compute-sanitizer's `synccheck`
+# checks the use of mbarriers too. If it's slow, open Nsight Compute's source view and look at *Warp Stall Sampling*
+# for the `mbarrier.try_wait` lines: consumers that mostly wait on `full` need more stages or larger tiles.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
@@ -926,7 +952,7 @@ exercise(
     "Undo the swizzle",
     """
     Write `load_unswizzled(map, out)`: it loads a box of 16 × 32 integers with a 128-byte swizzle and copies it to `out` in
-    row-major order. The tests compare every element. Take the small functions of `row_sums`.
+    row-major order. The tests compare every element. You can reuse the small functions from `row_sums`.
     """,
     answer=UNSWIZZLE,
     tests=unswizzle_tests,
@@ -936,7 +962,7 @@ exercise(
         edited("mbarrier_wait(&full, 0);", "mbarrier_wait(&full, 1);"),
     ],
     hint="Chunk c of row r is at chunk c ^ (r % 8) of its line. How many integers are in a chunk?",
-    explanation="A chunk is 16 bytes, four integers. The row's number modulo 8 is bits 7 to 9 of the offset, and the chunk bits 4 to 6.",
+    explanation="A chunk is 16 bytes, four integers. Bits 7 to 9 of the offset are the row's number modulo 8, and bits 4 to 6 are the chunk.",
 )
 
 # %% [markdown]

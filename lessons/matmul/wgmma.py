@@ -8,17 +8,18 @@
 # ---
 
 # %% [markdown]
-# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} instructions of one warp each, and
-# {{ task.ldmatrix }} more to load the fragments from shared memory. Hopper's `wgmma` does it with {{ task.wgmma }}. Its operands
-# stay in shared memory, where the [TMA](tma.py) put them, and it runs in the background while the warps do something else.
+# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} warp instructions, and
+# {{ task.ldmatrix }} more to load the fragments from shared memory. Hopper's `wgmma` needs {{ task.wgmma }}. It reads
+# its operands directly from shared memory, where the [TMA](tma.py) put them, and it runs in the background while the
+# warps do something else.
 #
 # Only `wgmma` reaches the full rate of Hopper's tensor cores, so you can't avoid it in a fast kernel. But it's
-# famous for being hard to get right: one wrong number in a 64-bit *descriptor* and the result is garbage without any error.
-# This lesson takes the descriptor, the register layout and the ordering rules apart, one at a time, with a kernel that fits on
-# a page.
+# famous for being hard to get right: with one wrong value in a 64-bit *descriptor*, the result is garbage, and no
+# error is reported. This lesson takes the descriptor, the register layout and the ordering rules apart, one at a
+# time, with a kernel that fits on a page.
 #
 # ??? definition "Warpgroup | warpgroups"
-#     Four consecutive warps of a block, 128 threads; the first thread's number is a multiple of 128.
+#     Four consecutive warps of a block, 128 threads in all; the number of the first warp is a multiple of 4.
 #
 # ??? definition "wgmma"
 #     Hopper's matrix instruction `wgmma.mma_async`: a warpgroup multiplies a 64 × 16 tile of 16-bit elements by a 16 × N tile,
@@ -27,9 +28,10 @@
 # %% [markdown]
 # ## One warpgroup, one tile
 #
-# The kernel computes D = A B for one tile. A is 64 × 64 and row-major. B is 64 × 128, and we start with its transpose in memory, 128 rows of 64, as the
-# weights of a linear layer are usually stored. Then both have K along their rows, which is called *K-major*.
-# One thread loads both tiles with the TMA, 128-byte swizzle on. Then the warpgroup issues four `wgmma`, one per 16 of K.
+# The kernel computes D = A B for one tile. A is 64 × 64 and row-major. B is 64 × 128, but for now it's stored
+# transposed, as 128 rows of 64, which is how the weights of a linear layer are usually stored. Both operands then
+# have K along their rows; such operands are called *K-major*. One thread loads both tiles with the TMA and a 128-byte
+# swizzle. Then the warpgroup issues four `wgmma` instructions, each of which handles 16 of the 64 elements along K.
 
 
 # %% tab="Pseudocode"
@@ -155,7 +157,7 @@ one_tile(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tensor
 ONE_TILE.region("multiply")
 
 # %% [markdown]
-# Run it. The simulator executes `wgmma` with its descriptors, so you can try all of this on a laptop.
+# Run it. The simulator decodes the descriptors and executes `wgmma`, so you can try all of this on a laptop.
 
 # %%
 from tilewise import bf16, tensor_map
@@ -169,7 +171,7 @@ ONE_TILE(a_map, b_map, D, 64, 128, grid=1, block=128)
 print(D[0, 0], D[63, 127], "= 64 times 1 times 0.5")
 
 # %% [markdown]
-# The instruction that does the work has everything in it. Read it from left to right:
+# The name and operands of the instruction say everything about it. Read them from left to right:
 
 # %% fold="Code of the tables, the checks, and numbers for the text"
 from tilewise import (
@@ -190,7 +192,7 @@ show(
     Table(
         ["part", "meaning"],
         [
-            ["wgmma.mma_async", "a multiplication by a warpgroup that runs in the background"],
+            ["wgmma.mma_async", "a warpgroup's matrix multiply-accumulate, which runs in the background"],
             [".sync.aligned", "all threads of all four warps execute this same instruction"],
             [".m64n128k16", "64 × 16 times 16 × 128. M is always 64; N is 8, 16, 24, … 256; K is 32 bytes"],
             [".f32.bf16.bf16", "types of D, A and B"],
@@ -238,26 +240,28 @@ publish(task={"mma": MMA, "ldmatrix": LDMATRIX, "wgmma": 64 // 16})
 # %% [markdown]
 # ## The descriptor
 #
-# A descriptor is 64 bits that say where an operand is in shared memory and how it's laid out. All byte counts are divided by 16.
+# A descriptor is a 64-bit value that says where an operand is in shared memory and how it's laid out. The address and
+# both offsets are stored divided by 16.
 #
 # | bits | field | for a 128-byte swizzle |
 # |---|---|---|
-# | 0 to 13 | start address | address of the first element, in shared memory |
+# | 0 to 13 | start address | shared-memory address of the operand's first element |
 # | 16 to 29 | leading byte offset (LBO) | K-major: not used. MN-major: from one group of 64 columns to the next |
 # | 32 to 45 | stride byte offset (SBO) | from one group of eight rows to the next: 8 × 128 = 1,024 bytes |
 # | 49 to 51 | base offset | 0 if the buffer is aligned to 1,024 bytes |
 # | 62, 63 | swizzle mode | 1 for 128 bytes, 2 for 64, 3 for 32, 0 for none |
 #
-# The key is to think in *swizzle atoms*: with a 128-byte swizzle, an atom is eight rows of 128 bytes, 1,024 bytes in a row, and a tile is a
-# grid of atoms. Inside an atom everything is fixed. LBO and SBO only say how to step from atom to atom.
+# The key is to think in *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, that is 1,024
+# contiguous bytes, and a tile is a grid of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO
+# only say how far it is from one atom to the next, in each of the two directions.
 #
 # ??? definition "Swizzle atom | swizzle atoms"
-#     The block of shared memory after which a swizzle pattern repeats: eight rows of 128, 64 or 32 bytes.
+#     The piece of shared memory after which a swizzle pattern repeats: eight rows of 128, 64 or 32 bytes.
 #
-# For our K-major A, an atom is 8 rows of A by 64 columns, and K = 64 is exactly as wide as one atom. So only one step exists, from eight rows to the next eight,
-# and that's SBO = 1,024. LBO isn't used, whatever you write there.
+# For our K-major A, an atom is 8 rows of A by 64 columns, so the tile with K = 64 is exactly one atom wide. The only
+# step left is from eight rows to the next eight, and that's SBO = 1,024. LBO isn't used, whatever you write there.
 #
-# Is that so? Try other values, and let the result decide:
+# Let's test that. Here are the results with other values:
 
 # %% fold="Code of the table"
 
@@ -272,7 +276,7 @@ def outcome(old, new, transposed=True, kernel=None):
     except HazardError as error:
         return error.hazard.kind
     wrong = got["D"] != exact(got)
-    return f"{wrong.mean():.0%} of D wrong" if wrong.any() else "right"
+    return f"{wrong.mean():.0%} of D wrong" if wrong.any() else "correct"
 
 
 A_DESCRIPTOR = "descriptor(a + 32 * k, 16, 1024)"
@@ -291,31 +295,38 @@ show(
     Table(
         ["descriptor of A (last two: of A and B)", "result"],
         [[name, result] for name, result in K_MAJOR.items()],
-        caption="one_tile with other descriptors, run on the simulator against sums in 64 bits. A is K-major with a 128-byte swizzle.",
+        caption="one_tile with other descriptors, run on the simulator and compared with float64. A is K-major with a 128-byte swizzle.",
     )
 )
-assert list(K_MAJOR.values())[:3] == ["right"] * 3, "LBO is not used for K-major operands"
-assert "right" not in list(K_MAJOR.values())[3:]
+assert list(K_MAJOR.values())[:3] == ["correct"] * 3, "LBO is not used for K-major operands"
+assert "correct" not in list(K_MAJOR.values())[3:]
 
 # %% [markdown]
 # ## Stepping along K
 #
-# Each `wgmma` takes 16 of K, which are 32 bytes of each row. To reach the next 16 the kernel adds 32 to the start address. Under a swizzle that looks
-# wrong: chunk 2 of row 1 isn't 32 bytes after chunk 0. It works because the hardware computes the *unswizzled* address first and then applies the exclusive or to
-# its bits. Adding 32 changes bits 5 and 6 only, the row is in bits 7 to 9, and each row gets its own permutation. The condition is that bits 4 to 6 of the buffer's
-# start are zero, and 7 to 9 as well, so that the pattern starts at row 0: hence the alignment to 1,024 bytes.
+# Each `wgmma` handles 16 elements along K, which are 32 bytes of each row. To reach the next 16, the kernel adds 32
+# to the start address. With a swizzle, that looks wrong. In row 2, the TMA stored chunk 0 at position 0 ^ 2 = 2 and
+# chunk 2 at position 2 ^ 2 = 0, so chunk 2 comes 32 bytes *before* chunk 0.
 #
-# ## MN-major: B as it is
+# It works all the same, because the hardware computes the *unswizzled* address first and applies the exclusive or
+# afterwards. With 32 added to the start address, row 2 begins at offset 2 × 128 + 32 = 288. That's chunk 2 of line 2,
+# and the exclusive or turns it into chunk 0 of line 2, offset 256: exactly where the TMA stored it. The step changes
+# only bits 5 and 6, so the row in bits 7 to 9 stays right. This requires that bits 4 to 9 of the buffer's address are
+# zero, which is why buffers are aligned to 1,024 bytes.
 #
-# Often B is stored as K rows of N elements, row-major. Then K doesn't run along the rows, N does, and the operand is *MN-major*. For 16-bit types, `wgmma` reads it if the
-# transpose bit of B is 1. A row of a TMA box has at most 128 bytes under this swizzle, so the 64 × 128 tile takes two loads, each an 8 KiB
-# sub-tile of 64 rows (K) × 64 columns (N). Now the atoms are eight rows of K by 64 columns of N, and both offsets matter:
+# ## MN-major operands: B in row-major order
 #
-# - **SBO** = 1,024: from eight rows of K to the next eight. One `wgmma` takes 16 rows, two atoms.
-# - **LBO** = 8,192: from 64 columns of N to the next 64, that is from one sub-tile to the next.
+# Often B is stored row-major, as K rows of N elements. Then N runs along the rows instead of K, and the operand is
+# called *MN-major*. For 16-bit types, `wgmma` accepts it if the transpose bit of B is 1. Under this swizzle, a row of
+# a TMA box has at most 128 bytes, so the 64 × 128 tile takes two loads. Each one fills an 8 KiB sub-tile of 64 rows
+# (K) × 64 columns (N). Now an atom is eight rows of K by 64 columns of N, and both offsets matter:
+#
+# - **SBO** = 1,024: from eight rows of K to the next eight. One `wgmma` reads 16 rows, so two atoms.
+# - **LBO** = 8,192: from 64 columns of N to the next 64, which is from one sub-tile to the next.
 # - The step along K is 16 rows of 128 bytes, **2,048** bytes.
 #
-# These are the course's numbers for B, and for V in FlashAttention, where the sub-tiles are as high as a tile has keys: LBO = keys × 128.
+# The kernels of this course use these values for B. They use them for V in FlashAttention as well, except that a
+# sub-tile of V has one row of 128 bytes per key, so LBO = 128 × the number of keys.
 
 # %% fold="Code of the check and of the table"
 MN_MAJOR = Kernel(ONE_TILE.source, defines={"B_IS_MN_MAJOR": 1}, options=OPTIONS)
@@ -335,23 +346,25 @@ show(
     Table(
         ["B, MN-major", "result"],
         [[name, result] for name, result in MN.items()],
-        caption="The same for B stored as 64 rows of 128 columns.",
+        caption="one_tile with other descriptors of B, stored as 64 rows of 128 columns, on the simulator.",
     )
 )
-assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "right"
-assert "right" not in MN.values()
+assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "correct"
+assert "correct" not in MN.values()
 
 # %% [markdown]
-# ## Who holds which accumulator
+# ## The accumulator layout
 #
-# D is spread over the registers of 128 threads. Warp *w* of the warpgroup has rows 16 *w* to 16 *w* + 15. Within a warp it's the layout of `mma.sync`, repeated every eight columns:
-# register *i* of a lane is
+# D is spread over the registers of 128 threads. Warp *w* of the warpgroup holds rows 16 *w* to 16 *w* + 15. Within a
+# warp, the layout is that of `mma.sync`, repeated every eight columns. With all divisions rounded down, register *i*
+# of a lane holds the element in
 #
 # - row 16 · warp + lane / 4 + 8 · (i / 2 % 2),
 # - column 8 · (i / 4) + 2 · (lane % 4) + i % 2.
 #
-# The figure shows it for warp 0 and the first 16 columns. It was read off a run: A is the identity, B numbers the elements of D, and each
-# thread writes its registers in order.
+# The figure shows the layout for warp 0 and the first 8 columns. It comes from two runs in which A is the identity
+# and B holds the row or the column number of each element, so that D does too. Each thread writes out its registers
+# in order.
 
 # %% fold="Code of the figure"
 RAW = Kernel(
@@ -391,24 +404,26 @@ show(
     stepped(
         [
             State(
-                f"Lane {lane} has rows {lane // 4} and {lane // 4 + 8}, and two columns out of every eight.",
-                arrays={"lane": LANE, "register": REGISTER},
-                reads={"lane": lane == LANE, "register": lane == LANE},
+                f"Lane {lane} holds two neighbouring elements of row {lane // 4} and two of row {lane // 4 + 8}.",
+                arrays={"lane": LANE[:, :8], "register": REGISTER[:, :8]},
+                reads={"lane": lane == LANE[:, :8], "register": lane == LANE[:, :8]},
             )
             for lane in range(32)
         ],
         start=5,
         title="A lane holds pairs of neighbouring columns in two rows",
-        caption="The first 16 rows and columns of D: which lane of warp 0 holds each element, and in which of its registers. Further columns repeat this with higher registers, further warps with lower rows. Read off a run.",
+        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. Every further eight columns repeat the pattern in the next four registers; warps 1 to 3 hold the rows below. From runs on the simulator.",
     )
 )
 
 # %% [markdown]
-# ## D of one wgmma is A of the next
+# ## A from registers: D of one wgmma is A of the next
 #
-# A may also come from registers: instead of its descriptor, the instruction takes four registers with two 16-bit elements each. And the layout it wants is the one that D has.
-# Columns 16 *k* to 16 *k* + 15 of D are a lane's registers 8 *k* to 8 *k* + 7; packed in pairs to BF16, they're exactly the four registers of A for step *k*.
-# So a chain of two products, (A B) C, needs no shared memory in between. That's how FlashAttention multiplies the softmax of Q K^T by V.
+# A may also come from registers. Instead of A's descriptor, the instruction then takes four registers with two 16-bit
+# elements each, and it expects them in the layout that D already has. A lane holds its part of columns 16 *k* to 16
+# *k* + 15 of D in registers 8 *k* to 8 *k* + 7. Converted to BF16 and packed in pairs, these are exactly the four
+# registers of A for step *k*. So two matrix multiplications in a row, (A B) C, need no shared memory in between.
+# That's how FlashAttention multiplies the softmax of $QK^\top$ by V.
 
 
 # %% tab="Pseudocode"
@@ -523,16 +538,22 @@ agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rto
 # %% [markdown]
 # ## Fence, commit, wait
 #
-# `wgmma` is asynchronous: after the instruction, nothing has happened yet. Three instructions order it.
+# `wgmma` is asynchronous: the instruction only starts the multiplication, and the warps go on at once. Three more
+# instructions order it with the rest of your program.
 #
-# - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and to A if it's in registers. You need one before the first
-#   `wgmma`, and again whenever you've touched these registers. It doesn't cover shared memory: operands that ordinary stores wrote
-#   need `fence.proxy.async`, those from the TMA only the wait on the mbarrier.
-# - **`wgmma.commit_group`** puts all `wgmma` issued so far into a group.
-# - **`wgmma.wait_group N`** waits until at most N groups are in flight. Until then nobody may read or write the accumulators, or overwrite the operands.
+# - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and
+#   to A if it's in registers. You need one before the first `wgmma`, and another one whenever you've read or written
+#   these registers since. It doesn't cover shared memory: operands written by ordinary stores need
+#   `fence.proxy.async` and a barrier, and operands loaded by the TMA need only the wait on the mbarrier.
+# - **`wgmma.commit_group`** puts all `wgmma` instructions that aren't in a group yet into a new one.
+# - **`wgmma.wait_group N`** waits until at most the N latest groups are still in flight. Until a `wgmma` is complete,
+#   no thread may read or write its accumulators or overwrite its operands.
 #
-# Several `wgmma` that accumulate into the same registers need no fence between them: the hardware keeps their order.
-# Leave one of them out, and the simulator stops:
+# Consecutive `wgmma` instructions that accumulate into the same registers need no fence between them, because the
+# hardware keeps their order.
+#
+# Leave out a wait or the commit, and the simulator reports it. Without the commit, there's no group to wait for, so
+# the wait returns at once:
 
 # %% fold="Code of the table"
 LEFT_OUT = {
@@ -551,9 +572,9 @@ for name, (old, new) in LEFT_OUT.items():
         ORDER[name] = f"{error.hazard}"
 show(
     Table(
-        ["taken out", "the simulator says"],
+        ["missing", "what the simulator reports"],
         [[name, text] for name, text in ORDER.items()],
-        caption="one_tile with one instruction less, run on the simulator.",
+        caption="one_tile with one instruction removed at a time, run on the simulator.",
     )
 )
 spoilt = Kernel(
@@ -565,22 +586,25 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 assert "nothing" not in ORDER.values()
 
 # %% [markdown]
-# On a GPU there's another trap: the compiler. If it can't prove that the accumulators stay untouched between the `wgmma` and the wait, because of a branch, a function call that isn't inlined, or too few
-# registers, it *serialises*: it waits after every single instruction. The result is right and the kernel slow. `ptxas` says so, with `-v` as a note and by default as the warning
-# C7510, "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the \SASS, a healthy loop has
-# several `HGMMA` in a row and one `WARPGROUP.DEPBAR`; a serialised one has a wait after each.
+# On a GPU, the compiler is another trap. A branch, a function call that isn't inlined or a shortage of registers can
+# keep it from proving that the accumulators stay untouched between a `wgmma` and its wait. It then *serialises* them:
+# it inserts a wait after every `wgmma`. The result is correct, but the kernel is slow. `ptxas` prints warning C7510,
+# "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the \SASS, a healthy
+# loop has several `HGMMA` in a row and one `WARPGROUP.DEPBAR`; a serialised one has a wait after each.
 #
 # ## The register budget
 #
-# A 64 × 256 tile of accumulators takes 128 registers per thread before anything else. An SM has 65,536 registers. With a producer and two consumer warpgroups, 384 threads, the compiler
-# can give each thread {{ budget.even }}, the most that is a multiple of 8. That's plenty for the producer, which needs a loop counter, and tight for the consumers. `setmaxnreg` moves registers at run time:
-# the producer goes down to 24 and the two consumers up to 240.
+# The accumulators of a 64 × 256 tile alone take 128 registers per thread. An SM has 65,536 registers. With one
+# producer warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at
+# most {{ budget.even }}, since register counts are multiples of 8. That's far more than the producer needs for its
+# loop, and tight for the consumers. `setmaxnreg` redistributes registers at run time: the producer goes down to 24,
+# and each consumer goes up to 240.
 
 # %% fold="Code of the table"
 EVEN = 65536 // 384 // 8 * 8
 show(
     Table(
-        ["", "producer, 128 threads", "two consumers, 256 threads", "in all, of 65,536"],
+        ["", "per producer thread (128)", "per consumer thread (256)", "block, of 65,536"],
         [
             ["at the launch", EVEN, EVEN, 384 * EVEN],
             ["after setmaxnreg", 24, 240, 128 * 24 + 256 * 240],
@@ -592,19 +616,24 @@ assert 128 * 24 + 256 * 240 <= 384 * EVEN <= 65536, "what is taken was given bac
 publish(budget={"even": EVEN})
 
 # %% [markdown]
-# Three conditions: the counts are multiples of 8 between 24 and 256; all warps of the warpgroup execute the instruction; and the kernel has `__launch_bounds__`, since
-# the pool is what the block got at its launch. `setmaxnreg.inc` blocks until enough registers have been released, so the producer's `.dec` comes first.
+# There are three conditions. The counts are multiples of 8 between 24 and 256. All warps of the warpgroup execute the
+# instruction. And the kernel is compiled for a known number of registers per thread, for example through
+# `__launch_bounds__`, because a block can only redistribute the registers that it got at its launch. `setmaxnreg.inc`
+# blocks until enough registers are free, so it needs the producer's `setmaxnreg.dec` to proceed.
 #
 # ## Takeaways
 #
 # - `wgmma` multiplies 64 × 16 by 16 × N with operands in shared memory, each described by an address, a swizzle mode and up to two offsets between swizzle atoms.
 # - K-major with a 128-byte swizzle: SBO = 1,024, step 32 bytes. MN-major: SBO = 1,024, LBO = the size of a sub-tile of 64 columns, step 2,048 bytes, transpose bit 1. Buffers are aligned to 1,024 bytes.
-# - D's layout is A's layout, so chained products stay in registers. Fence what you wrote, commit, and touch neither accumulators nor operands before the wait.
+# - D has the layout that A needs, so chained multiplications stay in registers. Fence registers that you wrote,
+#   commit, and touch neither accumulators nor operands before the wait.
 #
 # ## In your own kernel
 #
-# If the result is garbage, multiply by the identity and print D: a wrong offset shows as permuted blocks, a wrong swizzle as permuted chunks of eight columns. If it's slow, look for
-# C7510 in the output of `ptxas`, and in Nsight Compute at `sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active`, the utilisation of the tensor cores.
+# If the result is garbage, multiply by the identity and print D: a wrong offset shows up as permuted blocks, a wrong
+# swizzle as permuted chunks of eight columns. If it's slow, look for C7510 in the output of `ptxas`, and in Nsight
+# Compute look at `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active`, the utilisation of the tensor
+# cores.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
@@ -670,9 +699,9 @@ exercise(
         changed("16384 * (k / 4) + 32 * (k % 4)", "8192 * (k / 4) + 32 * (k % 4)"),
         changed("k < 8; ++k", "k < 4; ++k"),
     ],
-    hint="After four steps of 32 bytes you're at the end of a 128-byte row. Where does the next 64 of K begin?",
-    explanation="Each operand takes two loads of 64 columns. Steps 0 to 3 are in the first sub-tile and 4 to 7 in the second, 8,192 bytes later for A and 16,384 for B. A descriptor never reaches along K beyond its atom: the kernel has to step.",
+    hint="After four steps of 32 bytes, you're at the end of a 128-byte row. Where do the next 64 elements along K begin?",
+    explanation="Each operand takes two loads of 64 columns. Steps 0 to 3 are in the first sub-tile and 4 to 7 in the second, 8,192 bytes later for A and 16,384 for B. A K-major descriptor never reaches beyond its atom along K, so the kernel has to move to the next sub-tile itself.",
 )
 
 # %% [markdown]
-# With both units at hand, build the [GEMM](hopper.py).
+# Next, combine the TMA and `wgmma` in a [GEMM](hopper.py).

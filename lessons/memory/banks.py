@@ -20,12 +20,11 @@
 # %% [markdown]
 # ## Banks and wavefronts
 #
-# In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. It can't always do
-# that. Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. One load or
-# store instruction of one warp is a *request*. In one *wavefront*, one trip through the shared-memory pipe,
-# each bank delivers or takes one word. If several lanes need different words from the same bank, the request
-# needs one wavefront for each of those words. That's a *bank conflict*. Lanes that read the same word are
-# served by one broadcast.
+# In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. That isn't always possible.
+# Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. One load or store instruction
+# of one warp is a *request*. In one *wavefront*, one trip through the shared-memory pipe, each bank delivers or takes
+# one word. If several lanes need different words from the same bank, the request needs one wavefront for each of
+# those words. That's a *bank conflict*. Lanes that read the same word are served by one broadcast.
 #
 # ??? definition "Bank | banks"
 #     One of the 32 equal, interleaved modules of shared memory. Each serves one 4-byte word per wavefront.
@@ -494,7 +493,7 @@ for kernel, side, along in (
 # %% [markdown]
 # ## Benchmark: seven transposes against a copy
 #
-# How much does padding help? At the data sheet's peak bandwidth, reading and writing the matrix once takes
+# How much should padding help? At the data sheet's peak bandwidth, reading and writing the matrix once takes
 # {{ turn_model.memory_us | us }}. In shared memory, a warp writes a row of the tile in one wavefront and reads a
 # column in 32, or in one with padding. Over the whole matrix, at one wavefront per cycle on each SM, that's
 # {{ turn_model.plain_us | us }} without padding and {{ turn_model.padded_us | us }} with it. If global and shared
@@ -563,9 +562,9 @@ transposes = measure(
 
 # %% [markdown]
 # Of the naive kernels, the one with coalesced writes wins: it takes
-# {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for the other. The likely
-# reason is L1: the eight warps of a block read from the same sectors, so most uncoalesced reads can hit
-# there. Writes can't, because L1 passes each of them on to L2.
+# {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for
+# the other. The likely reason is L1: the eight warps of a block read from the same sectors, so most uncoalesced reads
+# can hit in L1. Writes gain nothing there, because L1 passes each of them on to L2.
 #
 # The unpadded tile takes {{ transposes.shared_tile.median | us }} and gains nothing over the better naive
 # kernel: the strided access has only moved into shared memory. The padded tile takes
@@ -682,8 +681,8 @@ publish(
 # {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }}, less than the {{ ways_both.of_32 | us }} that both would
 # take back to back.
 #
-# So the two overlap, but only in part. Within a block, the barrier separates the global loads from the
-# reads of columns, so it takes other blocks on the SM to fill the gaps.
+# So the two overlap, but only in part. Within a block, the barrier separates the global loads from the reads of the
+# tile's columns, so only other blocks on the same SM can fill the gaps.
 
 # %% [markdown]
 # ## The answer

@@ -10,7 +10,7 @@
 # %% [markdown]
 # Delete one line, a barrier, from a kernel that adds up 256 values per block. On a GPU, {{ lost.loop.least | , }} to
 # {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums come out wrong, different ones in every launch, and nothing is
-# reported. That's a *race*, the bug that most kernels with shared memory have at some point.
+# reported. That's a *race*, and most kernels that use shared memory have had one at some point.
 #
 # This lesson builds the kernel that needs those barriers. How often do 256 threads have to wait for each other to add up 256 values?
 # Where exactly? And how do you find the barrier that you forgot?
@@ -19,8 +19,8 @@
 # ## Shared memory
 #
 # Threads that work on one sum have to exchange values, and registers are private. *Shared memory* is the on-chip memory that all
-# threads of a block can read and write; each block has its own, as long as it runs. In CUDA C you declare it with
-# `__shared__`: one array per block, not one per thread.
+# threads of a block can read and write; each block has its own, which lasts as long as the block runs. In CUDA C you
+# declare it with `__shared__`: one array per block, not one per thread.
 #
 # Combining many values into one, by a sum or a maximum, is a *reduction*. In its simplest form every thread stores one value in
 # shared memory, and then thread 0 adds them up. Between the two, thread 0 must wait until all the others have stored
@@ -102,9 +102,10 @@ print(total[0])
 # %% [markdown]
 # ## A tree of partial sums
 #
-# While thread 0 adds, 255 threads watch. Let half of them add instead. With eight values, threads 0 to 3 each add the value four places
-# to the right: four partial sums are left. Then threads 0 and 1 add the one two places to the right, then thread 0 the one next to it. Three
-# steps instead of seven additions in a row; for 256 values it's {{ tree.steps }} steps instead of 255.
+# While thread 0 adds, 255 threads sit idle. Let half of them add as well. With eight values, threads 0 to 3 each add
+# the value four places to the right, which leaves four partial sums. Next, threads 0 and 1 each add the value two
+# places to the right; finally, thread 0 adds its neighbour. That takes three steps instead of seven additions in a
+# row. For 256 values, it takes {{ tree.steps }} steps instead of 255.
 #
 # In each step, thread `t` adds the value at `t + h` to its own, and `h` halves. Every step reads what other threads wrote
 # in the step before, so there has to be a barrier in the loop.
@@ -134,11 +135,11 @@ show(
             Series("its own", own[0][::-1], own[1][::-1], role="muted"),
             Series("from t + h", *other, role="read"),
         ],
-        x="place in shared memory",
+        x="index in shared memory",
         y="step",
         y_range=(len(STEPS) + 0.4, -0.4),
         title="Each step adds the right half to the left half",
-        caption="The tree for 32 values, from top to bottom. In each step, thread t adds the value at t + h to its own; h halves from step to step, and place 0 ends up with the sum.",
+        caption="The tree for 32 values, from top to bottom. In each step, thread t adds the value at t + h to its own; h halves from step to step, and element 0 ends up with the sum.",
     )
 )
 
@@ -262,10 +263,12 @@ show(
 )
 
 # %% [markdown]
-# Barriers divide a run into intervals. Within an interval, warps may run in any order. A thread uses {{ tree.barriers }} barriers here: one after
-# the stores, and one after each of {{ tree.steps }} steps. The last one isn't needed, since thread 0 then reads only what it wrote itself; {{ needed.barriers }} are enough.
+# Barriers divide a run into intervals. Within an interval, warps may run in any order. Each thread executes
+# {{ tree.barriers }} barriers here: one after the stores, and one after each of the {{ tree.steps }} steps. The last
+# one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ needed.barriers }} are enough.
 #
-# From interval {{ tree.alone_from }} on, a single warp adds, and the other seven only walk from barrier to barrier. Keep that in mind for later.
+# From interval {{ tree.alone_from }} on, only one warp adds; the other seven just go from one barrier to the next.
+# Keep that in mind for later.
 
 # %% fold="Code of the figure"
 full = SUM_BY_TREE.on(summing(256)).simulate(trace=Trace())
@@ -342,7 +345,8 @@ expect_hazard(NO_FIRST_BARRIER.on(summing(256)), "race", line_with="smem[t] = i 
 # %% [markdown]
 # Now leave out the barrier in the loop instead. The first race that the simulator reports is *within a warp*: thread 0 reads what thread 16, a
 # lane of the same warp, has just written. You might expect the lanes of a warp to run in lockstep. They don't have to. Since Volta, each lane has its
-# own program counter, and a compiler that sees no barrier may move a lane's load ahead of another lane's store.
+# own program counter, and a compiler that sees no barrier may reorder a thread's loads and stores, as long as that
+# thread itself can't tell the difference.
 
 # %%
 NO_BARRIER_IN_THE_LOOP = Kernel(r"""
@@ -364,7 +368,8 @@ void sum_by_tree(const float* x, float* sums, int n) {
 expect_hazard(NO_BARRIER_IN_THE_LOOP.on(summing(256)), "race", line_with="smem[t] += smem[t + h]")
 
 # %% [markdown]
-# Even a block of a single warp needs a barrier, if a cheap one: `__syncwarp()` synchronises the lanes of one warp.
+# Even a block of a single warp needs a barrier, although a cheap one is enough: `__syncwarp()` synchronises the lanes
+# of one warp.
 
 # %%
 NO_SYNCWARP = Kernel(r"""
@@ -386,8 +391,8 @@ void sum_by_warp(const float* x, float* sums, int n) {
 expect_hazard(NO_SYNCWARP.on(summing(64, 32)), "race", line_with="smem[t] += smem[t + h]")
 
 # %% [markdown]
-# Would you notice on a GPU? This cell ran on one: a hundred launches of each version over 2²⁴ values, each block's sum compared
-# with the right one. Which of the three versions do you expect to fail?
+# Would you notice on a GPU? The cell below was run on one. It launches each version a hundred times on 2²⁴ values and
+# compares every block's sum with the correct one. Which of the three broken versions do you expect to fail?
 
 # %% fold="Code that counts wrong sums on a GPU" needs="gpu" record="lost_sums"
 from tilewise import gpu_here
@@ -430,11 +435,13 @@ for version in ("barrier in the loop", "first barrier", "__syncwarp"):
 publish(lost=lost)
 
 # %% [markdown]
-# All three. Without the barrier in the loop, {{ lost.loop.least | , }} to {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums are wrong. Without the
-# first one it's about a third, and different sums each time.
+# All three. Without the barrier in the loop, {{ lost.loop.least | , }} to {{ lost.loop.most | , }} of
+# {{ lost.loop.of | , }} sums are wrong. Without the first barrier, about a third are wrong, and not the same ones
+# each time.
 #
-# The single warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} sums are wrong, the very same ones in all hundred launches. So it's not a matter of
-# timing. A bug that always gives the same answer looks like an error in your formula, and running it again proves nothing.
+# The single warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} sums are wrong, exactly the
+# same ones in all hundred launches. So the cause isn't timing: the compiled code does the wrong thing every time. A
+# race like that looks like an error in your formula, and running it again proves nothing.
 
 # %% [markdown]
 # ## Finding races: compute-sanitizer
@@ -449,20 +456,21 @@ publish(lost=lost)
 # compute-sanitizer --tool memcheck ./my_program    # out-of-bounds and misaligned accesses
 # ```
 #
-# Use both: the simulator sees every access of a small launch, also uninitialised shared memory, and compute-sanitizer sees your
-# real program.
+# Use both. The simulator checks every access of a small launch, including reads of uninitialised shared memory;
+# compute-sanitizer checks your real program.
 
 # %% [markdown]
 # ## Threads that skip a barrier
 #
 # What if some threads never reach the barrier? There are two cases, and the difference matters.
 #
-# **They have exited.** In `RETURNS_EARLY`, threads past the end return, as in vector addition. Since Volta, a barrier doesn't wait for
-# threads that have exited; on older GPUs that was undefined. So this kernel doesn't hang. It's wrong for another reason: the threads
-# that left haven't stored their zeros, and the tree adds what happens to be in shared memory.
+# **They have exited.** In `RETURNS_EARLY`, threads past the end return, as in vector addition. Since Volta, a barrier
+# doesn't wait for threads that have exited, so this kernel doesn't hang. It's wrong for another reason: the threads
+# that returned never stored their zeros, and the tree adds whatever happens to be in shared memory.
 #
-# **They're alive and somewhere else.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and the threads from `h` on skip it. That's undefined on
-# every GPU: it may hang, or threads may pair up at different barriers.
+# **They're still running, but elsewhere in the code.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and
+# the threads from `h` on skip it. That's undefined on every GPU: it may hang, or threads may pair up at different
+# barriers.
 #
 # One rule avoids both: put the bounds check around the work, never around the barrier, and never return before the last one.
 
@@ -475,7 +483,7 @@ void sum_by_tree(const float* x, float* sums, int n) {
     int i = blockIdx.x * blockDim.x + t;
     if (i >= n) return;
     smem[t] = x[i];
-    __syncthreads();  // returns without those that have exited
+    __syncthreads();  // doesn't wait for threads that have exited
     for (int h = blockDim.x / 2; h > 0; h /= 2) {
         if (t < h) smem[t] += smem[t + h];
         __syncthreads();
@@ -508,9 +516,10 @@ expect_hazard(BARRIER_INSIDE.on(summing(256)), "barrier", line_with="only thread
 # %% [markdown]
 # ## Block sizes that aren't a power of two
 #
-# One more way to get a wrong sum, with every barrier in place. Launch the tree with 96 threads on 96 ones. `h` goes 48, 24, 12, 6, 3, and then 3 / 2, which is 1 in
-# integer arithmetic: of the three partial sums left, the third is never added. The sum is {{ odd.at_96 | .0f }}. No hazard is
-# reported, since every access is legal. Only a test finds it, and of the 256 block sizes, {{ odd.right }} pass. The exercise below asks you to fix it.
+# The sum can be wrong even with every barrier in place. Launch the tree with 96 threads on 96 ones. `h` is 48, 24,
+# 12, 6, 3, and then 3 / 2, which is 1 in integer arithmetic: three partial sums are left at that point, and the third
+# is never added. The sum is {{ odd.at_96 | .0f }}. No hazard is reported, since every access is legal. Only a test
+# finds it, and of the 256 block sizes, {{ odd.right }} pass. The exercise below asks you to fix it.
 
 
 # %% fold="Code of the figure"
@@ -526,13 +535,13 @@ publish(odd={"at_96": found[95], "at_100": found[99], "right": int((found == BLO
 show(
     line_chart(
         [
-            Series("right sum", BLOCKS, BLOCKS, role="predicted", marks=False),
+            Series("correct sum", BLOCKS, BLOCKS, role="predicted", marks=False),
             Series("the tree", BLOCKS, found, marks=False),
         ],
-        x="threads in the block, each with a 1",
+        x="threads in the block (each adds a 1)",
         y="sum",
         marks=[Mark("96 threads", x=96, role="hazard")],
-        title="The halving tree is right for powers of two only",
+        title="The halving tree is correct only for powers of two",
         caption="The sum of as many ones as the block has threads, from the simulator, for blocks of 1 to 256 threads.",
     )
 )
@@ -540,8 +549,9 @@ show(
 # %% [markdown]
 # ## Fewer barriers
 #
-# Once a single warp is left, the other threads can return, because no barrier follows that would need them, and the
-# remaining lanes use `__syncwarp()`. {{ fewer.barriers }} block-wide barriers remain of {{ tree.barriers }}.
+# Once only one warp has work left, the other warps can return, because no block-wide barrier follows. The lanes of
+# the last warp synchronise with `__syncwarp()`. That leaves {{ fewer.barriers }} of the {{ tree.barriers }}
+# block-wide barriers.
 
 # %%
 WARP_AT_THE_END = Kernel(r"""
@@ -567,11 +577,11 @@ void sum_by_tree_and_warp(const float* x, float* sums, int n) {
 
 # %% [markdown]
 # A third version has no tree at all. An *atomic* addition reads, adds and writes without any other thread getting in
-# between, so all threads may add to the same element, and two barriers are enough. The order of the additions is open; with
-# integers it doesn't matter.
+# between, so all threads may add to the same element, and two barriers are enough. The order of the additions is
+# unspecified; with integers it doesn't matter.
 #
 # ??? definition "Atomic | atomics"
-#     An operation that reads, changes and writes one element, and that no other thread can interrupt.
+#     An operation that reads, modifies and writes one element in a single step that no other thread can interrupt.
 
 # %%
 BY_ATOMICS = Kernel(r"""
@@ -596,8 +606,8 @@ publish(fewer={"barriers": WARP_AT_THE_END.on(summing(256)).simulate().counts.ba
 # %% [markdown]
 # ## The cost of a barrier
 #
-# Start with a barrier on its own. One kernel does a multiply-add and synchronises, again and again; another does only the multiply-adds. The
-# difference per step is the price of a barrier. Does it depend on the number of threads?
+# Start with a barrier on its own. One kernel alternates between a multiply-add and a barrier; another one does only
+# the multiply-adds. The difference per step is the cost of a barrier. Does it depend on the number of threads?
 
 
 # %% tab="Pseudocode"
@@ -679,17 +689,18 @@ show(
         y="time of a barrier [ns]",
         y_range=(0, 1.2 * max(price_ns.values())),
         title="The more warps synchronise, the longer a barrier takes",
-        caption="Time of a step with a barrier less that of a step without, on an {machine}, one block on each SM.",
+        caption="Time of a step with a barrier minus the time of a step without one, on an {machine}, with one block on each SM.",
     )
 )
 
 # %% [markdown]
-# A barrier for 256 threads takes {{ price.at_256 | .0f }} ns, about as long as {{ price.steps | .0f }} of the multiply-adds between two barriers, and each
-# further warp adds about {{ price.a_warp | .1f }} ns.
+# A barrier for 256 threads takes {{ price.at_256 | .0f }} ns, about as long as {{ price.steps | .0f }} dependent
+# multiply-adds, and each additional warp adds about {{ price.a_warp | .1f }} ns.
 #
 # Now the sums themselves, of 2²⁶ values in blocks of 256. Reading every value once takes at least
-# {{ sums_model.memory_us | us }}. One thread per block has 255 additions in a row, the tree has 8 steps. But all eight warps walk through all steps of the
-# tree, if only to find out that `t < h` is false. Which one wins?
+# {{ sums_model.memory_us | us }}. A single thread per block needs 255 additions in a row, and the tree needs only 8
+# steps. But all eight warps execute every step of the tree, if only to find out that `t < h` is false. Which version
+# is faster?
 
 # %% fold="Numbers for the text"
 from tilewise.models import bound, stated
@@ -742,27 +753,34 @@ block_sums = measure(
 )
 
 # %% [markdown]
-# The tree takes {{ block_sums.tree.n_67108864.median | us }}, longer than one thread per block that adds alone,
-# {{ block_sums.one_thread_adds.n_67108864.median | us }}. With the last steps in one warp it's {{ block_sums.tree_last_steps_in_one_warp.n_67108864.median | us }}. Barriers are in
-# none of the estimates, and every barrier idles the warps that have nothing left to add. All threads adding to one element is worst,
-# {{ block_sums.atomicadd_to_one_element.n_67108864.median | us }}: 256 atomic additions to the same element run one after the other.
+# The tree takes {{ block_sums.tree.n_67108864.median | us }}. That's longer than the
+# {{ block_sums.one_thread_adds.n_67108864.median | us }} of the kernel in which one thread per block does all the
+# adding. Counting steps left out the barriers, and at each barrier all eight warps wait, including those with nothing
+# left to add. Running the last steps in one warp brings the tree down to
+# {{ block_sums.tree_last_steps_in_one_warp.n_67108864.median | us }}. The atomic version is the slowest, at
+# {{ block_sums.atomicadd_to_one_element.n_67108864.median | us }}: 256 atomic additions to the same element run one
+# after the other.
 #
-# `torch.sum` takes {{ block_sums.torch_sum.n_67108864.median | us }}. Its secret isn't a better tree. Each thread first
-# adds up many values on its own, so that one tree serves thousands of them. That's the lesson on [parallel reductions](reductions.py).
+# `torch.sum` takes {{ block_sums.torch_sum.n_67108864.median | us }}. Its secret isn't a better tree: each of its
+# threads first adds up several values in registers and synchronises only then. The lesson on [parallel
+# reductions](reductions.py) takes that idea to thousands of values per block.
 
 # %% [markdown]
 # ## The answer
 #
-# 256 threads synchronise {{ tree.barriers }} times here to add up 256 values, and {{ needed.barriers }} times would be enough: once after the stores, and after each step but the last. Forget the barrier
-# in the loop and up to {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums are wrong, without a word from the GPU.
+# To add up 256 values, the 256 threads of this kernel synchronise {{ tree.barriers }} times, and
+# {{ needed.barriers }} times would be enough: once after the stores, and after each step but the last. Forget the
+# barrier in the loop and up to {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums are wrong, without a word from
+# the GPU.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Threads of a block exchange values through shared memory. Between a store by one thread and a load by another there must be a barrier: `__syncthreads()` for the block,
-#   `__syncwarp()` within a warp. Lanes don't run in lockstep.
+#   `__syncwarp()` within a warp. Don't rely on lanes running in lockstep.
 # - Every live thread has to reach each `__syncthreads()`. Bounds checks go around the work, not around the barrier.
-# - A GPU doesn't report races, and they may be wrong in the same way every time. Test with exact values, odd sizes and a tool.
+# - A GPU doesn't report races, and a race may give the same wrong result every time. Test with exact values and odd
+#   sizes, and run compute-sanitizer.
 #
 # ## In your own kernel
 #
@@ -829,6 +847,7 @@ exercise(
 )
 
 # %% [markdown]
-# A barrier is for one block.[^cluster] Blocks of a launch leave partial sums, and a second launch or an atomic on device memory combines them.
+# A barrier synchronises one block only.[^cluster] Across blocks, each block writes a partial sum, and a second launch
+# or an atomic addition in device memory combines them.
 #
 # [^cluster]: On Hopper, a few blocks can be launched as a *cluster*. They run at the same time and have a barrier of their own.

@@ -9,9 +9,9 @@
 
 # %% [markdown]
 # Two kernels sum the same {{ lists.numbers | , }} integers, {{ lists.length }} per thread. They execute the same
-# loads, the same additions and the same number of threads. In the first kernel, each thread reads a row of a
-# row-major matrix from left to right, as you'd write it for a CPU. In the second, each thread reads a
-# column from top to bottom, which is the worst you can do on a CPU. How much faster is the second one?
+# loads and the same additions with the same number of threads. In the first kernel, each thread reads a row of a
+# row-major matrix from left to right, as you'd write it for a CPU. In the second, each thread reads a column from top
+# to bottom, which is the worst you can do on a CPU. How much faster is the second one?
 #
 # The answer is called *coalescing*, and it's the first thing to check in any kernel that is limited by
 # memory. Get it wrong, and up to {{ sectors.useless | .1% }} of what you fetch is wasted. No compiler fixes it for you.
@@ -22,7 +22,7 @@
 # A load is one instruction for all 32 lanes of a warp, so it arrives at the memory system as one *request* with 32
 # addresses. The hardware doesn't fetch 32 elements for them. It fetches memory in *sectors* of 32 bytes: it
 # works out which sectors the addresses are in, and fetches each of those once. Four neighbouring sectors, 128 bytes,
-# make a *cache line*. A request is *coalesced* if its lanes share as few sectors as possible.
+# make a *cache line*. A request is *coalesced* if its addresses fall into as few sectors as possible.
 #
 # Take 4-byte elements at a stride of 2: lane 0 reads element 0, lane 1 element 2, lane 2 element 4. A
 # sector holds eight elements, so only four lanes share it, and the 32 lanes need 32 / 4 =
@@ -78,26 +78,26 @@ publish(
 assert [sectors_of_stride(s) for s in range(1, 65)] == [4 * min(s, 8) for s in range(1, 65)]
 
 # %% [markdown]
-# With the first lane at the start of a sector, the formula is short:
+# For 4-byte elements, with the first lane at the start of a sector, the formula is short:
 #
 # **sectors per request = 4 × min(stride, 8)**
 #
-# From a stride of 8 on, each lane needs a sector of its own, and it can't get worse. A stride of 0 is the other
+# From a stride of 8 on, each lane needs a sector of its own, which is the worst case. A stride of 0 is the other
 # extreme: all lanes read the same element, and one sector serves them all.
 #
 # The offset matters too. At a stride of 1, an offset of one element costs a fifth sector, unless the
-# offset is a multiple of 8. That's the question of *alignment*.
+# offset is a multiple of 8. This is a matter of *alignment*.
 #
 # ??? definition "Alignment | aligned"
-#     Whether an address is a multiple of the size that is fetched there, or of the size that a wide load
-#     requires.
+#     Whether an address is a multiple of the size that matters: 32 bytes for a sector, or the access size for a wide
+#     load.
 
 # %% [markdown]
 # ## Count the sectors of a kernel
 #
 # The simulator counts sectors as Nsight Compute does on a GPU. To try any stride and offset, let a kernel read
-# `n` elements at `offset + i * stride`. The threads share them out in a \grid-stride loop, and each keeps a sum,
-# so the compiler can't drop the loads.
+# `n` elements at `offset + i * stride`. The threads share them out in a \grid-stride loop, and each accumulates a
+# sum, so that the compiler can't remove the loads.
 
 
 # %% tab="CUDA C"
@@ -155,7 +155,7 @@ agree(pick, PICK, cases, rtol=0.0)
 #
 # Every variant uses the same number of bytes, so if sectors set the pace, a stride of 8 should take
 # {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element
-# {{ sectors.times_offset | .2f }}×. Which of these two predictions do you trust less?
+# {{ sectors.times_offset | .2f }}×. Which of the two predictions do you trust less?
 
 # %% fold="Code of the figure"
 STRIDES, COUNT = (1, 2, 4, 8, 16, 32, 64), 2**23
@@ -197,13 +197,13 @@ publish(
 )
 
 # %% [markdown]
-# The strides behave. A stride of 8 takes {{ seen.times_8 | .1f }}× as long as a stride of 1, less than
+# The strides behave as predicted. A stride of 8 takes {{ seen.times_8 | .1f }}× as long as a stride of 1, less than
 # {{ sectors.times_8 | .0f }}× because every launch also pays a fixed {{ seen.fixed_us | .1f }} µs.
 #
-# The offsets don't. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs, and an
-# offset of 0 takes {{ seen.one_us | .1f }} µs. The reason is that a warp's fifth sector is also the first sector of
-# the next warp. It's requested twice, but it comes from memory only once, because the second request finds it in
-# a cache. In a stream of reads, misalignment makes work for the caches, not for the memory.
+# The offsets don't. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs, against
+# {{ seen.one_us | .1f }} µs without an offset. The reason is that a warp's fifth sector is also the first sector of
+# the next warp. It's requested twice, but it comes from memory only once, because the second request finds it in a
+# cache. In a stream of reads, misalignment makes work for the caches, not for the memory.
 #
 # And from 8 to 16 the time grows {{ seen.times_16 | .1f }}×, although the sectors stay the same. There the L2
 # cache fetches more than anyone requested: see [the L2's fetch granularity](coalescing_fetch_granularity.py).
@@ -349,14 +349,16 @@ for name, launch in (("column", few_columns), ("row", few_rows)):
 
 # %% [markdown]
 # All is not lost, though. A sector that lane 5 fetches in one iteration also holds the elements it needs in the next
-# seven. If the sector is still in L1 by then, nothing is wasted. That's a bet on the cache: an SM with all its
-# {{ lists.threads | , }} threads has {{ lists.threads | , }} rows in progress.
+# seven. If the sector is still in L1 by then, nothing is wasted. That's a bet on the cache: with
+# {{ lists.threads | , }} threads per SM, {{ lists.threads | , }} rows are in progress at once, and a cache line of
+# each has to survive in L1 until its thread is done with it.
 #
-# You can depend less on luck. An `int4` load reads 16 bytes at once, so a lane returns to its sector once, not seven
-# times. Such a *vectorised load* needs an address that is a multiple of 16.
+# You can rely less on luck. An `int4` load reads 16 bytes at once, so a lane returns to its sector once instead of
+# seven times. This *vectorised load* needs an address that is a multiple of 16.
 #
 # ??? definition "Vectorised load | vectorised"
-#     A load that brings up to 16 neighbouring bytes, several elements, to one lane from an aligned address.
+#     A load instruction with which each lane reads several neighbouring elements, up to 16 bytes, from an aligned
+#     address.
 
 # %% fold="The row-wise kernel with int4 loads, and code of the check"
 SUM_OWN_ROW_WIDE = Kernel(r"""
@@ -422,7 +424,7 @@ publish(
 # %% [markdown]
 # Column-wise access is {{ walked.times | .1f }}× faster: {{ walks.column_wise_coalesced.median | us }} instead of
 # {{ walks.row_wise.median | us }}. So the caches keep much of what was fetched, but the row-wise kernel still pays
-# for the sectors it loses and for looking all of them up again and again.
+# for sectors that are evicted too early, and for looking up 32 of them in every request.
 #
 # With `int4` loads, the row-wise kernel is {{ walked.wide_gain | .1f }}× faster than before. Each request still needs
 # {{ walked.wide_sectors }} sectors, but it uses half of each at once, and there are only a quarter as

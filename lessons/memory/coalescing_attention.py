@@ -10,9 +10,9 @@
 
 # %% [markdown]
 # The three kernels of [parallel attention](../kernels/serial_attention.py) take
-# {{ third.before_us | us }} for 1,024 queries on an H100. The scores kernel alone fetches
-# {{ third.fewer | .1f }}× as many sectors as it needs to. Change no operation, only the layout of three
-# matrices and the direction of the lanes: how much time does that save?
+# {{ third.before_us | us }} for 1,024 queries on an H100. One of them, the scores kernel, fetches
+# {{ third.fewer | .1f }}× as many sectors as it needs to. Suppose you leave every operation as it is and change only
+# the layout of three matrices and the index that runs along the lanes. How much time does that save?
 
 # %% [markdown]
 # ## Which loads are uncoalesced?
@@ -158,7 +158,7 @@ def weighted_sum_turned(PT, V, O):
 
 
 # %% [markdown]
-# Run all four in a row, as one stream would:
+# Run all four, one after another, as they would run in one stream:
 
 # %%
 N, d = 64, 32
@@ -350,7 +350,7 @@ show(
     Table(
         ["step", "sectors before", "sectors after", "before, µs", "after, µs"],
         rows,
-        caption="The steps at N = 1024, d = 128, before and after: sectors by formula, times on an {machine} as differences between runs of one more step each.",
+        caption="The steps at N = 1024, d = 128, before and after: sectors by formula, times on an {machine}, each the difference between a run that includes the step and one that stops before it.",
     )
 )
 publish(
@@ -376,17 +376,17 @@ show(
 )
 
 # %% [markdown]
-# The coalesced kernels take {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, better than
-# predicted: {{ third_gain.times | .1f }}× faster than before. Transposing $Q$ costs only
-# {{ third_turn.us | .1f }} µs of that.
+# The coalesced kernels take {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, which is less than
+# predicted and {{ third_gain.times | .1f }}× faster than before. Transposing $Q$ costs only {{ third_turn.us | .1f }}
+# µs of that.
 #
 # The scores gain {{ step.scores.times | .1f }}×, more than the sectors predict. A request also costs one L1 look-up per
 # cache line. Before, its 33 sectors were in 33 lines; now its 5 sectors are in 2. That ratio is
 # {{ third.lines | .1f }}×, and the measured gain is between the two.
 #
 # Softmax gains {{ step.softmax.times | .1f }}×, although its chain is as long as before. Each iteration waits for its
-# load, and a load from {{ sectors.stride_8 }} lines takes longer than a load from one. Softmax is now the largest part:
-# {{ third_turn.rows | , }} threads are too few to keep the GPU busy.
+# load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one. Softmax is now
+# the slowest step, because its {{ third_turn.rows | , }} threads are too few to keep the GPU busy.
 
 # %% [markdown]
 # ## Takeaways

@@ -14,8 +14,8 @@
 # a stride of 16 takes {{ jump.times | .2f }}× as long as a stride of 8. What does the GPU fetch that nobody
 # requested?
 #
-# If you use only some fields of a large struct, or one column of a table, this doubles the price you pay
-# for each element. It's also a setting that you can change, and we'll change it.
+# If you read one field of a large struct, or one column of a table, this doubles the cost of each element. The cause
+# turns out to be a setting, and this page changes it.
 
 # %% [markdown]
 # ## Strides: time against two models
@@ -170,9 +170,9 @@ reads = measure(
 # %% [markdown]
 # ## Which sectors come along?
 #
-# Up to a stride of 8 the times follow the sectors: the first model in the figure is a fixed cost per launch
-# plus 32-byte pieces at the peak read rate that was measured on this GPU. From 16 on, pieces of 64 bytes fit,
-# which is two sectors.
+# Up to a stride of 8 the times follow the sectors: the first model in the figure is a fixed cost per launch plus the
+# time to fetch the data in 32-byte pieces, at the peak read rate measured on this GPU. From a stride of 16 on, the
+# model with 64-byte pieces, two sectors each, fits instead.
 
 # %% fold="Code of the figure"
 reads_us = medians_us(reads)
@@ -182,7 +182,7 @@ fixed_us = reads_us["stride 1"] - 4 * COUNT / READ_GB_PER_S / 1e3
 
 
 def model_us(stride, piece):
-    """The fixed part, fitted to the stride of 1, and pieces of so many bytes at the measured peak rate."""
+    """A fixed cost, fitted to a stride of 1, plus the time to fetch pieces of this size at the measured peak rate."""
     return fixed_us + COUNT * min(4 * stride, piece) / READ_GB_PER_S / 1e3
 
 
@@ -235,9 +235,9 @@ publish(
 )
 
 # %% [markdown]
-# Reading both sectors of a pair runs at full speed. Reading only one of the two takes {{ jump.pair | .1f }}× as
-# long, as if both were fetched. So something between the SMs and the memory cells fetches 64 bytes at a time.
-# Is that the memory itself, or the cache in front of it?
+# Reading both sectors of a pair runs at full speed. Reading only one of the two takes {{ jump.pair | .1f }}× as long.
+# Apart from the fixed cost of a launch, that's what you'd expect if both were fetched. So somewhere below the SMs,
+# data is fetched 64 bytes at a time. Is it the DRAM itself that does so, or the L2 cache in front of it?
 
 # %% [markdown]
 # ## Move the limit: 32, 64 and 128 bytes
@@ -353,16 +353,16 @@ publish(
 )
 
 # %% [markdown]
-# On an H200, the jump moves with the limit, so the 64 bytes are a choice of the L2. With a limit of 32 bytes, a
-# stride of 16 takes {{ limit.of_32.stride_16 | us }} instead of {{ limit.of_64.stride_16 | us }} with 64. With a
-# limit of 128, a stride of 32 takes {{ limit.of_128.stride_32 | us }} instead of
-# {{ limit.of_64.stride_32 | us }}. The default that the driver reported was {{ l2.default }} bytes.[^burst]
+# On an H200, the jump moves with the limit, so the 64 bytes come from the L2. With a limit of 32 bytes, a stride of
+# 16 takes {{ limit.of_32.stride_16 | us }} instead of {{ limit.of_64.stride_16 | us }} with 64. With a limit of 128,
+# a stride of 32 takes {{ limit.of_128.stride_32 | us }} instead of {{ limit.of_64.stride_32 | us }}. The default that
+# the driver reported was {{ l2.default }} bytes.[^burst]
 #
-# One residual is left. With a limit of 32, a stride of 32 takes {{ rest.times | .1f }}× as long as a stride
-# of 8, where the prediction says the same time. A quarter of the elements, spread over a quarter of the
-# addresses, gives {{ rest.short | .1f }}×, so the size of the array {{ rest.span }}. Either the L2 sometimes
-# fetches more than the hint says, or the memory serves scattered sectors more slowly. Nsight Compute's
-# `dram__bytes_read.sum` would tell the two apart.
+# One discrepancy is left. With a limit of 32, a stride of 32 takes {{ rest.times | .1f }}× as long as a stride of 8,
+# where the model predicts the same time. With a quarter of the elements in a quarter of the address range, the factor
+# is {{ rest.short | .1f }}×, so the size of the array {{ rest.span }}. Either the L2 sometimes fetches more than the
+# hint says, or the memory serves scattered sectors more slowly. Nsight Compute's `dram__bytes_read.sum` would tell
+# the two apart.
 #
 # [^burst]: A common misconception: the 64 bytes are one burst of the DRAM. Memory chips do deliver bursts, but
 #     then no setting of the cache could make the jump disappear at a stride of 16.
@@ -385,7 +385,7 @@ publish(
 #
 # - The GPU requests 32-byte sectors, but the L2 may fetch more: 64 bytes by default here. A lone sector then
 #   costs as much as a pair.
-# - The unit belongs to the L2, not to the DRAM: `cudaLimitMaxL2FetchGranularity` moves it to 32 or 128 bytes.
+# - It's the L2 that sets this size, not the DRAM: `cudaLimitMaxL2FetchGranularity` changes it to 32 or 128 bytes.
 # - To find out which part of a system sets a size, change the setting of one part and see what moves.
 
 # %% [markdown]
@@ -405,7 +405,7 @@ exercise(
     array for that field need?
     """,
     hint="What's the stride in elements, and how many structs share 128 bytes?",
-    explanation="The stride is 16 elements. With a limit of 32 the L2 fetches 32 bytes per struct, and with 64 it fetches 64. With 128 it fetches a line that holds two structs, and both are used, so it's 64 bytes per struct again. A separate array needs 4.",
+    explanation="The stride is 16 elements. With a limit of 32 the L2 fetches 32 bytes per struct, and with 64 it fetches 64. With 128 it fetches a line that holds two structs, and both are used, so it's 64 bytes per struct again. In a separate array, it's 4 bytes per element.",
 )
 
 # %% [markdown]

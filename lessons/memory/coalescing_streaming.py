@@ -46,9 +46,9 @@ def add(a, b, c):
 
 
 # %% [markdown]
-# To saturate memory, a GPU needs enough bytes in flight: [Little's law](../speed/occupancy.py) says bandwidth
-# times latency. A thread of the plain kernel has two loads of 4 bytes in flight and then waits. With `float4`, the same
-# two instructions request 16 bytes each.
+# To saturate memory, a GPU needs enough bytes in flight. By [Little's law](../speed/occupancy.py), that's bandwidth
+# times latency. Each thread of the plain kernel issues two 4-byte loads and then waits for them. With `float4`, the
+# same two instructions request 16 bytes each.
 
 # %%
 ADD_FOUR = Kernel(r"""
@@ -215,15 +215,16 @@ additions = measure(
 # just as good, at {{ streams.add.float2_loads | .0% }}. The sectors are the same in all variants. What changes is how many
 # bytes each request moves, and so how many are in flight.
 #
-# Nothing else helps. A \grid-stride loop alone reaches {{ streams.add.float_grid_stride_loop | .0% }}. Streaming hints
-# end up at {{ streams.add.float4_streaming_hints | .0% }}, a little below plain `float4` loads. PyTorch's `torch.add`
-# reaches {{ streams.add.torch_add | .0% }}.
+# Nothing else helps. A \grid-stride loop alone reaches {{ streams.add.float_grid_stride_loop | .0% }}. With streaming
+# hints, it's {{ streams.add.float4_streaming_hints | .0% }}, a little below plain `float4` loads. PyTorch's
+# `torch.add` reaches {{ streams.add.torch_add | .0% }}.
 
 # %% [markdown]
 # ## ReLU: half the loads, so half the bytes in flight
 #
 # ReLU, $y = \max(x, 0)$, has one input instead of two, so a thread of the plain kernel has only 4 bytes in flight. If
-# that's what counts, plain ReLU should be further behind than plain addition, and `float4` should make up for it.
+# bytes in flight are what matters, plain ReLU should be even further from the copy than plain addition, and `float4`
+# should close the gap.
 
 
 # %% tab="CUDA C"
@@ -327,8 +328,8 @@ relus = measure(
 
 # %% [markdown]
 # It is, and it does: {{ streams.relu.float_one_per_thread | .0% }} of the copy's speed with plain loads, and
-# {{ streams.relu.float4_loads | .0% }} with `float4`. A value slightly above 100 % is no contradiction: the yardstick is one
-# particular copy, not a limit.
+# {{ streams.relu.float4_loads | .0% }} with `float4`. A value slightly above 100 % is possible, because the yardstick
+# is one particular copy, not a hardware limit.
 
 # %% fold="Code of the figure"
 from tilewise.measurements.slugs import name_slug

@@ -13,8 +13,9 @@
 # elements, that takes {{ sum_of_squares.pytorch_eager.n_67108864.median | us }}. How much faster is a
 # single kernel that does all five operations?
 #
-# Outside its matrix multiplications, a neural network does mostly this: little arithmetic, a lot of
-# traffic. Merging such kernels is one of the simplest optimisations, and a compiler can do it for you.
+# Outside its matrix multiplications, a neural network consists mostly of operations like these: little arithmetic and
+# a lot of memory traffic. Merging such kernels is one of the simplest optimisations, and a compiler can do it for
+# you.
 
 # %% fold="Imports"
 import numpy as np
@@ -259,12 +260,12 @@ show(
 # %% [markdown]
 # ## Fusion: keep intermediates in registers
 #
-# *Fusion* does several operations in one kernel, so that intermediate results stay on the chip. For
-# pointwise operations, just put the five lines into one kernel. `s` and `c` become local variables of a
-# thread, and the compiler keeps them in \registers.
+# *Fusion* combines several operations into one kernel, so that intermediate results stay on the chip. For pointwise
+# operations, just put the five lines into one kernel. `s` and `c` become local variables of a thread, and the
+# compiler keeps them in \registers.
 #
 # ??? definition "Fusion"
-#     Doing several operations in one kernel, so that intermediate results stay on the chip.
+#     Combining several operations into one kernel, so that intermediate results stay on the chip.
 
 
 # %% tab="Pseudocode"
@@ -350,8 +351,8 @@ show(
 )
 
 # %% [markdown]
-# A kernel that only writes ones would pass this test too. The folded checks therefore compare each of
-# the five steps with its pseudocode, on random inputs: `case` describes a launch, `output` marks the
+# This result doesn't prove much: a kernel that only writes ones would give it too. The folded checks therefore
+# compare each of the five steps with its pseudocode, on random inputs: `case` describes a launch, `output` marks the
 # array that the kernel writes, and `agree` compares the results.
 #
 # You can also fuse part of a chain. Say you split ours into two kernels. If you cut after sine and
@@ -369,8 +370,8 @@ show(
 #
 # at bandwidth $B$. For 67 million elements at the peak bandwidth (data sheet), that's
 # {{ predicted.five_us | us }} for five kernels and {{ predicted.fused_us | us }} for one,
-# a ratio of {{ moved.five }} / {{ moved.fused }} = {{ moved.ratio }}. On short arrays, bytes
-# hardly matter, and [launch overhead](../speed/launches.py) decides: five launches against one.
+# a ratio of {{ moved.five }} / {{ moved.fused }} = {{ moved.ratio }}. On short arrays, the bytes hardly matter. What
+# counts is [launch overhead](../speed/launches.py): five launches against one.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements import medians_us, printed, recorded, recorded_device, text_record
@@ -523,11 +524,11 @@ publish(counted=counted)
 # and one special-function instruction each, at the price of accuracy. The kernel still takes
 # {{ sum_of_squares.fused_fast_sine_and_cosine.n_67108864.median | us }}. With the exact functions but
 # four elements per thread, loaded as one `float4`, it takes
-# {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So
-# it's mostly the memory accesses: one 4-byte load per thread [isn't enough](../speed/roofline.py).
+# {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So it's mostly
+# the memory accesses: one 4-byte load per thread [doesn't keep enough bytes in flight](../speed/roofline.py).
 #
 # PyTorch uses the memory about equally well in both modes, {{ took.eager_tb_per_s | .1f }} TB/s eager and
-# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. That makes it the fairer test of the count, and fusion
+# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. So PyTorch is the fairer test of our prediction, and there fusion
 # gains {{ took.compiled_ratio | .1f }}×.
 
 # %% fold="Code of the figure and of the numbers"
@@ -590,16 +591,15 @@ if np.isfinite(list(TOOK.values())).all():
 #
 # Now start from an idle GPU and include the host's work. With {{ small_n | , }} elements, the five
 # kernels take {{ sum_of_squares_with_host.five_kernels.median | us }} and the fused one
-# {{ sum_of_squares_with_host.fused.median | us }}: this course's `Kernel` checks every argument in
-# Python before it launches. A CUDA graph of the five takes only
-# {{ sum_of_squares_with_host.five_kernels_cuda_graph.median | us }}. It needs a single call too, but it
-# still runs five kernels and moves all their bytes.
+# {{ sum_of_squares_with_host.fused.median | us }}: both times are long because this course's `Kernel` checks every
+# argument in Python before it launches. A CUDA graph of the five takes only
+# {{ sum_of_squares_with_host.five_kernels_cuda_graph.median | us }}. It needs a single call too, but it still runs
+# five kernels and moves all their bytes.
 #
-# In PyTorch, `torch.compile` makes it *slower* here: {{ sum_of_squares_with_host.torch_compile.median | us }}
-# instead of {{ sum_of_squares_with_host.pytorch_eager.median | us }}. Before each call, a compiled function
-# checks that its input still matches what it was compiled for. For such cases,
-# `torch.compile(mode="reduce-overhead")` uses CUDA graphs. These times vary with the host and from run to
-# run, but we saw the same ranking on two machines.
+# In PyTorch, `torch.compile` makes the chain *slower* here: {{ sum_of_squares_with_host.torch_compile.median | us }}
+# instead of {{ sum_of_squares_with_host.pytorch_eager.median | us }}. Before each call, a compiled function checks
+# that its input still matches what it was compiled for. For such cases, `torch.compile(mode="reduce-overhead")` uses
+# CUDA graphs. These times vary with the host and from run to run, but we saw the same ranking on two machines.
 
 # %% fold="Code of the measurement"
 with_host = measure(

@@ -21,7 +21,7 @@
 # accumulator and in an FP32 one.
 #
 # ??? definition "Accumulator | accumulators"
-#     The variable in which a sum is collected.
+#     The variable to which the terms of a sum are added.
 #
 # ??? definition "FP32"
 #     The 32-bit floating-point format: 8 exponent bits and 23 fraction bits.
@@ -199,7 +199,7 @@ show(
 #
 # Between 2,048 and 4,096, FP16's ten fraction bits give 1,024 steps, so neighbouring values are 2 apart. The
 # exact sum 2,049 is halfway between 2,048 and 2,050, and the tie goes to 2,048, whose last fraction bit is 0.
-# So every further 1 is lost.
+# So this 1 is lost, and so is every 1 after it.
 #
 # With $f$ fraction bits, a sum of ones stops at $2^{f+1}$: at {{ ones.stop_bf16 | ,.0f }} in BF16, and even in FP32
 # at $2^{24}$, about 17 million.
@@ -290,7 +290,7 @@ show(
         log_x=True,
         log_y=True,
         title="Sequential sums stop in 16 bits; pairwise sums don't",
-        caption="Root-mean-square relative error of sixteen sums of random FP16 values between 0 and 1, compared with float64. The shortest sums have no error in FP32.",
+        caption="Root-mean-square relative error of sixteen sums of random FP16 values between 0 and 1, compared with float64. In FP32, the shortest sums are exact, so they have no point on this logarithmic axis.",
     )
 )
 
@@ -515,7 +515,7 @@ show(
 #
 # $e^x$ overflows FP16 at $x$ = {{ over.fp16 | .1f }}, and FP32 and BF16 at {{ over.fp32 | .1f }}. The \logits of
 # attention can reach that. A \softmax therefore subtracts the row's maximum from every logit first. The largest
-# exponent is then 0 and its exponential 1, or so you'd expect.
+# difference is then 0 and its exponential 1, or so you'd expect.
 
 # %% fold="Code of the numbers"
 LIMIT = {
@@ -607,12 +607,12 @@ show(
 
 # %% [markdown]
 # The exponential turns this residual into a factor. With logits up to a thousand it's harmless; up to a million, the
-# largest weight is off by {{ residual.large | .1%}}. With still larger logits the exponential overflows. That's how FlashAttention came
-# to [return NaN in PyTorch](https://github.com/pytorch/pytorch/issues/121558), and why it got [an option to
-# avoid the instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
+# largest softmax weight is off by {{ residual.large | .1%}}. With still larger logits the exponential overflows.
+# That's how FlashAttention came to [return NaN in PyTorch](https://github.com/pytorch/pytorch/issues/121558), and why
+# it got [an option to avoid the instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
 #
 # A scale that is a power of two, such as 1/8 for $d = 64$, leaves no residual, because the product isn't
-# rounded. (FlashAttention's scale includes a factor of $\log_2 e$, so it never is one.)
+# rounded. FlashAttention can't rely on this: its scale includes a factor of $\log_2 e$, so it's never a power of two.
 #
 # ??? question "Is it better to forbid fused multiply-adds?"
 #     Usually not: they're faster and more accurate. Trouble starts when you mix them with separate
@@ -885,16 +885,16 @@ show(
 )
 
 # %% [markdown]
-# FP16 is {{ matvec.ratio_16 | .1f }}× faster than FP32 and INT8 {{ matvec.ratio_8 | .1f }}×, though it reads a
-# quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
-# remains is about the same for all three: {{ conversion.rest_32 | us }} for FP32 and
-# {{ conversion.rest_8 | us }} for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you
-# read, the more it matters. An empty launch accounts for {{ matvec_8bit.ceilings.launch_us | us }} of it.
+# FP16 is {{ matvec.ratio_16 | .1f }}× faster than FP32 and INT8 {{ matvec.ratio_8 | .1f }}×, although INT8 reads only
+# a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
+# remains is about the same for all three: {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }} for
+# INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters. An empty
+# launch accounts for {{ matvec_8bit.ceilings.launch_us | us }} of it.
 #
 # Could the conversions from INT8 be to blame?
 # [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
-# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so writing a byte $b$
-# into the lowest bits of $2^{23}$ gives $2^{23} + b$. Subtract $2^{23}$, and $b$ is left as a float.
+# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so if you write a byte $b$ into
+# the lowest bits of the float $2^{23}$, you get $2^{23} + b$. Subtract $2^{23}$, and $b$ is left as a float.
 
 # %% fold="The INT8 kernel without conversions"
 MATVEC_BITS = Kernel(r"""
@@ -945,10 +945,10 @@ publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e
 # \overhead. So neither bytes nor conversions explain it. A likely cause is the time it takes to fill and drain
 # the memory pipeline at each launch, which we haven't measured separately.
 #
-# On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per
-# row by an *outlier* of 100, and it sets the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the
-# relative error of everything but the outliers is {{ matvec.outlier_int8 | .0% }}. There are two remedies.
-# With one scale per group of 32 weights, an outlier spoils only its own group, and the error is
+# On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row by
+# an *outlier* of 100, and the outlier determines the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the
+# relative error of everything but the outliers is {{ matvec.outlier_int8 | .0% }}. There are two remedies. With one
+# scale per group of 32 weights, an outlier spoils only its own group, and the error is
 # {{ matvec.outlier_groups | .1% }}. In FP8 E4M3 each weight has its own exponent, and the error is
 # {{ matvec.outlier_fp8 | .1% }}.[^outliers]
 #

@@ -10,8 +10,8 @@
 # %% [markdown]
 # What do a scan, a stencil and a histogram have in common? Their arithmetic is trivial, and their cost is data movement.
 # In these seven puzzles you move data between lanes, along rows, four floats at a time, and through shared memory. The simulator
-# reports a missing barrier, an unfilled halo and every bank conflict. A warm-up: a matrix of 64 by 96 floats fills 768 sectors. How
-# many sectors does a transpose store if each element is stored alone, and how few can it be?
+# reports a missing barrier, an unfilled halo and every bank conflict. A warm-up: a matrix of 64 by 96 floats fills
+# 768 sectors. How many sectors does a transpose store if it stores each element alone, and what is the minimum?
 #
 # `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
 # [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
@@ -38,7 +38,8 @@ puzzle("memory/row_sums")
 # %% [markdown]
 # ## float4 loads and stores
 #
-# A vectorised load moves 16 bytes per lane, if the address is aligned and the array is long enough. Mind both.
+# A `float4` load moves 16 bytes per lane, provided that the address is aligned and the array is long enough. Check
+# both.
 
 # %%
 puzzle("memory/vectors")
@@ -72,7 +73,8 @@ puzzle("memory/tree")
 # %% [markdown]
 # ## Histogram with fewer global atomics
 #
-# Atomics keep a histogram correct, however many threads update it at once. How many of them go to global memory is up to you.
+# Atomics keep a histogram correct, however many threads update it at once. It's up to you how many of them go to
+# global memory.
 
 # %%
 puzzle("memory/histogram")
@@ -82,9 +84,10 @@ puzzle("memory/histogram")
 #
 # - What the lanes of a warp access at the same moment determines the sectors in global memory and the wavefronts in
 #   shared memory.
-# - Put a barrier between a write and a read by another thread, and let every thread of the block finish its part before it.
+# - Put a barrier between a write and a read by another thread, and let every thread of the block do its part and
+#   reach the barrier before any thread returns.
 # - An element that is stored alone costs a whole sector. Through a tile, a transpose stores no more sectors than the matrix
 #   fills.
 # - The tail, the halo and the last row are where a kernel that looks right goes wrong.
 #
-# Everything this part has shown, in one list: [recap](../../recap.md#memory).
+# The [recap](../../recap.md#memory) lists everything that this part has shown.

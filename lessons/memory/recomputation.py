@@ -36,9 +36,10 @@ from tilewise import (
 # ## Activations: what a backward pass needs
 #
 # The forward pass is $a = \sigma(x)$, $b = \sigma(a)$, $out = \sigma(b)$ with $\sigma(v) = 1 / (1 + e^{-v})$.
-# The values that one layer hands to the next, here $a$ and $b$, are its *activations*. The *backward pass*
-# starts from $dout$, which says how much the loss changes with each element of $out$. It ends with the same
-# quantity for $x$, the *gradient* $dx$. On the way, each layer multiplies by its slope.
+# The values that one layer hands to the next, here $a$ and $b$, are its *activations*. Training minimises a single
+# number, the *loss*. The *backward pass* starts from $dout$, which says how much the loss changes with each element
+# of $out$. It ends with the same quantity for $x$, the *gradient* $dx$. On the way, each layer multiplies by its
+# slope.
 #
 # ??? definition "Activation | activations"
 #     A value that one layer of a network hands to the next; the backward pass needs it again.
@@ -391,7 +392,7 @@ publish(
 # The backward kernel then needs {{ model.back_arithmetic | .1f }} ps for its three sigmoids and
 # {{ model.back_bytes | .1f }} ps for its three values. Some warps compute while others wait for memory, so the
 # arithmetic should hide. The timed kernels are the same apart from `float4` loads and stores, four elements per
-# thread, which get more of the [bandwidth](fusion.py).
+# thread, which reach more of the peak [bandwidth](fusion.py).
 
 # %% fold="float4 kernels of all versions"
 WIDE = r"""
@@ -747,9 +748,9 @@ show(
 # %% [markdown]
 # PyTorch needs {{ three_layers.torch_eager.median | us }} in eager mode, about as long as our six unfused
 # kernels, and {{ three_layers.torch_compile.median | us }} compiled. Even at the fastest memory rate that we
-# measured, {{ took.probe_round | ,.0f }} GB/s, that leaves time for only {{ took.room | .1f }} values per
-# element, so the compiled version can't have stored everything. `torch.compile` recomputes too: its AOT
-# Autograd traces both passes as one graph and picks what to save with a [minimum
+# measured, {{ took.probe_round | ,.0f }} GB/s, its time is enough for only {{ took.room | .1f }} values per element,
+# so the compiled version can't have stored everything. `torch.compile` recomputes too: its AOTAutograd traces both
+# passes as one graph and picks what to save with a [minimum
 # cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
 # (Horace He).
 #
@@ -763,8 +764,8 @@ show(
 # a store and a load. Recomputing still moves {{ moved.again }}, but its backward kernel computes $L$ sigmoids
 # while three values move. At the rates above, up to {{ model.free | .1f }} layers hide there, and up to
 # {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer costs two more
-# sigmoids. But moving two values takes {{ model.limit | .1f }}× the time of two sigmoids, so recomputing should
-# always win.
+# sigmoids. But storing everything costs two more values per layer, and moving them takes {{ model.limit | .1f }}× the
+# time of two sigmoids. So recomputing should always beat storing.
 #
 # But does the backward pass need every activation? It only needs the product of their slopes, and the forward
 # kernel can compute that product. Store this one value per element, and you move
@@ -773,9 +774,9 @@ show(
 # [^only]: Only a chain of pointwise layers folds into one value like this.
 
 # %% [markdown]
-# According to the model, the two break even when $L$ sigmoids take as long as three values, at
-# {{ model.free | .1f }} layers. But our sigmoid time is a lower bound, since `expf` and the division need
-# ordinary instructions too. How much earlier is the real crossover?
+# According to the model, recomputation and the slope product break even when $L$ sigmoids take as long as moving
+# three values, at {{ model.free | .1f }} layers. But our sigmoid time is a lower bound, since `expf` and the division
+# need ordinary instructions too. How much earlier is the real crossover?
 
 # %% fold="Code of the measurement"
 DEEP = 2**24
@@ -902,15 +903,14 @@ if can_disassemble() is None:
 # %% [markdown]
 # ## When to recompute: a rule of thumb
 #
-# In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. The inputs
-# must be on the chip anyway. On an H100, storing and loading 4 bytes takes as long as
-# {{ model.flop_round | .0f }} \FP32 operations at both peaks (data sheet), or half as many fused
-# multiply-adds. A sigmoid, a bias, a ReLU and a dropout mask regenerated from its seed all need far fewer
-# instructions.
+# In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. This assumes that
+# its inputs are on the chip anyway. On an H100, storing and loading 4 bytes takes as long as
+# {{ model.flop_round | .0f }} \FP32 operations at both peaks (data sheet), or half as many fused multiply-adds. A
+# sigmoid, a bias, a ReLU and a dropout mask regenerated from its seed all need far fewer instructions.
 #
-# A matrix multiplication needs far more. If each value of its result is a dot product of
-# {{ product.columns | , }} terms, it costs {{ product.flop | , }} operations. In 16 bits, that's {{ product.made_ps | .1f }} ps on the \tensor cores against
-# {{ product.trips_ps | .1f }} ps for a store and a load, both at peak (data sheet).
+# A matrix multiplication needs far more. If each element of the result is a dot product of {{ product.columns | , }}
+# terms, it costs {{ product.flop | , }} operations. In 16 bits, computing it takes {{ product.made_ps | .1f }} ps on
+# the \tensor cores, and storing and loading it takes {{ product.trips_ps | .1f }} ps, both at peak (data sheet).
 
 # %% [markdown]
 # ## Activation checkpointing: saving memory instead of time
@@ -923,8 +923,8 @@ if can_disassemble() is None:
 # Suppose there are {{ segments.layers }} layers and you save every tenth activation. Memory holds
 # {{ segments.saved }} saved activations and {{ segments.live }} of the current segment, {{ segments.held }}
 # instead of {{ segments.layers }}. In general, segments of $s$ layers hold $L/s + s$ activations, which is
-# smallest at $s = \sqrt{L}$: memory grows with the square root of the depth. The price is a second forward
-# pass, a third more time if a backward pass takes as long as two forward passes.
+# smallest at $s = \sqrt{L}$: memory grows with the square root of the depth. The price is a second forward pass. If a
+# backward pass takes as long as two forward passes, that makes the whole step a third longer.
 #
 # ??? definition "Activation checkpointing | gradient checkpointing | checkpointing"
 #     Saving the activations of only some layers and recomputing the others during the

@@ -9,12 +9,12 @@
 
 # %% [markdown]
 # A sum reads every element once and does one addition with it, so it should run at memory speed. At the data
-# sheet's peak bandwidth, reading {{ task.numbers | , }} floats takes {{ task.least_us | us }}. The
-# [tree reduction](barriers.py) needs {{ task.tree_times | .1f }}× as long as the bytes it reads. How close to the
-# peak can a sum get?
+# sheet's peak bandwidth, reading {{ task.numbers | , }} floats takes {{ task.least_us | us }}. The [tree
+# reduction](barriers.py) takes {{ task.tree_times | .1f }}× as long as reading its bytes would. How close to the peak
+# can a sum get?
 #
-# The figure shows the way there. None of its steps changes the arithmetic; each one lets threads wait less.
-# Norms, softmax, losses and dot products are all reductions, so you can use the same steps there.
+# The figure shows the way there. None of these steps changes the arithmetic; each one reduces the time that threads
+# spend waiting. Norms, softmax, losses and dot products are all reductions, so you can use the same steps there.
 
 # %% fold="Imports"
 import numpy as np
@@ -289,15 +289,15 @@ measure(
 # elements it takes {{ block_sums_by_shuffles.shuffles.median | us }}, the tree
 # {{ block_sums_by_shuffles.tree.median | us }}. But the bytes need only
 # {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all instructions only
-# {{ block.shuffles.issue_us | us }}. So most of the time is neither: a warp issues one load, waits for the element, waits at
-# the barrier, and only when the whole block is done does a new block start loading.
+# {{ block.shuffles.issue_us | us }}. So neither explains most of the time. It's spent waiting: a warp issues one
+# load, waits for the element, waits at the barrier, and no new block starts loading until the whole block is done.
 
 # %% [markdown]
 # ## Partial warps: guard the last step
 #
-# The tree silently lost elements with blocks of 96 threads. Shuffles are fine with 96, thanks to the guard
-# `lane < blockDim.x / 32`: a block of 96 has three warps, so only three of the 32 slots in `warp_sums` hold a sum.
-# Without the guard, the first warp adds 29 uninitialised words, and the simulator reports it.
+# With blocks of 96 threads, the tree silently lost elements. The shuffle version handles 96 threads correctly, thanks
+# to the guard `lane < blockDim.x / 32`: a block of 96 has three warps, so only three of the 32 slots in `warp_sums`
+# hold a sum. Without the guard, the first warp adds 29 uninitialised words, and the simulator reports it.
 
 # %% fold="The kernel without the guard, which the simulator rejects"
 NO_GUARD = Kernel(r"""
@@ -333,9 +333,9 @@ check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), rtol=0.0, name="9
 # of a shuffle is undefined if a lane named in the mask doesn't execute it. Also, `100 / 32` is 3, so the sum of the fourth
 # warp would be dropped. Launch reductions with whole warps, and give lanes without an element a zero.
 #
-# *A common misconception:* `__activemask()` supplies the right mask. It returns the lanes that happen to be active at
-# that instruction, not those that will arrive. A second one: a shuffle makes earlier stores visible to the
-# other lanes. It synchronises the lanes but isn't a memory fence; use `__syncwarp()` for that.
+# *A common misconception:* `__activemask()` supplies the right mask. In fact, it returns the lanes that happen to be
+# active at that instruction, not those that will arrive. Another one: a shuffle makes earlier stores visible to the
+# other lanes. In fact, it synchronises the lanes, but it isn't a memory fence. Use `__syncwarp()` for that.
 
 # %% fold="Code of the check"
 expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shfl_down_sync")
@@ -352,8 +352,8 @@ expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shf
 # flight. With one `float4` it's {{ sum_model.one_kb | .0f }} KB, and with four of them
 # {{ sum_model.four_kb | .0f }} KB. So 4-byte loads should fall short, and `float4` loads should be enough.
 #
-# The kernel loads four `float4`s before it adds anything. It has four accumulators per thread, one per component, so no addition
-# waits for the previous one.
+# The kernel loads four `float4`s before it adds anything. Each thread has four accumulators, one per component, so
+# that successive additions don't depend on each other.
 
 # %% fold="The whole kernel: thread, warp, block and grid level"
 FOUR = Kernel(
@@ -459,9 +459,9 @@ def sum_wide(x, sums):
 # ## Combining blocks: a second launch, or the last block
 #
 # Each block leaves one sum, and `__syncthreads()` can't synchronise blocks. The simple way is a second launch, with a
-# single block that adds up those sums. The other way needs no second launch: the *last block* does it, as in the
-# `threadFenceReduction` sample that NVIDIA ships with CUDA. Each block stores its sum and then increments a counter with an atomic. The
-# block that finds all others already counted adds up the sums. No block ever waits for another.
+# single block that adds up those sums. You can also let the *last block* of the first launch do it, as in the
+# `threadFenceReduction` sample that NVIDIA ships with CUDA. Each block stores its sum and then increments a counter
+# with an atomic. The block that finds all others already counted adds up the sums. No block ever waits for another.
 
 # %% fold="Versions to compare: one float4, sixteen, and 4-byte loads"
 ONE = Kernel(FOUR.source, "sum_wide", defines={"LOADS": 1})
@@ -666,8 +666,9 @@ if sum_us[best] > 0:
 # %% [markdown]
 # With 4-byte loads the sum takes {{ sums._4_byte_loads.median | us }}, with `float4` loads
 # {{ sums.float4_loads.median | us }}, and with four of them in flight {{ sums._4_x_float4.median | us }}.
-# As predicted, the wider load does most of it. Half the blocks make no difference. One block per tile costs
-# {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier, and that was the problem at the start.
+# As predicted, the wider load accounts for most of the gain. Launching half as many blocks makes no difference. One
+# block per tile costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier,
+# and that was the problem at the start.
 #
 # Letting the last block finish is as fast as a second launch. It only hurts with one block per tile, where the last
 # block has {{ sum_seen.many_blocks | , }} sums to add up by itself. torch.sum takes {{ sums.torch_sum.median | us }}, CUB
@@ -710,8 +711,8 @@ publish(
 
 # %% [markdown]
 # Is the result the same in every run? In `sum_wide` each element has a fixed position in the tree of additions, whichever block
-# finishes first. If each warp adds its sum to the total with an atomic instead, the order is the order of
-# arrival, and that changes from run to run.
+# finishes first. If each warp adds its sum to the total with an atomic instead, the additions happen in the order of
+# arrival, which changes from run to run.
 
 # %% title="CUDA C"
 BY_ARRIVAL = Kernel(r"""
@@ -886,8 +887,9 @@ dots = measure(
 )
 
 # %% [markdown]
-# For two arrays of half the length, so the same number of bytes, it takes {{ dots.two_pairs_in_flight.median | us }}. That's as fast
-# as the sum; torch.dot takes {{ dots.torch_dot.median | us }}.
+# On two arrays of half the length, which is the same number of bytes, the dot product takes
+# {{ dots.two_pairs_in_flight.median | us }}. That's as fast as the sum. `torch.dot` takes
+# {{ dots.torch_dot.median | us }}.
 
 # %% [markdown]
 # ## The answer
@@ -911,8 +913,8 @@ dots = measure(
 #
 # In Nsight Compute, look at `dram__throughput.avg.pct_of_peak_sustained_elapsed`: if a reduction is far below 90 % and its warps mostly stall
 # on `smsp__average_warps_issue_stalled_barrier_per_issue_active`, let each thread sum more elements before the block synchronises.
-# If they stall on `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active` instead, use `float4` loads and unroll. A missing
-# barrier between the warps' sums is a case for `compute-sanitizer --tool racecheck`.
+# If they stall on `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active` instead, use `float4` loads
+# and unroll. To find a missing barrier between the warps' sums, run `compute-sanitizer --tool racecheck`.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

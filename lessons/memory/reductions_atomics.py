@@ -129,7 +129,7 @@ agree(tally_floats, BY_WARPS, some, rtol=0.0)
 # ## Benchmark: floats, integers, lanes and warps
 #
 # Count the atomics. Floats and integers execute equally many, so they should take equally long. One atomic per warp is 1/32 of
-# them. If you suspect that the compiler does something about the integers, guess what.
+# them. If you suspect that the compiler treats integers differently, how?
 
 # %% fold="Code of the measurement"
 TALLIED = 2**22
@@ -192,18 +192,21 @@ if np.isfinite(list(tally_us.values())).all():
             tally_us,
             x="time [µs]",
             title="One atomic per warp is far cheaper than one per thread",
-            caption=f"Time to add {TALLIED:,} elements up in one place, on an {{machine}}.",
+            caption=f"Time to add up {TALLIED:,} elements with atomics on one address, or on 32 (one per lane), on an {{machine}}.",
         )
     )
 
 # %% [markdown]
-# One float atomic per thread takes {{ tallied.each_ns | .1f }} ns per element, as if they were executed one by one. One per warp takes
-# {{ contention.float_one_atomic_per_warp.median | us }}, so it's {{ tallied.warps_times | .0f }}× faster: the count of atomics explains it. With one address per lane, the
-# atomics of a warp hardly wait for each other, and it takes {{ contention.float_one_address_per_lane.median | us }}.
+# One float atomic per thread takes {{ tallied.each_ns | .1f }} ns per element, as if they were executed one by one.
+# One per warp takes {{ contention.float_one_atomic_per_warp.median | us }} in all, which is
+# {{ tallied.warps_times | .0f }}× faster, as the number of atomics predicts. With one address per lane, the atomics
+# of a warp hardly wait for each other, and the kernel takes {{ contention.float_one_address_per_lane.median | us }}.
 #
-# Integers take only {{ contention.integer_one_atomic_per_thread.median | us }}, {{ tallied.integer_times | .0f }}× less than floats. Nsight Compute's counters show
-# {{ tallied.integer_issued | .0f }} instructions per warp instead of {{ tallied.float_issued | .0f }}. The compiler sums each warp first and then issues a single atomic; it may do that for
-# integers, whose sum doesn't depend on the order. That one atomic takes {{ tallied.integer_ns | .2f }} ns, a float's takes
+# Integers take only {{ contention.integer_one_atomic_per_thread.median | us }}, which is
+# {{ tallied.integer_times | .0f }}× faster than floats. Nsight Compute's counters show
+# {{ tallied.integer_issued | .0f }} instructions per warp instead of {{ tallied.float_issued | .0f }}. The compiler
+# sums each warp first and then issues a single atomic. It's allowed to do that for integers, whose sum doesn't depend
+# on the order. Besides, one integer atomic takes only {{ tallied.integer_ns | .2f }} ns, and one float atomic
 # {{ tallied.warp_ns | .2f }} ns.
 
 # %% [markdown]

@@ -9,12 +9,13 @@
 # ---
 
 # %% [markdown]
-# The softmax of our [attention Kernel 3](coalescing.py) has one thread per row. With {{ fourth.rows | , }} rows that's
-# {{ fourth.warps_per_sm | .2f }} warps per SM, and it takes {{ fourth.columns_us | us }}; the bytes alone need
-# {{ fourth.softmax_us | .1f }} µs. How much of that does one block per row win back?
+# The softmax of [coalesced attention](coalescing_attention.py), our Kernel 3, has one thread per row. With
+# {{ fourth.rows | , }} rows that's {{ fourth.warps_per_sm | .2f }} warps per SM, and it takes
+# {{ fourth.columns_us | us }}; the bytes alone need {{ fourth.softmax_us | .1f }} µs. How much of that does one block
+# per row win back?
 #
-# A row of scores is reduced twice, to a maximum and to a sum. So this is a job for the
-# [block reduction](reductions.py), and the first one whose result every thread needs.
+# A row of scores is reduced twice, to a maximum and to a sum. So you can use the [block reduction](reductions.py),
+# with one difference: here every thread needs the result.
 
 # %% fold="Imports"
 import numpy as np
@@ -107,7 +108,7 @@ void softmax_by_blocks(const float* S, float* P, int N) {
 """)
 
 # %% [markdown]
-# Run it on one row: the scores 0 to 3 get weights that grow by a factor of e.
+# Run it on one row with the scores 0 to 3. Each weight is e times the one before it.
 
 # %%
 scores = np.tile(np.arange(4, dtype=np.float32), (4, 1))
@@ -443,7 +444,7 @@ show(
             [LABELS[name], touched_by(ROWS, 128)[name], third_us[name], predicted_us[name], fourth_us[name]]
             for name in STEPS
         ],
-        caption="The steps at N = 1,024 and d = 128 on an {machine}: sectors by formula, and times as differences between successive measurements.",
+        caption="The steps at N = 1,024 and d = 128 on an {machine}: sectors by formula, and times, each the difference between a run that includes the step and one that stops before it.",
     )
 )
 if np.isfinite([*fourth_us.values(), *third_us.values()]).all():
@@ -547,14 +548,15 @@ show(
 # %% [markdown]
 # ## Takeaways
 #
-# - One block per row fills the GPU where one thread per row left it idle.
+# - One block per row fills the GPU; one thread per row left most of it idle.
 # - `__shfl_xor_sync` gives the result of a warp's reduction to every lane, which softmax needs twice per row.
 # - Two reductions in a row need two shared arrays, or another barrier between them.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, `launch__waves_per_multiprocessor` far below 1 says that a kernel has too few threads: look for a reduction that one thread does alone.
-# `compute-sanitizer --tool racecheck` finds the race that a shared array causes when it's used again without a barrier.
+# In Nsight Compute, `launch__waves_per_multiprocessor` far below 1 means that a kernel has too few threads: look for
+# a reduction that one thread does alone. `compute-sanitizer --tool racecheck` finds the race that a shared array
+# causes when it's used again without a barrier.
 
 # %%
 from tilewise import exercise

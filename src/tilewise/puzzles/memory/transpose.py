@@ -86,8 +86,8 @@ PUZZLE = Puzzle(
     hints=(
         (
             "A block reads a tile by its rows and writes it by its columns. In both loops, "
-            "`threadIdx.x` must run along consecutive addresses. So it's the column first and "
-            "the row afterwards."
+            "`threadIdx.x` must run along consecutive addresses: along the columns of `in` in "
+            "the first loop, and along the columns of `out` in the second."
         ),
         (
             "Synchronise between the loops, because each thread reads words that others "
