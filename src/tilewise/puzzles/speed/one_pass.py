@@ -107,7 +107,7 @@ PUZZLE = Puzzle(
     ),
     after="""
     A new maximum makes the old count worthless, so the count restarts at 1. Rescaling by a factor
-    instead of restarting gives online softmax (Milakov and Gimelshein, 2018), the core of
+    instead of restarting gives \\online softmax (Milakov and Gimelshein, 2018), the core of
     FlashAttention.
     """,
 )
