@@ -151,7 +151,7 @@ def _code(section: int, index: int) -> str:
             "    line_chart(",
             f'        [Series("square", values_{section}, values_{section} ** 2, role="measured")],',
             f'        title="The square outgrows its side in section {section + 1}",',
-            '        caption="Squares of eight elements.",',
+            '        caption="Squares of eight values.",',
             '        x="value",',
             '        y="square",',
             "    )",

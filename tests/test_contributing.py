@@ -62,7 +62,7 @@ def test_the_first_lesson_runs_as_a_script(copied: Path) -> None:
 
 
 def test_the_check_finds_no_fault_in_the_first_lesson(copied: Path) -> None:
-    assert re.search(r"^1 of \d+ lessons, 0 faults", run(copied, "-m", "tilewise", "check", NAME))
+    assert re.search(r"^1 of \d+ lessons, 0 faults$", run(copied, "-m", "tilewise", "check", NAME), re.M)
 
 
 def test_the_first_lesson_passes_the_tests_that_hold_every_lesson(copied: Path) -> None:
