@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,11 @@ def test_what_is_not_held_yet_is_there() -> None:
 def test_the_pages_of_docs_keep_the_rule(path: Path) -> None:
     name = path.relative_to(ROOT).as_posix()
     assert list(map(str, page_faults(name, path.read_text(encoding="utf-8")))) == []
+
+
+def test_every_metric_that_the_page_of_symptoms_shortens_is_listed_in_full() -> None:
+    text = (ROOT / "docs" / "from-symptom-to-lesson.md").read_text(encoding="utf-8")
+    body, listed = text.split("```text\n")
+    names = set(re.findall(r"`((?:smsp|sm|l1tex|lts|dram|gpu|launch)__\w+|stalled_\w+)`", body))
+    assert len(names) > 20
+    assert [name for name in sorted(names) if name not in listed] == []

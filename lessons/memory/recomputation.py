@@ -754,7 +754,7 @@ show(
 # cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
 # (Horace He).
 #
-# *A common misconception: recomputation saves memory and costs time.* That's true of expensive layers. For
+# *A common misconception:* recomputation saves memory and costs time. That's true of expensive layers. For
 # memory-bound pointwise layers, it saves both.
 
 # %% [markdown]

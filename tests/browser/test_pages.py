@@ -75,3 +75,44 @@ def test_in_a_phones_drawer_the_contents_are_whole(
     last = page.locator(".tw-contents").get_by_role("link").last
     last.click()  # scrolls to it
     expect(page).to_have_url(site + LESSONS[0] + last.evaluate("(link) => link.hash"))
+
+
+def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_steps(page: Page, site: str) -> None:
+    page.goto(site)
+    figure = page.locator(".tw-hero-figure")
+    expect(figure.locator("button", has_text="›")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".tw-ladder-axis")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".tw-ladder-library b")).to_be_in_viewport(ratio=1)
+    expect(figure).to_contain_text("1 of 3")
+    figure.locator("button", has_text="›").click()
+    expect(figure).to_contain_text("2 of 3")
+
+
+def test_the_front_page_has_margins_and_no_scrolling_sideways_at_any_width(page: Page, site: str) -> None:
+    page.goto(site)
+    for width in (360, 390, 800, 1100, 1240, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        edges = page.evaluate(
+            "[...document.querySelectorAll('article h1, .tw-ladder b, .tw-map a')].flatMap((part) => {"
+            " const box = part.getBoundingClientRect(); return [box.left, box.right]; })"
+        )
+        assert min(edges) >= 12, width
+        assert max(edges) <= width - 12, width
+        bars = page.evaluate("[...document.querySelectorAll('.tw-ladder-bar')].map((bar) => bar.offsetWidth)")
+        assert min(bars) > 90, width
+        rates = page.evaluate(
+            "[...document.querySelectorAll('.tw-ladder b')].map((rate) => rate.getBoundingClientRect().right)"
+        )
+        figure = page.locator(".tw-hero-figure").bounding_box()
+        assert figure is not None
+        assert max(rates) <= (figure["x"] if figure["x"] > 100 else width), width
+
+
+def test_pages_about_the_course_are_folded_in_the_navigation(page: Page, site: str) -> None:
+    page.goto(site + LESSONS[0])
+    links = page.locator(".md-sidebar--primary a:visible")
+    for name in ("How we measure", "Questions", "Licences"):
+        expect(links.filter(has_text=name)).to_have_count(0)
+    page.locator(".md-sidebar--primary label", has_text="Measurements").first.click()
+    expect(links.filter(has_text="How we measure")).to_have_count(1)

@@ -35,7 +35,7 @@ def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page: Page, s
     button = page.locator(".tw-finish button")
     button.click()
     page.locator(".md-footer__link--next").click()
-    expect(page.locator("article h1")).to_contain_text("Attention")
+    expect(page.locator("article h1")).to_contain_text("Puzzles")
     expect(button).to_have_text("Mark this lesson as read")
     page.locator(".md-footer__link--prev").click()
     expect(page.locator("article h1")).to_contain_text("Grids")

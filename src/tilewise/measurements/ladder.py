@@ -18,7 +18,7 @@ from tilewise.measurements.record import Row
 
 _LOW, _HIGH = 1e-4, 1e3
 """The ends of the axis, in TFLOP/s."""
-_TICKS = {1e-3: "1 GFLOP/s", 1.0: "1 TFLOP/s", 1e3: "1,000"}
+_TICKS = {1e-3: "10⁹", 1.0: "10¹²", 1e3: "10¹⁵ FLOP/s"}
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ def _picture(bars: Sequence[_Bar], machine: str, urls: Mapping[str, str]) -> str
             "</ol>",
             f'<p class="tw-ladder-axis" aria-hidden="true">{ticks}</p>',
             "<figcaption>Floating-point operations per second on a logarithmic axis, recorded on an "
-            f"{machine}. Each bar is the fastest version in its lesson, for head dimension 128 and N queries "
-            "and keys. The first six compute one head in FP32, the others eight heads in BF16.</figcaption>",
+            f"{machine}, for head dimension 128 and N queries and keys. The first six kernels compute one "
+            "head in FP32, the others eight heads in BF16.</figcaption>",
             "</figure>",
         ]
     )

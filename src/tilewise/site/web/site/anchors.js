@@ -11,6 +11,18 @@ prototype.send = send;
 
 let shown = location.pathname;
 
+// Material notes how far a page is scrolled 100 ms after the reader has scrolled. If a link is followed
+// before that, the note would be made for the next page, which would then open as far down.
+const { pushState, replaceState } = history;
+let leaving = false;
+history.pushState = (state, unused, url) => {
+  leaving = new URL(url ?? "", location.href).pathname !== location.pathname;
+  pushState.call(history, state, unused, url);
+};
+history.replaceState = (state, ...rest) => {
+  if (!leaving || !Number.isFinite(state?.y)) replaceState.call(history, state, ...rest);
+};
+
 // The way back within the page: Material leaves it alone until it has brought in a page itself.
 window.addEventListener("popstate", (event) => {
   if (location.pathname !== shown) return;
@@ -22,6 +34,7 @@ window.addEventListener("popstate", (event) => {
 
 export function jumpWithin(article, signal) {
   shown = location.pathname;
+  leaving = false;
   for (const part of document.querySelectorAll("[data-md-component=container], [data-md-component=skip]")) {
     part.addEventListener(
       "click",
