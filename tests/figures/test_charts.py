@@ -141,3 +141,10 @@ def test_heat_maps_stand_below_each_other_on_a_narrow_screen() -> None:
 def test_what_cannot_be_drawn_is_refused(make: Callable[[], Figure], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         make()
+
+
+def test_a_gap_in_a_line_is_no_point_in_words() -> None:
+    gap = line_chart(
+        [Series("a", [1, np.nan, 2], [3, np.nan, 4])], x="x", y="y", title="One is one", caption="Two."
+    )
+    assert gap.steps == ("a: 1: 3; 2: 4",)

@@ -277,6 +277,9 @@ def _marks(
 
 
 def _row(label: str, x: Floats, y: Floats) -> str:
+    """A line in words, without the gaps that NaN leaves in it."""
+    there = np.isfinite(x) & np.isfinite(y)
+    x, y = x[there], y[there]
     shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), 40)).astype(int))
     points = "; ".join(f"{number(x[at])}: {number(y[at])}" for at in shown)
     return (
