@@ -669,8 +669,8 @@ if np.isfinite(list(wait_ns.values())).all():
 # ## Takeaways
 #
 # - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and
-#   device memory. From L1 and shared memory to L2 to device memory, each level is larger
-#   and slower.
+#   device memory. From L1 and shared memory to L2 to device memory, each level is larger and
+#   slower.
 # - Dependent loads run at the latency of the level that holds the data. Shrink the working set to fit a closer
 #   level, and the same code runs faster.
 # - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.
@@ -681,8 +681,9 @@ if np.isfinite(list(wait_ns.values())).all():
 #
 # In Nsight Compute, *Stall Long \Scoreboard*
 # (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`) shows how many cycles
-# per issued instruction a warp waits, on average, for L1, L2 or device memory. If this stall dominates, check the hit
-# rates of L1 (`l1tex__t_sector_hit_rate.pct`) and L2 (`lts__t_sector_hit_rate.pct`), then shrink the working set or give the SM more independent loads.
+# per issued instruction a warp waits, on average, for L1, L2 or device memory. If this stall dominates, check the
+# hit rates of L1 (`l1tex__t_sector_hit_rate.pct`) and L2 (`lts__t_sector_hit_rate.pct`), then shrink the working
+# set or give the SM more independent loads.
 #
 # *Further:* a kernel can choose how an SM's on-chip memory is divided between L1 and shared memory. [The L1
 # carve-out](chip_carveout.py) measures what that choice costs.

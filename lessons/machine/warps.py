@@ -273,8 +273,8 @@ publish(
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the
 # kernel is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two:
-# if two paths take exactly twice as long as one, some {{ two.once_us | .1f }} µs of the time, launch
-# included, don't depend on the path.
+# if the times of the two paths simply add up, some {{ two.once_us | .1f }} µs, launch included, don't
+# depend on the path.
 #
 # Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations
 # per path. Full colour means active on the first path; pale means active on the second; blank means

@@ -364,7 +364,8 @@ publish(
 # %% [markdown]
 # From the P100 to the B200, of the two arithmetic rates only that of the \tensor cores outpaced memory
 # bandwidth. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the {{ moved.memory | .0f }}× of
-# memory bandwidth, so the \FP32 ridge stayed between {{ moved.fp32_least | .0f }} and {{ moved.fp32_most | .0f }} FLOP per byte.
+# memory bandwidth, so the \FP32 ridge stayed between {{ moved.fp32_least | .0f }} and
+# {{ moved.fp32_most | .0f }} FLOP per byte.
 # \FP16 arithmetic grew {{ moved.fp16 | .0f }}×, and its ridge moved from
 # {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }}. To keep the fastest units busy, a
 # kernel now needs {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
@@ -1004,8 +1005,9 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # {{ repeat_32bit._4_byte_loads.op_fma_repeat_1.median | us }}, and 80 take
 # {{ repeat_32bit._4_byte_loads.op_fma_repeat_80.median | us }}. With `float4` loads, one
 # multiply-add takes {{ seen.one_us }} µs and {{ seen.flat }} take just as long; 80 take
-# {{ seen.eighty_more | .0% }} longer. Up to the knee, most of the arithmetic hides behind the memory traffic. Well beyond it, time is proportional to the arithmetic: 512
-# multiply-adds take {{ seen.most_ms | .1f }} ms.
+# {{ seen.eighty_more | .0% }} longer. Up to the knee, most of the arithmetic hides behind the memory
+# traffic. Well beyond it, time is proportional to the arithmetic: 512 multiply-adds take
+# {{ seen.most_ms | .1f }} ms.
 
 # %% [markdown]
 # ## Takeaways
