@@ -131,7 +131,7 @@ show(
         launch=twenty,
         extent=20,
         title="Only the last block has idle threads",
-        caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory. Sectors, which the steps count too, are explained further down this page.",
+        caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory. The text of each step also gives a number of sectors; sectors are explained further down this page.",
         alt="Three blocks of 8 threads step through the kernel, next to the arrays a, b and c of 20 elements. Each step is a line below. The last 4 threads of block 2 fail the bounds check.",
     )
 )
@@ -325,13 +325,13 @@ if gpu_here():
 # %% [markdown]
 # ## The same kernel, written five ways
 #
-# The pseudocode needs no index arithmetic: `parallel` yields the indices in shuffled order, because
-# CUDA guarantees no order among threads. In Numba, which compiles Python functions, you write code
-# for one thread, as in CUDA C, and arrays know their length.[^numba] In \Triton, another compiler
-# for kernels written in Python, you write code for one block: `i` is a vector of {{ block }}
-# indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
+# The pseudocode needs no index arithmetic: `parallel` yields the indices. Their order is shuffled,
+# because CUDA guarantees no order among threads. In Numba, which compiles Python functions, you write
+# code for one thread, as in CUDA C, and arrays know their length.[^numba] In \Triton, another
+# compiler for kernels written in Python, you write code for one block: `i` is a vector of
+# {{ block }} indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
 #
-# [^numba]: `tilewise.frameworks` imports the packages themselves. Without a GPU it first sets
+# [^numba]: `tilewise.frameworks` imports the real packages. Without a GPU it first sets
 #     `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, so that Numba and \Triton run their kernels in
 #     Python.
 
@@ -689,8 +689,8 @@ measure(
 # - A kernel is the code of one thread; `blockIdx.x * blockDim.x + threadIdx.x` is the index of the
 #   thread's own element.
 # - Round the grid up, and let a bounds check such as `if (i < n)` stop the surplus threads.
-# - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it, and PCIe has only
-#   1/{{ pcie.ratio | .0f }} of the \bandwidth of device memory.
+# - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it. PCIe has only
+#   1/{{ pcie.ratio | .0f }} of that \bandwidth, so copying takes far longer than adding.
 #
 # ## In your own kernel
 #

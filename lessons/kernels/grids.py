@@ -315,7 +315,7 @@ show(
 # {{ touched.per_warp_row }} sectors, with every byte used. In a block 1 wide,
 # the warp runs down a column, and each pixel needs its own sector: {{ touched.per_warp_column }}
 # sectors, with one float used in each. In between, a block *w* wide gives each warp 32 / *w* rows of
-# *w* pixels. At which width does the number of sectors start to rise?
+# *w* pixels. Below which width does the number of sectors rise?
 
 
 # %%
@@ -474,10 +474,10 @@ assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several time
 #
 # Test with a width and a height that aren't multiples of the block size and compare every element,
 # because `compute-sanitizer --tool memcheck` reports only reads and writes beyond an allocation, and
-# CuPy's memory pool hides some of those. Then let Nsight Compute show
-# `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` for loads and its counterpart
-# with `op_st` for stores: 4 is ideal for floats, and a value near 32 means scattered accesses, such as
-# warps that run down the columns.
+# CuPy's memory pool hides some of those. Then look in Nsight Compute at
+# `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` for loads and at its counterpart
+# with `op_st` for stores: 4 is ideal for floats, and a value near 32 means scattered accesses, for example
+# by warps that run down the columns.
 
 # %% fold="The whole cell, with four wrong answers that the tests reject"
 from tilewise import exercise

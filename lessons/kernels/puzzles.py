@@ -11,7 +11,7 @@
 # You learn to write kernels by writing them. Each of these six has a gap of one to five lines. Fill it in your own
 # editor, and one command compiles your kernel, runs it on the simulator and checks every value. You don't need a
 # GPU. A correct result is only half the task: each puzzle also has a budget, such as the number of sectors that a
-# good solution loads. How many of the 6 can you solve without a hint?
+# good solution loads. How many of the six can you solve without a hint?
 
 # %% [markdown]
 # ## How to solve a puzzle

@@ -12,7 +12,7 @@
 # between them. In this lesson you'll write it as a kernel and find out which of its loops can become
 # threads.
 #
-# There's a puzzle on the way. For 1,024 queries, each multiplication does 134 million multiply-adds. Write
+# There's a puzzle along the way. For 1,024 queries, each multiplication does 134 million multiply-adds. Write
 # each as a kernel with one thread per result, and on an H100 one kernel still takes {{ seen.times | .1f }}×
 # longer than the other. Which one, and why?
 
@@ -110,8 +110,8 @@ publish(
 
 # %% [markdown]
 # Why the scale? The dot product of two vectors of $d$ random normal elements has a standard deviation of
-# $\sqrt{d}$, and the scale brings it back to 1. Choose a scale below the figure to see what happens
-# without it (1), or if you multiply by $\sqrt{d}$ instead.
+# $\sqrt{d}$, and the scale brings it back to 1. Use the control below the figure to see what
+# happens without the scale (a factor of 1), or with a factor of $\sqrt{d}$ instead.
 
 # %% fold="Code of the figure"
 from tilewise import case, ceil_div, integers, normal, output, show
@@ -411,8 +411,8 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# Softmax keeps one thread per query, because its maximum and its sum need the whole row. Its kernel is the middle
-# part of the kernel with one thread per query.
+# Softmax keeps one thread per query, because the maximum and the sum need the whole row. The code is the middle
+# part of the one-thread-per-query kernel.
 
 # %% fold="The softmax kernel"
 SOFTMAX_ROWS = Kernel(r"""
@@ -622,8 +622,8 @@ publish(
 #
 # - Attention is a soft lookup: $QK^\top$ scores every key, softmax turns each row of scores into
 #   weights, and $PV$ averages the values.
-# - An independent loop can become an axis of the grid. A contraction can't: threads that add to one element
-#   overwrite each other's results.
+# - An independent loop can become an axis of the grid. A contraction can't, at least not directly:
+#   without synchronisation, threads that add to one element overwrite each other's results.
 # - Equal arithmetic doesn't mean equal time. Per iteration, a warp of the scores touches 33 sectors and a warp of the
 #   weighted sum 5.
 #

@@ -189,7 +189,7 @@ publish(
 # %% [markdown]
 # ## Query the device
 #
-# The driver reports all of these sizes at run time. The output below is from the GPU that this page's times
+# The driver reports most of these sizes at run time. The output below is from the GPU that this page's times
 # were measured on.
 
 # %% fold="Code that asks the driver" needs="gpu" record="device_properties"
@@ -337,8 +337,8 @@ show(
         },
         step_name="part",
         start=3,
-        title="Registers are as large as L1 and shared memory together",
-        caption="One SM of an H100, schematically: counts are to scale, areas aren't. Units for other data types, for loads and for special functions are left out.",
+        title="An SM's registers hold as much as L1 and shared memory together",
+        caption="One SM of an H100, schematically: the counts are right, the areas aren't to scale. Units for other data types, for loads and for special functions are left out.",
     )
 )
 
@@ -347,7 +347,7 @@ show(
 #
 # A kernel doesn't address caches. It addresses *memory spaces*:
 #
-# - *Global memory* is device memory, on this card stacks of HBM. Loads from it go through L1 and L2.
+# - *Global memory* is device memory: on an H100, stacks of HBM. Loads from it go through L1 and L2.
 # - *Local memory* is private to a thread. The compiler uses it when it runs out of registers (it *\spills*
 #   values), and for arrays that it can't keep in registers.[^local]
 # - *Constant memory* is small. The host writes it, and kernels can only read it.
@@ -366,7 +366,7 @@ show(
 #     and is cached in L1 and L2.
 #
 # ??? definition "Constant memory"
-#     A part of device memory of 64 KiB that the host writes and kernels only read, through a cache of its own.
+#     A 64 KiB part of device memory that the host writes and kernels can only read; it has a cache of its own.
 #
 # ??? definition "HBM"
 #     High-\bandwidth memory: stacks of memory chips next to the GPU chip, connected to it by thousands of
@@ -420,8 +420,9 @@ show(Table(columns, rows, caption=caption))
 # ## Measuring the latency of each level
 #
 # Now predict. Latency should rise where the ring outgrows a level: at 256 KiB, the on-chip memory of one SM,
-# and at {{ chip.l2_mib | .0f }} MiB, the L2 cache. A second kernel, `lay_ring`, fills rings of up to 1 GiB, in
-# an order that jumps around the array.[^ring] It writes the index to all 32 words of a line.[^whole]
+# and at {{ chip.l2_mib | .0f }} MiB, the L2 cache. A second kernel, `lay_ring`, writes rings of up to
+# 1 GiB whose links jump around the array.[^ring] It writes the index of the next line to all 32 words of a
+# line.[^whole]
 #
 # [^ring]: The line after line *x* is *ax* + *b*, modulo the number of lines. By the Hull–Dobell theorem (1962), this
 #     visits every line once if *a* − 1 is a multiple of 420 and *b* has no common factor with the number of lines,
@@ -642,8 +643,8 @@ if np.isfinite(list(wait_ns.values())).all():
 # to {{ cycles.l2 | .0f }}, depending on the size of the ring. From a ring of 1 GiB, nearly all of which is in device
 # memory, it takes {{ cycles.memory | .0f }}.[^tlb]
 #
-# The first step comes a little before 256 KiB. L1 doesn't get all of that memory, because the system keeps some of
-# it as shared memory, and a cache can evict lines before it is full.
+# The first step comes a little before 256 KiB. Probably L1 doesn't get all of that memory: the system reserves
+# 1 KiB of shared memory for each block. Besides, a cache can evict lines before it is full.
 #
 # The second step starts soon after {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB.
 # NVIDIA's [white paper on the
@@ -660,7 +661,7 @@ if np.isfinite(list(wait_ns.values())).all():
 # %% [markdown]
 # ## The answer
 #
-# In 4 KiB, a load takes {{ ns.near | .0f }} ns; in 1 GiB, it takes {{ ns.memory | .0f }} ns, which is
+# From a 4 KiB array, a load takes {{ ns.near | .0f }} ns; from a 1 GiB array, {{ ns.memory | .0f }} ns, which is
 # {{ ratio.memory | .0f }}× longer. In between, L2 answers after {{ ns.l2 | .0f }} ns. The kernel is the same each
 # time: only the location of its data has changed.
 
@@ -668,7 +669,8 @@ if np.isfinite(list(wait_ns.values())).all():
 # ## Takeaways
 #
 # - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and
-#   device memory. From on-chip memory to L2 to device memory, each level is larger and slower.
+#   device memory. From L1 and shared memory to L2 to device memory, each level is larger and
+#   slower.
 # - Dependent loads run at the latency of the level that holds the data. Shrink the working set to fit a closer
 #   level, and the same code runs faster.
 # - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.
@@ -678,9 +680,10 @@ if np.isfinite(list(wait_ns.values())).all():
 # ## In your own kernel
 #
 # In Nsight Compute, *Stall Long \Scoreboard*
-# (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`) shows how much of the time
-# threads wait for L1, L2 or device memory. If it dominates, check the hit rates of L1 (`l1tex__t_sector_hit_rate.pct`)
-# and L2 (`lts__t_sector_hit_rate.pct`), then shrink the working set or give the SM more independent loads.
+# (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`) shows how many cycles
+# per issued instruction a warp waits, on average, for L1, L2 or device memory. If this stall dominates, check the
+# hit rates of L1 (`l1tex__t_sector_hit_rate.pct`) and L2 (`lts__t_sector_hit_rate.pct`), then shrink the working
+# set or give the SM more independent loads.
 #
 # *Further:* a kernel can choose how an SM's on-chip memory is divided between L1 and shared memory. [The L1
 # carve-out](chip_carveout.py) measures what that choice costs.

@@ -2,7 +2,7 @@
 # title: "The L1 carve-out: how much cache shared memory leaves"
 # needs: [machine/chip]
 # further: machine/chip
-# summary: "If shared memory takes as much of an SM's on-chip memory as it can, how much slower are loads of 96 KiB of data?"
+# summary: "If shared memory takes as much of an SM's on-chip memory as it can, how much slower are loads from a working set of 96 KiB?"
 # description: "The shared-memory carve-out divides an SM's on-chip memory between L1 and shared memory. What each setting does to latency and throughput."
 # date: 2026-11-23
 # tags: [carve-out, L1 cache, shared memory]
@@ -63,7 +63,7 @@ publish(
 )
 
 # %% [markdown]
-# ## Latency: L1 until the data no longer fits
+# ## Latency: low until the data outgrows L1
 #
 # Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at
 # eight carve-outs. At which carve-out does each ring become slow? You can predict it. The ring of 96 KiB fits in L1
@@ -324,7 +324,7 @@ rates = measure(
     tolerance=1e-4,
     counts=(),
     fold="All 24 rows",
-    note="A kilobyte is 1,024 bytes (1 KiB) in this table, and counts the data of one SM.",
+    note="A kilobyte is 1,024 bytes (1 KiB) in this table; the column gives the data of one SM.",
 )
 
 # %% fold="Code of the figure"
@@ -358,11 +358,11 @@ if np.isfinite(at_0).all():
     assert all(1.5 < one[0] / one[-1] < 2.5 for one in speeds.values()), "the title says that it halves"
 
 # %% [markdown]
-# With all of L1, the SMs load 96 KiB each at {{ rate.all | .2g }} TB/s in total; with the least L1, at
+# With L1 at its largest, the SMs load their 96 KiB at {{ rate.all | .2g }} TB/s in total; with L1 at its smallest, at
 # {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls
 # only by a factor of {{ rate.less | .1g }}. With 1,024 threads per SM, many loads are in flight at once, so their
-# latencies overlap. All three lines end near the same rate, whatever the size, so the \bandwidth of L2 is now the
-# limit. That's still faster than the {{ rate.memory | .3g }} TB/s of device memory.
+# latencies overlap. All three lines end near the same rate, so the \bandwidth of L2 is probably the limit
+# now. That's still faster than the {{ rate.memory | .3g }} TB/s of device memory.
 #
 # Even in L1, the smallest working set has a lower throughput, because part of the time doesn't depend on the size. At
 # a carve-out of 0, the times for the three sizes are on a straight line with a fixed part of
@@ -371,16 +371,17 @@ if np.isfinite(at_0).all():
 # %% [markdown]
 # ## The answer
 #
-# If shared memory takes all that it can, a load from 96 KiB of data takes {{ slower.latency | .1g }}× longer, and
-# throughput falls by a factor of {{ rate.less | .1g }}. As long as the data fits in the rest of L1, the carve-out changes neither.
+# If shared memory takes all that it can, a load from a working set of 96 KiB takes {{ slower.latency | .1g }}× longer,
+# and throughput falls by a factor of {{ rate.less | .1g }}. As long as the data fits in the L1 that is left, the carve-out
+# changes neither.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - L1 and shared memory divide the same on-chip memory. The carve-out sets how, and the driver rounds it up to a
-#   supported size.
-# - If the working set no longer fits in the rest of L1, its loads go to L2. Latency suffers most; with enough loads
-#   in flight, throughput suffers much less.
+# - L1 and shared memory share the same on-chip memory. The carve-out sets the split, and the driver rounds it up to
+#   a supported size.
+# - If the working set no longer fits in what is left for L1, some of its loads go to L2. Latency suffers most; with
+#   enough loads in flight, throughput suffers much less.
 # - Shared memory has a somewhat lower latency than L1, and the kernel decides what to keep there.
 #
 # ## In your own kernel

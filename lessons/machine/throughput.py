@@ -203,7 +203,7 @@ show(
 # {{ model.ghz | .2f }} GHz. With more, our model runs them in batches of {{ model.full | , }}, and
 # each batch adds another {{ model.one_us | us }}. The batches don't come from a lack of room: the
 # chip holds {{ model.resident | , }} threads at once. They come from the way the hardware
-# schedules those threads, as the measurement below shows.
+# schedules those threads, as the measurement below suggests.
 #
 # [^four]: NVIDIA doesn't publish this latency. On an earlier chip it was measured at
 #     four cycles{from: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
@@ -359,10 +359,11 @@ publish(
 # tasks, the units start a new step in {{ seen.busy | .0% }} of their cycles. Every measured time is
 # within {{ seen.worst | .0% }} of the model.
 #
-# The point at {{ seen.half_more | , }} tasks shows the batches. These are {{ seen.half_more | , }} /
-# {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, and they take
-# as long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
-# {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the chip, as the output below shows.
+# The point at {{ seen.half_more | , }} tasks shows the batches. {{ seen.half_more | , }} tasks are
+# {{ seen.half_more | , }} / {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a
+# half batches, yet they take as long as two: {{ seen.half_more_us | us }}. If the chains of a unit
+# shared its cycles equally, they'd take {{ seen.half_more_shared_us | us }}. The blocks are spread evenly
+# over the chip, as the output below shows.
 # So each scheduler seems to keep issuing from the same {{ model.latency | .0f }} warps in turn, and to start
 # others only when these finish. NVIDIA doesn't document this policy.
 
@@ -541,7 +542,7 @@ publish(core=race)
 # {{ core.gpu_step_ns | .2g }} ns on the GPU and {{ core.step_ns | .2g }} ns on the core, launch
 # and call included. Among the sizes we measured, the GPU is ahead of the scalar loop from
 # {{ core.ahead_of_scalar }} tasks on, and ahead of SIMD from {{ core.ahead_of_simd }}. SIMD holds
-# out longer for the same reason that makes a GPU fast: its 64 chains fill the SIMD \lanes and
+# out longer for the same reason that a GPU is fast: the loop's 64 chains fill the SIMD \lanes and
 # pipeline slots that one chain leaves empty. For {{ task.most | , }} tasks, the core would need
 # {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
 # {{ seen.last_us | us }}. So the GPU is about {{ core.million_gain | .0f }}× faster than one core.
@@ -584,7 +585,7 @@ if gpu_here():
 # instead of faster ones, and GPUs take that choice to the extreme.
 #
 # [^moore]: *A common misconception:* Moore's law promises faster processors. It's only about the
-#     number of transistors per chip, which doubles every two years.
+#     number of transistors per chip, which it expects to double about every two years.
 #
 # ??? definition "Dennard scaling"
 #     The rule, which held until about 2005, that smaller transistors can run faster and at a lower

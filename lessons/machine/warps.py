@@ -272,8 +272,9 @@ publish(
 
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the
-# kernel is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two
-# because some {{ two.once_us | .1f }} µs, launch included, don't depend on the path.
+# kernel is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two:
+# if the times of the two paths simply add up, some {{ two.once_us | .1f }} µs, launch included, don't
+# depend on the path.
 #
 # Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations
 # per path. Full colour means active on the first path; pale means active on the second; blank means

@@ -189,9 +189,9 @@ check(arrays["O"], reference(**inputs)["O"], rtol=0.0, atol=2e-6, name="Kernel 2
 # $Q$, $K$, $V$ and $O$, and takes at least {{ work.memory_us | us }}.
 #
 # Neither knows about dependencies. A third limit does: the *critical path*, the longest sequence of iterations in
-# which each has to wait for the one before. No number of threads makes it shorter. If all steps take equally long and
-# nothing else costs time, [Brent's theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$
-# processors, counted in steps:
+# which each has to wait for the one before. No number of threads makes it shorter. If all steps take equally long,
+# nothing else costs time, and no processor idles while a step is ready (a *greedy schedule*), [Brent's
+# theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$ processors, counted in steps:
 #
 # $$
 # \max\left(\frac{\text{work}}{p}, \text{path}\right) \;\le\; T_p \;\le\; \frac{\text{work}}{p} + \text{path}
@@ -409,7 +409,7 @@ publish(
 # - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs. At most
 #   one SM in four has work, and with a single resident warp on each, nothing hides the latency, and each load
 #   touches 32 sectors, one per lane. Here the critical path determines the time, but each of its steps is slow.
-# - **The scores queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share
+# - **The scores have to queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share
 #   the SMs. What counts is Brent's other term, work divided by processors, and the work that counts is loads, not
 #   arithmetic.
 #
@@ -424,23 +424,25 @@ publish(
 #
 # Kernel 2 is {{ seen.times | ,.0f }}× faster than one thread at N = 256, not {{ gain.at_256 | ,.0f }}×. At N = 1,024,
 # softmax takes {{ fraction.softmax | .0% }} of the time instead of the predicted {{ gain.softmax_fraction | .0% }}. The scores take
-# {{ fraction.scores | .0% }}, and loads from the L1 cache account for nearly all of that. PyTorch's three calls are
+# {{ fraction.scores | .0% }}, and at one line per cycle, loads from the L1 cache would account for nearly all of that.
+# PyTorch's three calls are
 # {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - The critical path is a lower bound on time that no number of threads changes.
-# - It predicts the time only if steps are equally long and there are enough processors. Otherwise work divided by
-#   processors adds to it.
-# - Count loads as work, too. The scores touch 33 lines per warp and iteration, which accounts for
-#   nearly all of their time.
+# - It predicts the time only if steps are equally long and there are enough processors. With too few
+#   processors, work divided by processors adds to it; with unequal steps, neither term predicts the time.
+# - Count loads as work, too. The scores touch 33 lines per warp and iteration. At one line per cycle, that would
+#   account for nearly all of their time.
 #
 # ## In your own kernel
 #
-# In Nsight Compute's section Warp State Statistics, compare the \stall \reasons. A kernel that waits for its
-# critical path shows `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio` high with few resident warps; a
-# kernel that queues for the L1 shows `smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio` high with many.
+# In Nsight Compute's section Warp State Statistics, compare the \stall \reasons. In a kernel limited by its
+# critical path, `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio` is high although few warps are
+# resident; in one whose loads queue for the L1 cache, `smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio`
+# is high with many.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise

@@ -248,7 +248,7 @@ timed = measure(
     tolerance=1e-6,
     with_host=True,
     reasons={"one launch": "Predict, then measure"},
-    note="The rows of one launch go through this course's Kernel, which checks every argument on each call, and their times don't depend on n. The other rows use CuPy and PyTorch directly.",
+    note="The rows labelled 'one launch' go through this course's Kernel, which checks every argument on each call; their times don't depend on n. The other rows use CuPy and PyTorch directly.",
     fold="All 28 rows: 2²⁴ additions in pieces of n",
 )
 
@@ -318,11 +318,11 @@ if np.isfinite(list(TIMES.values())).all():
 #
 # Horace He's [Making Deep Learning Go Brrrr](https://horace.io/brrr_intro.html) sorts programs by what
 # limits them: compute, memory bandwidth or overhead. We add two more: loading data over PCIe, the link
-# between host and device,[^links] and the network to other machines. The cure for one does nothing for the
-# other four, so diagnose first.[^batch]
+# between host and device,[^links] and the network to other machines. A cure for the wrong one often does
+# nothing, so diagnose first.[^batch]
 #
 # [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, in both directions combined, and
-#     its PCIe slot 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; among CPUs,
+#     its PCIe link 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; among CPUs,
 #     few besides NVIDIA's Grace have it.
 #
 # [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The kernel
@@ -374,7 +374,7 @@ show(
 )
 
 # %% [markdown]
-# ??? note "Which bottleneck do Unsloth, torch.compile and DiLoCo attack?"
+# ??? note "Which bottleneck do Unsloth, torch.compile and DiLoCo relieve?"
 #     | name | bottleneck | how |
 #     | --- | --- | --- |
 #     | [Unsloth](https://github.com/unslothai/unsloth) | device memory: bandwidth and capacity | \Triton kernels with hand-derived derivatives store and reload less |
@@ -600,8 +600,8 @@ if can_disassemble() is None:
 #
 # Kernels in different streams may run at the same time if the device has room. Does each get its own
 # \SMs (streaming multiprocessors), or do they share them? Let the blocks report it: `%smid` is the
-# index of a thread's \SM. Kernels A and B each launch one block per \SM. Every block records its
-# \SM, its start and its end, and otherwise just waits.
+# index of a thread's \SM. Kernels A and B are each launched with one block per \SM. Every block
+# records its \SM, its start and its end, and otherwise just waits.
 
 # %% needs="gpu" record="two_streams" fold="Code of the kernel and its launches"
 WHERE_AND_WHEN = r"""
@@ -886,8 +886,8 @@ show(
 #   remain.
 # - With pinned memory, two streams and two buffers, a step costs the longer of copy and computation, not their
 #   sum.
-# - Arithmetic, device memory, overhead, data loading, network: find out which one limits you first, since the
-#   cure for one does nothing for the others.
+# - Arithmetic, device memory, overhead, data loading, network: first find out which one limits you. A cure
+#   for another often does nothing.
 
 # %% [markdown]
 # ## In your own kernel

@@ -288,7 +288,7 @@ for pseudocode, kernel, rows, sizes in (
 # ## Bandwidth by resident warps
 #
 # To control how many warps are resident, give each block shared memory that it never uses. An SM has
-# {{ shared.kilobytes | .0f }} KB in total, so if each block takes half of that, only two are resident.
+# {{ shared.kibibytes | .0f }} KiB in total, so if each block takes half of that, only two blocks are resident.
 
 
 # %% fold="Code of the measurement"
@@ -351,7 +351,7 @@ RATES = {
 small, _, wide = RATES.values()
 publish(
     answer={"kilobytes": 64 * 128 / 1000},
-    shared={"kilobytes": HOPPER.shared_bytes / 1024, "most": HOPPER.shared_bytes_per_block / 1024},
+    shared={"kibibytes": HOPPER.shared_bytes / 1024, "most": HOPPER.shared_bytes_per_block / 1024},
     flying={
         "wide_at_16": wide[16] / 1000,
         "one_at_64": small[64] / 1000,
@@ -397,7 +397,7 @@ show(
         x="resident warps per SM",
         y="bandwidth [GB/s]",
         title="Wider loads saturate the memory with fewer warps",
-        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the latency of an idle memory. Open marks: runs whose last wave of blocks only partly fills the GPU.",
+        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the latency of an idle memory. Open marks: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
     )
 )
 if np.isfinite(small[64]):
@@ -436,7 +436,7 @@ if np.isfinite(small[64]):
 # enough for {{ example.warps_per_scheduler }} warps. That's {{ example.warps }} warps or {{ example.blocks }}
 # blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own kernel:
 #
-# [^optin]: For more than 48 KB of shared memory per block, up to {{ shared.most | .0f }} KB on an H100, a
+# [^optin]: For more than 48 KiB of shared memory per block, up to {{ shared.most | .0f }} KiB on an H100, a
 #     kernel must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`). This course's `Kernel` does.
 #
 # ??? definition "Occupancy"
@@ -481,7 +481,7 @@ show(
                 "shared memory per block",
                 [0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 113, 160, 227],
                 0,
-                "KB",
+                "KiB",
             ),
         ],
         fitting,
@@ -490,7 +490,7 @@ show(
             Meter("resident warps", 64, "of 64", "measured"),
         ],
         title="The scarcest resource limits occupancy",
-        caption="Resident blocks and warps per SM of an {machine}. The system reserves 1 KB of shared memory for each block on top of the block's own.",
+        caption="Resident blocks and warps per SM of an {machine}. The system reserves 1 KiB of shared memory for each block on top of the block's own.",
     )
 )
 
@@ -712,10 +712,10 @@ publish(
 #
 # ## In your own kernel
 #
-# In Nsight Compute, compare *Achieved Occupancy* (`sm__warps_active.avg.pct_of_peak_sustained_active`) with
+# In Nsight Compute, look at *Achieved Occupancy* (`sm__warps_active.avg.pct_of_peak_sustained_active`) and at
 # the \stall reason *Long \Scoreboard*
 # (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`), the wait for a value from
-# global or local memory. If that dominates while `dram__throughput.avg.pct_of_peak_sustained_elapsed` is
+# global or local memory. If that \stall dominates while `dram__throughput.avg.pct_of_peak_sustained_elapsed` is
 # low, unroll or use float4 loads first, then look for more warps.
 
 
@@ -727,7 +727,7 @@ def warps_per_sm(registers, shared_bytes, threads):
     warps = -(-threads // 32)
     a_warp = -(-registers * 32 // 256) * 256  # allocated in units of 256
     by_registers = 4 * (16_384 // a_warp)  # each scheduler has its own quarter
-    a_block = -(-(shared_bytes + 1024) // 128) * 128  # the system reserves 1 KB per block
+    a_block = -(-(shared_bytes + 1024) // 128) * 128  # the system reserves 1 KiB per block
     blocks = min(64 // warps, 32, by_registers // warps, 233_472 // a_block)
     return blocks * warps
 

@@ -10,7 +10,7 @@
 # %% [markdown]
 # In these four puzzles, the obvious kernel is correct but over budget. It stores intermediate results, loads the same coefficient four
 # times, reads an array twice, or diverges in every warp. The *naive* column of each table shows what that costs. In which of the
-# 4 can you remove the waste, and in which do you only trade it for another cost?
+# four can you remove the waste, and in which do you only trade it for another cost?
 #
 # As before, `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
 # [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
@@ -18,8 +18,8 @@
 # %% [markdown]
 # ## Registers instead of intermediate stores
 #
-# Three simple steps, each written as a line that loads and stores. Such a kernel has a low arithmetic
-# intensity, far to the left on the roofline.
+# The obvious kernel has three simple steps, each on a line that loads and stores. Its arithmetic intensity is
+# low, far to the left on the roofline.
 
 # %%
 from tilewise import puzzle
@@ -55,8 +55,8 @@ puzzle("speed/sides")
 # %% [markdown]
 # ## Takeaways
 #
-# - Keep intermediate results in variables. If you write them to an array, the compiler has to store them and load
-#   them again, because it must assume that arrays may overlap.
+# - Keep intermediate results in variables. If you write them to an array, the compiler generally can't
+#   remove the stores, because it must assume that another array it reads may overlap.
 # - One load can serve several results if one thread computes all of them.
 # - If a running result can be updated, you don't need a second sweep.
 # - Divergence depends on which elements share a warp. Reassigning them removes it, here at the price of loading each sector

@@ -110,9 +110,9 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 #     second, and a TFLOP/s is 10¹² of them.
 
 # %% [markdown]
-# Both valves work at the same time: while some threads wait for data, others compute. So the slower
-# valve sets the run time. Which one that is depends on a single ratio, the kernel's *arithmetic
-# intensity*: operations per byte moved.
+# Both valves are open at the same time: while some threads wait for data, others compute. So only one
+# valve, the bottleneck, sets the run time. Which one that is depends on a single ratio, the kernel's
+# *arithmetic intensity*: operations per byte moved.
 #
 # Take a toy machine that moves {{ toy.bytes_per_s }} bytes and does {{ toy.flop_per_s }} operations per
 # second:
@@ -123,7 +123,7 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 # - A program that does 400 operations and moves 25 bytes has an intensity of {{ high.intensity }}. Moving its
 #   data takes {{ high.bytes_s }} s and its arithmetic {{ high.flop_s }} s: it is *compute-bound*.
 #
-# At {{ toy.ridge }} operations per byte, both valves take equally long. Move the slider past it and watch the
+# At {{ toy.ridge }} operations per byte, data and arithmetic take equally long. Move the slider past it and watch the
 # valves trade places.
 #
 # ??? definition "Arithmetic intensity | intensity | intensities"
@@ -157,7 +157,7 @@ publish(
 
 
 def two_valves(operations_per_byte):
-    """How far each valve is open when the slower one is wide open."""
+    """How far each valve is open when the bottleneck is wide open."""
     rate = min(TOY["flop_per_s"], operations_per_byte * TOY["bytes_per_s"])
     valves = {
         "memory valve": rate / operations_per_byte / TOY["bytes_per_s"],
@@ -169,7 +169,7 @@ def two_valves(operations_per_byte):
         "arithmetic valve": "Compute-bound: memory waits for arithmetic. Fewer bytes save no time.",
     }[limits[0]]
     if len(limits) == 2:
-        verdict = "Both valves are wide open: neither waits for the other."
+        verdict = "Both valves are wide open: neither limits the other."
     return Answer([*valves.values(), rate], verdict, limits)
 
 
@@ -182,7 +182,7 @@ show(
             Meter("arithmetic valve", 1.0, "open", "block", ".0%"),
             Meter("rate", 400, "FLOP/s", "predicted"),
         ],
-        title="The slower valve sets the pace; the other one waits",
+        title="One valve, wide open, sets the pace; the other is throttled",
         caption="A model of a toy machine, not of a GPU. Each valve is as far open as the other one allows. The arrow marks the valve that limits the rate.",
     )
 )
@@ -362,9 +362,10 @@ publish(
 )
 
 # %% [markdown]
-# From the P100 to the B200, only \tensor cores outpaced memory bandwidth. \FP32 arithmetic grew
-# {{ moved.fp32 | .1f }}×, less than the {{ moved.memory | .0f }}× of memory bandwidth, so the \FP32
-# ridge stayed between {{ moved.fp32_least | .0f }} and {{ moved.fp32_most | .0f }} FLOP per byte.
+# From the P100 to the B200, of the two arithmetic rates only that of the \tensor cores outpaced memory
+# bandwidth. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the {{ moved.memory | .0f }}× of
+# memory bandwidth, so the \FP32 ridge stayed between {{ moved.fp32_least | .0f }} and
+# {{ moved.fp32_most | .0f }} FLOP per byte.
 # \FP16 arithmetic grew {{ moved.fp16 | .0f }}×, and its ridge moved from
 # {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }}. To keep the fastest units busy, a
 # kernel now needs {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
@@ -771,7 +772,8 @@ publish(
 #     Check first what the data sheet counts. It counts a multiply-add as two operations, so code that
 #     only multiplies or only adds can reach one half of it at best. Its largest values are for \tensor cores,
 #     which ordinary code on single values doesn't use, whatever its data type. And some of them assume
-#     sparsity. Any remaining gap comes from the clock speed or from stalls.
+#     sparsity. Much of what remains usually comes from a lower clock, from other instructions or
+#     from stalls.
 
 # %% [markdown]
 # The model misses two things. First, close to the ridge the kernel is slower than either limit: 80
@@ -999,12 +1001,13 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # %% [markdown]
 # ## The answer
 #
-# With the 4-byte loads of the question, one multiply-add per value takes
+# With the test kernel's 4-byte loads, one multiply-add per value takes
 # {{ repeat_32bit._4_byte_loads.op_fma_repeat_1.median | us }}, and 80 take
-# {{ repeat_32bit._4_byte_loads.op_fma_repeat_80.median | us }}. With `float4` loads it's {{ seen.one_us }} µs for one
-# and the same for {{ seen.flat }}; 80 take {{ seen.eighty_more | .0% }} longer. Up to the knee, most of the
-# arithmetic hides behind the memory traffic. Well beyond it, time is proportional to the arithmetic: 512
-# multiply-adds take {{ seen.most_ms | .1f }} ms.
+# {{ repeat_32bit._4_byte_loads.op_fma_repeat_80.median | us }}. With `float4` loads, one
+# multiply-add takes {{ seen.one_us }} µs and {{ seen.flat }} take just as long; 80 take
+# {{ seen.eighty_more | .0% }} longer. Up to the knee, most of the arithmetic hides behind the memory
+# traffic. Well beyond it, time is proportional to the arithmetic: 512 multiply-adds take
+# {{ seen.most_ms | .1f }} ms.
 
 # %% [markdown]
 # ## Takeaways
@@ -1015,7 +1018,8 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 #   {{ h100.tensor_ridge | .0f }} for \FP16 on \tensor cores. Left of it, save bytes; right of it, save
 #   operations.
 # - Intensity is partly your choice. Storing $S$ and $P$ divides attention's intensity by
-#   {{ intensity.ratio | .0f }}, but that costs time only where it pushes the kernel left of the ridge.
+#   {{ intensity.ratio | .0f }}, but that costs time only if the intensity ends up left of the
+#   ridge.
 
 # %% [markdown]
 # ## In your own kernel

@@ -85,8 +85,8 @@ PUZZLE = Puzzle(
         ("`float y = x[i] * gain[column] + shift[column];` followed by a single line that stores."),
     ),
     after="""
-    The naive kernel keeps its intermediate results in `out`. The compiler isn't allowed to remove
-    those stores and loads, because `shift` and `out` might overlap. With a variable, the traffic is
-    gone.
+    The naive kernel keeps its intermediate results in `out`. The compiler removes the loads from
+    `out`, since each thread has just computed the value. But it isn't allowed to remove the first
+    store, because `shift` and `out` might overlap. With a variable, that store is gone.
     """,
 )
