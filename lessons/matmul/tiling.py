@@ -14,7 +14,7 @@
 #
 # Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then
 # loaded only {{ answer.loads }} times. That divides the loads by {{ answer.less | .0f }}. How much faster does the
-# multiplication get? Guess before you read on; the answer is a good deal lower.
+# multiplication get? Guess before you read on; it's a good deal less than {{ answer.less | .0f }}×.
 #
 # Even so, tiling is the idea that this part of the course is built on. Every fast matrix multiplication uses it, from
 # the kernel on this page to cuBLAS, and so does FlashAttention.
@@ -222,7 +222,7 @@ show(
 #
 # 1. Every thread loads one element of $A$ and one of $B$ into shared memory.
 # 2. The block synchronises.
-# 3. Every thread multiplies a row of one tile with a column of the other and adds to its accumulator.
+# 3. Every thread multiplies a row of one tile by a column of the other and adds the result to its accumulator.
 # 4. The block synchronises again, and the next step overwrites the tiles.
 #
 # Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It must not
@@ -351,7 +351,7 @@ def multiply_torch(A, B, C):
 
 
 # %% [markdown]
-# The launch needs one block per tile of $C$, so a grid of 3 by 2. Numba's kernel matches the CUDA one line by
+# The launch needs one block per tile of $C$, so a grid of 3 by 2. Numba's kernel matches the CUDA one line for
 # line. \Triton's has
 # neither shared memory nor barriers: it names the tiles, and the compiler places them.
 
@@ -361,7 +361,7 @@ MULTIPLY_TILED(A, B, C, 64, 80, 48, grid=(3, 2), block=(32, 32))  # M, N, K
 print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
-# As a test, `case` describes a launch, and `agree` compares each version with the pseudocode, at sizes that no
+# To test the versions, `case` describes a launch, and `agree` compares each version with the pseudocode, at sizes that no
 # tile divides, such as 37 × 29 times 29 × 41.
 
 
@@ -432,7 +432,8 @@ show(
 # The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one
 # keeps a fast warp from overwriting tiles that a slow warp is still reading. Leave out the second, and the
 # simulator reports a race on the marked line. Leave out the first, and it reports a read of uninitialised
-# shared memory. The last report below is of threads that return early beyond the edge.
+# shared memory. The last report below comes from a version whose threads
+# beyond the edge return early.
 
 # %%
 NO_SECOND_BARRIER = Kernel(r"""
@@ -446,7 +447,7 @@ void multiply_tiled(const float* A, const float* B, float* C,
     float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
         smem_a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.0f;
-        smem_b[y][x] =  // hazard: does another thread still read smem_b?
+        smem_b[y][x] =  // hazard: is another thread still reading smem_b?
             k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0.0f;
         __syncthreads();
         for (int k = 0; k < 16; ++k) acc += smem_a[y][k] * smem_b[k][x];
@@ -477,7 +478,7 @@ void multiply_tiled(const float* A, const float* B, float* C,
 """)
 
 broken = product(32, 32, 32, edge=16)
-expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="does another thread still read smem_b?")
+expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="is another thread still reading smem_b?")
 expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is smem_b complete?")
 
 # The text says that no thread may return early.
@@ -488,7 +489,7 @@ EARLY_RETURN = Kernel(
 expect_hazard(EARLY_RETURN.on(product(8, 20, 32, edge=16)), "uninitialised", line_with="acc +=")
 
 # %% [markdown]
-# ## Global loads fall by the tile size
+# ## Global loads fall by a factor of the tile size
 #
 # Start with two 4 × 4 matrices. Without tiles, 64 multiply-adds need {{ puzzle.one }} loads. With 2 × 2 tiles,
 # each element is used twice, and {{ puzzle.two }} loads remain. With a single 4 × 4 tile every
@@ -525,7 +526,7 @@ show(
         y="reduction vs. naive [×]",
         log_x=True,
         log_y=True,
-        title="Loads fall by exactly T, sectors by less",
+        title="Loads fall by a factor of exactly T, sectors by less",
         caption="Loads from global memory by the naive kernel divided by those of the tiled kernel, for 64 × 64 matrices on the simulator: elements loaded by lanes, and 32-byte sectors requested.",
     )
 )
@@ -540,7 +541,7 @@ publish(
 )
 
 # %% [markdown]
-# Loads fall by exactly $T$. Sectors fall by less, because a warp of the naive kernel already shares: its 32 lanes
+# Loads fall by a factor of exactly $T$. Sectors fall by less, because a warp of the naive kernel already shares: its 32 lanes
 # need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's {{ fewer.naive_step }}
 # sectors. With $T$ = 32, a warp loads one row of each tile in that time, {{ fewer.tiled_step }} sectors, which is
 # {{ fewer.sectors_32 | .0f }}× fewer. Tiles of 2 even request {{ fewer.sectors_2 | .1f }}× as many
@@ -664,7 +665,7 @@ product_rows = measure(
         at={"n": BIG},
         between=(1.0, 40.0),
         models={"loads": 32.0, "sectors": FEWER_SECTORS, "wavefronts": 2 / WAVEFRONTS},
-        because="Both kernels read two values per multiply-add, one through L1 and the other from shared memory.",
+        because="Both kernels read two values per multiply-add, the naive kernel through L1 and the tiled one from shared memory.",
     ),
 )
 
@@ -751,11 +752,11 @@ show(
         meters=[
             Meter("intensity, FLOP/B", 64, "", "predicted", ".1f"),
             Meter("loads per multiply-add", 0.5, "", "read", ".3f"),
-            Meter("shared memory, KB", 128, "", "shared", ".1f"),
+            Meter("shared memory, KiB", 128, "", "shared", ".1f"),
             Meter("accumulators per thread, 1,024 threads", 64, "", "registers", ".2f"),
         ],
         title="Rows and columns raise the intensity; depth only costs shared memory",
-        caption="A block that computes a tile of C with so many rows and columns, in steps of a given depth along k. The last meter divides the results among 1,024 threads, the largest block. A model.",
+        caption="A block that computes a tile of C with the chosen numbers of rows and columns, in steps of a given depth along k. The last meter divides the results among 1,024 threads, the largest block. A model.",
     )
 )
 NEEDED = ceil(4 * RIDGE)
@@ -777,11 +778,11 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 # ## Takeaways
 #
 # - A block that loads one tile of each matrix into shared memory uses every element $T$ times, so global loads fall by
-#   exactly $T$.
+#   a factor of exactly $T$.
 # - Each step needs two barriers, one before the tiles are read and one before they are overwritten. Zeros
-#   beyond the edges make every size correct.
-# - The intensity grows with the tile, $T/4$ FLOP per byte. Reads from shared memory don't shrink, and their
-#   wavefronts are most of this kernel's time.
+#   beyond the edges make the kernel correct at every size.
+# - The intensity grows with the tile, $T/4$ FLOP per byte. The number of shared-memory reads per multiply-add stays
+#   the same, and their wavefronts account for most of this kernel's time.
 
 # %% [markdown]
 # ## In your own kernel

@@ -211,7 +211,7 @@ show(
 assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 
 # %% [markdown]
-# Four rules catch everybody once:
+# Four rules catch everybody out once:
 #
 # - The axes are listed *fastest first*, the reverse of a NumPy shape.
 # - The base address and every stride must be multiples of 16 bytes. So there's no tensor map for a matrix with 1,001 BF16
@@ -313,8 +313,8 @@ chunk_map = heat_map(
     ranges={"chunk of its row": (-0.5, 7.5)},
     form=".0f",
     height=420,
-    title="A swizzle spreads one chunk of eight rows over all banks",
-    caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. The number and the colour say which chunk of its row of the tile each one is; chunks below each other are in the same four banks. Rows of the tile have 128 bytes, or as many as the swizzle. Each map was read back by a run of load_tile.",
+    title="A swizzle spreads the same chunk of eight rows over all banks",
+    caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. The number and the colour say which chunk of its row of the tile each one is; chunks below each other are in the same four banks. Rows of the tile are 128 bytes long, or as long as the swizzle's span. Each map was read back by a run of load_tile.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
 COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line/0.45"]
@@ -801,9 +801,9 @@ for old, kind in (
 #
 # | instruction | proxy |
 # |---|---|
-# | loads, stores, atomics, `ldmatrix`, `stmatrix`, `cp.async` of 4, 8 or 16 bytes | generic |
+# | loads, stores, atomics, `mbarrier` operations, `ldmatrix`, `stmatrix`, `cp.async` of 4, 8 or 16 bytes | generic |
 # | `cp.async.bulk` and `cp.async.bulk.tensor` (TMA), `wgmma` on operands in shared memory | async |
-# | `mbarrier` operations, `__syncthreads()` | none: they order accesses and move no data |
+# | `__syncthreads()` | none: it orders accesses and moves no data |
 #
 # | first access | second access | what makes it safe |
 # |---|---|---|

@@ -8,8 +8,8 @@
 # ---
 
 # %% [markdown]
-# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} warp instructions, and
-# {{ task.ldmatrix }} more to load the fragments from shared memory. Hopper's `wgmma` needs {{ task.wgmma }}. It reads
+# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} warp instructions, and four
+# warps need at least {{ task.ldmatrix }} more to load their fragments from shared memory. Hopper's `wgmma` needs {{ task.wgmma }}. It reads
 # its operands directly from shared memory, where the [TMA](tma.py) put them, and it runs in the background while the
 # warps do something else.
 #
@@ -234,7 +234,12 @@ def exact(arrays):
 arrays = ONE_TILE.on(tile_case()).run()
 check(arrays["D"], exact(arrays), rtol=0.0, name="D of one_tile, B K-major")
 MMA = 64 // 16 * (128 // 8) * (64 // 16)  # m16n8k16
-LDMATRIX = 64 // 16 * (64 // 16) + (64 // 16) * (128 // 16)  # .x4: 16 x 16 of A or of B
+WARPS_DOWN, WARPS_ACROSS = 2, 2  # each warp computes 32 x 64 of D, with 64 accumulators per thread
+FRAGMENTS = 64 // WARPS_DOWN // 16 + 128 // WARPS_ACROSS // 16  # .x4 loads 16 x 16 of A or of B
+LDMATRIX = WARPS_DOWN * WARPS_ACROSS * (64 // 16) * FRAGMENTS
+assert all(
+    LDMATRIX <= 4 * (64 // 16) * (64 // down // 16 + 128 // (4 // down) // 16) for down in (1, 2, 4)
+), "the text says: at least"
 publish(task={"mma": MMA, "ldmatrix": LDMATRIX, "wgmma": 64 // 16})
 
 # %% [markdown]
@@ -539,7 +544,7 @@ agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rto
 # ## Fence, commit, wait
 #
 # `wgmma` is asynchronous: the instruction only starts the multiplication, and the warps go on at once. Three more
-# instructions order it with the rest of your program.
+# instructions order it with respect to the rest of your program.
 #
 # - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and
 #   to A if it's in registers. You need one before the first `wgmma`, and another one whenever you've read or written
@@ -587,7 +592,7 @@ assert "nothing" not in ORDER.values()
 
 # %% [markdown]
 # On a GPU, the compiler is another trap. A branch, a function call that isn't inlined or a shortage of registers can
-# keep it from proving that the accumulators stay untouched between a `wgmma` and its wait. It then *serialises* them:
+# keep it from proving that the accumulators stay untouched between a `wgmma` and its wait. It then *serialises* the `wgmma` instructions:
 # it inserts a wait after every `wgmma`. The result is correct, but the kernel is slow. `ptxas` prints warning C7510,
 # "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the \SASS, a healthy
 # loop has several `HGMMA` in a row and one `WARPGROUP.DEPBAR`; a serialised one has a wait after each.

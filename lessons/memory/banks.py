@@ -570,8 +570,8 @@ transposes = measure(
 # kernel: the strided access has only moved into shared memory. The padded tile takes
 # {{ transposes.shared_tile_padded.median | us }}, which is {{ turn_seen.padded_of_copy | .0% }} of the rate of a copy.
 #
-# With `float4` accesses and tiles of the same size, the kernel reaches {{ turn_seen.wide_32_of_copy | .0% }}. With
-# 64 by 64 tiles it reaches {{ turn_seen.wide_64_of_copy | .0% }}; each block then has more bytes in flight and longer
+# On an H100, `float4` accesses alone don't help: with tiles of the same size, the kernel reaches
+# {{ turn_seen.wide_32_of_copy | .0% }}. With 64 by 64 tiles it reaches {{ turn_seen.wide_64_of_copy | .0% }}; each block then has more bytes in flight and longer
 # rows in global memory. Mapping consecutive block indices down a column of `A` instead of along a row changes
 # little.
 
@@ -605,7 +605,7 @@ show(
         form=".1f",
         value_range=(0, 110),
         title="Without bank conflicts, a transpose nearly matches a copy",
-        caption=f"Throughput of the transpose of {SIDE:,} by {SIDE:,} floats on an {{machine}}, in percent of the throughput of the driver's device-to-device copy on the same GPU.",
+        caption=f"Throughput of the transpose of {SIDE:,} by {SIDE:,} floats on an {{machine}}, as a percentage of the throughput of the driver's device-to-device copy on the same GPU.",
     )
 )
 if np.isfinite(COPY_GB_PER_S):
@@ -675,8 +675,8 @@ publish(
 
 # %% [markdown]
 # A 4-way conflict is nearly free: {{ tile_conflicts._4_way_conflict_rows_of_36.median | us }} instead of
-# {{ tile_conflicts.no_conflict_rows_of_33.median | us }}. With 16-way conflicts, global memory traffic alone
-# takes {{ ways_model.copy_us | us }}, measured as a copy, and the wavefronts {{ ways_model.of_16 | us }}. Yet the kernel takes
+# {{ tile_conflicts.no_conflict_rows_of_33.median | us }}. The global memory traffic alone
+# takes {{ ways_model.copy_us | us }}, measured as a copy, and the wavefronts of 16-way conflicts take {{ ways_model.of_16 | us }}. Yet the kernel takes
 # {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }}. With 32-way conflicts it takes
 # {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }}, less than the {{ ways_both.of_32 | us }} that both would
 # take back to back.

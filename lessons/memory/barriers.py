@@ -2,7 +2,7 @@
 # title: Shared memory, barriers and races
 # needs: [kernels/first_kernel, machine/warps]
 # summary: "A block of 256 threads adds up 256 values. How often do its threads have to wait for each other, and what if they don't?"
-# description: "Shared memory, __syncthreads and __syncwarp, races and uninitialised reads: each missing barrier run, named and measured, and the compute-sanitizer tool that finds it."
+# description: "Shared memory, __syncthreads and __syncwarp, races and uninitialised reads: what goes wrong when each barrier is missing, found and measured, and the tools that find the fault."
 # date: 2026-11-23
 # tags: [barriers, races, shared memory, reduction]
 # ---
@@ -257,7 +257,7 @@ show(
         launch=small,
         extent=64,
         start=3,
-        title="Each step reads what the step before has written",
+        title="Each step reads what the previous step wrote",
         caption="The tree with 64 values, one block of two warps, line by line as the simulator ran it. Of the 256 elements of smem, a block of 64 threads uses the first 64.",
     )
 )
@@ -446,18 +446,19 @@ publish(lost=lost)
 # %% [markdown]
 # ## Finding races: compute-sanitizer
 #
-# On your own GPU, NVIDIA's [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html) does what the simulator does here. It
+# On your own GPU, NVIDIA's [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html) looks for the same kinds of fault as the simulator. It
 # comes with the CUDA toolkit and runs your unchanged program, many times slower:
 #
 # ```sh
 # compute-sanitizer --tool racecheck ./my_program   # races on shared memory
-# compute-sanitizer --tool synccheck ./my_program   # barriers that some threads skip
+# compute-sanitizer --tool synccheck ./my_program   # invalid use of barriers
 # compute-sanitizer --tool initcheck ./my_program   # reads of device memory that nobody has written
 # compute-sanitizer --tool memcheck ./my_program    # out-of-bounds and misaligned accesses
 # ```
 #
-# Use both. The simulator checks every access of a small launch, including reads of uninitialised shared memory;
-# compute-sanitizer checks your real program.
+# Use both tools, the simulator and compute-sanitizer. The simulator checks every access and every barrier of a small launch,
+# including reads of uninitialised shared memory. compute-sanitizer checks your real program, but its `synccheck` doesn't
+# report every barrier that some threads skip.
 
 # %% [markdown]
 # ## Threads that skip a barrier
@@ -465,7 +466,7 @@ publish(lost=lost)
 # What if some threads never reach the barrier? There are two cases, and the difference matters.
 #
 # **They have exited.** In `RETURNS_EARLY`, threads past the end return, as in vector addition. Since Volta, a barrier
-# doesn't wait for threads that have exited, so this kernel doesn't hang. It's wrong for another reason: the threads
+# doesn't wait for threads that have exited, so this kernel doesn't hang. It may be wrong for another reason, or right by luck: the threads
 # that returned never stored their zeros, and the tree adds whatever happens to be in shared memory.
 #
 # **They're still running, but elsewhere in the code.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and
@@ -784,7 +785,8 @@ block_sums = measure(
 #
 # ## In your own kernel
 #
-# Run `compute-sanitizer --tool racecheck`, then `--tool synccheck`, on every kernel that uses shared memory before you tune it. If barriers are the
+# Run `compute-sanitizer --tool racecheck` on every kernel that uses shared memory before you tune it, and run a small launch on the
+# simulator to find barriers that some threads skip. If barriers are the
 # bottleneck, Nsight Compute shows it as the \stall reason `smsp__average_warps_issue_stalled_barrier_per_issue_active`: let each thread combine more values in registers before it synchronises.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -836,8 +838,8 @@ exercise(
     "A tree for any block",
     """
     Fix `sum_by_tree` so that it is right for every block of 1 to 256 threads. Change only the loop: every value
-    is added once, all threads reach the barrier of each step, and the number of steps still grows with the
-    logarithm. The tests add 1, 2, 3, … with every block size, and the simulator watches the barriers.
+    is added once, all threads reach the barrier of each step, and the number of steps still grows
+    logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator watches the barriers.
     """,
     answer=ANY_BLOCK,
     tests=any_block_tests,

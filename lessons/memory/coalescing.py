@@ -1,14 +1,14 @@
 # ---
 # title: "Memory coalescing: thirty-two addresses, one request"
 # needs: [speed/roofline, machine/warps]
-# summary: "Two kernels sum the same matrix with the same loads and additions. How much faster is reading by columns than by rows?"
+# summary: "Two kernels sum equally many integers with the same loads and additions. How much faster is reading by columns than by rows?"
 # description: "What a warp's 32 addresses cost: sectors, strides, offsets and alignment, shown lane by lane, counted, and measured. Row-wise against column-wise access."
 # date: 2026-11-23
 # tags: [coalescing, sectors, alignment]
 # ---
 
 # %% [markdown]
-# Two kernels sum the same {{ lists.numbers | , }} integers, {{ lists.length }} per thread. They execute the same
+# Two kernels sum {{ lists.numbers | , }} integers each, {{ lists.length }} per thread. They execute the same
 # loads and the same additions with the same number of threads. In the first kernel, each thread reads a row of a
 # row-major matrix from left to right, as you'd write it for a CPU. In the second, each thread reads a column from top
 # to bottom, which is the worst you can do on a CPU. How much faster is the second one?
@@ -29,7 +29,7 @@
 # {{ sectors.stride_2 }} sectors instead of {{ sectors.stride_1 }}. Half of every sector is wasted. Move the sliders:
 #
 # ??? definition "Cache line | cache lines"
-#     128 bytes under one address in a cache: four sectors, each of which may be present or not.
+#     128 bytes that share one tag in a cache: four sectors, each of which may be present or not.
 #
 # ??? definition "Coalescing | coalesced | coalesce"
 #     Serving the addresses of a warp's lanes with as few sectors as possible.
@@ -61,7 +61,7 @@ show(
         [*range(9), 16],
         start=(2, 0),
         title="A stride of 2 wastes half of every sector",
-        caption="One request of a warp whose lanes each read 4 bytes, lane t at element offset + t × stride. Each sector that is fetched has its own colour, and so do the lanes it serves. Hatched: bytes that are fetched but not used.",
+        caption="One request of a warp whose lanes each read 4 bytes, lane t at element offset + t × stride. Each fetched sector has its own colour, and the lanes it serves share it. Hatched: bytes that are fetched but not used.",
     )
 )
 publish(
@@ -78,15 +78,15 @@ publish(
 assert [sectors_of_stride(s) for s in range(1, 65)] == [4 * min(s, 8) for s in range(1, 65)]
 
 # %% [markdown]
-# For 4-byte elements, with the first lane at the start of a sector, the formula is short:
+# For 4-byte elements and strides of at least 1, with the first lane at the start of a sector, the formula is short:
 #
 # **sectors per request = 4 × min(stride, 8)**
 #
 # From a stride of 8 on, each lane needs a sector of its own, which is the worst case. A stride of 0 is the other
 # extreme: all lanes read the same element, and one sector serves them all.
 #
-# The offset matters too. At a stride of 1, an offset of one element costs a fifth sector, unless the
-# offset is a multiple of 8. This is a matter of *alignment*.
+# The offset matters too. At a stride of 1, an offset costs a fifth sector, unless it's a
+# multiple of 8. This is a matter of *alignment*.
 #
 # ??? definition "Alignment | aligned"
 #     Whether an address is a multiple of the size that matters: 32 bytes for a sector, or the access size for a wide
@@ -436,7 +436,7 @@ publish(
 # - A warp's 32 addresses become 32-byte sectors: {{ sectors.stride_1 }} for neighbouring elements,
 #   {{ sectors.stride_8 }} from a stride of 8 on. What counts is what the lanes touch in one instruction, not what one
 #   thread touches over time.
-# - Give neighbouring lanes neighbouring elements. For the same sums, column-wise reading was {{ walked.times | .1f }}×
+# - Give neighbouring lanes neighbouring elements. With the same loads and additions, column-wise reading was {{ walked.times | .1f }}×
 #   faster than row-wise reading.
 # - A misaligned start costs a fifth sector per request but hardly any time in a stream of reads: the
 #   next warp needs that sector anyway.
@@ -519,5 +519,5 @@ exercise(
 
 # %% [markdown]
 # A transpose reads along one axis and writes along the other, so one of the two is always strided, whichever way
-# you assign the lanes. The way out is through shared memory, in the lesson on \bank conflicts; first,
-# [number formats](precision.py) shrink each element.
+# you assign the lanes. The way out is through shared memory, in the lesson on \bank conflicts; before
+# that, the lesson on [number formats](precision.py) shows how to make each element smaller.

@@ -3,7 +3,7 @@
 # needs: [memory/coalescing]
 # further: memory/coalescing
 # summary: "A stride of 16 touches as many sectors as a stride of 8, but it reads more slowly. What else does the GPU fetch?"
-# description: "Strided reads on a GPU follow the 32-byte sectors up to a stride of 8 and then double. The L2's fetch granularity explains it: the page moves the limit to 32, 64 and 128 bytes."
+# description: "Strided reads on a GPU take time in proportion to their 32-byte sectors up to a stride of 8; at 16, the time doubles. The L2's fetch granularity explains it: the page moves the limit to 32, 64 and 128 bytes."
 # date: 2026-11-23
 # tags: [coalescing, L2, sectors]
 # ---
@@ -168,11 +168,12 @@ reads = measure(
 )
 
 # %% [markdown]
-# ## Which sectors come along?
+# ## Which extra sectors are fetched?
 #
 # Up to a stride of 8 the times follow the sectors: the first model in the figure is a fixed cost per launch plus the
-# time to fetch the data in 32-byte pieces, at the peak read rate measured on this GPU. From a stride of 16 on, the
-# model with 64-byte pieces, two sectors each, fits instead.
+# time to fetch the data in 32-byte pieces, at the peak read rate measured on this GPU. At a stride of 16, the
+# model with 64-byte pieces, two sectors each, fits instead. At strides of 32 and 64, reads take longer than either model
+# predicts.
 
 # %% fold="Code of the figure"
 reads_us = medians_us(reads)
@@ -205,6 +206,10 @@ if np.isfinite(stride_us).all():
     for stride, piece in ((2, 32), (4, 32), (8, 32), (16, 64)):
         off = model_us(stride, piece) / reads_us[f"stride {stride}"] - 1
         assert abs(off) < 0.05, f"the text says that a model fits a stride of {stride}"
+    for stride in (32, 64):
+        assert reads_us[f"stride {stride}"] > 1.05 * model_us(stride, 64), (
+            f"the text says that a stride of {stride} takes longer than the models predict"
+        )
 
 # %% [markdown]
 # Do neighbouring sectors really come in pairs? The control kernel answers that. All its patterns need 4
@@ -235,8 +240,8 @@ publish(
 )
 
 # %% [markdown]
-# Reading both sectors of a pair runs at full speed. Reading only one of the two takes {{ jump.pair | .1f }}× as long.
-# Apart from the fixed cost of a launch, that's what you'd expect if both were fetched. So somewhere below the SMs,
+# Reading both sectors of a pair runs at full speed. Reading the same number of elements from only one
+# sector of each pair takes {{ jump.pair | .1f }}× as long. Apart from the fixed cost of a launch, that's what you'd expect if both were fetched. So somewhere below the SMs,
 # data is fetched 64 bytes at a time. Is it the DRAM itself that does so, or the L2 cache in front of it?
 
 # %% [markdown]
@@ -246,7 +251,7 @@ publish(
 # fetches from memory for one miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back.
 # If the memory itself delivers 64 bytes, the setting changes nothing. If it's the L2, the jump moves.
 #
-# The prediction: each element costs what the L2 fetches for it, the stride's own bytes or the limit, whichever
+# The prediction: each element costs what the L2 fetches for it: the bytes that one stride spans or the limit, whichever
 # is less. With a limit of 32, the time stops growing at a stride of 8; with 64 at 16; with 128 at 32.
 
 # %% fold="Code that times strides under three L2 settings on a GPU" needs="gpu" record="fetch_granularity"
@@ -346,6 +351,8 @@ publish(
     limit={f"of_{limit}": {f"stride_{s}": limit_us[limit, LONG, s] for s in SHOWN} for limit in LIMITS},
     rest={
         "times": rest,
+        "next": ratio(32, 16, 8),
+        "of_64": ratio(64, 32, 16),
         "short": rest_short,
         "span": "isn't the reason" if rest_short > 0.9 * rest else "is part of the reason",
     },
@@ -353,24 +360,25 @@ publish(
 )
 
 # %% [markdown]
-# On an H200, the jump moves with the limit, so the 64 bytes come from the L2. With a limit of 32 bytes, a stride of
+# On an H200, the jump moves with the limit, so it's the L2 that fetches 64 bytes at a time. With a limit of 32 bytes, a stride of
 # 16 takes {{ limit.of_32.stride_16 | us }} instead of {{ limit.of_64.stride_16 | us }} with 64. With a limit of 128,
 # a stride of 32 takes {{ limit.of_128.stride_32 | us }} instead of {{ limit.of_64.stride_32 | us }}. The default that
 # the driver reported was {{ l2.default }} bytes.[^burst]
 #
-# One discrepancy is left. With a limit of 32, a stride of 32 takes {{ rest.times | .1f }}× as long as a stride of 8,
-# where the model predicts the same time. With a quarter of the elements in a quarter of the address range, the factor
-# is {{ rest.short | .1f }}×, so the size of the array {{ rest.span }}. Either the L2 sometimes fetches more than the
+# Not everything fits: past the jump, the time should stop growing, and it doesn't. With a limit of 64, a stride of 32
+# takes {{ rest.of_64 | .1f }}× as long as a stride of 16. With a limit of 32, a stride of 16 takes
+# {{ rest.next | .1f }}× as long as a stride of 8, and a stride of 32 takes {{ rest.times | .1f }}× as long. With a
+# quarter of the elements in a quarter of the address range, that last factor is {{ rest.short | .1f }}×, so the size of the array {{ rest.span }}. Either the L2 sometimes fetches more than the
 # hint says, or the memory serves scattered sectors more slowly. Nsight Compute's `dram__bytes_read.sum` would tell
 # the two apart.
 #
 # [^burst]: A common misconception: the 64 bytes are one burst of the DRAM. Memory chips do deliver bursts, but
-#     then no setting of the cache could make the jump disappear at a stride of 16.
+#     if those caused the jump, no cache setting could make it disappear at a stride of 16.
 
 # %% [markdown]
 # ## Should you change it?
 #
-# Rarely. The limit holds for the whole device context, and coalesced kernels use whole lines anyway. For
+# Rarely. The limit applies to the whole device context, and coalesced kernels use whole lines anyway. For
 # sparse reads of single sectors, such as table look-ups by a random index, try 32:
 #
 # ```python
@@ -409,4 +417,4 @@ exercise(
 )
 
 # %% [markdown]
-# The next Further page looks at kernels whose every byte is used: [streaming](coalescing_streaming.py).
+# The next Further page looks at kernels that use every byte they fetch: [streaming](coalescing_streaming.py).

@@ -328,7 +328,7 @@ relus = measure(
 
 # %% [markdown]
 # It is, and it does: {{ streams.relu.float_one_per_thread | .0% }} of the copy's speed with plain loads, and
-# {{ streams.relu.float4_loads | .0% }} with `float4`. A value slightly above 100 % is possible, because the yardstick
+# {{ streams.relu.float4_loads | .0% }} with `float4`. A value slightly above 100% is possible, because the yardstick
 # is one particular copy, not a hardware limit.
 
 # %% fold="Code of the figure"
@@ -348,7 +348,7 @@ show(
         form=".1f",
         value_range=(0, 110),
         title="float4 loads bring both kernels to the speed of a copy",
-        caption="Throughput of vector addition and ReLU over 2²⁶ floats on an {machine}, in percent of the throughput of the driver's device-to-device copy on the same GPU.",
+        caption="Throughput of vector addition and ReLU over 2²⁶ floats on an {machine}, as a percentage of the throughput of the driver's device-to-device copy on the same GPU.",
     )
 )
 if np.isfinite(list(of_copy.values())).all():
@@ -383,7 +383,7 @@ exercise(
     happens, and how would you change the kernel so that it still uses `float4` loads?
     """,
     hint="Which addresses are multiples of 16?",
-    explanation="The launch fails with a misaligned address, because the slices start 4 bytes past a multiple of 16. All three have the same misalignment, so the kernel can handle the first three elements one by one and use float4 from element 4 of the arrays on. If the misalignments differed, float4 would work for one array only.",
+    explanation="The kernel fails with a misaligned-address error, because the slices start 4 bytes past a multiple of 16. All three have the same misalignment, so the kernel can handle the first three elements one by one and use float4 from element 4 of the arrays on. If the misalignments differed, float4 would work for one array only.",
 )
 
 # %% [markdown]

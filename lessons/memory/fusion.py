@@ -522,7 +522,7 @@ publish(counted=counted)
 #
 # Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication
 # and one special-function instruction each, at the price of accuracy. The kernel still takes
-# {{ sum_of_squares.fused_fast_sine_and_cosine.n_67108864.median | us }}. With the exact functions but
+# {{ sum_of_squares.fused_fast_sine_and_cosine.n_67108864.median | us }}. With the accurate functions but
 # four elements per thread, loaded as one `float4`, it takes
 # {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So it's mostly
 # the memory accesses: one 4-byte load per thread [doesn't keep enough bytes in flight](../speed/roofline.py).
@@ -779,14 +779,14 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # row or a matrix multiplication. To fuse across that, threads must cooperate, or you need another
 # algorithm.
 #
-# ??? question "What can a compiler not fuse?"
+# ??? question "What can't a compiler fuse?"
 #     What it can't see and what it may not change. If Python needs a value, to print it or for an
 #     `if`, the graph breaks there, and each part is compiled alone. A library's matrix multiplication
-#     is closed: apart from the few operations that the library offers to append, nothing can be fused
+#     is a black box: apart from the few operations that the library lets you append, nothing can be fused
 #     into it, so a compiler that fuses more has to generate a matrix multiplication of its own. And a
 #     compiler doesn't invent algorithms. TorchInductor can
 #     [generate online softmax](../toolbox/compilers.py#a-softmax-generated), but only because people
-#     built in that identity, published by [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).
+#     built in the online-softmax identity, published by [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).
 
 # %% [markdown]
 # ## The answer
@@ -804,7 +804,7 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # - On long arrays, fusion saves bytes; on short ones, launches. A CUDA graph saves launch
 #   overhead but no bytes.
 # - Eager execution launches one kernel per operation, however you write the expression. A compiler
-#   that sees the whole graph can fuse them.
+#   that sees the whole graph can fuse the operations.
 
 # %% [markdown]
 # ## In your own kernel
@@ -874,4 +874,4 @@ exercise(
 
 # %% [markdown]
 # A fused kernel keeps its intermediates on the chip. What if a later kernel needs them again? It can
-# [load a stored copy or recompute them](recomputation.py) from `x`, and the bytes decide that too.
+# [load a stored copy or recompute them](recomputation.py) from `x`, and again, counting bytes tells you which is faster.

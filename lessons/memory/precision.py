@@ -2,7 +2,7 @@
 # title: "Number formats: what fewer bits buy and cost"
 # needs: [speed/roofline, machine/warps]
 # summary: "Add 5,000 ones in FP16 and the sum is 2,048. Where did the others go, and when are 16 bits enough?"
-# description: "What FP16, BF16, FP8 and INT8 save in bytes and time, and what they cost: rounding, overflow, accumulators that stop, outliers that ruin a scale."
+# description: "What FP16, BF16, FP8 and INT8 save in bytes and time, and what they cost: rounding, overflow, accumulators that stop growing, outliers that ruin a scale."
 # date: 2026-11-21
 # tags: [precision, FP16, BF16, quantisation]
 # ---
@@ -195,13 +195,13 @@ show(
 )
 
 # %% [markdown]
-# ## Summation error: why a sum stops
+# ## Summation error: why a sum stops growing
 #
 # Between 2,048 and 4,096, FP16's ten fraction bits give 1,024 steps, so neighbouring values are 2 apart. The
 # exact sum 2,049 is halfway between 2,048 and 2,050, and the tie goes to 2,048, whose last fraction bit is 0.
 # So this 1 is lost, and so is every 1 after it.
 #
-# With $f$ fraction bits, a sum of ones stops at $2^{f+1}$: at {{ ones.stop_bf16 | ,.0f }} in BF16, and even in FP32
+# With $f$ fraction bits, a sum of ones stops growing at $2^{f+1}$: at {{ ones.stop_bf16 | ,.0f }} in BF16, and even in FP32
 # at $2^{24}$, about 17 million.
 #
 # Long before that, each addition loses a little. The figure adds up random values between 0 and 1. A pairwise sum
@@ -229,7 +229,7 @@ check(
     list(stops.values()),
     [2.0 ** (FORMATS[name].fraction_bits + 1) for name in stops],
     rtol=0.0,
-    name="ones stop at 2 to the power of the fraction bits plus 1",
+    name="a sum of ones stops growing at 2 to the power of the fraction bits plus 1",
 )
 publish(
     ones={
@@ -289,7 +289,7 @@ show(
         y="relative error",
         log_x=True,
         log_y=True,
-        title="Sequential sums stop in 16 bits; pairwise sums don't",
+        title="Sequential sums stop growing in 16 bits; pairwise sums don't",
         caption="Root-mean-square relative error of sixteen sums of random FP16 values between 0 and 1, compared with float64. In FP32, the shortest sums are exact, so they have no point on this logarithmic axis.",
     )
 )
@@ -508,7 +508,7 @@ show(
 # With 16 bytes per load, FP16 takes {{ relu.ratio | .0% }} of FP32's time, as predicted. With one element per load,
 # it takes {{ relu.naive_ratio | .0% }}: at 2 bytes per load, the [warps on an SM](../speed/occupancy.py) can't keep enough bytes
 # in flight. The two rows with 4 bytes per load confirm it, because FP32 and FP16 reach the same bandwidth there.
-# So when you shorten a format, \vectorise the loads too.
+# So when you switch to a shorter format, \vectorise the loads too.
 
 # %% [markdown]
 # ## Overflow in exp
@@ -885,7 +885,7 @@ show(
 )
 
 # %% [markdown]
-# FP16 is {{ matvec.ratio_16 | .1f }}× faster than FP32 and INT8 {{ matvec.ratio_8 | .1f }}×, although INT8 reads only
+# FP16 is only {{ matvec.ratio_16 | .1f }}× faster than FP32, and INT8 only {{ matvec.ratio_8 | .1f }}×, although INT8 reads
 # a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
 # remains is about the same for all three: {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }} for
 # INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters. An empty
@@ -1013,19 +1013,19 @@ show(
         y="peak [TFLOP/s]",
         log_y=True,
         title="Halving the bits doubles the peak of tensor cores",
-        caption="Peaks (data sheets) of P100, V100, A100, H100 and B200, dense, by format; 8 bits are integer operations.",
+        caption="Peaks (data sheets) of P100, V100, A100, H100 and B200, dense, by format; the 8-bit line counts integer operations.",
     )
 )
 
 # %% [markdown]
 # From FP32 on the P100 to INT8 on the B200, the peak grew {{ grown.all | .0f }}×. The shorter format
 # explains a factor of {{ grown.format }}. Plain FP32 has gained {{ grown.fp32 | .0f }}× too, from more units and higher clock
-# rates. The remaining {{ grown.matrix | .0f }}× come from tensor cores.
+# rates. The remaining {{ grown.matrix | .0f }}× comes from tensor cores.
 
 # %% [markdown]
 # ## The answer
 #
-# The sum stopped at {{ ones.narrow | ,.0f }} because FP16 has no value between 2,048 and 2,050: each of the {{ ones.lost | , }} missing ones was rounded away.
+# The sum stopped growing at {{ ones.narrow | ,.0f }} because FP16 has no value between 2,048 and 2,050: each of the {{ ones.lost | , }} missing ones was rounded away.
 # Sixteen bits, or eight, are often enough for what you *store*. What you *accumulate* belongs in FP32.
 
 # %% [markdown]
@@ -1090,7 +1090,7 @@ exercise(
     "Five thousand ones in 16 bits",
     """
     Write `sum_in_16_bits(x)` for an FP16 array with at least one element. Every accumulator has to be FP16, and
-    the result may be off by less than 1 %. Why isn't it enough to add up two halves of the array
+    the result must be correct to within 1%. Why isn't it enough to add up two halves of the array
     separately?
     """,
     answer=sum_in_16_bits,

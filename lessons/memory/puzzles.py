@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: memory"
 # needs: [memory/reductions]
-# summary: "Seven kernels between global and shared memory: how close can you get to the fewest sectors, wavefronts and barriers?"
+# summary: "Seven kernels that move data between global and shared memory: how close can you get to the fewest sectors, wavefronts and barriers?"
 # description: "GPU puzzles: warp scan, row sums, float4 loads, stencil, transpose, tree reduction and histogram in CUDA C, each with a budget, checked without a GPU."
 # date: 2026-11-21
 # tags: [puzzle, shared memory, barrier, coalescing]
@@ -47,8 +47,8 @@ puzzle("memory/vectors")
 # %% [markdown]
 # ## Stencil with a halo
 #
-# Five threads need each element. The block loads it once into shared memory, together with a *halo*: the elements of its
-# neighbours that it also needs.
+# Five threads need each element. Each block loads its own elements into shared memory once, together with a *halo*: the
+# neighbouring blocks' elements that it also needs.
 
 # %%
 puzzle("memory/stencil")

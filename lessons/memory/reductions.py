@@ -13,7 +13,7 @@
 # reduction](barriers.py) takes {{ task.tree_times | .1f }}× as long as reading its bytes would. How close to the peak
 # can a sum get?
 #
-# The figure shows the way there. None of these steps changes the arithmetic; each one reduces the time that threads
+# The figure shows the steps that get us there. None of these steps changes the arithmetic; each one reduces the time that threads
 # spend waiting. Norms, softmax, losses and dot products are all reductions, so you can use the same steps there.
 
 # %% fold="Imports"
@@ -68,7 +68,7 @@ show(
         x="bytes read per second [GB/s]",
         form=",.0f",
         title="Four steps take a sum from the tree to CUB's speed",
-        caption="Throughput of sums of 32-bit floats recorded on an {machine}. The first two kernels sum blocks of 256 out of 2²⁶ elements; the others sum 2²⁸ elements. CUB is NVIDIA's library of parallel building blocks.",
+        caption="Throughput of sums of 32-bit floats recorded on an {machine}. The first two kernels sum 2²⁶ elements in blocks of 256; the others sum 2²⁸ elements. CUB is NVIDIA's library of parallel building blocks.",
     )
 )
 if np.isfinite(list(ladder.values())).all():
@@ -347,10 +347,10 @@ expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shf
 # {{ sum_model.blocks | , }} of 256 threads, and let each thread sum {{ sum_model.each | , }} elements in a grid-stride
 # loop. Each block then synchronises once for {{ answer.numbers | , }} elements instead of once for 256.
 #
-# What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} KB.
-# With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have {{ sum_model.narrow_kb | .0f }} KB in
-# flight. With one `float4` it's {{ sum_model.one_kb | .0f }} KB, and with four of them
-# {{ sum_model.four_kb | .0f }} KB. So 4-byte loads should fall short, and `float4` loads should be enough.
+# What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} kB.
+# With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have {{ sum_model.narrow_kb | .0f }} kB in
+# flight. With one `float4` it's {{ sum_model.one_kb | .0f }} kB, and with four of them
+# {{ sum_model.four_kb | .0f }} kB. So 4-byte loads should fall short, and `float4` loads should be enough.
 #
 # The kernel loads four `float4`s before it adds anything. Each thread has four accumulators, one per component, so
 # that successive additions don't depend on each other.
@@ -459,8 +459,8 @@ def sum_wide(x, sums):
 # ## Combining blocks: a second launch, or the last block
 #
 # Each block leaves one sum, and `__syncthreads()` can't synchronise blocks. The simple way is a second launch, with a
-# single block that adds up those sums. You can also let the *last block* of the first launch do it, as in the
-# `threadFenceReduction` sample that NVIDIA ships with CUDA. Each block stores its sum and then increments a counter
+# single block that adds up those sums. You can also let the *last block* of the first launch do it, as in
+# NVIDIA's `threadFenceReduction` CUDA sample. Each block stores its sum and then increments a counter
 # with an atomic. The block that finds all others already counted adds up the sums. No block ever waits for another.
 
 # %% fold="Versions to compare: one float4, sixteen, and 4-byte loads"
@@ -670,7 +670,7 @@ if sum_us[best] > 0:
 # block per tile costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier,
 # and that was the problem at the start.
 #
-# Letting the last block finish is as fast as a second launch. It only hurts with one block per tile, where the last
+# Letting the last block add up the sums is as fast as a second launch. It only hurts with one block per tile, where the last
 # block has {{ sum_seen.many_blocks | , }} sums to add up by itself. torch.sum takes {{ sums.torch_sum.median | us }}, CUB
 # {{ sums.cub_through_cupy_sum.median | us }}. The best kernel here matches CUB. It reaches
 # {{ sum_seen.of_stated | .0% }} of peak bandwidth and {{ sum_seen.of_read | .0% }} of the fastest plain read that we recorded.
@@ -896,7 +896,7 @@ dots = measure(
 #
 # With one barrier per {{ answer.numbers | , }} elements, `float4` loads and several of them in flight, the best sum takes
 # {{ sum_seen.best_us | us }} for {{ task.numbers | , }} floats. That's {{ sum_seen.times_least | .2f }}× the
-# {{ task.least_us | us }} of the peak bandwidth, and as fast as CUB.
+# {{ task.least_us | us }} that peak bandwidth allows, and as fast as CUB.
 
 # %% [markdown]
 # ## Takeaways
@@ -911,7 +911,7 @@ dots = measure(
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, look at `dram__throughput.avg.pct_of_peak_sustained_elapsed`: if a reduction is far below 90 % and its warps mostly stall
+# In Nsight Compute, look at `dram__throughput.avg.pct_of_peak_sustained_elapsed`: if a reduction is far below 90% and its warps mostly stall
 # on `smsp__average_warps_issue_stalled_barrier_per_issue_active`, let each thread sum more elements before the block synchronises.
 # If they stall on `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active` instead, use `float4` loads
 # and unroll. To find a missing barrier between the warps' sums, run `compute-sanitizer --tool racecheck`.

@@ -10,7 +10,7 @@
 
 # %% [markdown]
 # The shortest reduction in CUDA is one line: `atomicAdd(total, x[i])`. It's correct, and for {{ tallied.numbers | , }} floats it
-# takes {{ contention.float_one_atomic_per_thread.median | us }}. With integers instead of floats, the same line is far faster. How much?
+# takes {{ contention.float_one_atomic_per_thread.median | us }}. With integers instead of floats, the same line is far faster. How much faster?
 #
 # You meet this pattern in every histogram, counter and loss that many threads update. Knowing what its cost depends on
 # tells you when to reduce within the warp first.
@@ -44,7 +44,7 @@ from tilewise.measurements import medians_us
 # ??? definition "Contention"
 #     A situation in which many threads update the same address at the same time, so that their operations are serialised.
 #
-# The kernels below compare four ways. In the first two, every thread executes an atomic, on a float or on an integer. In the third, lane
+# The kernels below do it in four ways. In the first two, every thread executes an atomic, on a float or on an integer. In the third, lane
 # `t` has an address of its own, `bins[t]`. In the last one, shuffles sum the warp first.
 
 # %% title="CUDA C"
@@ -128,8 +128,8 @@ agree(tally_floats, BY_WARPS, some, rtol=0.0)
 # %% [markdown]
 # ## Benchmark: floats, integers, lanes and warps
 #
-# Count the atomics. Floats and integers execute equally many, so they should take equally long. One atomic per warp is 1/32 of
-# them. If you suspect that the compiler treats integers differently, how?
+# Count the atomics. The float and the integer kernel execute the same number, so they should take the same time. With one
+# atomic per warp, there are 1/32 as many. Do you expect the compiler to treat integers differently? If so, how?
 
 # %% fold="Code of the measurement"
 TALLIED = 2**22
