@@ -573,7 +573,7 @@ agree(product_triton, PRODUCT, SOME, **near, by="Triton")
 agree(product_torch, PRODUCT, SOME, **near, by="PyTorch")
 CHOICES = printed_numbers(HERE, "choices", r"^(.*): ([\d.]+) us$")
 RATES = Numbers({label: 2 * 4096**3 / time_us / 1e6 for label, time_us in CHOICES.items()})
-OWN_US = recorded("hopper_ladder.rounds_of_the_same_size.m_4096_n_4096_k_4096.median")
+OWN_US = recorded("hopper_ladder.even_waves.m_4096_n_4096_k_4096.median")
 settings = {label: rate for label, rate in RATES.items() if label != "cuBLAS"}
 SPILLED = printed_numbers(HERE, "choices", r"^(.*): \d+ registers, (\d+) spilled$")
 UNFIT = re.findall(r"(?m)^(.*): does not fit", printed(HERE, "choices"))
