@@ -1179,7 +1179,7 @@ if complete(RATES):
         assert times(LAST, "cuBLAS", n) > 1, f"the text says that the kernel leads at {n:,}"
     assert times("even waves, release.cluster", LAST) < 0.8, "a takeaway says what the release costs"
 GAVE = {
-    "producer/consumer ring": ("producer/consumer ring", "single buffer"),
+    "ring": ("producer/consumer ring", "single buffer"),
     "two": ("two consumer warpgroups", "producer/consumer ring"),
     "registers": ("setmaxnreg", "two consumer warpgroups"),
     "stored": ("TMA store epilogue", "setmaxnreg"),
@@ -1216,7 +1216,7 @@ publish(
     },
     few_tiles={
         "tiles": ceil_div(1024, 128) * ceil_div(1024, 256),
-        "producer/consumer ring": times("producer/consumer ring", "cuBLAS", 1024),
+        "ring": times("producer/consumer ring", "cuBLAS", 1024),
         "last": times(LAST, "cuBLAS", 1024),
     },
 )
@@ -1274,7 +1274,7 @@ publish(
 #
 # ## In your own kernel
 #
-# Look at `sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active` in Nsight Compute first, then at the stall reasons in the source view: `long_scoreboard` at an
+# Look at `sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active` in Nsight Compute first, then at the \stall reasons in the source view: `long_scoreboard` at an
 # `mbarrier.try_wait` on `full` means that loads are late (more stages, a larger tile, multicast), and `membar` means a fence that
 # you may not need. Grep the output of `cuobjdump -sass` for `MEMBAR` inside the main loop.
 

@@ -616,7 +616,7 @@ if RATES:
 # {{ tune.which }}. The worst is not the smallest tile, which has {{ tune.smallest | .0f }}, but
 # {{ tune.last }}: {{ tune.spilled }} registers of a thread are spilled, and {{ tune.largest | .0f }} TFLOP/s are left.
 # {{ tune.unfit_names }} did not fit into shared memory. cuBLAS has {{ tune.cublas | .0f }}, and the last kernel of
-# [Kernels of a Hopper GPU](../matmul/hopper.py), with all that is done by hand in it, had
+# [GEMM on Hopper](../matmul/hopper.py), with all that is done by hand in it, had
 # {{ tune.own | .0f }}. Autotuning finds the best entry of a list. What is not in the list, it does not find.
 
 # %% [markdown]
