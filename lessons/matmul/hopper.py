@@ -8,13 +8,13 @@
 # ---
 
 # %% [markdown]
-# On an H100, cuBLAS multiplies two BF16 matrices of 4,096 × 4,096 in {{ hook.cublas | us }}. A naive kernel with one thread per
+# On a Hopper GPU, cuBLAS multiplies two BF16 matrices of 4,096 × 4,096 in {{ hook.cublas | us }}. A naive kernel with one thread per
 # element of C takes {{ hook.naive | us }}. The last kernel on this page takes {{ beside.us | us }}, and it has {{ fast.lines }} lines.
 #
 # You already have the parts: [the TMA](tma.py) copies tiles, mbarriers signal that they've arrived, and
 # [wgmma](wgmma.py) multiplies them. Put together in the obvious way they give you {{ hook.single_tflop | .0f }} TFLOP/s; cuBLAS
 # gets {{ hook.cublas_tflop | .0f }}. The difference is scheduling: who loads, who multiplies, who waits for whom, and in which order
-# the tiles are computed. Seven changes to the first kernel get there. Some of them gain nothing, and one single word in the
+# the tiles are computed. Eight changes to the first kernel get there. Some of them gain nothing, and one single word in the
 # wrong place costs more than most of them gain.
 #
 # The schedule follows Pranjal Shankhdhar's [fast.cu](https://cudaforfun.substack.com/p/outperforming-cublas-on-h100-a-worklog), which
@@ -47,6 +47,7 @@ from tilewise import (
     tiles,
 )
 from tilewise.figures import Span, heat_map, timeline
+from tilewise.kernels import hilbert
 from tilewise.measurements import (
     Archive,
     Numbers,
@@ -206,6 +207,9 @@ one_buffer(const __grid_constant__ TensorMap a_map,
 """,
     options=OPTIONS,
 )
+
+# %%
+ONE_BUFFER.region("step")
 
 # %% [markdown]
 # Run it on the simulator. With ones and halves, every element of C is K / 2.
@@ -400,6 +404,9 @@ pipeline(const __grid_constant__ TensorMap a_map,
 )
 
 # %%
+PIPELINE.region("producer")
+
+# %%
 PIPELINE.region("consumer")
 
 # %% [markdown]
@@ -539,7 +546,7 @@ if SAID:
 publish(pace={"clocks": float(np.median(np.diff(CLOCKS[5:, 3]))) if SAID else np.nan})
 
 # %% [markdown]
-# Once the ring is full, each K tile takes a consumer {{ pace.clocks | , }} cycles. At their peak (data sheet), the tensor cores need
+# Once the ring is full, each K tile takes a consumer {{ pace.clocks | ,.0f }} cycles. At their peak (data sheet), the tensor cores need
 # {{ large.clocks | , }} cycles for both consumers. What's left to gain is mostly at the start and the end of each output tile.
 
 # %% [markdown]
@@ -578,7 +585,7 @@ publish(
 #
 # Three warpgroups that share 65,536 registers equally get {{ registers.equal }} per thread. A consumer needs {{ task.sums }} for its
 # accumulators alone, a producer next to none. With [`setmaxnreg`](wgmma.py#the-register-budget) the producer deallocates
-# registers, and the consumers take them. Here {{ registers.equal }} are enough, so don't expect a gain yet. The larger kernels below need the room.
+# registers, and the consumers take them. Here {{ registers.equal }} are enough, so don't expect a gain. It makes room for kernels that hold more.
 
 # %% [markdown]
 # ## Persistent blocks and a loop over tiles
@@ -789,10 +796,51 @@ GEMM.region("producer")
 #
 # Two orderings matter. `fence.proxy.async` comes between the writes and the TMA's read, because
 # [the TMA reads through another proxy](tma.py#back-to-memory-and-the-async-proxy). And before the staging buffer is
-# filled again, `cp.async.bulk.wait_group.read` makes sure that the TMA has read it.
+# filled again, `cp.async.bulk.wait_group.read` makes sure that the TMA has read it. Without either, the simulator stops:
 
 # %%
 GEMM.region("write")
+
+# %% fold="Code of the check"
+
+
+def of_gemm(order, blocks=SMS, cluster=1, kernel=None, even=False):
+    made = kernel or Kernel(GEMM.source, defines={"CLUSTER": cluster, "STAGES": 4}, options=OPTIONS)
+
+    def on(M, N, K, **more):
+        path = np.array(order(ceil_div(ceil_div(M, 128), cluster), ceil_div(N, 256)), np.int32)
+        at_once = min(blocks // cluster, len(path)) if blocks else len(path)
+        if even:  # the smallest grid with as many waves
+            at_once = ceil_div(len(path), ceil_div(len(path), at_once))
+        return case(
+            **operands(M, N, K, a_rows=128, **more),
+            order=path,
+            tiles=len(path),
+            grid=cluster * at_once,
+            block=384,
+            shared_bytes=4 * 49152 + 32768,
+        )
+
+    return made, on
+
+
+on_two = of_gemm(hilbert, blocks=2, kernel=GEMM)[1]
+agree(gemm, GEMM, [on_two(*size, whole=True) for size in ((136, 520, 200), (264, 264, 136))])
+held = GEMM.on(on_two(136, 264, 1024)).run()
+exact = bf16_product(held)
+check(
+    bf16.values(held["C"]),
+    exact,
+    rtol=2**-8,
+    atol=2**-12 * np.abs(exact).max(),
+    name="C of random inputs, against a GEMM in 64 bits",
+)
+FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+WAIT = 'if (first)\n            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");'
+small = on_two(136, 264, 136)
+expect_hazard(with_fault(GEMM, FENCE, "").on(small), "proxy", line_with="cp.async.bulk.tensor.2d.global")
+expect_hazard(with_fault(GEMM, WAIT, "").on(small), "overwritten", line_with="store_tile(c + (warpgroup - 1)")
+publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 
 # %% [markdown]
 # ## Tile order: row-major, grouped, Hilbert
@@ -819,8 +867,6 @@ def grouped(rows, columns, high=8):
 
 
 # %% fold="Code of the figure"
-from tilewise.kernels import hilbert
-
 ORDERS = {"row-major": row_by_row, "groups of eight rows": grouped, "Hilbert curve": hilbert}
 
 
@@ -865,47 +911,6 @@ publish(
 # For a GEMM of 8,192, a wave of 128 tiles needs {{ waves.rows_kb | ,.0f }} KB of A and B per 64 of K in row-major order,
 # {{ waves.groups_kb | ,.0f }} KB in groups of eight rows, and {{ waves.hilbert_kb | ,.0f }} KB along the curve. The blocks
 # request the same bytes from the L2 in all three cases. Only what the L2 has to fetch from DRAM changes.
-
-# %% fold="Code of the check"
-
-
-def of_gemm(order, blocks=SMS, cluster=1, kernel=None, even=False):
-    made = kernel or Kernel(GEMM.source, defines={"CLUSTER": cluster, "STAGES": 4}, options=OPTIONS)
-
-    def on(M, N, K, **more):
-        path = np.array(order(ceil_div(ceil_div(M, 128), cluster), ceil_div(N, 256)), np.int32)
-        at_once = min(blocks // cluster, len(path)) if blocks else len(path)
-        if even:  # the smallest grid with as many waves
-            at_once = ceil_div(len(path), ceil_div(len(path), at_once))
-        return case(
-            **operands(M, N, K, a_rows=128, **more),
-            order=path,
-            tiles=len(path),
-            grid=cluster * at_once,
-            block=384,
-            shared_bytes=4 * 49152 + 32768,
-        )
-
-    return made, on
-
-
-on_two = of_gemm(hilbert, blocks=2, kernel=GEMM)[1]
-agree(gemm, GEMM, [on_two(*size, whole=True) for size in ((136, 520, 200), (264, 264, 136))])
-held = GEMM.on(on_two(136, 264, 1024)).run()
-exact = bf16_product(held)
-check(
-    bf16.values(held["C"]),
-    exact,
-    rtol=2**-8,
-    atol=2**-12 * np.abs(exact).max(),
-    name="C of random inputs, against a GEMM in 64 bits",
-)
-FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
-WAIT = 'if (first)\n            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");'
-small = on_two(136, 264, 136)
-expect_hazard(with_fault(GEMM, FENCE, "").on(small), "proxy", line_with="cp.async.bulk.tensor.2d.global")
-expect_hazard(with_fault(GEMM, WAIT, "").on(small), "overwritten", line_with="store_tile(c + (warpgroup - 1)")
-publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 
 # %% [markdown]
 # ## Clusters and multicast
@@ -970,9 +975,10 @@ publish(fours={"at_once": CLUSTERS[4], "blocks": 4 * CLUSTERS[4], "all": SMS // 
 # of a cluster belong to one GPC, and not every GPC has a multiple of four SMs. So clusters of four use {{ fours.blocks }} SMs;
 # clusters of two use all of them.
 #
-# Before the signals of the two blocks, one more thing can go wrong. `mbarrier_arrive_cluster` in this kernel says nothing about
-# memory. An engineer who plays it safe might write `mbarrier.arrive.release.cluster`, which makes all earlier writes of the thread visible to
-# the cluster. It looks harmless, and a consumer has nothing to publish: it has only read. The last row of the results below has this word.
+# Now look at the consumers' signal. By default, `mbarrier.arrive` has release semantics at `.cta` scope: it publishes the
+# thread's earlier writes to its own block. Since the mbarrier may be in the other block, you might play it safe and write
+# `mbarrier.arrive.release.cluster`, which publishes them to the whole cluster. It looks harmless. But a consumer has nothing
+# to publish, it has only read, and CUTLASS signals with the default, too. The last version below has the wider scope.
 
 # %% [markdown]
 # ## Even waves
@@ -1039,7 +1045,7 @@ LADDER = {  # kernel and launch, and what is new
     "single buffer": ((ONE_BUFFER, with_one_buffer), "wgmma and TMA, tile 64 × 256"),
     "producer/consumer ring": (RUNG_RING, "producer warpgroup, four stages"),
     "two consumer warpgroups": (RUNG_TWO, "tile 128 × 256"),
-    "setmaxnreg": (RUNG_REGISTERS, "24 and 240 registers"),
+    "setmaxnreg": (RUNG_REGISTERS, "40 and 232 registers"),
     "TMA store epilogue": (of_gemm(row_by_row, blocks=None), "stmatrix, then TMA"),
     "persistent": (of_gemm(row_by_row), "loop over tiles, row-major"),
     "persistent, grouped order": (of_gemm(grouped), "groups of eight rows"),
@@ -1222,23 +1228,22 @@ publish(
 )
 
 # %% [markdown]
-# The second consumer is the big step, {{ gave.two | .1f }}×. The ring on its own gains nothing ({{ gave.ring | .2f }}×): with a
+# The second consumer is the big step, {{ gave.two | .1f }}×. The ring on its own gains nothing, {{ gave.ring | .2f }}×: with a
 # single buffer, several small blocks share an SM, and one multiplies while another waits. What the ring buys is a block that
 # can grow. After that come the TMA store with {{ gave.stored | .2f }}× and the persistent loop with {{ gave.listed | .2f }}×; `setmaxnreg`
 # changes nothing, as expected.
 #
-# Tile order alone doesn't help on this GPU. At 8,192, the Hilbert curve has {{ gave.curve_large | .2f }}× the throughput of row-major order. It pays together
-# with clusters: multicast gains {{ gave.clusters_large | .2f }}× at 8,192 and only {{ gave.clusters | .2f }}× at 4,096. Even waves add
-# the last {{ gave.even_large | .2f }}×.
+# Tile order alone changes little: at 8,192, the Hilbert curve has {{ gave.curve_large | .2f }}× the throughput of row-major order. With the same order,
+# multicast gains {{ gave.clusters_large | .2f }}× at 8,192 and {{ gave.clusters | .2f }}× at 4,096. Even waves add another {{ gave.even_large | .2f }}× at 8,192.
 #
-# ## The cost of one .release
+# ## The cost of a wider release scope
 #
-# Adding `.release.cluster` to the arrival leaves {{ gave.word | .2f }}× of the throughput. In the \SASS it becomes a `MEMBAR` for the whole GPU in front of every
-# signal: once per K tile, the warp waits until everything that it has written is visible to everyone. But a consumer has
-# written nothing that the producer reads. It has only read shared memory, through `wgmma` that `wgmma_wait` has seen complete, so a plain arrival is enough. The simulator
-# agrees: it reports no hazard for the version without.
+# Widening the scope of the arrival to `.release.cluster` leaves {{ gave.word | .2f }}× of the throughput. In the \SASS it becomes a `MEMBAR` for
+# the whole GPU in front of every signal: once per K tile, the warp waits until all its earlier writes are visible. A consumer has only read shared memory, through `wgmma` that
+# `wgmma_wait` has seen complete, so the narrow scope is enough. The simulator agrees: it reports no hazard for it.
 #
-# *A common misconception:* a stronger memory order than needed is merely a little slower. In an inner loop it can cost more than any other line.
+# *A common misconception:* a wider scope than needed is merely a little slower. In an inner loop it can cost more than any
+# other line.
 #
 # ## Against cuBLAS
 #
@@ -1258,7 +1263,7 @@ publish(
 #
 # At 1,024 there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets {{ few_tiles.last | .0% }} of cuBLAS's throughput. The
 # simple ring, with tiles half as high, gets {{ few_tiles.ring | .0% }}: with too few tiles, smaller ones win. The other idea is
-# *split-K*, which [lost for FP32, too](register_tiles_sizes.py), unless the tiles are few. [Stream-K](shared_tiles.py) continues from here.
+# *split-K*, shown [for FP32](register_tiles_sizes.py). [Stream-K](shared_tiles.py) continues from here.
 #
 # ??? definition "Split-K"
 #     Dividing the sum over K among several blocks, which then add their partial results, so that more
@@ -1270,7 +1275,7 @@ publish(
 # - Warp specialisation pays through the tile it makes possible: a producer warpgroup, a ring with `full` and `empty` mbarriers, and two consumers that share
 #   each tile of B. A 128 × 256 tile loads {{ large.per_clock | .0f }} bytes per cycle where 64 × 256 needs {{ small.per_clock | .0f }}, and multicast needs {{ pair.per_clock | .0f }}.
 # - A persistent kernel separates *what* is computed from the *order*: the next tile's loads overlap the last tile's stores, and the order is data that you can measure.
-# - Signal no more than you need. A `.release.cluster` for writes that don't exist left {{ gave.word | .2f }}× of the throughput.
+# - Release no wider than you need. A `.release.cluster` for writes that don't exist left {{ gave.word | .2f }}× of the throughput.
 #
 # ## In your own kernel
 #
