@@ -128,9 +128,8 @@ template <int N> static __device__ void wgmma_wait(float (&d)[128]) {
 # %% [markdown]
 # ## One warpgroup, one buffer
 #
-# Start with one tile of 64 × 256 per block, one warpgroup, and one buffer for a tile of A and a tile of B, each 64 deep along K. One thread
-# requests both tiles, all threads wait for the bytes, four `wgmma` multiply, and when they're done, the buffer can be
-# overwritten.
+# Start with one 64 × 256 tile per block, one warpgroup, and one buffer for a tile of A and a tile of B, each 64 deep along K.
+# One thread requests both tiles, all threads wait for the bytes, and four `wgmma` multiply. Then the buffer can be overwritten.
 
 
 # %% tab="Pseudocode"
@@ -443,8 +442,7 @@ for kernel, on in (RUNG_RING, RUNG_TWO):
 # %% [markdown]
 # Each wait prevents one bug. Without the wait on `full`, a consumer multiplies bytes that haven't arrived. Without the wait on
 # `empty`, the producer announces bytes for an mbarrier whose phase isn't over. Without the last `wgmma_wait`, the consumer stores
-# unfinished accumulators. On a GPU, all three may well
-# pass your tests. The simulator names each.
+# unfinished accumulators. On a GPU, all three may well pass your tests. The simulator names each.
 
 # %% fold="Code of the check"
 
@@ -583,9 +581,9 @@ publish(
 # %% [markdown]
 # ## setmaxnreg: registers for the consumers
 #
-# Three warpgroups that share 65,536 registers equally get {{ registers.equal }} per thread. A consumer needs {{ task.sums }} for its
-# accumulators alone, a producer next to none. With [`setmaxnreg`](wgmma.py#the-register-budget) the producer deallocates
-# registers, and the consumers take them. Here {{ registers.equal }} are enough, so don't expect a gain. It makes room for kernels that hold more.
+# Split equally, an SM's registers give each of 384 threads {{ registers.equal }}. A consumer needs {{ task.sums }} for its accumulators alone, a
+# producer next to none. [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers. Here
+# {{ registers.equal }} are enough, so don't expect a gain.
 
 # %% [markdown]
 # ## Persistent blocks and a loop over tiles
@@ -977,8 +975,8 @@ publish(fours={"at_once": CLUSTERS[4], "blocks": 4 * CLUSTERS[4], "all": SMS // 
 #
 # Now look at the consumers' signal. By default, `mbarrier.arrive` has release semantics at `.cta` scope: it publishes the
 # thread's earlier writes to its own block. Since the mbarrier may be in the other block, you might play it safe and write
-# `mbarrier.arrive.release.cluster`, which publishes them to the whole cluster. It looks harmless. But a consumer has nothing
-# to publish, it has only read, and CUTLASS signals with the default, too. The last version below has the wider scope.
+# `mbarrier.arrive.release.cluster`, which publishes them to the whole cluster. It looks harmless.
+# But a consumer has nothing to publish, it has only read, and CUTLASS signals with the default, too.
 
 # %% [markdown]
 # ## Even waves
@@ -1158,6 +1156,15 @@ H200_RATES = Numbers(
 WGMMA = H200.provenance["ceilings"]["probes"]["wgmma_bf16_tflop_per_s"]
 
 
+def blocks_per_sm(label, threads, shared_kb):
+    registers = ceil_div(COUNTED[label][2] or 154, 8) * 8  # allocated in units of 8 per thread
+    return min(65_536 // (threads * registers), 227 // (shared_kb + 1))  # KB; 1 is the system's
+
+
+assert blocks_per_sm("producer/consumer ring", 256, 160) == 1, "the text says that one ring fits"
+publish(fits={"single": blocks_per_sm("single buffer", 128, 40)})
+
+
 def times(label, over, n=4096):
     return RATES[label, n, n, n] / RATES[over, n, n, n]
 
@@ -1217,7 +1224,7 @@ publish(
 # ## Measured: which steps pay
 #
 # The second consumer is the big step, {{ gave.two | .1f }}×. The ring on its own gains nothing, {{ gave.ring | .2f }}×: with a
-# single buffer, several small blocks share an SM, and one multiplies while another waits. What the ring buys is a block that
+# single buffer, {{ fits.single }} small blocks fit on an SM, and one multiplies while another waits; of the ring, one fits. What the ring buys is a block that
 # can grow. After that come the TMA store with {{ gave.stored | .2f }}× and the persistent loop with {{ gave.listed | .2f }}×; `setmaxnreg`
 # changes nothing, as expected.
 #
@@ -1234,7 +1241,7 @@ if complete(RATES):
             roles=dict.fromkeys(at_4096, "measured")
             | {"cuBLAS": "block", "even waves, release.cluster": "waste"},
             title="The second consumer gains most; one wider release loses most",
-            caption="Throughput of each version at 4,096 × 4,096 × 4,096 and of cuBLAS, called by torch.matmul, recorded on an {machine} with random inputs. All rows above has the other sizes.",
+            caption="Throughput of each version at 4,096 × 4,096 × 4,096 and of cuBLAS, called by torch.matmul, recorded on an {machine} with random inputs. The rows above have the other sizes.",
         )
     )
 
@@ -1284,7 +1291,7 @@ if complete(RATES):
 #
 # Look at `sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active` in Nsight Compute first, then at the \stall reasons in the source view: `long_scoreboard` at an
 # `mbarrier.try_wait` on `full` means that loads are late (more stages, a larger tile, multicast), and `membar` means a fence that
-# you may not need. Grep the output of `cuobjdump -sass` for `MEMBAR` inside the main loop.
+# you may not need.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
