@@ -573,7 +573,7 @@ agree(product_triton, PRODUCT, SOME, **near, by="Triton")
 agree(product_torch, PRODUCT, SOME, **near, by="PyTorch")
 CHOICES = printed_numbers(HERE, "choices", r"^(.*): ([\d.]+) us$")
 RATES = Numbers({label: 2 * 4096**3 / time_us / 1e6 for label, time_us in CHOICES.items()})
-OWN_US = recorded("hopper_ladder.rounds_of_the_same_size.m_4096_n_4096_k_4096.median")
+OWN_US = recorded("hopper_ladder.even_waves.m_4096_n_4096_k_4096.median")
 settings = {label: rate for label, rate in RATES.items() if label != "cuBLAS"}
 SPILLED = printed_numbers(HERE, "choices", r"^(.*): \d+ registers, (\d+) spilled$")
 UNFIT = re.findall(r"(?m)^(.*): does not fit", printed(HERE, "choices"))
@@ -616,7 +616,7 @@ if RATES:
 # {{ tune.which }}. The worst is not the smallest tile, which has {{ tune.smallest | .0f }}, but
 # {{ tune.last }}: {{ tune.spilled }} registers of a thread are spilled, and {{ tune.largest | .0f }} TFLOP/s are left.
 # {{ tune.unfit_names }} did not fit into shared memory. cuBLAS has {{ tune.cublas | .0f }}, and the last kernel of
-# [Kernels of a Hopper GPU](../matmul/hopper.py), with all that is done by hand in it, had
+# [GEMM on Hopper](../matmul/hopper.py), with all that is done by hand in it, had
 # {{ tune.own | .0f }}. Autotuning finds the best entry of a list. What is not in the list, it does not find.
 
 # %% [markdown]
