@@ -541,10 +541,6 @@ def rows_case(rows, cols, X=None):
 
 SOFTMAX_THREE = Kernel(PASSES, "softmax_three")
 SOFTMAX_ONLINE = SOFTMAX_THREE.named("softmax_online")
-for kernel in (SOFTMAX_THREE, SOFTMAX_ONLINE):
-    for made in (rows_case(2, 77), rows_case(5, 1003, X=difficult(1003))):
-        got = kernel.on(made).run()
-        check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=f"{kernel.name} against 64-bit NumPy")
 PASSES_ROWS = {
     "three-pass": lambda rows, cols: SOFTMAX_THREE.on(rows_case(rows, cols)),
     "online, two-pass": lambda rows, cols: SOFTMAX_ONLINE.on(rows_case(rows, cols)),
@@ -707,6 +703,12 @@ timed_long_bf16 = measure(
     reasons={"*": "Which remedy helps most?"},
     fold="All 27 rows in BF16",
 )
+
+# %% fold="Code of the checks"
+for kernel in (SOFTMAX_THREE, SOFTMAX_ONLINE):
+    for made in (rows_case(2, 77), rows_case(5, 1003, X=difficult(1003))):
+        got = kernel.on(made).run()
+        check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=f"{kernel.name} against 64-bit NumPy")
 
 # %% [markdown]
 # ## Which remedy helps most?
