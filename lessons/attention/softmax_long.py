@@ -671,10 +671,7 @@ timed_long = measure(
         over="one cluster per row",
         at={"rows": VALUES // 131072, "cols": 131072},
         between=(0.5, 5),
-        models={
-            "memory never idle": 1.0,
-            "read, compute and write one after another": sum(alone(4)) / (2 * alone(4)[0]),
-        },
+        models={"memory never idle": 1.0},
         because="Other blocks of the SM can load while one computes, unless they all run in step.",
     ),
 )

@@ -793,7 +793,7 @@ GEMM.region("producer")
 # thread lets the TMA store boxes of 64 × 64: full rows of 128 bytes, clipped at the edge of C, and no thread waits for them.
 #
 # Two orderings matter. `fence.proxy.async` comes between the writes and the TMA's read, because
-# [the TMA reads through another proxy](tma.py#back-to-memory-and-the-async-proxy). And `cp.async.bulk.wait_group.read`
+# [the TMA reads through another proxy](tma.py#tma-stores-and-the-async-proxy). And `cp.async.bulk.wait_group.read`
 # comes before the staging buffer is filled again. Without either, the simulator stops:
 
 # %%

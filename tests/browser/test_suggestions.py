@@ -179,7 +179,7 @@ def test_words_that_are_not_kept_are_not_lost_without_a_question(page: Page, sit
     assert asked == ["beforeunload"]
     expect(page.locator(".tw-feedback textarea")).to_have_value("Not kept")
     page.locator(".md-footer__link--prev").click()
-    expect(page.locator("article h1")).to_contain_text("Grids")
+    expect(page.locator("article h1")).to_contain_text("Puzzles")
     expect(page.locator(".tw-feedback textarea")).to_have_value("")
     page.go_back()
     expect(page.locator(".tw-feedback textarea")).to_have_value("Not kept")
