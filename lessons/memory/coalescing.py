@@ -61,7 +61,7 @@ show(
         [*range(9), 16],
         start=(2, 0),
         title="A stride of 2 wastes half of every sector",
-        caption="One request of a warp whose lanes each read 4 bytes, lane t at element offset + t × stride. Each fetched sector has its own colour, and the lanes it serves share it. Hatched: bytes that are fetched but not used.",
+        caption="One request of a warp whose lanes each read 4 bytes, lane t at element offset + t × stride. Lanes have the colour of the sector that serves them; after eight sectors, the colours repeat. Hatched: bytes that are fetched but not used.",
     )
 )
 publish(

@@ -13,8 +13,8 @@ from tilewise.models import sectors_of_stride
 
 LANES, LINE, SECTOR = 32, 32, 8
 """Lanes of a warp, and elements of 4 bytes in a cache line and in a sector."""
-ROW, AROUND = 18, 196
-"""Height in px of a row of memory, and of all that is around the memory."""
+ROW, AROUND, NARROW_AROUND = 18, 220, 248
+"""Height in px of a row of memory, and of all that is around the memory, on a wide and a narrow screen."""
 
 
 def sector_map(
@@ -55,7 +55,7 @@ def sector_map(
         alt="The 32 lanes of a warp above the memory they read, a cache line of four sectors per row. Lanes "
         "served by one sector have its colour. Each line below is a position of the sliders.",
         height=AROUND + ROW * rows,
-        narrow_height=AROUND + ROW * rows,
+        narrow_height=NARROW_AROUND + ROW * rows,
         kind="sector_map",
         spec={
             "strides": list(strides),
