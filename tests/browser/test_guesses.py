@@ -113,7 +113,7 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     assert kept(page) is None, "something was stored before the guess was compared"
     page.locator(".tw-guess [data-do=compare]").click()
     expect(page.locator(".tw-guess-score")).to_contain_text("One guess so far")
-    page.goto(site + "lessons/speed/attention_critical_path/")
+    page.goto(site + "lessons/machine/warps/")
     expect_covered(page, True)
     page.locator(".tw-guess [data-value]").first.click()
     page.locator(".tw-guess [data-do=compare]").click()
