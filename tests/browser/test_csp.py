@@ -55,7 +55,7 @@ def test_the_policy_holds_through_instant_navigation_figures_and_search(
     open_context: Callable[..., BrowserContext], site: str, faults: Faults
 ) -> None:
     page = watched(open_context(), faults)
-    tour(page, site, LESSONS[1], "Attention")
+    tour(page, site, LESSONS[1], "Puzzles")
     assert page.evaluate("window.loadedOnce") is True, "the next page was loaded, not swapped in"
     assert page.evaluate("document.querySelectorAll('meta[http-equiv]').length") == 1
     must_be_clean(page, faults)

@@ -27,7 +27,7 @@ class Role:
 
 
 ROLES: tuple[Role, ...] = (
-    Role("block", "#2f6fb3", "#6ea8e6", "a thread block; its label stands on it"),
+    Role("block", "#2f6fb3", "#6ea8e6", "a thread block; labelled"),
     Role("warp", "#a8690a", "#d9a441", "a warp; a line runs around its 32 threads"),
     Role("lane", "#a51c66", "#f07ab8", "the selected thread or lane; a thick outline"),
     Role("tile", "#2f9e6e", "#4fbf98", "the tile in use; a double outline"),

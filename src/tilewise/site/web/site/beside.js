@@ -25,6 +25,9 @@ export function standBeside(article, signal) {
       set.style.setProperty("--tw-first", `${first}px`);
       set.style.setProperty("--tw-second", `${second}px`);
     }
+    // What scrolls sideways now is reached by key.
+    const codes = [...article.querySelectorAll("pre > code:not([tabindex])")];
+    for (const code of codes.filter((one) => one.scrollWidth > one.clientWidth)) code.tabIndex = 0;
   };
   let width = 0;
   const sizes = new ResizeObserver(() => {
